@@ -10,8 +10,7 @@ from analysis.results import Origin, Place, Result, is_quotable
 from analysis.source import Source
 from costs.hardware import Hardware
 from store.reading.durations import Durations, recorded_durations_s
-from store.reading.power import powers_w
-from store.reading.queries import Row
+from store.reading.queries import Row, powers_w
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What pandas frames of attempts are made of: which columns there are, and from which tables."""
+"""Reads the columns that pandas frames of attempts are made of."""
 
 from __future__ import annotations
 
@@ -15,14 +15,7 @@ from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow,
 
 _ATTEMPT = ("repeat", "attempt", "outcome", "shares_host", "started_at", "duration_s")
 _MEASUREMENT = (
-    *(
-        "throughput",
-        "throughput_low",
-        "throughput_high",
-        "median_step_s",
-        "jitter_s",
-        "p90_step_s",
-    ),
+    *("throughput", "throughput_low", "throughput_high", "median_step_s", "jitter_s", "p90_step_s"),
     *("steady", "time_to_first_step_s", "data_wait_share", "cores_taken_by_others"),
     *("peak_host_memory_bytes", "peak_device_memory_bytes", "verdict", "item"),
 )
@@ -48,8 +41,8 @@ _COLUMNS: Mapping[str, tuple[Any, Kind]] = {
 def read_attempts(
     connection: sa.Connection, names: Sequence[str], which: sa.ColumnElement[bool]
 ) -> dict[str, Any]:
-    """These columns of the attempts for which `which` holds, oldest first, and what else is known
-    by numbers.
+    """Return these columns of the attempts for which `which` holds, oldest first, and the numbers
+    of what else belongs to them.
     """
     chosen = dict.fromkeys(["trial_id", "sweep_id", "machine_id", "environment_id", *names])
     statement = (
@@ -63,7 +56,7 @@ def read_attempts(
 
 
 def chosen_by(filters: Sequence[str], *, simulated: bool = False) -> sa.ColumnElement[bool]:
-    """Of attempts: whether they count, all filters hold, and they are simulated, or else
+    """Choose attempts that count, for which all filters hold, and that are simulated, or else
     measured.
     """
     chosen = AttemptRow.id.in_(attempt_ids(filters)) if filters else deleted_at(False)
@@ -90,7 +83,7 @@ _OTHERS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
 
 
 def read_others(connection: sa.Connection, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands behind sweep_id, machine_id and environment_id: all words."""
+    """Return the words that sweep_id, machine_id and environment_id refer to."""
     found: dict[str, Any] = {}
     for id_name, (table, columns) in _OTHERS.items():
         statement = sa.select(
@@ -102,7 +95,7 @@ def read_others(connection: sa.Connection, numbers: Mapping[str, Any]) -> dict[s
 
 
 def _looked_up(told: Mapping[str, Any], ids: Any, names: Mapping[str, Any]) -> dict[str, Any]:
-    """None where there is no id."""
+    """Return None where there is no id."""
     places = pd.Index(told["id"]).get_indexer(pd.Index(np.nan_to_num(ids, nan=-1).astype(np.int64)))
     # -1 takes the last: none
     codes = {name: np.append(told[name].codes, -1).take(places) for name in names}

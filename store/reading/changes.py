@@ -1,4 +1,4 @@
-"""Tells cheaply whether a database may show other results than it did when it was last asked."""
+"""Says cheaply whether a database may show other results than it did when it was last asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CROSS JOIN (SELECT max(id) AS newest_note, count(*) AS num_notes FROM notes) AS 
 
 
 class Changes:
-    """For one thread; keeps a SQLite file open, and nothing of PostgreSQL."""
+    """Watches one database for one thread; it keeps a SQLite file open, and nothing of PostgreSQL."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -38,10 +38,8 @@ class Changes:
         self.last_write: str | None = None
 
     def mark(self) -> str:
-        """The same text as before when no attempt, sweep, tag, note or published figure was added
-        or changed.
-
-        Raises StoreError when the database cannot be read.
+        """Return the same text as before when no attempt, sweep, tag, note or published figure was
+        added or changed. Raises StoreError when the database cannot be read.
         """
         if self._glance is None:
             self._glance = _glance_at(self._url)
@@ -63,7 +61,7 @@ class Changes:
 
 
 class _Glance(Protocol):
-    """What tells that nothing at all was written, without reading it."""
+    """Says whether anything at all was written, without reading it."""
 
     def look(self) -> str | None:
         """As before when nothing was written; None when there is nothing to look at."""
@@ -77,8 +75,8 @@ def _glance_at(url: str) -> _Glance:
 
 
 class _SqliteGlance:
-    """SQLite tells each connection whether others have written since; a file that was replaced is
-    opened anew.
+    """Asks SQLite, which tells each connection whether others have written since; a file that was
+    replaced is opened again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -109,8 +107,8 @@ class _SqliteGlance:
 
 
 class _PostgresGlance:
-    """Which transactions are over: every one that wrote changes it, also in other databases of the
-    server.
+    """Looks at which transactions are over: every one that wrote changes it, also in other
+    databases of the server.
     """
 
     def __init__(self, engine: sa.Engine) -> None:

@@ -1,5 +1,5 @@
-"""Reads the rows of a statement as columns: straight from the driver's cursor into arrays whose
-types the schema tells.
+"""Reads the rows of a statement as columns, straight from the driver's cursor into arrays whose
+types the schema knows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 
 
 class Kind(Enum):
-    """What a column holds, and as what it is read."""
+    """Types that columns are read as."""
 
     WORDS = auto()  # category; few that are different
     WHOLE = auto()  # int64
@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 def kind_of(column: Any, *, optional: bool = False) -> Kind:
-    """Of a column of the schema; `optional`: of a table that has no row for some."""
+    """Return the kind of a column of the schema; `optional`: its table may have no row."""
     maybe = optional or column.nullable
     if isinstance(column.type, sa.Boolean):
         return Kind.MAYBE_FLAGS if maybe else Kind.FLAGS
@@ -50,7 +50,9 @@ def kind_of(column: Any, *, optional: bool = False) -> Kind:
 def fetch(
     connection: sa.Connection, statement: sa.Select[Any], kinds: Mapping[str, Kind]
 ) -> dict[str, Any]:
-    """Name -> array, in the statement's order: numpy's, or pandas' where numpy has no such type."""
+    """Return name -> array, in the statement's order: numpy's, or pandas' where numpy has no such
+    type.
+    """
     result = connection.execute(statement)
     names = list(result.keys())
     readers = [_READERS[kinds[name]]() for name in names]
@@ -64,7 +66,7 @@ def fetch(
 
 
 def take(array: Any, places: Array) -> Any:
-    """Of each place its element; of a category the codes alone are moved."""
+    """Return the element at each place; of a category the codes alone are moved."""
     if isinstance(array, pd.Categorical):
         return pd.Categorical.from_codes(array.codes.take(places), dtype=array.dtype)
     return array.take(places)
@@ -84,7 +86,7 @@ class _Codes(dict[Any, int]):
 
 
 class Words:
-    """A category, with its words in the order in which they came."""
+    """Collects a category, with its words in the order in which they came."""
 
     def __init__(self) -> None:
         self._codes = _Codes({None: -1})
@@ -99,7 +101,7 @@ class Words:
 
 
 class _Typed:
-    """Of one type of numpy's; `finish` makes more of it."""
+    """Collects a column of one of numpy's types; `finish` makes more of it."""
 
     def __init__(self, dtype: Any, finish: Callable[[Array], Any] = lambda array: array) -> None:
         self._dtype, self._finish = dtype, finish
@@ -120,7 +122,7 @@ def _joined(parts: Sequence[Array], dtype: Any) -> Array:
 
 
 def _maybe_whole(numbers: Array) -> pd.arrays.IntegerArray:
-    """Out of floats, which hold whole numbers exactly up to 2**53: bytes of any memory."""
+    """Convert floats, which hold whole numbers exactly up to 2**53: bytes of any memory."""
     missing = np.isnan(numbers)
     return pd.arrays.IntegerArray(np.where(missing, 0, numbers).astype(np.int64), missing)
 

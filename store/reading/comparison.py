@@ -1,4 +1,4 @@
-"""Which of two trials is faster, by how much, and whether that may be said at all."""
+"""Compares the speed of two trials, and says whether they can be compared at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FREE = (*STRATEGY_AXES, "strategy", "num_gpus")  # what people compare without 
 
 
 class Winner(StrEnum):
-    """What follows from the interval of the ratio."""
+    """The conclusion from the interval of the ratio."""
 
     A = "A faster"
     B = "B faster"
@@ -31,7 +31,7 @@ class Winner(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Of one side."""
+    """The speed of one side."""
 
     # geometric mean over processes: what the interval of the ratio is about
     throughput: float
@@ -42,7 +42,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Images/s of A divided by those of B."""
+    """Throughput of A divided by that of B."""
 
     a: Speed
     b: Speed
@@ -54,7 +54,7 @@ class Comparison:
 
 
 def compare(a: Side, b: Side) -> Comparison:
-    """Whole attempts only. Raises StoreError when a side has no completed attempt."""
+    """Compare whole attempts only. Raises StoreError when a side has no completed attempt."""
     of_a, of_b = _throughput(a), _throughput(b)
     speed_a, speed_b = _speed(a, of_a), _speed(b, of_b)
     ratio = speed_a.throughput / speed_b.throughput
@@ -67,10 +67,8 @@ def compare(a: Side, b: Side) -> Comparison:
 
 
 def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
-    """Why their ratio would mislead, each in a few words; nothing when it would not. `named` is
-    what the user wants to compare.
-
-    Raises StoreError for a name that is none.
+    """Return why their ratio would mislead, each in a few words; nothing when it would not. `named`
+    is what the user wants to compare. Raises StoreError for an unknown name.
     """
     for name in named:
         known = [*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]
@@ -80,21 +78,16 @@ def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[
 
 
 def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
-    """What a reader of the ratio must know."""
-    differing = {one.name for one in found if one.section == "axes"} | {
-        name for name, _ in _differing_keys(a, b)
-    }
+    """Return what a reader of the ratio must know."""
+    differing = {one.name for one in found if one.section == "axes"}
+    differing.update(_differing_keys(a, b))
     told = [f"{name} was named, and does not differ" for name in named if name not in differing]
     for label, side in (("A", a), ("B", b)):
         suspect = [row for row in side.attempts if row["verdict"] == Verdict.SUSPECT]
-        reasons = dict.fromkeys(
-            reason for row in suspect for reason in row["verdict_reasons"] or ()
-        )
+        reasons = [reason for row in suspect for reason in row["verdict_reasons"] or ()]
         if suspect:
-            told.append(
-                f"{label}: {len(suspect)} of {len(side.attempts)} suspect "
-                f"({'; '.join(reasons) or 'no reason told'})"
-            )
+            why = "; ".join(dict.fromkeys(reasons)) or "no reason told"
+            told.append(f"{label}: {len(suspect)} of {len(side.attempts)} suspect ({why})")
     kinds = dict.fromkeys(DeviceKind(side.trial["device_kind"]) for side in (a, b))
     return told + [kind.note for kind in kinds if kind.note]
 
@@ -107,29 +100,32 @@ def _differing_axes(
             continue
         if one.name == "device_kind":
             yield f"{DeviceKind(one.a).plural} against {DeviceKind(one.b).plural}"
-        elif one.name not in named and not (one.name == "batch_size" and _same_global_batch(a, b)):
+        elif one.name == "batch_size" and _same_global_batch(a, b):
+            continue
+        elif one.name not in named:
             yield f"{one.name} differs, {one.a} against {one.b}"
 
 
 def _same_global_batch(a: Side, b: Side) -> bool:
-    """Under strong scaling it is what trials of one curve share."""
+    """Return whether they are trials of one curve under strong scaling."""
     batches = {side.trial["batch_size"] * side.trial["num_gpus"] for side in (a, b)}
     return len(batches) == 1 and all(side.trial["scaling"] == "strong" for side in (a, b))
 
 
 def _differing_worlds(a: Side, b: Side, named: Sequence[str]) -> Iterator[str]:
-    yield from (reason for name, reason in _differing_keys(a, b) if name not in named)
-    if "software" not in named and any(
-        side.key is not None and side.key[1] is None for side in (a, b)
-    ):
+    for name in _differing_keys(a, b):
+        if name not in named:
+            yield _OTHER_WORLDS[name]
+    keys = [side.key for side in (a, b) if side.key is not None]
+    if "software" not in named and any(software is None for _, software, _ in keys):
         yield "software is not known"
 
 
-def _differing_keys(a: Side, b: Side) -> Iterator[tuple[str, str]]:
-    """Name, and what to say of it."""
-    if a.key is not None and b.key is not None:
-        of_both = zip(_OTHER_WORLDS.items(), a.key, b.key, strict=True)
-        yield from (told for told, of_a, of_b in of_both if of_a != of_b)
+def _differing_keys(a: Side, b: Side) -> list[str]:
+    if a.key is None or b.key is None:
+        return []
+    of_both = zip(_OTHER_WORLDS, a.key, b.key, strict=True)
+    return [name for name, of_a, of_b in of_both if of_a != of_b]
 
 
 _OTHER_WORLDS = {
@@ -155,26 +151,22 @@ def _throughput(side: Side) -> Sequence[float]:
         how = ", ".join(dict.fromkeys(row["outcome"] for row in side.attempts)) or "no attempts"
         raise StoreError(f"{side.name}: nothing to compare, it has no completed attempt ({how})")
     if min(measured) <= 0:
-        raise StoreError(f"{side.name}: 0 images/s have no ratio")
+        raise StoreError(f"{side.name}: a throughput of 0 has no ratio")
     return measured
 
 
 def _speed(side: Side, measured: Sequence[float]) -> Speed:
     if len(measured) > 1:
+        mean = statistics.geometric_mean(measured)
         low, high = interval(measured)
-        return Speed(
-            throughput=statistics.geometric_mean(measured),
-            low=low,
-            high=high,
-            num_processes=len(measured),
-        )
+        return Speed(throughput=mean, low=low, high=high, num_processes=len(measured))
     (row,) = (row for row in side.attempts if row["outcome"] == Outcome.COMPLETED)
     low, high = row["throughput_low"], row["throughput_high"]
     return Speed(throughput=row["throughput"], low=low, high=high, num_processes=1)
 
 
 def _of_ratio(a: Speed, b: Speed) -> tuple[float | None, float | None]:
-    """Out of the intervals of both, by the method of variance estimates recovery on their
+    """Combine the intervals of both by the method of variance estimates recovery on their
     logarithms (Zou & Donner 2008).
     """
     if not (a.low and a.high and b.low and b.high) or min(a.low, b.low) <= 0:

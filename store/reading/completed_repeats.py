@@ -1,6 +1,4 @@
-"""How fast the completed repeats of trials were, for who decides which repeats are still worth
-running.
-"""
+"""Reads how fast completed repeats of trials were, to decide which repeats are still worth running."""
 
 from __future__ import annotations
 
@@ -33,10 +31,9 @@ def completed_repeats(
     shares_host: bool = False,
     after: int = 0,
 ) -> dict[str, tuple[CompletedRepeat, ...]]:
-    """Of these trials those that `store.reading.queries.num_completed` counts, oldest first, by trial id;
-    of those that have any.
-
-    `after` leaves out attempts up to this id: see `last_attempt`.
+    """Return by trial id the repeats that `store.reading.queries.num_completed` counts, oldest
+    first; trials without any are missing. `after` leaves out attempts up to this id: see
+    `last_attempt`.
     """
     statement = (
         sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item)
@@ -66,6 +63,6 @@ def completed_repeats(
 
 
 def last_attempt(engine: sa.Engine) -> int:
-    """The id of the newest attempt; 0 when there is none."""
+    """Return the id of the newest attempt; 0 when there is none."""
     with reading(engine) as connection:
         return connection.scalar(sa.select(sa.func.max(AttemptRow.id))) or 0

@@ -1,5 +1,5 @@
-"""Attempts of one trial on one machine, with one software, alone or beside others: what may be put
-into one number.
+"""Groups attempts of one trial on one machine, with one software, alone or beside others, which one
+number may describe.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataF
 def kinds_of(
     trial_places: Array, attempts: Mapping[str, Any], others: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """The columns of ONE_KIND."""
+    """Return the columns of ONE_KIND."""
     return {
         "trial": trial_places,
         "machine_id": attempts["machine_id"],

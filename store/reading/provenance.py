@@ -1,4 +1,4 @@
-"""Where numbers come from: the machines, the software and the sweeps behind some attempts."""
+"""Reads the machines, the software and the sweeps behind some attempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.schema import GpuLinkRow, GpuRow, LeftOutRow, MachineRow, SweepRow
 
 
 def machines(engine: sa.Engine, keys: Sequence[str]) -> list[Row]:
-    """Of these keys, with `gpus`: names, memory, capability and bus of each."""
+    """Return the machines of these keys, with `gpus`: names, memory, capability and bus of each."""
     columns = MachineRow.__table__.columns
     found = selected(
         engine, sa.select(*columns).where(MachineRow.key.in_(keys)).order_by(MachineRow.id)
@@ -26,8 +26,8 @@ def machines(engine: sa.Engine, keys: Sequence[str]) -> list[Row]:
 
 
 def links(engine: sa.Engine, key: str) -> list[Row]:
-    """Between each two GPUs of this machine: their UUIDs, `num_nvlinks` and `pcie`, as
-    `scalemark.records.machine.GpuLink` has them.
+    """Return the links between each two GPUs of this machine: their UUIDs, `num_nvlinks` and
+    `pcie`, as `scalemark.records.machine.GpuLink` has them.
     """
     columns = (
         GpuLinkRow.first_uuid,
@@ -39,8 +39,8 @@ def links(engine: sa.Engine, key: str) -> list[Row]:
 
 
 def sweeps(engine: sa.Engine, names: Sequence[str]) -> list[Row]:
-    """Of these names, oldest first, with `left_out`: overrides and reason of each cell that could
-    not be.
+    """Return the sweeps of these names, oldest first, with `left_out`: overrides and reason of each
+    cell that was left out.
     """
     columns = (
         SweepRow.id,

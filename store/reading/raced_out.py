@@ -1,6 +1,4 @@
-"""Which trials a race put out: their last repeats were not run, because they would hardly have made
-them lead.
-"""
+"""Reads which trials a race stopped early, because more repeats would hardly have made them lead."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ otherwise.
 
 
 def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
-    """Trial id and machine key -> why. The last sweep with repeats of a trial decides: one that did
-    not race puts nobody out.
+    """Return the reason by trial id and machine key. The last sweep with repeats of a trial
+    decides: one that did not race stops nobody.
     """
     last = (
         sa.select(RepeatRow.trial_id, sa.func.max(RepeatRow.sweep_id).label("sweep_id"))

@@ -1,4 +1,4 @@
-"""The view `scaling` as a pandas frame: the same numbers, worked out much faster where there are
+"""The view `scaling` as a pandas frame: the same numbers, computed much faster where there are
 many.
 """
 
@@ -19,14 +19,7 @@ from store.reading.trial_columns import among, read_trials
 from store.schema import AttemptRow, TrialRow
 
 _MACHINE = ("machine_id", "host", "gpu", "software_key", "shares_host", "item")
-_NUMBERS = (
-    "num_repeats",
-    "lowest",
-    "highest",
-    "num_doubtful",
-    "throughput",
-    "throughput_on_1",
-)
+_NUMBERS = ("num_repeats", "lowest", "highest", "num_doubtful", "throughput", "throughput_on_1")
 _SAME = ["curve", "machine_id", "software_key", "shares_host", "item"]
 """What a trial and its baseline on 1 GPU have in common."""
 
@@ -34,8 +27,8 @@ _SAME = ["curve", "machine_id", "software_key", "shares_host", "item"]
 def scaling_frame(
     connection: sa.Connection, filters: Sequence[str], *, simulated: bool = False
 ) -> pd.DataFrame:
-    """Filters of axes choose rows; all others choose the attempts that rows and their baselines are
-    made of.
+    """Return the frame. Filters of axes choose rows; all others choose the attempts that rows and
+    their baselines are made of.
     """
     rows = _medians(connection, chosen_by(filters, simulated=simulated))
     of_attempts = [
@@ -65,8 +58,8 @@ def scaling_frame(
 
 
 def _medians(connection: sa.Connection, which: sa.ColumnElement[bool]) -> pd.DataFrame:
-    """Of completed attempts whose software is known: a row per trial and kind, that of the oldest
-    attempt first.
+    """Return a row per trial and kind of completed attempts whose software is known, that of the
+    oldest attempt first.
     """
     counted = sa.and_(
         which, AttemptRow.outcome == Outcome.COMPLETED, AttemptRow.environment_id.is_not(None)

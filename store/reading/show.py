@@ -1,5 +1,5 @@
-"""Everything that is known of one attempt, of one trial with its attempts, or of one sweep with its
-trials.
+"""Collects everything known of one attempt, of one trial with its attempts, or of one sweep with
+its trials.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ from store.schema import (
 
 
 def show(engine: sa.Engine, which: str) -> Row:
-    """`trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links`, `steps`, `tags`
-    and `notes`; of a sweep
-    `sweep`, `counts` of its repeats, `trials` and `left_out`. Raises StoreError when there is no
-    such thing.
+    """Return `trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links`, `steps`,
+    `tags` and `notes`; of a sweep `sweep`, `counts` of its repeats, `trials` and `left_out`. Raises
+    StoreError when there is no such thing.
     """
     target = targets.find(engine, which)
     return _sweep(engine, target) if target.column == "sweep_id" else show_trial(engine, target)
 
 
 def show_trial(engine: sa.Engine, target: Target) -> Row:
-    """Of an attempt or a trial."""
+    """Return what `show` does of an attempt or a trial."""
     found = with_its_trial(engine, target)
     machines = {
         machine_id: _machine(engine, machine_id)
@@ -59,45 +58,37 @@ def show_trial(engine: sa.Engine, target: Target) -> Row:
             }
             row |= machines[row["machine_id"]]
             row["steps"] = _steps(connection, row["attempt_id"])
-            row["tags"], row["notes"] = _tags(connection, of), _notes(connection, of)
-        of_trial = {"trial_id": found["trial"]["id"]}
-        return found | {"tags": _tags(connection, of_trial), "notes": _notes(connection, of_trial)}
+            row |= _annotations(connection, of)
+        return found | _annotations(connection, {"trial_id": found["trial"]["id"]})
 
 
 def _machine(engine: sa.Engine, machine_id: int) -> Row:
-    (facts,) = selected(
-        engine, sa.select(*MachineRow.__table__.columns).where(MachineRow.id == machine_id)
-    )
-    gpus = (
-        sa.select(*GpuRow.__table__.columns)
-        .where(GpuRow.machine_id == machine_id)
-        .order_by(GpuRow.position)
-    )
-    links = sa.select(*GpuLinkRow.__table__.columns).where(GpuLinkRow.machine_id == machine_id)
+    machine = sa.select(*MachineRow.__table__.columns).where(MachineRow.id == machine_id)
+    gpus = _of_machine(GpuRow, machine_id).order_by(GpuRow.position)
+    (facts,) = selected(engine, machine)
     return {
         "machine_facts": facts,
-        "gpus": _without_machine(engine, gpus),
-        "links": _without_machine(engine, links),
+        "gpus": selected(engine, gpus),
+        "links": selected(engine, _of_machine(GpuLinkRow, machine_id)),
     }
 
 
-def _without_machine(engine: sa.Engine, statement: sa.Select[Any]) -> list[Row]:
-    return [
-        {name: value for name, value in row.items() if name != "machine_id"}
-        for row in selected(engine, statement)
-    ]
+def _of_machine(table: type[GpuRow] | type[GpuLinkRow], machine_id: int) -> sa.Select[Any]:
+    columns = [column for column in table.__table__.columns if column.name != "machine_id"]
+    return sa.select(*columns).where(table.machine_id == machine_id)
 
 
-def _tags(connection: sa.Connection, of: dict[str, Any]) -> list[Row]:
-    """Of an attempt also those of its trial and its sweep; `of` says whose each is."""
-    return _annotations(connection, TagRow, TagRow.tag, of)
+def _annotations(connection: sa.Connection, of: dict[str, Any]) -> Row:
+    """Return tags and notes, of an attempt also those of its trial and its sweep; `of` has the ids
+    of each.
+    """
+    return {
+        "tags": _annotated(connection, TagRow, TagRow.tag, of),
+        "notes": _annotated(connection, NoteRow, NoteRow.note, of),
+    }
 
 
-def _notes(connection: sa.Connection, of: dict[str, Any]) -> list[Row]:
-    return _annotations(connection, NoteRow, NoteRow.note, of)
-
-
-def _annotations(
+def _annotated(
     connection: sa.Connection, table: type[TagRow] | type[NoteRow], text: Any, of: dict[str, Any]
 ) -> list[Row]:
     whose = sa.case(
@@ -109,14 +100,9 @@ def _annotations(
 
 
 def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
-    """A summary of its calls of the training function; None when there were none."""
-    row = (
-        connection.execute(
-            sa.select(StepArraysRow.__table__).where(StepArraysRow.attempt_id == attempt_id)
-        )
-        .mappings()
-        .first()
-    )
+    """Summarize its calls of the training function; None when there were none."""
+    arrays = sa.select(StepArraysRow.__table__).where(StepArraysRow.attempt_id == attempt_id)
+    row = connection.execute(arrays).mappings().first()
     if row is None:
         return None
     steps = step_arrays.unpack(dict(row))
@@ -148,8 +134,7 @@ def _sweep(engine: sa.Engine, target: Target) -> Row:
         LeftOutRow.sweep_id == target.id
     )
     with reading(engine) as connection:
-        of = {"sweep_id": target.id}
-        tags, notes = _tags(connection, of), _notes(connection, of)
+        annotations = _annotations(connection, {"sweep_id": target.id})
     return {
         "sweep": sweep,
         "counts": {
@@ -157,8 +142,7 @@ def _sweep(engine: sa.Engine, target: Target) -> Row:
         },
         "trials": _trials(engine, target),
         "left_out": selected(engine, left_out.order_by(LeftOutRow.overrides)),
-        "tags": tags,
-        "notes": notes,
+        **annotations,
     }
 
 
@@ -173,7 +157,7 @@ _OF_A_TRIAL = (
 
 
 def _trials(engine: sa.Engine, sweep: Target) -> list[Row]:
-    """What it asked for, in its order, with the attempts of this sweep that count."""
+    """Return what it asked for, in its order, with the attempts of this sweep that count."""
     asked_for = (
         sa.select(TrialRow.id.label("trial"), *_OF_A_TRIAL)
         .join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)

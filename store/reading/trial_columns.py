@@ -1,4 +1,4 @@
-"""The axes of trials as columns, each trial read once however many attempts it has."""
+"""Reads the axes of trials as columns, each trial once however many attempts it has."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _MOST_IDS = 10_000  # in one statement; SQLite takes 32,766
 
 @dataclass(frozen=True, slots=True)
 class TrialColumns:
-    """Of each trial its id, its curve, and its axes."""
+    """Trials with their curves and axes."""
 
     ids: pd.Categorical  # all different: the code is the trial's place
     curves: pd.Categorical
     axes: dict[str, Any]  # name -> array as long as ids
 
     def of(self, places: Array) -> dict[str, Any]:
-        """trial_id and all axes of the trials at these places."""
+        """Return trial_id and all axes of the trials at these places."""
         return {"trial_id": take(self.ids, places)} | {
             name: take(column, places) for name, column in self.axes.items()
         }
 
     def places_of(self, ids: pd.Categorical) -> Array:
-        """Where the trials of these ids are."""
+        """Return where the trials of these ids are."""
         places = pd.Index(self.ids.categories).get_indexer(ids.categories)
         return np.asarray(places, np.int64).take(ids.codes)
 
 
 def read_trials(connection: sa.Connection, ids: pd.Categorical) -> TrialColumns:
-    """Return at least those of these ids, with all axes, free ones last."""
+    """Return at least the trials of these ids, with all axes, free ones last."""
     free = free_columns(connection)
     alike = [name for name in AXES if name not in _APART]
     columns = TrialRow.__table__.columns
@@ -78,8 +78,8 @@ def read_trials(connection: sa.Connection, ids: pd.Categorical) -> TrialColumns:
 
 
 def among(column: Any, words: Collection[str]) -> sa.ColumnElement[bool]:
-    """Whether it is one of them; always, when they are so many that all rows are read sooner than
-    these are looked up.
+    """Return whether the column is one of these words; true when they are so many that reading all
+    rows is faster than looking them up.
     """
     found: sa.ColumnElement[bool] = (
         column.in_(list(words)) if len(words) <= _MOST_IDS else sa.true()

@@ -379,7 +379,7 @@ def test_compare_answers_in_json(db):
             r"^trial \w{8}: nothing to compare, it has no completed attempt \(failed\)$",
         ),
         ("1", "3", r"^attempt 3: deleted; `python -m store restore` brings it back$"),
-        ("1", "4", r"^attempt 4: 0 images/s have no ratio$"),
+        ("1", "4", r"^attempt 4: a throughput of 0 has no ratio$"),
         ("1", "first", r"^sweep first: wanted an attempt or a trial$"),
         (
             "1",

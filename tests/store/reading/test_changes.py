@@ -102,7 +102,7 @@ def test_a_file_that_is_replaced_at_once_is_seen():
         assert told.mark() != first
 
 
-def test_a_database_of_postgresql_can_be_dropped_while_somebody_looks_for_changes(postgresql_url):
+def test_postgresql_can_be_dropped_while_somebody_looks_for_changes(postgresql_url):
     Writer(postgresql_url).close()
     with closing(Changes(postgresql_url)) as told:
         told.mark()
