@@ -231,7 +231,7 @@ def test_charts_that_cannot_be_drawn_spoil_no_result():
     ended = sweep(*TINY)
     assert ended.returncode == 1
     assert "sweep: no chart scaling: figures/scaling-trivial.png: Is a directory" in ended.stderr
-    assert "the results are stored, draw it with python -m plots charts --sweep " in ended.stderr
+    assert "the results are stored, see python -m plots charts --sweep " in ended.stderr
     assert "report: figures/report.html" in ended.stderr
     assert outcomes() == ["completed"]
 

@@ -1,4 +1,4 @@
-"""The best strategy of each model on each GPU count, and from how many GPUs on another one leads."""
+"""The best strategy of each model on each GPU count, and where another one takes the lead."""
 
 from __future__ import annotations
 

@@ -37,16 +37,13 @@ def serve(
     origin: OriginOption = Origin.MEASURED,
     baseline: BaselineOption = BaselineRule.SAME,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this let others read.")
+        str, typer.Option(help="Address to listen on; any other lets other machines read.")
     ] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
             "--allow-host",
-            help=(
-                "A further name that browsers know this machine by, as bench.example; may be "
-                "repeated."
-            ),
+            help="Another name of this machine, as bench.example; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -54,7 +51,7 @@ def serve(
     every: Annotated[
         float, typer.Option(min=0.2, max=3600, help="Seconds between two looks at the database.")
     ] = 2.0,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Tell of each request.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log each request.")] = False,
     as_json: Json = False,
 ) -> None:
     """Serve the report as a page that takes in results as they land, and print its address. It only
@@ -67,16 +64,13 @@ def serve(
     _check_names(allow_host or ())
     attempt_ids(filters or ())  # what is no filter is refused before anything listens
     locate(db)
+    filters = filters or []
     chosen = Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=own(origin),
-        baseline=baseline,
+        db=db, sweep=sweep, filters=tuple(filters), origin=own(origin), baseline=baseline
     )
-    told = command()
+    made_by = command()
     make = Makers(
-        source=lambda: Source(selection=chosen, command=told),
+        source=lambda: Source(selection=chosen, command=made_by),
         page=lambda source, mark: page.live_page(source, mark, every),
         report=page.report,
     )
@@ -86,12 +80,8 @@ def serve(
         page.prepare()
         if not server.is_loopback:
             _warn(server.url, masked(db))
-        print(
-            json.dumps({"url": server.url, "host": host, "port": server.server_port})
-            if as_json
-            else server.url,
-            flush=True,
-        )
+        facts = {"url": server.url, "host": host, "port": server.server_port}
+        print(json.dumps(facts) if as_json else server.url, flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -119,11 +109,9 @@ def answers(current: Current, every_s: float) -> Answers:
 
     def health() -> Answer:
         problem = current.ask(What.REPORT).problem
-        return (
-            Answer(body=f"{problem}\n", status=HTTPStatus.SERVICE_UNAVAILABLE)
-            if problem
-            else Answer(body="ok\n")
-        )
+        if problem:
+            return Answer(body=f"{problem}\n", status=HTTPStatus.SERVICE_UNAVAILABLE)
+        return Answer(body="ok\n")
 
     return {"/": page, "/data.json": data, "/healthz": health}
 

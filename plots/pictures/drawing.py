@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -189,10 +189,12 @@ def write(figure: Figure, path: Path, form: PictureFormat) -> None:
     the first time for nothing.
     """
     if form is PictureFormat.SVG:
-        FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})  # type: ignore[no-untyped-call]  # of matplotlib
+        canvas: Any = FigureCanvasSVG(figure)  # matplotlib's writers have no types
+        canvas.print_svg(path, metadata={"Date": None})
     else:
         figure.set_dpi(DPI)
-        FigureCanvasAgg(figure).print_png(path, pil_kwargs={"compress_level": _COMPRESSION})  # type: ignore[no-untyped-call]  # too
+        canvas = FigureCanvasAgg(figure)
+        canvas.print_png(path, pil_kwargs={"compress_level": _COMPRESSION})
 
 
 def _file_name(chart_name: str, shown: str, theme: Theme) -> str:

@@ -17,13 +17,9 @@ def file_names(tables: Sequence[Table]) -> list[str]:
     neighbors: dict[object, list[Table]] = defaultdict(list)
     for table in tables:
         neighbors[table.setting.get("model")].append(table)
-    places = {table.place.key for table in tables}
-    return unique(
-        [
-            _name(table, neighbors[table.setting.get("model")], num_places=len(places))
-            for table in tables
-        ]
-    )
+    num_places = len({table.place.key for table in tables})
+    names = [_name(table, neighbors[table.setting.get("model")], num_places) for table in tables]
+    return unique(names)
 
 
 def unique(names: Sequence[str]) -> list[str]:
@@ -32,9 +28,10 @@ def unique(names: Sequence[str]) -> list[str]:
     found = []
     for name in names:
         seen[name] += 1
-        found.append(
-            name if seen[name] == 1 else "-".join(part for part in (name, str(seen[name])) if part)
-        )
+        if seen[name] == 1:
+            found.append(name)
+        else:
+            found.append(f"{name}-{seen[name]}".removeprefix("-"))
     return found
 
 

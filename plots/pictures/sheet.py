@@ -105,14 +105,11 @@ class Sheet:
             columnspacing=1,
             labelspacing=_BETWEEN_ROWS,
         )
-        rows = [labels[row::num_rows] for row in range(num_rows)]
         between_in = _BETWEEN_ROWS * SMALL_PT / 72
-        self.gap(
-            sum(
-                max(0.93 * height_in(label, SMALL_PT) for label in row) + between_in for row in rows
-            )
-            + 0.04
-        )
+        for row in range(num_rows):
+            heights_in = [height_in(label, SMALL_PT) for label in labels[row::num_rows]]
+            self.gap(0.93 * max(heights_in) + between_in)
+        self.gap(0.04)
 
     def _here(self) -> Transform:
         """Return the way from the figure's upper left corner to the margin, as deep as the sheet

@@ -45,7 +45,7 @@ Compared = Mapping[tuple[Label, Label], Result]
 
 
 def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Picture]:
-    """Yield a picture per model, setting and machine in which anything has a baseline but itself."""
+    """Yield a picture per model, setting and machine that has a baseline."""
     asked = source.selection.baseline
     tables, compared, rules = [], [], []
     for table in pivot(source.results, lines(source.results)):
@@ -94,12 +94,7 @@ def _is_compared(result: Result) -> bool:
 
 
 def _draw(
-    sheet: Sheet,
-    table: Table,
-    results: Compared,
-    ratio: Ratio,
-    rule: BaselineRule,
-    looks: Looks,
+    sheet: Sheet, table: Table, results: Compared, ratio: Ratio, rule: BaselineRule, looks: Looks
 ) -> list[str]:
     """Draw the picture but for its remarks. Return the lines of its footer."""
     devices = table.place.devices

@@ -65,7 +65,7 @@ class Palette:
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast from 1 to 21, as the Web Content Accessibility Guidelines 2.1 define it."""
+    """Return the contrast, from 1 to 21, as defined by WCAG 2.1."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 

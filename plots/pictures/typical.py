@@ -29,14 +29,15 @@ def at_most(results: Sequence[Result], most: int) -> tuple[list[Result], list[st
     them and a note on how to see the others.
     """
     ordered = sorted(results, key=lambda result: (result.num_gpus, result.strategy))
-    kept, others = ordered[max(len(ordered) - most, 0) :], ordered[: max(len(ordered) - most, 0)]
+    num_others = max(len(ordered) - most, 0)
+    others, kept = ordered[:num_others], ordered[num_others:]
     if not others:
         return kept, []
-    fewest, largest = others[0].num_gpus, others[-1].num_gpus
-    how = f"num_gpus<={largest}" if fewest < kept[-1].num_gpus else f"strategy={others[0].strategy}"
-    return kept, [
-        (
-            f"{len(others)} of {len(ordered)} trials are left out, those on the fewest devices: "
-            f"see them with {how}"
-        )
-    ]
+    how = f"strategy={others[0].strategy}"
+    if others[0].num_gpus < kept[-1].num_gpus:
+        how = f"num_gpus<={others[-1].num_gpus}"
+    note = (
+        f"{len(others)} of {len(ordered)} trials are left out, those on the fewest devices: see "
+        f"them with {how}"
+    )
+    return kept, [note]

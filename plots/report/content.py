@@ -1,4 +1,4 @@
-"""Every number, sentence and command of the page, and the results behind them, before it is HTML."""
+"""Collects every number, sentence and command of the page, before it is HTML."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Turns what the page says into one HTML file, and into the data that an open page takes in place of
-what it shows.
-"""
+"""Turns the content of a page into one HTML file, and into the data that updates an open page."""
 
 from __future__ import annotations
 
@@ -186,11 +184,7 @@ def _line_charts(place: PlaceSection) -> dict[str, Any]:
         if section.scaling:
             words.append(f"{section.scaling} scaling")
         scaling = f" ({', '.join(words)})" if words else ""
-        kinds = {
-            "scaling": section.table.unit,
-            "speed_up": "speed-up",
-            "efficiency": "efficiency",
-        }
+        kinds = {"scaling": section.table.unit, "speed_up": "speed-up", "efficiency": "efficiency"}
         for kind, quantity in kinds.items():
             found[f"{section.key}-{kind}"] = {
                 "kind": kind,
@@ -283,11 +277,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"moment": moment}
-    environment.globals |= {
-        "value_of": _value_of,
-        "mark_of": _mark_of,
-        "row_trials": _row_trials,
-    }
+    environment.globals |= {"value_of": _value_of, "mark_of": _mark_of, "row_trials": _row_trials}
     return environment
 
 

@@ -58,7 +58,7 @@ class Now:
     page_mark: str | None = None
 
     def to_json(self) -> str:
-        """Return what browsers poll: `problem`, `sweeps`, `report` and the `mark` of its results."""
+        """Return `problem`, `sweeps`, `report` and its `mark`, which browsers poll."""
         told = json.dumps(
             {"problem": self.problem, "sweeps": self.sweeps, "mark": self.report_mark}
         )

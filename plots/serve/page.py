@@ -15,8 +15,9 @@ from plots.report import libraries, page
 from plots.source import Source
 
 POLICY = (
-    "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 """Nothing from elsewhere, no frame around it. Which scripts may run is told in the page itself, by
 their digests.
@@ -75,7 +76,8 @@ _WAITING = """<!DOCTYPE html>
 <link rel="icon" href="data:,">
 <title>Waiting for results – scalemark</title>
 <style>
-body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 40rem; padding: 0 1rem; overflow-wrap: anywhere }}
+body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 40rem }}
+body {{ padding: 0 1rem; overflow-wrap: anywhere }}
 </style>
 </head>
 <body>

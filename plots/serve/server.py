@@ -200,8 +200,8 @@ def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> str:
     if isinstance(error, socket.gaierror | UnicodeError):
         return f"--host {host[:100]}: {_NO_ADDRESS}"
     remedies = {
-        errno.EADDRINUSE: "something listens there already; choose another --port, 0 takes any that is free",
-        errno.EACCES: "that port needs more rights; choose a --port above 1023, 0 takes any that is free",
+        errno.EADDRINUSE: "something listens there already; choose another --port, or 0 for any",
+        errno.EACCES: "that port needs more rights; choose a --port above 1023, or 0 for any",
         errno.EADDRNOTAVAIL: _NO_ADDRESS,
     }
     return f"{host}:{port}: {remedies.get(error.errno or 0, error.strerror)}"
@@ -231,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(Answer(status=status, body=f"{status} {status.phrase}\n", headers=headers))
         self._drain()
 
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # http.server's name
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # as inherited
         if self.server.verbose:
             print(
                 visible(f"{self.client_address[0]} {format % arguments}"),

@@ -13,14 +13,20 @@ from store.reading.queries import rows
 from store.sqlite import connect_read_only, sqlite_explained, wal_of
 
 _SHOWN = """
-SELECT (SELECT value FROM database_info WHERE name = 'id') AS of_database, attempts.*, sweeps.*, figures.*, tags.*, notes.*
+SELECT (SELECT value FROM database_info WHERE name = 'id') AS of_database,
+       attempts.*, sweeps.*, figures.*, tags.*, notes.*
 FROM (
   SELECT max(id) AS newest_attempt, count(*) AS num_attempts, count(deleted_at) AS num_deleted,
          sum(CASE WHEN deleted_at IS NULL THEN 0 ELSE id END) AS deleted
   FROM attempts
 ) AS attempts
-CROSS JOIN (SELECT max(id) AS newest_sweep, count(*) AS num_sweeps, count(finished_at) AS num_finished FROM sweeps) AS sweeps
-CROSS JOIN (SELECT max(id) AS newest_figure, count(*) AS num_figures FROM reference_results) AS figures
+CROSS JOIN (
+  SELECT max(id) AS newest_sweep, count(*) AS num_sweeps, count(finished_at) AS num_finished
+  FROM sweeps
+) AS sweeps
+CROSS JOIN (
+  SELECT max(id) AS newest_figure, count(*) AS num_figures FROM reference_results
+) AS figures
 CROSS JOIN (SELECT max(id) AS newest_tag, count(*) AS num_tags FROM tags) AS tags
 CROSS JOIN (SELECT max(id) AS newest_note, count(*) AS num_notes FROM notes) AS notes
 """
@@ -28,7 +34,7 @@ CROSS JOIN (SELECT max(id) AS newest_note, count(*) AS num_notes FROM notes) AS 
 
 
 class Changes:
-    """Watches one database for one thread; it keeps a SQLite file open, and nothing of PostgreSQL."""
+    """Watches a database for one thread; keeps a SQLite file open, and nothing of PostgreSQL."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""Reads how fast completed repeats of trials were, to decide which repeats are still worth running."""
+"""Reads how fast completed repeats were, to decide which others are still worth running."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""In what two attempts or trials differ: their axes, and all that is known of where and with what
-they ran.
+"""Finds in what two attempts or trials differ: their axes, and everything known of where and with
+what they ran.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Key = tuple[str, str | None, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of two things that are compared, and the attempts that stand for it."""
+    """One of two things that are compared, with its attempts."""
 
     name: str
     trial: Row
@@ -48,10 +48,8 @@ class Difference:
 
 
 def sides(engine: sa.Engine, a: str, b: str) -> tuple[Side, Side]:
-    """Of a trial those of its attempts that are of one kind with the other's, else its newest kind;
-    deleted ones do not count.
-
-    Raises StoreError when there is no such attempt or trial.
+    """Choose of a trial those attempts that are of one kind with the other's, else its newest kind;
+    deleted ones do not count. Raises StoreError when there is no such attempt or trial.
     """
     (name_a, found_a, kinds_a), (name_b, found_b, kinds_b) = (
         _kinds(engine, which) for which in (a, b)
@@ -62,22 +60,20 @@ def sides(engine: sa.Engine, a: str, b: str) -> tuple[Side, Side]:
         key=lambda key: (kinds_a[key][-1]["attempt_id"], kinds_b[key][-1]["attempt_id"]),
         default=None,
     )
-    return _side(name_a, found_a, kinds_a, newest_common), _side(
-        name_b, found_b, kinds_b, newest_common
-    )
+    side_a = _side(name_a, found_a, kinds_a, newest_common)
+    return side_a, _side(name_b, found_b, kinds_b, newest_common)
 
 
 def differences(a: Side, b: Side) -> list[Difference]:
-    """In the order of their sections."""
+    """Return the differences in the order of their sections."""
     facts_a, facts_b = _facts(a), _facts(b)
     found = []
     for section in facts_a:
         of_a, of_b = facts_a[section], facts_b[section]
-        for name in [*of_a, *(name for name in of_b if name not in of_a)]:
-            if of_a.get(name) != of_b.get(name):
-                found.append(
-                    Difference(section=section, name=name, a=of_a.get(name), b=of_b.get(name))
-                )
+        for name in dict.fromkeys([*of_a, *of_b]):
+            value_a, value_b = of_a.get(name), of_b.get(name)
+            if value_a != value_b:
+                found.append(Difference(section=section, name=name, a=value_a, b=value_b))
     return found
 
 
@@ -101,12 +97,9 @@ def _kinds(engine: sa.Engine, which: str) -> tuple[str, Row, dict[Key, list[Row]
 
 
 def _side(name: str, found: Row, kinds: Mapping[Key, list[Row]], key: Key | None) -> Side:
-    newest = (
-        max(kinds, key=lambda key: kinds[key][-1]["attempt_id"], default=None)
-        if key is None
-        else key
-    )
-    attempts = kinds[newest] if newest is not None else []
+    if key is None:
+        key = max(kinds, key=lambda key: kinds[key][-1]["attempt_id"], default=None)
+    attempts = [] if key is None else kinds[key]
     return Side(
         name=name,
         trial=found["trial"],
@@ -116,7 +109,7 @@ def _side(name: str, found: Row, kinds: Mapping[Key, list[Row]], key: Key | None
 
 
 def _facts(side: Side) -> dict[str, dict[str, Any]]:
-    """Section -> name -> value; attempts that differ among themselves have a list of values."""
+    """Return section -> name -> value; where the attempts differ, a list of values."""
     axes = {name: value for name, value in side.trial.items() if name not in NOT_AXES}
     found: dict[str, dict[str, Any]] = {"axes": axes}
     told = [dict(_of_attempt(row)) for row in side.attempts]
@@ -150,15 +143,12 @@ _OWN_SECTIONS = ("packages", "variables", *_COMMIT)
 
 def _of_attempt(row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "machine", {name: row["machine_facts"][name] for name in _MACHINE}
-    yield (
-        "gpus",
-        {
-            f"{gpu['position']} {name}": value
-            for gpu in row["gpus"]
-            for name, value in gpu.items()
-            if name != "position"
-        },
-    )
+    gpus = {}
+    for gpu in row["gpus"]:
+        for name, value in gpu.items():
+            if name != "position":
+                gpus[f"{gpu['position']} {name}"] = value
+    yield "gpus", gpus
     yield "links", dict(_links(row))
     environment = row["environment"]
     known = environment or {"environment": "unknown: it ended before it could tell"}
@@ -170,8 +160,8 @@ def _of_attempt(row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _links(row: Row) -> Iterator[tuple[str, str]]:
-    """By the places of the GPUs, so that those of two machines can be told apart by how they are
-    wired alone.
+    """Name links by the positions of the GPUs, so that two machines differ only by how they are
+    wired.
     """
     places = {gpu["uuid"]: gpu["position"] for gpu in row["gpus"]}
     for link in row["links"]:

@@ -1,4 +1,4 @@
-"""Queries of a database that return plain rows. All keep trials whole: none averages over an axis."""
+"""Queries that return plain rows. All keep trials whole: none averages over an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads which trials a race stopped early, because more repeats would hardly have made them lead."""
+"""Reads which trials a race stopped early, too far behind to lead after all repeats."""
 
 from __future__ import annotations
 

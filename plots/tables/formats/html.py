@@ -22,7 +22,8 @@ body { font-family: system-ui, sans-serif; margin: 1rem; max-width: 70rem }
 div { overflow-x: auto }
 table { border-collapse: collapse; margin-top: 1.5rem }
 caption { text-align: left; font-weight: bold; padding: .3rem 0 }
-th, td { padding: .2rem .6rem; border-bottom: 1px solid #8888; text-align: right; font-variant-numeric: tabular-nums }
+th, td { padding: .2rem .6rem; border-bottom: 1px solid #8888; text-align: right }
+td { font-variant-numeric: tabular-nums }
 thead th { border-bottom: 2px solid }
 tbody th, thead th:first-child { text-align: left; font-weight: normal }
 .best { font-weight: bold }

@@ -357,7 +357,7 @@ def test_requests_are_logged_when_asked_for_without_control_characters(served, c
 def test_a_port_in_use_is_said(served):
     with pytest.raises(
         StoreError,
-        match=rf"^127\.0\.0\.1:{served.server_port}: something listens there already; choose another --port, 0 ",
+        match=rf"^127\.0\.0\.1:{served.server_port}: something listens there already; choose another --port, or 0 ",
     ):
         Server("127.0.0.1", served.server_port, answers())
 
