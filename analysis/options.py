@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from analysis.results import BaselineRule, Origin
+from scalemark.host.own_code import typed
 from store.errors import StoreError
 
 Filters = Annotated[
@@ -46,7 +47,7 @@ def own(origin: Origin) -> Origin:
     """For commands about sweeps. Raises StoreError for published figures."""
     if not origin.is_ours:
         raise StoreError(
-            "--origin published: others ran no sweep here; see python -m plots tables "
+            f"--origin published: others ran no sweep here; see {typed('plots')} tables "
             "--origin published"
         )
     return origin

@@ -39,7 +39,7 @@ class Selection:
                 f"--sweep {self.sweep}: published figures belong to no sweep; leave one of both out"
             )
         if self.origin is not Origin.PUBLISHED and self.source is not None:
-            beside = f"python -m plots tables --against {self.source} has them beside our own"
+            beside = f"{typed('plots')} tables --against {self.source} has them beside our own"
             raise StoreError(
                 f"--source {self.source}: of published figures only; add --origin published; "
                 f"{beside}"
@@ -193,7 +193,7 @@ def _nothing(engine: sa.Engine, selection: Selection) -> str:
     if (asked := _asked_for(selection)) and queries.selected(
         engine, queries.listing(engine, limit=1)
     ):
-        return f"{name}: no attempt is like {asked}; see python -m store list"
+        return f"{name}: no attempt is like {asked}; see {typed('store')} list"
     return f"{name}: no attempt in it yet; run a sweep first"
 
 
@@ -209,7 +209,7 @@ def _published(selection: Selection) -> list[Result]:
         ]
     if not found:
         asked = (
-            f" like {' '.join(selection.filters)}; see python -m store reference list"
+            f" like {' '.join(selection.filters)}; see {typed('store')} reference list"
             if selection.filters
             else " in it"
         )

@@ -21,7 +21,7 @@ GPU_ONLY = {
     "batchnorm_persistent": (("on", "off"), _ABOUT_CUDNN),
     "visibility": (("all",), "there is no GPU to hide"),
 }
-"""Axis -> values that CPU devices cannot run, and why; all-reduces and precisions declare theirs."""
+"""Axis -> values that no CPU device runs, and why; all-reduces and precisions declare theirs."""
 
 PLANTED_AT_MOST = {
     "noise": 1.0,
@@ -37,7 +37,7 @@ PLANTED_AT_MOST = {
     "hang": 1.0,
     "failure_rate": 1.0,
 }
-"""The largest faults that mean something; waits of more than an hour per step are slips of units."""
+"""The largest faults that mean something: waits of over an hour per step are slips of units."""
 
 PLANTED_SWITCHES = ("out_of_memory", "hang")  # these are 0 or 1
 

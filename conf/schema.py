@@ -110,7 +110,7 @@ if not TYPE_CHECKING:
 
 @dataclass
 class RetryConfig:
-    """How often a repeat is tried again, by the end of its attempt; always after an interrupt."""
+    """Numbers of retries, by the end of an attempt; after an interrupt there is always one."""
 
     # the process ended without a result, by a signal or lost, or somebody else interrupted it
     crashed: int = 1
@@ -188,7 +188,7 @@ class SweepConfig:
 
 @dataclass
 class StoreConfig:
-    """Where results go."""
+    """The places of results."""
 
     url: str = "${oc.env:SCALEMARK_DB,results.db}"  # path, sqlite:/// or postgresql:// URL
     runs_dir: str = "runs"  # run folders

@@ -1,1 +1,1 @@
-"""What every part of scalemark shares: records, run folders, statistics, text, and the host. No TensorFlow, no database."""
+"""Records, run folders, statistics, text, and the host: shared by all rooms. No TensorFlow."""

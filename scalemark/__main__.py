@@ -71,11 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     command = COMMANDS[word]
+    program = "scalemark" if command.is_subcommand else f"scalemark {word}"
+    subcommand = [word] if command.is_subcommand else []
+    # before the import: hints name the command as it was started
+    sys.argv = [program, *subcommand, *arguments]
     run: Callable[..., int] = import_module(command.module).main
-    if command.is_subcommand:
-        program, sys.argv = "scalemark", ["scalemark", word, *arguments]
-    else:
-        program, sys.argv = f"scalemark {word}", [f"scalemark {word}", *arguments]
     if word == "sweep":
         return run  # Hydra writes its help
     return lambda: run(program=program)

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
+from scalemark.host.own_code import typed
 from scalemark.records import step_arrays
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
@@ -190,10 +191,10 @@ class Database:
                 sa.select(AttemptRow.deleted_at).where(AttemptRow.id == attempt)
             ).first()
             if found is None:
-                raise StoreError(f"{attempt}: no such attempt; see `python -m store list`")
+                raise StoreError(f"{attempt}: no such attempt; see `{typed('store')} list`")
             if found.deleted_at is not None:
                 raise StoreError(
-                    f"{attempt}: deleted; `python -m store restore {attempt}` brings it back"
+                    f"{attempt}: deleted; `{typed('store')} restore {attempt}` brings it back"
                 )
             statement = sa.select(StepArraysRow.__table__).where(
                 StepArraysRow.attempt_id == attempt

@@ -215,7 +215,7 @@ def test_an_optimizer_is_one_file(tmp_path):
 def test_a_launcher_is_one_file_and_its_choice(tmp_path):
     project = GrownProject(tmp_path / "project", QUEUE_FILES)
     said = project.refused("launcher=queue")
-    assert "launcher=queue: hosts share a sweep by way of PostgreSQL, and store.url is" in said
+    assert "launcher=queue: hosts share a sweep through PostgreSQL, and store.url is" in said
     said = project.refused("launcher.queue.name=long")
     assert "launcher=local ignores it; leave it out, or choose launcher=queue" in said
     said = project.refused("launcher.agents.num_hosts=3")

@@ -126,10 +126,10 @@ def test_the_experiment_of_hosts_has_as_many_replicas_over_more_hosts_and_leaves
     assert len(plan["left_out"]) == 8
 
 
-def test_a_dry_run_of_many_trials_sums_them_up():
+def test_a_dry_run_of_many_trials_lists_the_first():
     ended = sweep("experiment=cloud_article", "sweep.dry_run=true")
     assert ended.returncode == 0
-    assert "80 trials, 0 of them finished earlier" in ended.stdout
+    assert "and 20 more trials: sweep.dry_run=true sweep.plan_format=json lists all" in ended.stdout
     assert re.search(r"num_gpus +4  1 \(20\), 2 \(20\), 4 \(20\), 8 \(20\)\n", ended.stdout)
     assert "left out: 20 cells, all_reduce=nccl" in ended.stdout
 

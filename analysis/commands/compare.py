@@ -24,6 +24,7 @@ from analysis.text.numbers import number
 from analysis.text.summary import failed_repeats
 from analysis.text.titles import host_notes, named, place_notes
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
+from scalemark.host.own_code import typed
 from scalemark.records.overrides import command
 from store.command_line import Db, Json
 
@@ -192,7 +193,9 @@ def _notes(rows: Sequence[Compared]) -> Iterator[str]:
     ]
     both = [result for row in rows for result in (row.pair.a, row.pair.b)]
     if suspect := [result for result in both if not result.is_valid]:
-        told.append(f"suspect, see python -m store show: {'; '.join(_shortened(_trials(suspect)))}")
+        told.append(
+            f"suspect, see {typed('store')} show: {'; '.join(_shortened(_trials(suspect)))}"
+        )
     if partly := [result for result in both if result.failed and result.throughput is not None]:
         named_ones = [
             f"{name} ({failed_repeats(one)})"

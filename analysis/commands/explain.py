@@ -23,6 +23,7 @@ from analysis.selection import Selection, load
 from analysis.source import Source
 from analysis.text.titles import place_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
@@ -87,13 +88,13 @@ def _targets(
     if trial is not None:
         if not begins_id(trial):
             raise StoreError(
-                f"--trial {visible(trial[:100])}: wanted the {ID_BEGINNING}; python -m store "
+                f"--trial {visible(trial[:100])}: wanted the {ID_BEGINNING}; {typed('store')} "
                 "list names them"
             )
         asked = [result for result in asked if result.trial_id.startswith(trial)]
         if not asked:
             raise StoreError(
-                f"--trial {trial}: no such trial in what was chosen; python -m store list "
+                f"--trial {trial}: no such trial in what was chosen; {typed('store')} list "
                 "names them"
             )
     numbers = [result for result in asked if result.throughput is not None]

@@ -31,6 +31,7 @@ from analysis.statistics.sample import Sample
 from costs.hardware import Hardware
 from costs.profiles import profile
 from scalemark.cli.terminal import make_console, print_json
+from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from store.command_line import Db, Json
 from store.errors import StoreError
@@ -209,7 +210,7 @@ def _weaknesses(read: Source, known: Learned, asked: Sequence[Prediction]) -> li
         if told is not None:
             found.append(
                 f"repeats of trial {result.trial_id} contradict each other: {told.words}; "
-                "see python -m analysis explain"
+                f"see {typed('analysis')} explain"
             )
     return found
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from analysis.comparison.sides import Side
 from analysis.results import Result, axes_of, global_batch
+from scalemark.host.own_code import typed
 from scalemark.records.strategies import STRATEGY_AXES
 from store.errors import StoreError
 
@@ -156,7 +157,7 @@ def _places(one: Result, other: Result) -> Iterator[str]:
     if one.place.shares_host != other.place.shares_host:
         yield f"others ran beside {'A' if one.place.shares_host else 'B'} alone"
     if one.place.machine == other.place.machine and one.place.versions == other.place.versions:
-        yield "the machine or its software is not quite the same: see python -m store diff"
+        yield f"the machine or its software is not quite the same: see {typed('store')} diff"
 
 
 def _without(results: Sequence[Result], taken: Sequence[Result]) -> tuple[Result, ...]:

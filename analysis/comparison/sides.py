@@ -12,6 +12,7 @@ from analysis.results import AXES, Origin, Result
 from analysis.selection import NothingFoundError, Selection
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
+from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
 from store.database import open_for_reading
@@ -77,7 +78,7 @@ def sides(
     if origin is Origin.PUBLISHED:
         raise StoreError(
             "--origin published: published figures have no repeats to compare by; see "
-            "python -m plots tables --against"
+            f"{typed('plots')} tables --against"
         )
     own_a, own_b = (_filters(db, one) for one in (a, b))
     if sorted(own_a) == sorted(own_b):

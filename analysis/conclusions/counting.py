@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.results import Result
+from scalemark.host.own_code import typed
 from scalemark.records.planted import NOISE, read_planted
 from store.filters.selection import parsed
 
@@ -52,7 +53,7 @@ def _of_suspects(results: Sequence[Result]) -> list[str]:
     return [
         (
             f"{suspect} of {_trials(len(numbers))} {'is' if suspect == 1 else 'are'} suspect: "
-            "python -m store show says why."
+            f"{typed('store')} show says why."
         )
     ]
 

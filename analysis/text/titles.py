@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from analysis.pivot import Label, Table
 from analysis.results import Origin, Place, Result, over
 from analysis.text.wording import counted, listed
+from scalemark.host.own_code import typed
 
 _BARE = {
     "model": "{}",
@@ -199,4 +200,4 @@ def in_doubt(place: Place) -> str:
     """What a mark of doubt says of a number of this place."""
     if place.origin is Origin.PUBLISHED:
         return "left in doubt by its source"
-    return "suspect or invalid, see python -m store show"
+    return f"suspect or invalid, see {typed('store')} show"

@@ -19,6 +19,7 @@ from plots.parts import in_words
 from plots.pictures.choices import PictureFormat, Theme
 from plots.source import Source
 from scalemark.cli.terminal import print_json
+from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted
 from store.command_line import Db, Json
 from store.errors import StoreError
@@ -86,7 +87,7 @@ def charts(
             print(f"plots: {quoted(reason)}", file=sys.stderr)
     if not paths and not failures:
         raise StoreError(
-            "no picture: nothing of this selection can be drawn; see python -m plots tables "
+            f"no picture: nothing of this selection can be drawn; see {typed('plots')} tables "
             f"--db {source.database}"
         )
     if as_json:

@@ -82,4 +82,5 @@ def _open_missing_streams() -> None:
         except OSError:
             # the lowest free number is this one
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - print(file=None) would write to stdout
+    # print(file=None) would write to stdout
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115

@@ -1,1 +1,1 @@
-"""What surrounds a trial on its host: processes, memory, software, environment variables."""
+"""The surroundings of a trial on its host: processes, memory, software, variables."""

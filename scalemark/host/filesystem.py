@@ -1,4 +1,4 @@
-"""Recognizes file systems on which databases get damaged, because locks do not reach all writers."""
+"""Recognizes file systems whose locks do not reach all writers: they damage databases."""
 
 from __future__ import annotations
 

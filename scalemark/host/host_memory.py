@@ -10,7 +10,8 @@ OUT_OF_HOST_MEMORY = (
     "control group)"
 )
 _SIGNS = re.compile(
-    r"std::bad_alloc|^MemoryError\b|Cannot allocate memory|Unable to allocate [\d.]+ \w+ for an array"
+    r"std::bad_alloc|^MemoryError\b|Cannot allocate memory"
+    r"|Unable to allocate [\d.]+ \w+ for an array"
     # unless its file system is noexec
     r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"
 )

@@ -24,12 +24,21 @@ def _is_checkout() -> bool:
 def typed(command: str) -> str:
     """Return how a person types one of the commands of `scalemark`, as `sweep` or `plots`.
 
-    In a checkout as the README has it; an installed wheel has no sweep.py, and its `python` may be
-    another than the user's.
+    It is said as this process was started: an installed wheel has no sweep.py, and its `python` may
+    be another than the user's.
     """
-    if not _is_checkout():
+    program = sys.argv[0].partition(" ")[0]
+    if program == "scalemark" or not _is_checkout():
         return f"scalemark {command}"
-    return "python sweep.py" if command == "sweep" else f"python -m {command}"
+    return _TYPED.get(command, f"python -m {command}")
+
+
+_TYPED = {
+    "sweep": "python sweep.py",
+    "status": "python -m sweeper status",
+    "agent": "python -m sweeper agent",
+    "selfcheck": "python -m trainer selfcheck",
+}
 
 
 def module_command(module: str, *arguments: str) -> tuple[str, ...]:
@@ -40,8 +49,8 @@ def module_command(module: str, *arguments: str) -> tuple[str, ...]:
 def python_path(inherited: Mapping[str, str]) -> str:
     """Return a PYTHONPATH for a child: a checkout first, then what was inherited.
 
-    The child may run in another folder, so entries are made absolute. Without a checkout the current
-    folder is left out, which may hold modules of our names.
+    The child may run in another folder, so entries are made absolute. Without a checkout the
+    current folder is left out, which may hold modules of our names.
     """
     entries = inherited.get("PYTHONPATH", "").split(os.pathsep)
     folders = [Path(entry).absolute() for entry in entries if entry]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
@@ -145,7 +146,7 @@ def _invalid(a: Side, b: Side) -> Iterator[str]:
 
 def _throughput(side: Side) -> Sequence[float]:
     if any(row["deleted_at"] is not None for row in side.attempts):
-        raise StoreError(f"{side.name}: deleted; `python -m store restore` brings it back")
+        raise StoreError(f"{side.name}: deleted; `{typed('store')} restore` brings it back")
     measured = [row["throughput"] for row in side.attempts if row["outcome"] == Outcome.COMPLETED]
     if not measured or None in measured:
         how = ", ".join(dict.fromkeys(row["outcome"] for row in side.attempts)) or "no attempts"

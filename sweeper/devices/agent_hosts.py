@@ -1,4 +1,4 @@
-"""Finds the devices of hosts that were not seen: by the settings, or by what the launcher reports."""
+"""Finds the devices of hosts that were not seen, by the settings or the launcher's report."""
 
 from __future__ import annotations
 

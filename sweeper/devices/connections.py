@@ -1,4 +1,4 @@
-"""Finds well connected GPUs: the best group of k, and an order whose aligned blocks are good groups."""
+"""Finds well connected GPUs: the best group of k, and an order of good aligned blocks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Connections:
         return cls(tuple(rows))
 
     def score(self, devices: Sequence[int]) -> tuple[int, int]:
-        """Return a group's score: its slowest pair, which bounds a ring; then all pairs together."""
+        """Return a group's slowest pair, which bounds a ring; then all pairs together."""
         scores = [self.scores[one][other] for one, other in itertools.combinations(devices, 2)]
         return min(scores, default=0), sum(scores)
 

@@ -17,8 +17,8 @@ def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[G
     mask lists indices, UUIDs, or beginnings of UUIDs; its first entry that names nothing, or is of
     another kind than the first one, ends the list, and one named twice leaves nothing.
 
-    Raises SweepRefusedError where it is open which GPUs are meant, or where one is meant that is cut
-    into MIG devices.
+    Raises SweepRefusedError where it is open which GPUs are meant, or where one of them is cut into
+    MIG devices.
     """
     mask = variables.get("CUDA_VISIBLE_DEVICES")
     if mask is None:
@@ -36,8 +36,8 @@ def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[G
             return ()
         if named.mig_mode and named.mig_parent is None:
             raise SweepRefusedError(
-                f"CUDA_VISIBLE_DEVICES={mask}: {named.uuid} is in MIG mode and cannot be used whole; "
-                f"name MIG devices: {_listed(named.mig_devices)}"
+                f"CUDA_VISIBLE_DEVICES={mask}: {named.uuid} is in MIG mode and cannot be used "
+                f"whole; name MIG devices: {_listed(named.mig_devices)}"
             )
         visible.append(named)
     return tuple(visible)

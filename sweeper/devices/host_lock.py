@@ -263,7 +263,7 @@ class HostLock:
 
     @contextmanager
     def _opened_folder(self) -> Iterator[int]:
-        """Open the folder, made when it is missing. Raises OSError where a link stands in its place."""
+        """Open the folder, made when it is missing. Raises OSError where it is a link."""
         try:
             self.folder.mkdir(parents=True)
             self.folder.chmod(_FOLDER_MODE)  # whatever the umask says

@@ -1,7 +1,7 @@
 """Asks NVML for all GPUs of this machine, what they are cut into, and how they are linked.
 
-UUID, name and bus address are demanded; topology, MIG and power are left out where the driver refuses
-them. NUMA nodes and nearby cores come from the kernel, which also knows them where NVML does not.
+UUID, name and bus address are demanded; topology, MIG and power are left out where the driver
+refuses them. NUMA nodes and nearby cores come from the kernel.
 """
 
 from __future__ import annotations

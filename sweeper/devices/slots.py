@@ -51,7 +51,7 @@ class Slots:
         max_parallel: int | None,
         cores: tuple[int, ...] | None = None,
     ) -> None:
-        """`cores` are those that trials may use, neighbors side by side; None: all of this process."""
+        """`cores` are for trials, neighbors side by side; None: all of this process."""
         self.num_devices = inventory.num_devices
         self._inventory = inventory
         self._shares = share_host
@@ -89,7 +89,7 @@ class Slots:
         return self.blocks.fits(num_gpus, self._free())
 
     def most_that_fits(self) -> int:
-        """Return the number of devices of the widest trial that there is room for now, 0 for none."""
+        """Return the devices of the widest trial that there is room for now, 0 for none."""
         for num in range(self._inventory.most_gpus_per_trial, 0, -1):
             if self.fits(num):
                 return num

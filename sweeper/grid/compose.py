@@ -1,4 +1,4 @@
-"""Composes the config of each cell: by Hydra once per combination of groups, then values on a copy."""
+"""Composes each cell: by Hydra once per combination of groups, then values on a copy."""
 
 from __future__ import annotations
 

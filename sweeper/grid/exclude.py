@@ -43,7 +43,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """An item of sweep.exclude, which leaves out the trials for which all of its conditions hold."""
+    """An item of sweep.exclude: trials are left out for which all of its conditions hold."""
 
     text: str
     conditions: tuple[Condition, ...]

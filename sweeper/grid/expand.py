@@ -1,4 +1,4 @@
-"""Expands overrides into the cells of a grid: products and unions of axes, zipped ones, variants."""
+"""Expands overrides into the cells of a grid: products, unions, zipped axes, variants."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from hydra.core.override_parser.types import (
 )
 from hydra.errors import HydraException
 
+from scalemark.host.own_code import typed
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.text.redact import masked
 from sweeper.errors import SweepRefusedError
@@ -164,7 +165,7 @@ def _refuse_contradictions(axes: set[str]) -> None:
             group = axis.split(".")[0]
             raise SweepRefusedError(
                 f"{axis}: a fact of the files in conf/{group}/, no setting; axes are in "
-                "python sweep.py --help"
+                f"{typed('sweep')} --help"
             )
 
 

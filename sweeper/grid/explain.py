@@ -22,6 +22,7 @@ from omegaconf.errors import (
 
 from conf.schema import Config
 from scalemark import models
+from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX
 
 ConfigError = HydraException | OmegaConfBaseException
@@ -80,8 +81,8 @@ def no_such_axis(name: str) -> str:
         return f"{name}: no axis yet; a free axis is added with a plus: +{name}=VALUE,VALUE"
     if "." in name:
         head, _, tail = name.rpartition(".")
-        return f"{name}: {head} has no setting {tail}; see python sweep.py --help"
-    return f"{name}: no such axis; {nearest(name, axes)}All axes: python sweep.py --help"
+        return f"{name}: {head} has no setting {tail}; see {typed('sweep')} --help"
+    return f"{name}: no such axis; {nearest(name, axes)}All axes: {typed('sweep')} --help"
 
 
 def _no_such_choice(error: MissingConfigException) -> str:

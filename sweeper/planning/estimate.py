@@ -22,7 +22,7 @@ class Total:
 
 
 class Estimate(Durations):
-    """Durations of attempts and of whole plans; `where` says for people what they were recorded on."""
+    """Durations of attempts and of whole plans; `where` they were recorded, for people."""
 
     def __init__(self, recorded: Sequence[Row] = (), where: str = "on this machine") -> None:
         super().__init__(recorded)

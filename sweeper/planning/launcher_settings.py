@@ -20,8 +20,8 @@ def check_launcher_settings(config: Config) -> None:
     for setting, value, heeded_by in _set_by_user(launcher):
         if launcher.name not in heeded_by:
             raise SweepRefusedError(
-                f"launcher.{setting}={value}: launcher={launcher.name} ignores it; leave it out, or "
-                f"choose launcher={', '.join(heeded_by)}"
+                f"launcher.{setting}={value}: launcher={launcher.name} ignores it; leave it out, "
+                f"or choose launcher={', '.join(heeded_by)}"
             )
     if launcher.name != LOCAL:
         _check_shared(config)
@@ -33,13 +33,14 @@ def doubts(config: Config) -> list[str]:
     if time_min is None or time_min * 60 >= timeout_s:
         return []
     return [
-        f"launcher.slurm.time_min={time_min}: an attempt may take launcher.timeout_s={timeout_s:g}, "
-        "longer than its job, whose end interrupts it each time; raise time_min, or lower timeout_s"
+        f"launcher.slurm.time_min={time_min}: an attempt may take "
+        f"launcher.timeout_s={timeout_s:g}, longer than its job, whose end interrupts it each "
+        "time; raise time_min, or lower timeout_s"
     ]
 
 
 def _set_by_user(launcher: LauncherConfig) -> Iterator[tuple[str, object, tuple[str, ...]]]:
-    """Yield the settings of launchers that are not their defaults, and the launchers that heed each."""
+    """Yield launchers' settings that are not their defaults, and the launchers that heed each."""
     defaults = LauncherConfig()
     own = {name: (name,) for name, one in LAUNCHERS.items() if one.settings}
     for group, heeded_by in {"agents": tuple(LAUNCHERS), **own}.items():
@@ -58,7 +59,8 @@ def _check_shared(config: Config) -> None:
     here = "choose launcher=local"
     if config.engine is Engine.simulated:
         raise SweepRefusedError(
-            f"engine=simulated: {launcher} has hosts run trials, and simulated ones need none; {here}"
+            f"engine=simulated: {launcher} has hosts run trials, and simulated ones need none; "
+            f"{here}"
         )
     if file_of(config.store.url):
         raise SweepRefusedError(

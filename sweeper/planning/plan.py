@@ -65,7 +65,7 @@ class Plan:
         return grouped
 
     def varying_axes(self) -> set[str]:
-        """Return the axes in which trials of one model differ, but for those that make a strategy."""
+        """Return the axes in which trials of one model differ, without those of a strategy."""
         axes = set(all_axes(trial.spec for trial in self.trials)) - set(STRATEGY_AXES)
         values: dict[tuple[str, str], set[object]] = defaultdict(set)
         for trial in self.trials:

@@ -31,7 +31,7 @@ _SHOWN = {
     "data": "data",
     "num_steps": "steps",
 }
-"""Axes that every plan shows, with their headings; others are shown when they vary or are unusual."""
+"""Axes that every plan shows, with their headings; others when they vary or are unusual."""
 
 
 def print_plan(

@@ -74,17 +74,16 @@ def _check_race(sweep: SweepConfig) -> None:
     axes_that_race(over)
     if sweep.repeats < 2:
         raise SweepRefusedError(
-            "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to save; "
-            "say how often each may run at most, as sweep.repeats=5, or leave sweep.race out"
+            "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to "
+            "save; say how often each may run at most, as sweep.repeats=5, or leave it out"
         )
 
 
 def _check_launcher(launcher: LauncherConfig) -> None:
     for setting, least in _LEAST_S.items():
         if not least <= getattr(launcher, setting) < float("inf"):
-            raise SweepRefusedError(
-                f"launcher.{setting}={getattr(launcher, setting):g}: wanted {least:g} seconds or more"
-            )
+            value = f"launcher.{setting}={getattr(launcher, setting):g}"
+            raise SweepRefusedError(f"{value}: wanted {least:g} seconds or more")
     if launcher.host_memory_gib is not None and not 0 < launcher.host_memory_gib < float("inf"):
         raise SweepRefusedError(
             f"launcher.host_memory_gib={launcher.host_memory_gib}: wanted GiB, more than 0, or null"

@@ -130,7 +130,7 @@ class Attempt:
         return min(max(0.0, due_s - self._clock()), LOOK_EVERY_S)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End it because the sweep was interrupted; `at_once` by SIGKILL, also when it is ending."""
+        """End it because the sweep was interrupted; `at_once`: by SIGKILL, and now."""
         now_s = self._wake()
         self._begin_ending(Outcome.INTERRUPTED, now_s)
         if at_once:

@@ -1,4 +1,4 @@
-"""Turns the end of an attempt into an outcome, by what the trainer wrote or how its process ended."""
+"""Turns the end of an attempt into an outcome, by its result or the end of its process."""
 
 from __future__ import annotations
 

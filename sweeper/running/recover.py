@@ -46,7 +46,7 @@ MOST_LOST = 5  # agents that one repeat of a shared sweep may cost, before it ha
 
 @dataclass(slots=True, kw_only=True)
 class Recovered:
-    """What became of the work of dead orchestrators."""
+    """The work of dead orchestrators that was recorded or freed."""
 
     num_orchestrators: int
     is_shared: bool  # they were agents, or controllers, of sweeps that others go on with
@@ -203,7 +203,7 @@ def _end_leftovers(repeat: Abandoned) -> None:
 
 
 def _is_of(repeat: Abandoned, process: Path) -> bool:
-    """Return whether a process is in the group of the trainer, or in its run folder, as ranks are."""
+    """Return whether it is in the group of the trainer, or in its run folder, as ranks are."""
     if os.getpgid(int(process.name)) == repeat.pid:
         return True
     if repeat.run_dir is None:

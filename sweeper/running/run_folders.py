@@ -150,7 +150,7 @@ class RunFolders:
 
 
 def _candidates(parent: Path, name: str) -> Iterator[Path]:
-    """Return NAME, NAME-2, NAME-3, ...: folders that another database, or nobody, knows are left."""
+    """Yield NAME, NAME-2, NAME-3, ...: folders of others are left alone."""
     yield parent / name
     for count in itertools.count(2):
         yield parent / f"{name}-{count}"

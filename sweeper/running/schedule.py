@@ -1,4 +1,4 @@
-"""Decides which of the waiting repeats starts next: in turn, or packed side by side on free devices.
+"""Decides which of the waiting repeats starts next: in turn, or packed side by side.
 
 Exclusive: rounds one after another, each in a random order of its own, so that drift hits all
 trials alike. Packed: rounds too, in each the longest expected first, and back-filling: the first in
@@ -123,7 +123,7 @@ class Queue:
                 self.reserved = task
 
     def remove(self, key: int) -> Task:
-        """Forget a task: it is skipped, held back, or done elsewhere. Raises KeyError without it."""
+        """Forget a task: it is skipped, held back, or done elsewhere. Raises KeyError."""
         task = self._tasks.pop(key)
         line = self._lines[task.num_gpus]
         del line[bisect_left(line, self._places.pop(key))]

@@ -177,11 +177,11 @@ class Server:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is its end to read: a loaded server says nothing unasked."""
+        """A loaded server says nothing unasked: what there is to read is its end."""
         return self.is_lost or (self.is_loaded and is_readable(self.descriptor))
 
     def load(self, *, waits: bool) -> None:
-        """Check whether it has loaded, or wait for it. Raises ServerLostError, UnsafeToForkError."""
+        """Check whether it has loaded, or wait. Raises ServerLostError, UnsafeToForkError."""
         if self.is_loaded:
             return
         left_s = max(0.0, self._load_by_s - self._clock())

@@ -1,7 +1,7 @@
 """Kills what trainers started when the orchestrator dies, even by SIGKILL.
 
 ```
-  orchestrator ── "+123", "-123" ──►  supervisor: at the end of the pipe SIGKILL to each group listed
+  orchestrator ── "+123", "-123" ──►  supervisor: when the pipe ends, SIGKILL to groups listed
        └── starts ──►  trainer 123 ── starts ──►  sampler and others, all in group 123
 ```
 

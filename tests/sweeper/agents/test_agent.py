@@ -177,7 +177,7 @@ def test_an_agent_that_does_not_see_the_run_folders_is_refused(
     assert process.returncode == 2
     assert "does not hold the folder of sweep s" in said
     assert (
-        "all hosts must see one folder by one path: choose such a one with store.runs_dir=, or mount it here"
+        "all hosts must see one folder by one path: choose one with store.runs_dir=, or mount it here"
         in said
     )
     ((note,),) = rows(postgresql_url, "SELECT note FROM orchestrators WHERE note <> ''")
