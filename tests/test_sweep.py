@@ -53,7 +53,7 @@ def outcomes(database: str = "results.db") -> list[str]:
         ]
 
 
-def test_a_grid_ends_in_the_database_in_tables_and_in_a_chart_and_is_not_run_twice():
+def test_a_grid_ends_in_the_database_tables_and_a_chart():
     grid = ["-m", *TINY, "strategy=ps_cpu,replicated_nccl,replicated_pscpu", "num_gpus=1,2"]
     first = sweep(*grid)
     assert first.returncode == 0, first.stderr
@@ -109,7 +109,7 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing():
     assert list(Path().iterdir()) == []
 
 
-def test_the_experiment_of_hosts_has_as_many_replicas_over_more_hosts_and_leaves_out_what_means_nothing():
+def test_the_experiment_of_hosts_spreads_replicas_over_hosts():
     ended = sweep(
         "experiment=hosts", "sweep.dry_run=true", "sweep.plan_format=json", "hardware=cpu"
     )
@@ -316,7 +316,7 @@ def test_a_trial_that_takes_too_long_is_ended():
         (signal.SIGTERM, [*SCRIPTED, "-m", "model=trivial", f"seed=1,{ENDLESS}"]),
     ],
 )
-def test_an_interrupted_sweep_keeps_what_was_finished_and_leaves_no_process(how, command):
+def test_an_interrupted_sweep_keeps_what_was_finished(how, command):
     process = psutil.Popen(command, stderr=subprocess.PIPE, text=True)
     with process.stderr:
         for line in process.stderr:
@@ -344,7 +344,7 @@ def test_a_sweep_whose_lines_nobody_reads_any_more_goes_on():
     assert outcomes() == ["completed", "completed"]
 
 
-def test_a_database_that_is_removed_while_it_is_used_ends_the_sweep_with_a_word():
+def test_a_database_removed_meanwhile_ends_the_sweep():
     process = subprocess.Popen(
         [*SCRIPTED, "-m", "model=trivial", "seed=range(1,101)"], stderr=subprocess.PIPE, text=True
     )
@@ -390,7 +390,7 @@ def _empty(path: Path) -> None:
 @pytest.mark.parametrize(
     "strike", [_cut_off, _empty, _overwrite, _overwrite_the_middle, _copy_another_over]
 )
-def test_a_database_that_is_damaged_while_it_is_used_ends_the_sweep_with_a_word(strike):
+def test_a_database_damaged_meanwhile_ends_the_sweep(strike):
     fill(
         "results.db", [(small(seed=seed), 100.0) for seed in range(1000, 1100)]
     )  # most of it is not in the write-ahead log
@@ -660,7 +660,7 @@ def test_a_corrupt_data_folder_is_refused_with_the_file_named():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_disk_ends_the_sweep_with_a_word_and_keeps_what_was_finished():
+def test_a_full_disk_ends_the_sweep_and_keeps_what_was_finished():
     disk = Path("disk")
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", str(disk)]

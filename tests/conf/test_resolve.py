@@ -26,7 +26,7 @@ def trial(*overrides: str, kind: DeviceKind = STAND_IN, num_devices: int = 8) ->
     return resolve(config(*overrides), kind, num_devices)
 
 
-def test_the_default_strategy_is_replicated_with_nccl_where_every_replica_has_its_own_gpu():
+def test_the_default_strategy_on_gpus_is_replicated_nccl():
     spec = trial("num_gpus=4", kind=GPU)
     assert (spec.variable_update, spec.all_reduce, spec.local_parameter_device) == (
         "replicated",
@@ -296,7 +296,7 @@ def test_processes_of_a_distributed_trial_hide_the_gpus_of_each_other():
         trial("visibility=all", "strategy=distributed_ring", "num_gpus=2", "hosts=2", kind=GPU)
 
 
-def test_links_are_planted_between_hosts_that_are_processes_of_this_machine():
+def test_links_are_slowed_between_processes_of_this_machine():
     asked = config("planted.link_mbit=200", "strategy=distributed_ring", "num_gpus=2", "hosts=2")
     assert resolve(asked, STAND_IN, 8).planted_values == {"link_mbit": 200}
     with pytest.raises(

@@ -203,7 +203,7 @@ def sweeps(folder):
     return Sweep(folder), Sweep(folder)
 
 
-def test_who_makes_way_does_so_once_so_that_one_that_waits_and_never_comes_stops_nobody(sweeps):
+def test_a_sweep_makes_way_once(sweeps):
     runs, waits = sweeps
     with runs.lock.try_hold(shares_host=False):
         assert waits.lock.try_hold(shares_host=False) is None
@@ -305,7 +305,7 @@ def test_a_gpu_named_twice_is_locked_once(lock):
     assert lock.try_hold(["GPU-a", "GPU-a"], shares_host=True)
 
 
-def test_closing_gives_them_back_although_a_forked_process_has_the_files_open(lock):
+def test_closing_frees_locks_that_a_fork_has_open(lock):
     held = lock.try_hold(shares_host=False)
     child = os.fork()
     if child == 0:
@@ -449,7 +449,7 @@ def make_hard_link(path: Path) -> None:
         (Path.mkdir, "Is a directory"),
     ],
 )
-def test_what_somebody_put_in_the_place_of_a_lock_is_refused_and_left_alone(folder, put, said):
+def test_a_link_or_pipe_in_the_place_of_a_lock_is_refused(folder, put, said):
     folder.mkdir()
     put(folder / "host.lock")
     with pytest.raises(SweepRefusedError, match=said):
@@ -477,7 +477,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(folder):
         HostLock({VARIABLE: str(folder)})
 
 
-def test_a_file_system_without_locks_is_refused_and_not_taken_for_a_busy_host(lock, monkeypatch):
+def test_a_file_system_without_locks_is_refused(lock, monkeypatch):
     def fail(*_):
         raise OSError(37, "No locks available")
 

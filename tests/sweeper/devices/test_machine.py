@@ -72,7 +72,7 @@ def test_another_driver_makes_another_machine():
     assert replace(BOX, driver="2").key != BOX.key
 
 
-def test_numbers_stored_before_links_and_near_cores_were_known_stay_comparable():
+def test_links_and_near_cores_make_no_other_machine():
     """This key is that of the version whose GPUs had neither."""
     wired = tuple(replace(gpu, numa_node=1, cores=(0, 1)) for gpu in GPUS)
     assert replace(BOX, gpus=wired, links=LINKS).key == BOX.key == "0f23c95cf9d5ffa9"
@@ -83,7 +83,7 @@ def test_numbers_stored_before_links_and_near_cores_were_known_stay_comparable()
     }
 
 
-def test_a_gpu_cut_into_mig_devices_makes_another_machine_and_another_cut_another_one():
+def test_another_cut_into_mig_devices_is_another_machine():
     cut = [replace(BOX, gpus=(mig_gpu(*names),)).key for names in ((), ("1",), ("1", "2"))]
     assert len({replace(BOX, gpus=GPUS[:1]).key, *cut}) == 4
 
@@ -112,7 +112,7 @@ def test_a_trial_on_mig_devices_never_has_more_than_one():
     assert (whole.num_devices, whole.is_mig, whole.most_gpus_per_trial) == (4, False, 4)
 
 
-def test_whole_gpus_are_used_where_there_are_any_and_slices_only_where_there_are_none():
+def test_slices_are_used_only_without_whole_gpus():
     assert take_inventory(replace(BOX, gpus=(mig_gpu("1"), *GPUS[1:])), AUTO, {}).uuids(
         (0, 1, 2)
     ) == (
@@ -122,7 +122,7 @@ def test_whole_gpus_are_used_where_there_are_any_and_slices_only_where_there_are
     )
 
 
-def test_gpus_that_are_cut_up_and_have_no_slices_are_no_machine_without_gpus():
+def test_gpus_in_mig_mode_without_slices_are_refused():
     box = replace(BOX, gpus=(mig_gpu(),))
     for kind in ("auto", "gpu"):
         with pytest.raises(
@@ -142,7 +142,7 @@ def test_this_machine_describes_itself_the_same_way_twice():
     )
 
 
-def test_a_mask_that_names_no_gpu_is_refused_and_not_taken_for_a_machine_without():
+def test_a_mask_that_names_no_gpu_is_refused():
     with pytest.raises(
         SweepRefusedError, match="NVML finds 4, and CUDA_VISIBLE_DEVICES=MIG-1 names none"
     ):

@@ -122,7 +122,7 @@ def test_an_exclusive_trial_has_the_host_to_itself():
     assert slots.take(4).devices == (0, 1, 2, 3)
 
 
-def test_an_exclusive_trial_runs_on_the_cores_near_its_gpus_and_on_all_with_all_gpus():
+def test_an_exclusive_trial_runs_on_the_cores_near_its_gpus():
     slots = exclusive(TWO_SOCKETS)
     grant = slots.take(4)
     assert (grant.devices, grant.cores, grant.spare_core) == ((0, 1, 2, 3), tuple(range(8)), 15)
@@ -131,12 +131,12 @@ def test_an_exclusive_trial_runs_on_the_cores_near_its_gpus_and_on_all_with_all_
 
 
 @pytest.mark.parametrize("near", [(), (90, 91)])
-def test_where_near_cores_are_unknown_or_not_ours_all_allowed_ones_are_used(near):
+def test_unknown_near_cores_are_all_allowed_ones(near):
     grant = exclusive(gpus(2, cores=lambda _: near), cores=(3, 5)).take(1)
     assert (grant.cores, grant.spare_core) == ((3, 5), None)
 
 
-def test_an_exclusive_trial_on_stand_ins_has_all_cores_as_if_it_were_not_pinned():
+def test_an_exclusive_trial_on_cpu_devices_is_not_pinned():
     grant = exclusive(stand_ins(4)).take(2)
     assert (grant.cores, grant.spare_core, grant.visible_devices) == ((), None, "")
 
@@ -184,7 +184,7 @@ def test_trials_side_by_side_take_aligned_blocks_and_fill_gaps_first():
     assert (slots.take(1).devices, slots.take(2).devices) == ((0,), (2, 3))
 
 
-def test_a_small_trial_takes_what_is_left_of_a_block_and_leaves_whole_ones_whole():
+def test_a_small_trial_leaves_whole_blocks_whole():
     slots = shared(gpus(8))
     four = slots.take(4)
     slots.take(2)
@@ -246,7 +246,7 @@ def test_sweeps_of_other_gpus_of_one_machine_have_other_cores(near):
     assert sorted(cores) == list(range(15))
 
 
-def test_sweeps_side_by_side_on_more_stand_ins_than_cores_begin_on_other_cores():
+def test_sweeps_side_by_side_begin_on_other_cores():
     one, other = (shared(stand_ins(16), cores=(0, 1)) for _ in range(2))
     other.mark_taken(["stand-in-0"])
     assert (one.take(1).cores, other.take(1).cores) == ((0,), (1,))
@@ -277,7 +277,7 @@ def test_trials_side_by_side_have_cores_of_their_own_near_their_gpus():
     ]
 
 
-def test_cores_are_divided_in_the_order_given_so_that_threads_of_one_core_stay_together():
+def test_threads_of_one_core_stay_together():
     slots = shared(gpus(2), cores=(0, 2, 1, 3))
     assert (slots.take(1).cores, slots.take(1).cores) == ((0, 2), (1, 3))
 
@@ -312,7 +312,7 @@ def test_trials_run_side_by_side_up_to_the_limit(inventory, cores, asked, wanted
     assert not slots.fits(1)
 
 
-def test_visibility_all_shows_the_trials_own_gpus_first_and_then_the_other_usable_ones():
+def test_visibility_all_shows_the_trials_own_gpus_first():
     slots = shared(gpus(4))
     slots.take(2)
     assert slots.take(2, "all").visible_devices == "GPU-2,GPU-3,GPU-0,GPU-1"

@@ -102,7 +102,7 @@ def test_values_are_parsed_as_their_text_would_be():
             assert type(cell[0].override.value()) is type(again[0].override.value())
 
 
-def test_a_union_of_grids_has_each_grid_with_all_other_axes_and_no_cell_twice():
+def test_a_union_of_grids_has_no_cell_twice():
     grids = [{"model": "a", "batch_size": [1, 2]}, {"model": ["a", "b"], "batch_size": 1}]
     assert cells("seed=1,2", params={"batch_size": "9"}, grids=grids) == [
         ("batch_size=1", "model=a", "seed=1"),
@@ -137,7 +137,7 @@ def test_a_zip_speaks_of_those_of_its_axes_that_a_grid_has():
 
 
 @given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data())
-def test_a_grid_has_the_product_of_its_axes_and_each_group_of_a_zip_counts_once(lengths, data):
+def test_a_grid_is_a_product_of_axes_and_zipped_groups(lengths, data):
     num_zipped = data.draw(st.integers(2, 3))
     groups = [
         [f"x{index}_{member}" for member in range(num_zipped)] for index in range(len(lengths))

@@ -72,7 +72,7 @@ def test_an_attempt_that_nobody_saw_end_tells_no_duration():
     assert (row["duration_s"], row["num_attempts"]) == (30.0, 1)
 
 
-def test_a_trial_is_expected_to_take_what_it_took_or_else_what_trials_like_it_took():
+def test_a_trial_is_expected_to_take_what_it_took_before():
     estimate = record([(small(seed=1), 10.0), (small(seed=2), 20.0), (small(seed=3), 90.0)])
     assert estimate.expected_s(small(seed=3)) == 90.0
     assert estimate.expected_s(small(seed=4)) == 20.0
@@ -80,7 +80,7 @@ def test_a_trial_is_expected_to_take_what_it_took_or_else_what_trials_like_it_to
         assert estimate.expected_s(other) is None
 
 
-def test_a_trial_that_measures_more_steps_than_trials_like_it_is_expected_to_take_longer():
+def test_more_steps_are_expected_to_take_longer():
     estimate = record([(small(seed=1), 10.0)])  # 0.2 s of them for 2 measured steps
     assert estimate.expected_s(small(seed=2)) == 10.0
     assert estimate.expected_s(small(seed=2, num_steps=1000)) == pytest.approx(9.8 + 100.0)
@@ -113,7 +113,7 @@ def test_without_records_there_is_no_estimate():
     assert Estimate.of(None, "x").expected_s(small()) is None
 
 
-def test_a_shared_sweep_is_expected_to_take_what_its_own_trials_and_those_of_its_pool_took(
+def test_a_shared_sweep_is_estimated_by_its_pool(
     postgresql_url,
 ):
     own, pooled, elsewhere = small(seed=1), small(seed=2, num_gpus=2), small(seed=3, num_gpus=4)

@@ -54,7 +54,7 @@ def test_hosts_of_single_host_strategies_are_left_out_of_a_grid_and_listed():
     )
 
 
-def test_replicas_that_hosts_cannot_share_are_left_out_of_a_grid_and_listed():
+def test_replicas_that_hosts_cannot_share_are_left_out():
     cells = [
         (f"hosts={hosts}", "strategy=distributed_ring", f"num_gpus={num}")
         for hosts in (1, 2)
@@ -116,7 +116,7 @@ def test_a_grid_of_which_nothing_is_left_says_how_many_reasons_there_are():
         resolve(("num_gpus=0",), ("num_gpus=99",))
 
 
-def test_what_a_rule_excludes_is_left_out_and_listed_also_where_meaningless_cells_are_errors():
+def test_a_rule_leaves_out_also_where_invalid_is_an_error():
     sweep = SweepConfig(exclude=["num_gpus>=2 model=resnet50"], invalid=Invalid.error)
     specs, left_out = resolve(
         ("num_gpus=1",), ("num_gpus=4",), ("model=vgg16", "num_gpus=2"), sweep=sweep

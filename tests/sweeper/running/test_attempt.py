@@ -255,9 +255,7 @@ def test_of_a_huge_log_only_the_end_is_searched(begin):
     )
 
 
-def test_a_process_that_takes_too_long_is_asked_then_told_then_killed_with_its_children(
-    begin, clock
-):
+def test_a_slow_process_gets_three_signals_in_turn(begin, clock):
     script = """
         import os, signal, subprocess, sys, time
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -399,7 +397,7 @@ def test_files_are_read_twice_a_second_at_most(begin, clock):
     assert CountedFolder.num_reads == 1
 
 
-def test_an_attempt_whose_folder_is_gone_is_ended_at_its_deadline_and_says_so(begin, clock):
+def test_an_attempt_without_a_folder_is_ended_at_its_deadline(begin, clock):
     folder, attempt = begin(WAIT)
     shutil.rmtree(folder.path)
     look_at(attempt, clock, 101)
@@ -531,9 +529,7 @@ while not (folder / "asked").exists():
     assert judge(folder, finish(attempt), LIMITS).result.outcome == Outcome.COMPLETED
 
 
-def test_a_trainer_that_calls_its_end_by_a_deadline_an_interrupt_has_missed_the_deadline(
-    begin, clock
-):
+def test_a_missed_deadline_is_no_interrupt(begin, clock):
     script = f"""
 import time
 try:
@@ -549,7 +545,7 @@ except KeyboardInterrupt:
     assert judge(folder, finish(attempt), LIMITS).result.outcome == Outcome.HUNG
 
 
-def test_the_environment_names_gpus_and_folders_that_hold_in_the_run_folder(begin):
+def test_the_environment_names_gpus_and_absolute_folders(begin):
     script = 'import os; print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["CUDA_DEVICE_ORDER"], {"HYDRA_FULL_ERROR", "TF_CONFIG"} & set(os.environ), os.environ["SCALEMARK_CACHE"])'
     folder, attempt = begin(
         script,
@@ -569,7 +565,7 @@ def test_the_environment_names_gpus_and_folders_that_hold_in_the_run_folder(begi
         (True, Outcome.FAILED, "it lacked host memory, for this trial or one beside it"),
     ],
 )
-def test_a_kill_by_the_kernel_for_memory_is_known_only_where_one_trial_runs(
+def test_a_kill_by_the_kernel_is_certain_of_one_trial_alone(
     tmp_path, shares_host, outcome, message
 ):
     folder = make_folder(tmp_path / "run", "")

@@ -47,7 +47,7 @@ def test_each_outcome_is_tried_again_as_often_as_its_setting_says(outcome, setti
     assert num_attempts(RetryConfig(**others | {setting: count}), outcome) == 1 + count
 
 
-def test_an_attempt_without_a_result_crashed_and_is_tried_once_more_by_default():
+def test_a_crash_is_tried_once_more_by_default():
     assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=True) == 2
     assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=False) == 1
     assert num_attempts(RetryConfig(crashed=0, failed=5), Outcome.FAILED, crashed=True) == 1
@@ -63,7 +63,7 @@ def test_what_the_sweep_interrupted_is_always_tried_again():
     assert num_attempts(RetryConfig(crashed=0), Outcome.INTERRUPTED) == math.inf
 
 
-def test_what_somebody_else_interrupted_is_tried_again_as_often_as_what_crashed():
+def test_an_interrupt_by_somebody_else_counts_as_a_crash():
     assert num_attempts(RetryConfig(crashed=2), Outcome.INTERRUPTED, crashed=True) == 3
     assert ended_so(Outcome.INTERRUPTED, crashed=True) == "crashed"
 

@@ -36,7 +36,7 @@ def told(name: str = "s") -> SweepRecord:
     return SweepRecord.from_json((Path("runs") / name / "sweep.json").read_text())
 
 
-def test_a_sweep_that_is_continued_keeps_its_folder_and_another_of_its_name_has_its_own():
+def test_a_continued_sweep_keeps_its_folder():
     assert (folder_of(SWEEP), folder_of(LATER), folder_of(SWEEP), folder_of(LATER)) == (
         "s",
         "s-2",
@@ -59,7 +59,7 @@ def test_a_folder_that_does_not_tell_whose_it_is_is_left_alone(text):
     assert (Path("runs/s/sweep.json").read_text() if text is not None else None) == text
 
 
-def test_a_folder_that_cannot_be_written_is_refused_and_leaves_nothing_behind():
+def test_a_folder_that_cannot_be_written_is_refused():
     Path("file").write_text("")
     with pytest.raises(
         SweepRefusedError,
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_is_refused_and_leaves_nothing_behind():
     assert list(Path("runs").iterdir()) == []
 
 
-def test_what_sweep_json_tells_is_what_the_database_holds_also_when_it_is_continued_with_other_trials():
+def test_sweep_json_is_what_the_database_holds():
     writer = Writer("results.db")
     a, b, c = (small(seed=seed) for seed in (1, 2, 3))
     ledger = begin(writer, {a: 1, b: 0})

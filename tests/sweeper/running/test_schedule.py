@@ -93,7 +93,7 @@ def devices_in_use(played: list[Played], now_s: float) -> list[int]:
 
 @settings(deadline=None)
 @given(sweeps(), st.integers(0, 3), st.booleans())
-def test_every_task_runs_once_and_never_on_a_device_that_is_taken_or_not_there(sweep, seed, packs):
+def test_every_task_runs_once_on_free_devices(sweep, seed, packs):
     tasks, durations_s, blocks = sweep
     played = simulate(queue(*tasks, blocks=blocks, seed=seed, packs=packs), durations_s, blocks)
     assert sorted(one.task.key for one in played) == [one.key for one in tasks]
@@ -128,7 +128,7 @@ def test_the_same_seed_gives_the_same_order_however_the_tasks_are_listed(sweep, 
     assert orders[0] == orders[1]
 
 
-def test_exclusive_rounds_come_one_after_another_each_in_an_order_of_its_own():
+def test_each_exclusive_round_has_an_order_of_its_own():
     keys = drained(
         queue(
             *(
@@ -209,7 +209,7 @@ def test_what_is_put_back_waits_at_its_old_place(packs):
         queue(*tasks).put_back(task(7))
 
 
-def test_what_is_put_back_after_others_were_tried_again_has_not_come_after_them():
+def test_what_is_put_back_comes_before_retries():
     waiting = queue(task(1, 8, 20), task(2, 1, 50), task(3, 1, 40))
     popped = pop_beside_one(waiting, 0.0, 10.0)
     waiting.push(task(9, 1, 1))
@@ -418,7 +418,7 @@ def test_mixed_trials_take_at_most_5_percent_longer_than_they_must(length_s, noi
         assert efficiency(simulate(queue(*tasks, seed=seed), durations_s, EIGHT), 8) >= 0.95
 
 
-def test_the_remaining_time_counts_what_runs_what_waits_and_what_is_unknown():
+def test_the_remaining_time_counts_all_that_runs_and_waits():
     two_devices = {"blocks": gpus(0, 1), "seed": 1, "packs": True}
     assert remaining_s([], **two_devices) == 0
     assert remaining_s([task(1, 1, None)], **two_devices) is None

@@ -63,7 +63,7 @@ def test_trials_of_one_environment_share_a_server_whatever_their_devices(fork, t
     assert len(servers) == 1
 
 
-def test_a_variable_that_tensorflow_reads_at_import_has_a_server_of_its_own(fork, tmp_path):
+def test_a_variable_read_at_import_has_its_own_server(fork, tmp_path):
     servers = [
         server_of(fork, tmp_path / f"run{run}", XLA_FLAGS=flags)
         for run, flags in enumerate(("1", "2", "1"))
@@ -71,7 +71,7 @@ def test_a_variable_that_tensorflow_reads_at_import_has_a_server_of_its_own(fork
     assert servers[0] == servers[2] != servers[1]
 
 
-def test_an_axis_that_reaches_tensorflow_by_a_variable_has_a_server_of_its_own(fork, tmp_path):
+def test_an_axis_passed_by_a_variable_has_its_own_server(fork, tmp_path):
     plain = server_of(fork, tmp_path / "plain")
     folder = make_folder(tmp_path / "run", SERVER)
     folder.trial.write_text(small(onednn="off").to_json())
@@ -79,7 +79,7 @@ def test_an_axis_that_reaches_tensorflow_by_a_variable_has_a_server_of_its_own(f
     assert int((folder.path / "server").read_text()) != plain
 
 
-def test_the_server_not_used_for_longest_makes_room_and_a_busy_one_does_not(fork, tmp_path):
+def test_the_least_recently_used_idle_server_makes_room(fork, tmp_path):
     busy = fork.start(
         make_folder(tmp_path / "busy", SERVER + "; import time; time.sleep(600)"),
         environment(os.environ, ""),
@@ -156,7 +156,7 @@ def test_one_that_was_prepared_is_not_closed_before_it_was_used(tmp_path):
         assert fork.prepare(folder, variables) is None
 
 
-def test_preparing_for_a_folder_that_is_gone_leaves_it_to_the_start_to_say_so(fork, tmp_path):
+def test_preparing_for_a_missing_folder_leaves_it_to_start(fork, tmp_path):
     folder = RunFolder(tmp_path / "gone")
     assert fork.prepare(folder, environment(os.environ, "")) is None
     with pytest.raises(FileNotFoundError, match=r"gone/trial\.json"):
@@ -192,9 +192,7 @@ def test_closing_ends_servers_and_what_they_started(tmp_path):
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_killing_a_server_ends_its_trainer_with_its_children_and_the_next_trial_has_a_new_server(
-    fork, tmp_path, is_stopped
-):
+def test_a_killed_server_ends_its_trainer_and_is_replaced(fork, tmp_path, is_stopped):
     script = """
         import os, subprocess, sys
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

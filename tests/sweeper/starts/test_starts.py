@@ -33,9 +33,7 @@ def run(start, folder, **variables):
     return process.reap()
 
 
-def test_a_trainer_leads_its_session_in_its_folder_with_exactly_the_environment_given(
-    start, tmp_path
-):
+def test_a_trainer_leads_its_session_in_its_folder(start, tmp_path):
     folder = make_folder(
         tmp_path / "run",
         """
