@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import sqlite3
@@ -130,8 +129,8 @@ def test_a_dry_run_of_many_trials_lists_the_first():
     ended = sweep("experiment=cloud_article", "sweep.dry_run=true")
     assert ended.returncode == 0
     assert "and 20 more trials: sweep.dry_run=true sweep.plan_format=json lists all" in ended.stdout
-    assert re.search(r"num_gpus +4  1 \(20\), 2 \(20\), 4 \(20\), 8 \(20\)\n", ended.stdout)
-    assert "left out: 20 cells, all_reduce=nccl" in ended.stdout
+    assert "left out: all_reduce=nccl" in ended.stdout
+    assert "num_gpus=2; and 10 more\n" in ended.stdout
 
 
 def test_a_plan_for_scripts_is_one_json_object_on_stdout():
