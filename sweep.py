@@ -24,7 +24,7 @@ from conf.schema import register
 from costs.profiles import profiles
 from plots import again
 from scalemark.cli.terminal import silence, tolerate
-from scalemark.host.own_code import ROOT
+from scalemark.host.own_code import ROOT, typed
 from scalemark.records.outcomes import State
 from scalemark.text.redact import masked
 from scalemark.text.untrusted import quoted, quoted_lines
@@ -58,6 +58,7 @@ def main() -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
     OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
+    OmegaConf.register_new_resolver("typed", typed, replace=True)
     try:
         sys.argv[1:] = _without_multirun(sys.argv[1:])
         _keep()
