@@ -1,5 +1,5 @@
-"""What the files that own a name declare about it: abilities of variable updates, all-reduces,
-precisions, optimizers and launchers, for all who must know them and may not import TensorFlow.
+"""Abilities that variable updates, all-reduces, precisions, optimizers and launchers declare in
+their own files, for all who must know them and may not import TensorFlow.
 
 A name that a user may choose is one file in one folder, and the folder is the registry. Each file
 has two parts:
@@ -62,29 +62,29 @@ LAUNCHERS = Folder("sweeper/launchers", LauncherAbilities)
 
 
 def trains_apart(variable_update: str) -> bool:
-    """Replicas train a model each and exchange nothing; False for a name of others, as horovod."""
+    """Return whether replicas exchange nothing; False for a name of others, as horovod."""
     abilities = VARIABLE_UPDATES.get(variable_update)
     return abilities is not None and not abilities.exchanges
 
 
 def precision_of(name: str) -> PrecisionAbilities | None:
-    """Abilities by the name that sources have: what they call mixed is fp16. None for others."""
+    """Return abilities by the name that sources use: mixed is fp16. None for unknown names."""
     return PRECISIONS.get("fp16" if name == "mixed" else name)
 
 
 def rank_jobs(variable_update: str) -> tuple[str, ...]:
-    """The jobs of each host's ranks; empty where a trial of it is one process."""
+    """Return the jobs of each host's ranks; empty where a trial is one process."""
     abilities = VARIABLE_UPDATES.get(variable_update)
     return abilities.rank_jobs if abilities else ()
 
 
 def distributed() -> tuple[str, ...]:
-    """The variable updates that can go over several hosts."""
+    """Return the variable updates that can go over several hosts."""
     return tuple(name for name, one in VARIABLE_UPDATES.items() if one.is_distributed)
 
 
 def starting_agents() -> tuple[str, ...]:
-    """The launchers that start agents themselves."""
+    """Return the launchers that start agents themselves."""
     return tuple(name for name, one in LAUNCHERS.items() if one.starts_agents)
 
 

@@ -1,4 +1,4 @@
-"""What an all-reduce declares about itself."""
+"""The abilities that an all-reduce declares."""
 
 from __future__ import annotations
 

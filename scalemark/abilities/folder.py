@@ -24,18 +24,18 @@ class AbilitiesError(Exception):
 
 @cache
 def names(folder: str) -> tuple[str, ...]:
-    """The names that a folder as `trainer/precisions` offers, sorted; no file is opened."""
+    """Return the names that a folder as `trainer/precisions` offers, sorted."""
     files = [file for file in (PROJECT / folder).iterdir() if file.suffix == ".py"]
     return tuple(sorted(file.stem for file in files if file.stem != "__init__"))
 
 
 def preferring(first: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, `first` ahead: the first that can run is what `auto` means."""
+    """Return each name once, `first` ahead: the first that can run is what `auto` means."""
     return tuple(dict.fromkeys((*first, *others)))
 
 
 class Folder(Mapping[str, A], Generic[A]):
-    """The abilities that each file of a folder declares, by name. A file is read when asked for."""
+    """Maps the names of a folder to the abilities that their files declare, and reads each once."""
 
     def __init__(self, folder: str, kind: type[A]) -> None:
         self._folder, self._kind = folder, kind

@@ -1,4 +1,4 @@
-"""What a launcher declares about itself."""
+"""The abilities that a launcher declares."""
 
 from __future__ import annotations
 

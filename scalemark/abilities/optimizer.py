@@ -1,4 +1,4 @@
-"""What an optimizer declares about itself."""
+"""The abilities that an optimizer declares."""
 
 from __future__ import annotations
 

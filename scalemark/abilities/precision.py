@@ -1,4 +1,4 @@
-"""What a precision declares about itself."""
+"""The abilities that a precision declares."""
 
 from __future__ import annotations
 

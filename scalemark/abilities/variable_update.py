@@ -1,4 +1,4 @@
-"""What a variable update declares about itself."""
+"""The abilities that a variable update declares."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Sends(StrEnum):
-    """What one step sends on one host; `costs/communication.py` has the formula of each."""
+    """The messages of one step on one host; `costs/communication.py` has the formula of each."""
 
     NOTHING = "nothing"  # replicas train apart
     TO_OWNERS = "to owners"  # weights from the owner of a variable, gradients to it
@@ -17,7 +17,7 @@ class Sends(StrEnum):
 
 
 class SendsBetweenHosts(StrEnum):
-    """What crosses the links between hosts; `costs/between_hosts.py` has the formula of each."""
+    """The messages between hosts; `costs/between_hosts.py` has the formula of each."""
 
     NOTHING = "nothing"  # it is of one host
     PARAMETER_SERVERS = "parameter servers"  # weights and sums of each host, to and from owners

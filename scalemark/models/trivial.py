@@ -1,4 +1,4 @@
-"""The floor of a step: affine layers over the flattened image, as tf_cnn_benchmarks has them."""
+"""Affine layers over the flattened image, as in tf_cnn_benchmarks: the floor of a step's time."""
 
 from scalemark import layers as nn
 

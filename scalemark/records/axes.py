@@ -1,5 +1,4 @@
-"""What an axis of a trial is. Each is defined once, as a field of
-`scalemark.records.trial.TrialSpec`.
+"""Axes of trials. Each is defined once, as a field of `scalemark.records.trial.TrialSpec`.
 
 Derived from that definition: Hydra's schema and its help, the checks of a record, the column of the
 database, filters, the columns of tables, what an engine refuses, and which axes analysis compares.
@@ -22,7 +21,7 @@ _Record = TypeVar("_Record")
 
 
 class Engine(StrEnum):
-    """What runs a trial. Names are as on the command line, which goes by them."""
+    """The programs that run trials. The command line goes by these names."""
 
     tensorflow = "tensorflow"
     simulated = "simulated"

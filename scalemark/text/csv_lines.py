@@ -1,6 +1,4 @@
-"""Rows as lines of CSV that every reader takes apart again: a cell with any line end in it, a lone
-"\\r", too, is quoted.
-"""
+"""Writes CSV in which every cell with a line end, also a lone carriage return, is quoted."""
 
 from __future__ import annotations
 
@@ -10,13 +8,11 @@ from typing import TextIO
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _QUOTED = "\r\n"
-"""The standard library quotes what holds a character of the line end it was told, and no other line
-end.
-"""
+"""The standard library quotes cells with a character of its own line end, and no other."""
 
 
 def guarded(text: str) -> str:
-    """With an apostrophe before what a spreadsheet would take for a formula."""
+    """Put an apostrophe before text that a spreadsheet would take for a formula."""
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) else text
 
 
@@ -31,5 +27,5 @@ class CsvLines:
         self._writer.writerows(rows)
 
     def write(self, row: str) -> int:
-        """What the standard library made of one row."""
+        """Take one row from the standard library."""
         return self._out.write(f"{row.removesuffix(_QUOTED)}\n")

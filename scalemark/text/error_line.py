@@ -1,6 +1,4 @@
-"""Finds in an error of many lines the one that says why: those of a TensorFlow graph begin with
-where.
-"""
+"""Finds the line of an error that says why: those of a TensorFlow graph begin with where."""
 
 from __future__ import annotations
 
@@ -13,8 +11,9 @@ _WHERE = re.compile(
 
 
 def telling_line(text: str) -> str:
-    """Its first line that does not only say where; without one the first, and empty where all
-    are.
-    """
-    lines = [line for line in map(str.strip, text.splitlines()) if line]
-    return next((line for line in lines if not _WHERE.match(line)), lines[0] if lines else "")
+    """Return the first line that does not only say where; else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if not _WHERE.match(line):
+            return line
+    return lines[0] if lines else ""

@@ -1,6 +1,4 @@
-"""Takes secrets out of text before it is stored or printed: passwords, tokens, keys. Standard
-library only.
-"""
+"""Masks passwords, tokens and keys in text before it is stored or printed."""
 
 from __future__ import annotations
 
@@ -12,30 +10,22 @@ from functools import lru_cache
 MASK = "***"
 
 _NAMED = re.compile(
-    r"""(?<![\w-])(?P<name>[\w-]++)(?P<ends>["']?)[ \t]*(?P<sign>[=:])[ \t]*|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+"""
+    r"""(?<![\w-])(?P<name>[\w-]++)(?P<ends>["']?)[ \t]*(?P<sign>[=:])[ \t]*"""
+    r"""|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+"""
 )
 _VALUE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*""")
-_OF_A_SECRET = re.compile(  # wherever it is in a name
-    r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key|access[_-]?signature"
+_SECRET_NAME = re.compile(  # wherever it is in a name
+    r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key"
+    r"|access[_-]?signature"
     r"|token(?![_-](?:counts?|dim|ids|index|len|length|limit|size|type)(?:[_-]|\Z)))(?=[\d_-]|\Z)"
 )
-_OF_NO_SECRET = {  # what stands before key, private, signature or pass
-    *("backward", "batch", "by", "cache", "com", "first", "forward", "function", "gpu", "group"),
-    *("hash", "input", "last", "output", "over", "second", "software", "sort", "up"),
-}
+_HARMLESS = re.compile(  # before key, private, signature or pass
+    "backward|batch|by|cache|com|first|forward|function|gpu|group|hash|input|last|output|over"
+    "|second|software|sort|up"
+)
 _WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
-_TEXT_OF_WORDS = (
-    "pass",
-    "pwd",
-    "secret",
-    "token",
-    "credential",
-    "key",
-    "auth",
-    "private",
-    "cookie",
-    "sig",
-)  # _NAMED's
+# parts of every name that _is_named_secret takes for one
+_WORDS = ("auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "sig", "token")
 _SHAPES = (
     r"gh[oprsu]_\w{16,}",  # GitHub
     r"github_pat_\w{16,}",
@@ -51,29 +41,13 @@ _SHAPES = (
     r"do[opr]_v1_\w{16,}",  # DigitalOcean
     r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]+(?:\.[\w-]+)?",  # JSON web tokens
 )
-_BEGINS = (
-    *(
-        "gho_",
-        "ghp_",
-        "ghr_",
-        "ghs_",
-        "ghu_",
-        "github_pat_",
-        "glpat-",
-        "sk-",
-        "k_live_",
-        "k_test_",
-        "akia",
-        "asia",
-        "hf_",
-    ),
-    *("xox", "aiza", "npm_", "pypi-", "_v1_", "eyj"),
-)
+# one of them is in every text that _SHAPES match
+_IN_SHAPES = ("-", "_", "akia", "asia", "aiza", "eyj")
 
 
 def _until_last_at(found: re.Match[str]) -> str:
-    """The match takes what follows whether there is an @ or not, so that no text is looked at
-    twice.
+    """Mask a password before the last @. The pattern matches without an @, too, so that it reads no
+    text twice.
     """
     _, at, host = found[2].rpartition("@")
     return f"{found[1]}:{MASK}@{host}" if at else found[0]
@@ -99,15 +73,15 @@ _RULES: tuple[_Rule, ...] = (
     (
         ("authorization",),
         re.compile(
-            r"(?i)(authorization[\"']?\s*[:=]\s*)(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?"
-            + _VALUE.pattern
+            r"(?i)(authorization[\"']?\s*[:=]\s*)"
+            r"(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _VALUE.pattern
         ),
         rf"\1{MASK}",
     ),
     (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_VALUE.pattern}"), rf"\1 {MASK}"),
     # to the end of the line
     (("cookie",), re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),
-    (_BEGINS, re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
+    (_IN_SHAPES, re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
     (
         ("private key",),
         re.compile(
@@ -121,56 +95,40 @@ _NOTIFY = re.compile(r"\A(\+{0,2}sweep\.notify=).*", re.DOTALL)
 _URL_ALONE = re.compile(r"(:/{1,2}[^\s/@:]*+):(.*)", re.DOTALL)
 
 
-_OF_SECRETS = (
-    "TOKEN",
-    "SECRET",
-    "PASS",
-    "PWD",
-    "CREDENTIAL",
-    "KEY",
-    "AUTH",
-    "PRIVATE",
-    "COOKIE",
-    "SIG",
-)
-
-
 def names_a_secret(variable: str) -> bool:
-    """Whether the name of a variable that is not known tells of a secret."""
-    return any(word in variable.upper() for word in _OF_SECRETS)
+    """Return whether the name of an unknown variable is like that of a secret."""
+    return any(word in variable.lower() for word in _WORDS)
 
 
 def without_secrets(text: str) -> str:
-    """The text with *** for what looks like a secret; all other text as it is, and masked text
-    again, too.
+    """Return the text with *** for what looks like a secret. Masked text stays as it is.
 
-    Known by what stands before it (`password=`, `token:`, `--api-key `, `Authorization:`,
-    `://user:`), or by its own shape. In running text a secret ends with a space.
+    A secret is known by what stands before it (`password=`, `token:`, `--api-key `,
+    `Authorization:`, `://user:`) or by its shape. In running text it ends with a space.
     """
     lowered = text.lower()
     for signs, pattern, masked_as in _RULES:
         if any(sign in lowered for sign in signs):
             text = pattern.sub(masked_as, text)
-    return _without_named(text) if any(word in lowered for word in _TEXT_OF_WORDS) else text
+    return _without_named(text) if any(word in lowered for word in _WORDS) else text
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """Of a command that is stored: what follows a `--password` goes, too."""
-    told = []
+    """Return a command as it is stored, with the argument behind a `--password` masked."""
+    shown = []
     follows_flag = False
     for argument in arguments:
-        told.append(MASK if follows_flag else masked(argument))
+        shown.append(MASK if follows_flag else masked(argument))
         flag = _NAMED.fullmatch(f"{argument} ")
         follows_flag = flag is not None and _is_named_secret(flag)
-    return shlex.join(told)
+    return shlex.join(shown)
 
 
 @lru_cache(maxsize=4096)  # the cells of a grid say the same again and again
 def masked(text: str) -> str:
-    """One argument, or the address of a database, for people. It is looked at alone, so that a
-    secret in it may have spaces.
+    """Mask one argument, or the address of a database; a secret in it may have spaces.
 
-    What `sweep.notify` runs is told to nobody.
+    The command of `sweep.notify` is masked as a whole.
     """
     text = _URL_ALONE.sub(_until_last_at, _NOTIFY.sub(rf"\1{MASK}", text))
     for found in _NAMED.finditer(text):
@@ -181,26 +139,26 @@ def masked(text: str) -> str:
 
 
 def _without_named(text: str) -> str:
-    """With masks for the values of what has the name of a secret."""
-    told = []
-    told_until = position = 0
+    """Mask the values behind names of secrets."""
+    shown = ""
+    rest = position = 0
     while found := _NAMED.search(text, position):
         position = found.end()
         if _is_named_secret(found) and (value := _VALUE.match(text, position)):
-            told += [text[told_until:position], MASK]
-            told_until = position = value.end()
-    return "".join(told) + text[told_until:]
+            shown += text[rest:position] + MASK
+            rest = position = value.end()
+    return shown + text[rest:]
 
 
 def _is_named_secret(found: re.Match[str]) -> bool:
-    """Whether a name or a flag tells of a secret: `db_pass` does, while `warm_up_pass`, `passes`
-    and "2 tests pass: a" do not.
+    """Return whether a name or flag is that of a secret: `db_pass` is, while `warm_up_pass`,
+    `passes` and "2 tests pass: a" are not.
     """
     name = found["name"] or found["flag"]
     if name in _WORKING_FOLDERS and found.string.startswith("/", found.end()):
         return False
     lowered = name.lower().strip("_-")
-    if _OF_A_SECRET.search(lowered):
+    if _SECRET_NAME.search(lowered):
         return True
     *before, last = re.split("[_-]", lowered)
     is_set = found["sign"] == "="
@@ -209,9 +167,11 @@ def _is_named_secret(found: re.Match[str]) -> bool:
     if last.endswith(("auth", "pwd", "cookie", "cookies")):
         return is_set
     if last not in ("key", "private", "sig", "signature", "pass"):
-        return is_set and last.endswith("pass") and last.removesuffix("pass") not in _OF_NO_SECRET
+        return (
+            is_set and last.endswith("pass") and not _HARMLESS.fullmatch(last.removesuffix("pass"))
+        )
     if before or found["flag"]:
-        return not before or before[-1] not in _OF_NO_SECRET
+        return not before or not _HARMLESS.fullmatch(before[-1])
     if last == "pass" and found["ends"]:
         return True
     in_query = found.string[max(0, found.start() - 1)] in "?&"

@@ -1,5 +1,5 @@
-"""Text from outside (processes, trainers, logs, databases, files): without secrets, without
-controls, and short.
+"""Makes text from outside (processes, logs, databases, files) safe: no secrets, no control
+characters, and short.
 
 All such text goes through `visible`, `quoted` or `quoted_lines` before it reaches a terminal, a
 page, a message or the database.
@@ -12,7 +12,7 @@ from functools import lru_cache
 from scalemark.text.redact import without_secrets
 
 MOST_CHARACTERS = 2000
-"""Of one message, stored or shown: who wants more looks into the log."""
+"""Length of one message, stored or shown; the log has the rest."""
 
 _MOST_SHOWN = 2**14  # characters of a cell: some are megabytes
 _SHORT = 200
@@ -21,23 +21,17 @@ _LINES = "\n\t"
 
 
 def visible(text: str) -> str:
-    """Secrets masked, then whatever a terminal would obey (escapes, newlines, other controls) shown
-    as Python writes it.
-    """
+    """Mask secrets, and show what a terminal would obey (escapes, newlines) as Python writes it."""
     return _visible_cell(text) if len(text) <= _SHORT else quoted(text, _MOST_SHOWN)
 
 
 def quoted(text: str, most: int = MOST_CHARACTERS) -> str:
-    """As `visible`, then cut to so many characters."""
+    """Return visible text, cut to so many characters."""
     return _cut(_shown(_begin(text, most), ""), most)
 
 
 def quoted_lines(text: str, most: int = MOST_CHARACTERS) -> str:
-    """As `quoted`, and its lines stay lines: for what is stored, and for messages of ours that
-    quote others.
-
-    What went through it once stays as it is.
-    """
+    """Return quoted text whose lines stay lines. Doing it again changes nothing."""
     return _cut(_shown(_begin(text, most), _LINES), most)
 
 
@@ -61,9 +55,7 @@ def _escaped(character: str) -> str:
 
 
 def _begin(text: str, most: int) -> str:
-    """What can matter of a text of megabytes; it ends with a whole word, so that no secret is cut
-    in two before it is masked.
-    """
+    """Cut a text of megabytes after a whole word, so that no secret is cut before it is masked."""
     looked_at = max(_MOST_SHOWN, 2 * most)
     if len(text) <= looked_at:
         return text
@@ -73,7 +65,7 @@ def _begin(text: str, most: int) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Before a mask, not within it: half a mask would be masked again."""
+    """Cut text, but never within a mask: half a mask would be masked again."""
     if len(text) <= most:
         return text
     begin = text[: most - len(_CUT)]

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
+from scalemark.records.measurement import unit_of
 from store.command_line import Db, Json, make_app
 from store.database import open_for_reading
 from store.errors import StoreError
@@ -76,7 +77,7 @@ def compare(
         console = make_console()
         _print_differences(console, of_a, of_b, found)
         if compared:
-            _print_comparison(console, compared)
+            _print_comparison(console, compared, unit_of(of_a.attempts[0]["item"]))
             warnings = [*(f"incomparable: {reason}" for reason in reasons), *warnings]
         for text in warnings:
             console.print(for_people(text), style="dim", markup=False)
@@ -124,10 +125,10 @@ def _described(side: Side) -> str:
     return for_people(f"{side.name}, {what}; attempts {attempts}{others}")
 
 
-def _print_comparison(console: Console, found: Comparison) -> None:
+def _print_comparison(console: Console, found: Comparison, unit: str) -> None:
     console.print()
     rows = [(label, *_speed(speed)) for label, speed in (("A", found.a), ("B", found.b))]
-    print_columns(console, ("", "images/s", "95 % interval", "processes"), rows)
+    print_columns(console, ("", unit, "95 % CI", "processes"), rows)
     interval = "no interval"
     if found.low is not None and found.high is not None:
         interval = f"[{found.low:.4g}, {found.high:.4g}]"

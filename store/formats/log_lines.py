@@ -1,4 +1,4 @@
-"""The lines of a log as its program printed them, without what terminals added."""
+"""Reads the lines of a log without what terminals added."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00\x07\x08]")  # colors and c
 
 
 def numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Each line with its number, from 1; without colors and line ends."""
+    """Number lines from 1, without colors and line ends."""
     for number, line in enumerate(lines, start=1):
         yield number, _TERMINAL.sub("", line).rstrip("\r\n")

@@ -1,6 +1,4 @@
-"""Attempts as MLflow runs, so that people who live in MLflow find them there. MLflow is an optional
-extra.
-"""
+"""Exports attempts as MLflow runs. MLflow is an optional extra."""
 
 from __future__ import annotations
 
@@ -23,22 +21,13 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 UID_TAG = "scalemark.attempt_uid"
-"""Tells runs that are exported already."""
+"""The tag by which runs that exist are found."""
 
 _MEASURED = [field.name for field in fields(Measurement)]
 _AXES = ["strategy", *(name for name in AXES if name not in _MEASURED)]
 _TAGS = (
-    "sweep",
-    "host",
-    "gpu",
-    "verdict",
-    "outcome",
-    "message",
-    "repeat",
-    "attempt",
-    "tensorflow",
-    "scalemark",
-    "driver",
+    *("sweep", "host", "gpu", "verdict", "outcome", "message", "repeat", "attempt"),
+    *("tensorflow", "scalemark", "driver"),
 )
 # every other outcome: FAILED
 _STATUS = {Outcome.COMPLETED: "FINISHED", Outcome.INTERRUPTED: "KILLED"}
@@ -55,15 +44,14 @@ def export(
     tracking_uri: str,
     experiment: str,
 ) -> int:
-    """How many runs were made: one per attempt that the experiment does not have yet.
+    """Make one run per attempt that the experiment does not have yet, and return how many.
 
-    An attempt is a row of axes, measurement and machine with `attempt_id` (what `steps` takes),
-    `attempt_uid` (the same in every database that holds it), `id` (the trial's), `outcome`,
-    `started_at` and `duration_s`; `num_steps` is what was measured. What is None or missing is left
-    out. A run that an export left unfinished is finished by the next. Raises StoreError when MLflow
-    is not installed, cannot be reached, or refuses.
+    An attempt is a row of axes, measurement and machine with `attempt_id` (for `steps`),
+    `attempt_uid` (the same in every database), `id` (of the trial), `outcome`, `started_at` and
+    `duration_s`; `num_steps` was measured. The next export finishes a run that is not finished.
+    Raises StoreError when MLflow is not installed, cannot be reached, or refuses.
     """
-    # who exports results has not asked to be counted
+    # an export of results must not send usage data
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
         from mlflow import MlflowClient
@@ -84,15 +72,13 @@ def export(
             _export_one(client, experiment_id, attempt, steps, known) for attempt in attempts
         )
     except (MlflowException, SQLAlchemyError, CommandError, ImportError, OSError) as error:
-        where, why = (
-            _CREDENTIALS.sub("//***@", text)
-            for text in (tracking_uri, next(iter(str(error).splitlines()), ""))
-        )
-        raise StoreError(f"MLflow cannot write to {where}: {why}") from error
+        first_line = str(error).partition("\n")[0]
+        said = f"MLflow cannot write to {tracking_uri}: {first_line}"
+        raise StoreError(_CREDENTIALS.sub("//***@", said)) from error
 
 
 def _check_it_is_not_ours(tracking_uri: str) -> None:
-    """MLflow would make its tables among ours."""
+    """Raise StoreError for a database of ours, in which MLflow would make its tables."""
     if not tracking_uri.startswith(_DATABASES):
         return
     import sqlalchemy as sa
@@ -121,7 +107,7 @@ def _experiment_id(client: MlflowClient, name: str) -> str:
 
 
 def _known_runs(client: MlflowClient, experiment_id: str) -> dict[str, tuple[str, bool]]:
-    """Uid -> run, and whether it is whole."""
+    """Return uid -> run, and whether it is finished."""
     known: dict[str, tuple[str, bool]] = {}
     token: str | None = None
     while True:
@@ -149,55 +135,33 @@ def _export_one(
     run_id, is_whole = known.get(uid, ("", False))
     if is_whole:
         return False
-    began_ms = _ms(attempt["started_at"])
+    began_ms = ended_ms = _ms(attempt["started_at"])
     duration_s = attempt.get("duration_s")
-    ended_ms = began_ms + round(duration_s * 1000) if isinstance(duration_s, int | float) else None
+    if isinstance(duration_s, int | float):
+        ended_ms = began_ms + round(duration_s * 1000)
+    simulated = "simulated" if attempt.get("device_kind") == DeviceKind.SIMULATED_GPU else ""
     if not run_id:
-        trial = (
-            f"{attempt.get('model')} {attempt.get('strategy')} {attempt.get('num_gpus')} "
-            f"{str(attempt['id'])[:8]}"
-        )
-        name = f"{_simulated(attempt, ' ')}{trial}"
-        run_id = client.create_run(
+        names = (attempt.get(axis) for axis in ("model", "strategy", "num_gpus"))
+        name = " ".join([simulated, *map(str, names), str(attempt["id"])[:8]]).strip()
+        run = client.create_run(
             experiment_id, start_time=began_ms, tags={UID_TAG: uid}, run_name=name
-        ).info.run_id
-    client.log_batch(
-        run_id,
-        params=[Param(name, str(attempt[name])[:_LONGEST_PARAM]) for name in _told(attempt, _AXES)],
-        tags=[
-            RunTag("scalemark.trial_id", str(attempt["id"])),
-            *(
-                RunTag(f"scalemark.{name}", str(attempt[name])[:_LONGEST_TAG])
-                for name in _told(attempt, _TAGS)
-            ),
-        ],
-    )
-    told = [
-        (name, attempt[name], ended_ms or began_ms, 0)
-        for name in _told(attempt, [*_MEASURED, "duration_s"])
-    ]
-    points = [*told, *_series(attempt, began_ms, steps(attempt_id))]
-    _log_metrics(
-        client,
-        run_id,
-        [
-            (f"{_simulated(attempt, '_')}{name}", value, at_ms, step)
-            for name, value, at_ms, step in points
-        ],
-    )
+        )
+        run_id = run.info.run_id
+    params = [Param(name, str(attempt[name])[:_LONGEST_PARAM]) for name in _known(attempt, _AXES)]
+    tags = [RunTag("scalemark.trial_id", str(attempt["id"]))]
+    for name in _known(attempt, _TAGS):
+        tags.append(RunTag(f"scalemark.{name}", str(attempt[name])[:_LONGEST_TAG]))
+    client.log_batch(run_id, params=params, tags=tags)
+    points: list[_Point] = []
+    for name in _known(attempt, [*_MEASURED, "duration_s"]):
+        points.append((name, attempt[name], ended_ms, 0))
+    points += _series(attempt, began_ms, steps(attempt_id))
+    # MLflow shows runs in one table: simulated numbers must not stand among measured ones
+    _log_metrics(client, run_id, points, prefix=f"{simulated}_" if simulated else "")
     status = _STATUS.get(Outcome(str(attempt["outcome"])), "FAILED")
-    client.set_terminated(
-        run_id, status=status, end_time=ended_ms if ended_ms is not None else began_ms
-    )
+    client.set_terminated(run_id, status=status, end_time=ended_ms)
     known[uid] = run_id, True
     return True
-
-
-def _simulated(attempt: Mapping[str, object], then: str) -> str:
-    """What names of runs and metrics begin with that MLflow must not show among measured ones; else
-    nothing.
-    """
-    return f"simulated{then}" if attempt.get("device_kind") == DeviceKind.SIMULATED_GPU else ""
 
 
 _Point = tuple[str, object, int, int]  # name, value, time in ms, step
@@ -206,13 +170,12 @@ _Point = tuple[str, object, int, int]  # name, value, time in ms, step
 def _series(
     attempt: Mapping[str, object], began_ms: int, samples: Sequence[StepSample]
 ) -> list[_Point]:
-    """Seconds per step and loss of every call, at the time when it ended."""
-    until_first_step, first_step = attempt.get("time_to_first_step_s"), attempt.get("first_step_s")
-    before_s = (
-        until_first_step - first_step
-        if isinstance(until_first_step, float) and isinstance(first_step, float)
-        else 0.0
-    )
+    """Return seconds per step and loss of every call, at the time when it ended."""
+    until_first_step = attempt.get("time_to_first_step_s")
+    first_step = attempt.get("first_step_s")
+    before_s = 0.0
+    if isinstance(until_first_step, float) and isinstance(first_step, float):
+        before_s = until_first_step - first_step
     points: list[_Point] = []
     for sample in samples:
         at_ms = began_ms + round((before_s + sample.start_s + sample.duration_s) * 1000)
@@ -222,19 +185,18 @@ def _series(
     return points
 
 
-def _log_metrics(client: MlflowClient, run_id: str, points: Sequence[_Point]) -> None:
+def _log_metrics(client: MlflowClient, run_id: str, points: Sequence[_Point], prefix: str) -> None:
     from mlflow.entities import Metric
 
-    metrics = [
-        Metric(name, float(value), at_ms, step)
-        for name, value, at_ms, step in points
-        if isinstance(value, int | float) and math.isfinite(value)
-    ]
+    metrics = []
+    for name, value, at_ms, step in points:
+        if isinstance(value, int | float) and math.isfinite(value):
+            metrics.append(Metric(f"{prefix}{name}", float(value), at_ms, step))
     for first in range(0, len(metrics), _AT_ONCE):
         client.log_batch(run_id, metrics=metrics[first : first + _AT_ONCE])
 
 
-def _told(attempt: Mapping[str, object], names: Iterable[str]) -> list[str]:
+def _known(attempt: Mapping[str, object], names: Iterable[str]) -> list[str]:
     return [name for name in names if attempt.get(name) is not None]
 
 

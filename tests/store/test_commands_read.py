@@ -231,7 +231,7 @@ def test_a_table_shows_controls_instead_of_obeying_them():
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_table_of_more_rows_than_are_fitted_to_each_other_keeps_every_one():
+def test_a_table_of_many_rows_keeps_every_row():
     lines = written(Format.TABLE, ["n"], [[count] for count in range(25_000)]).splitlines()
     assert [int(line) for line in lines[1:]] == list(range(25_000))
 

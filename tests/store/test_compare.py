@@ -111,7 +111,7 @@ def test_an_attempt_that_told_no_environment_says_so_once(db):
     )
 
 
-def test_of_a_trial_those_attempts_are_taken_that_are_of_one_kind_with_the_others(db):
+def test_attempts_of_one_kind_are_compared(db):
     fill(db, [(ONE, 100.0), (ONE, 102.0), (TWO, 150.0), (TWO, 150.0)])
     fill(db, [(ONE, 9.0), (ONE, None)], name="elsewhere", machine=replace(MACHINE, host="other"))
     of_one, of_two = sides(open_for_reading(db), ONE.trial_id, TWO.trial_id)
@@ -155,7 +155,7 @@ def side(speeds: Sequence[float]) -> Side:
 
 
 @pytest.mark.parametrize(("num_a", "num_b"), [(2, 2), (3, 3), (5, 5), (2, 5)])
-def test_of_equal_speeds_a_winner_is_named_as_seldom_as_the_interval_promises(num_a, num_b):
+def test_equal_speeds_have_a_winner_as_seldom_as_the_interval_says(num_a, num_b):
     rng = np.random.default_rng(7)
     found = [
         compare(side(rng.lognormal(5, 0.03, num_a)), side(rng.lognormal(5, 0.03, num_b))).winner
@@ -198,7 +198,7 @@ def test_overlapping_repeats_are_a_tie(db):
     assert found.low < 1 < found.high
 
 
-def test_single_processes_are_compared_by_their_own_intervals_and_said_to_be_single(db):
+def test_single_processes_are_compared_by_their_own_intervals(db):
     fill(db, [(ONE, 100.0), (TWO, 150.0)])  # each within 5 %
     found = compared(db, "2", "1")
     assert (found.ratio, found.basis, found.winner) == (
@@ -262,9 +262,7 @@ def test_without_an_interval_nobody_wins(db):
         (small(seed=2), [], ["seed differs, 1 against 2"]),
     ],
 )
-def test_trials_that_differ_in_more_than_strategy_and_gpus_are_compared_only_by_named_axes(
-    db, other, named, reasons
-):
+def test_other_differences_than_strategy_and_gpus_must_be_named(db, other, named, reasons):
     fill(db, [(small(), 1.0), (other, 1.0)])
     assert refused(db, "1", "2", *named) == reasons
 

@@ -40,7 +40,7 @@ def test_without_other_mounts_the_root_holds_the_file(tmp_path):
     assert kind(tmp_path) is None
 
 
-def test_the_deepest_mount_holds_the_file_and_of_two_at_one_place_the_later(tmp_path):
+def test_the_deepest_and_latest_mount_holds_the_file(tmp_path):
     data = f"{tmp_path}/data"
     nfs, local = "- nfs server:/x rw", "- ext4 /dev/vdb rw"
     assert (

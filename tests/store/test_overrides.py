@@ -161,7 +161,7 @@ def test_a_strategy_without_a_name_is_told_by_its_axes():
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGY_NAMES.values()))
-def test_a_strategy_that_has_a_name_is_told_by_it_and_its_hosts_by_their_number(name):
+def test_a_command_names_the_strategy_and_the_number_of_hosts(name):
     (update, device, all_reduce), hosts = (
         next(axes for axes, of in STRATEGY_NAMES.items() if of == name),
         2,
@@ -193,9 +193,7 @@ FOLDERS = [
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_pasted_command_plans_the_identical_trial_whatever_its_folder_is_called(
-    planned, tmp_path, folder
-):
+def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
     """Through a shell and the whole of sweep.py."""
     place = tmp_path / folder
     place.mkdir()
@@ -222,7 +220,7 @@ def test_the_pasted_command_plans_the_identical_trial_whatever_its_folder_is_cal
     ]
 
 
-def test_a_simulated_trial_is_told_with_its_engine_its_hardware_and_what_was_planted():
+def test_a_simulated_command_has_engine_hardware_and_faults():
     spec = small(device_kind=DeviceKind.SIMULATED_GPU, planted="drift=0.05 noise=0")
     told = overrides(spec, ("engine=simulated", "hardware=k80_8"))
     assert told[3:8] == [
@@ -239,7 +237,7 @@ def test_a_simulated_trial_is_told_with_its_engine_its_hardware_and_what_was_pla
     [{}, {"tflops": {"fp32": 9.5}, "nvlink_gb_per_s": None, "nvlink_clique": 0, "gpu": "A 'b'"}],
     ids=["as it ships", "changed"],
 )
-def test_the_pasted_command_plans_the_identical_simulated_trial_on_identical_hardware(changes):
+def test_a_pasted_command_plans_the_identical_simulated_trial(changes):
     machine = machine_of(replace(profile("dgx1_p100"), **changes))
     spec = TrialSpec(
         **plan("model=resnet50 num_gpus=2 strategy=ps_cpu engine=simulated hardware=k80_8")[

@@ -158,7 +158,7 @@ def test_begin_and_end_of_an_attempt_are_read_as_they_were_written(folder):
     assert folder.read_ended().result is None
 
 
-def test_a_machine_is_read_as_it_was_written_also_where_an_earlier_version_told_less(folder):
+def test_a_machine_is_read_as_it_was_written(folder):
     mig = Gpu(
         uuid="MIG-1",
         name="A100 MIG",
@@ -181,9 +181,7 @@ def test_a_machine_is_read_as_it_was_written_also_where_an_earlier_version_told_
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "3", "{}", "\0\0"])
 @pytest.mark.parametrize("name", ["attempt", "ended", "machine"])
-def test_what_is_told_of_an_attempt_and_makes_no_sense_is_a_value_error_with_its_name(
-    folder, name, text
-):
+def test_a_senseless_attempt_file_raises_a_value_error_with_its_name(folder, name, text):
     getattr(folder, name).write_text(text)
     with pytest.raises(ValueError, match=rf"/{name}\.json is damaged: "):
         getattr(folder, f"read_{name}")()

@@ -153,7 +153,7 @@ def _parsed(told: object) -> object:
         ),
     ],
 )
-def test_what_is_neither_measured_nor_simulated_is_taken_in_by_nobody(spec, machine, message):
+def test_a_simulated_trial_on_a_real_machine_is_refused(spec, machine, message):
     with pytest.raises(ValueError, match=message):
         attempt(spec, machine=machine)
     with pytest.raises(ValueError, match=message):

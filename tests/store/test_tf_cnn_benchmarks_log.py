@@ -62,7 +62,7 @@ def reason(text, **options):
     return rejected.reason
 
 
-def test_what_the_header_tells_is_kept_and_what_is_only_a_default_is_marked():
+def test_a_header_is_kept_and_defaults_are_marked():
     assert read(REPLICATED) == Reference(
         origin=Origin.TF_CNN_BENCHMARKS,
         **FROM,

@@ -83,7 +83,5 @@ def test_an_inherited_variable_that_contradicts_the_trial_is_told(inherited, cha
         ({"TF_ENABLE_ONEDNN_OPTS": "0"}, {}),
     ],
 )
-def test_variables_that_the_trial_sets_itself_or_leaves_to_its_user_are_no_contradiction(
-    inherited, changes
-):
+def test_variables_that_a_trial_sets_or_leaves_alone_do_not_contradict_it(inherited, changes):
     assert list(contradictions(small(**changes), inherited)) == []

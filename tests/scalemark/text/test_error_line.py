@@ -24,7 +24,7 @@ def test_an_error_that_only_says_where_is_told_by_its_first_line():
     assert telling_line("\n") == ""
 
 
-def test_the_last_error_of_a_log_goes_on_where_it_only_says_that_one_follows(tmp_path):
+def test_an_error_that_only_announces_another_is_joined_with_it(tmp_path):
     log = tmp_path / "log.txt"
     log.write_text(f"tensorflow.errors.UnavailableError: {GRAPH}\n")
     assert last_error(log) == f"tensorflow.errors.UnavailableError: Graph execution error: {TOLD}"

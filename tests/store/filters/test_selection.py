@@ -170,7 +170,7 @@ def test_it_can_stand_within_another_statement_about_attempts(filled):
 
 
 @pytest.mark.parametrize("value", NASTY, ids=range(len(NASTY)))
-def test_whatever_a_name_is_it_is_found_by_it_and_does_no_harm(db, value):
+def test_any_sweep_name_can_be_filtered_by(db, value):
     fill(db, [(small(), 1.0)], name=value)
     fill(db, [(small(), 2.0)], name="another")
     escaped = value.replace(",", r"\,").replace("=1", r"\=1")
@@ -231,7 +231,7 @@ def test_whatever_a_name_is_it_is_found_by_it_and_does_no_harm(db, value):
         ("\x1b[31mred=1", r"^\\x1b\[31mred=1: no operator found"),
     ],
 )
-def test_a_wrong_filter_is_answered_with_what_was_found_and_what_is_wanted(text, message):
+def test_a_wrong_filter_is_refused_with_what_is_wanted(text, message):
     with pytest.raises(StoreError, match=message):
         attempt_ids([text])
 
