@@ -63,7 +63,7 @@ def test_inherited_flags_of_xla_are_kept_and_ours_added_once():
         (
             {"TF_ENABLE_ONEDNN_OPTS": "0"},
             {"data_format": "NCHW"},
-            "data_format=NCHW: CPU stand-ins run it by oneDNN only",
+            "data_format=NCHW: CPU devices run it by oneDNN only",
         ),
         ({}, {"data_format": "NCHW", "onednn": "off"}, "leave out onednn=off"),
     ],
