@@ -59,8 +59,9 @@ def find(engine: sa.Engine, which: str) -> Target:
         return found[0]
     if not found:
         raise StoreError(
-            f"{shortened(which)}: no attempt or trial; wanted an attempt's number, or the "
-            f"{ID_BEGINNING}, see `python -m store list`; nor a sweep: the newest are {names}"
+            f"{shortened(which)}: no attempt or trial; wanted the number of an attempt, or 4 "
+            "hexadecimal digits or more of a trial's id; see `python -m store list`; nor a sweep: "
+            f"the newest are {names}"
         )
     if sweeps:
         kinds = dict.fromkeys(one.column.removesuffix("_id") for one in found)

@@ -167,7 +167,7 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
         (["list", "--columns", ""], "store: : no such column; there are attempt, trial,"),
         (
             ["show", "nope"],
-            "store: nope: no attempt or trial; see `python -m store list`; nor a sweep: the newest are first",
+            "store: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list`; nor a sweep: the newest are first",
         ),
         (["show", "x\x1b[31m\n"], r"store: x\x1b[31m\n: no attempt or trial"),
         (["show", ""], "store: which attempt or trial? give its number"),
