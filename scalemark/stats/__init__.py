@@ -1,1 +1,1 @@
-"""Statistics over steps and processes that need neither a data frame nor scipy."""
+"""Statistics over steps and processes, without data frames."""

@@ -1,6 +1,4 @@
-"""Which calls of a training function count when step times are told: one answer for the trainer,
-the charts and the report.
-"""
+"""Which calls of a training function count in step times."""
 
 from __future__ import annotations
 
@@ -11,6 +9,6 @@ from scalemark.records.outcomes import Phase
 
 
 def counted_calls(samples: Sequence[StepSample]) -> list[StepSample]:
-    """The measured ones but the first, which begins with idle devices and waits for nobody."""
+    """Return the measured ones but the first, which begins with idle devices and waits for none."""
     measured = [sample for sample in samples if sample.phase == Phase.MEASURE]
     return measured[1:] or measured

@@ -1,6 +1,4 @@
-"""How far processes that run the same differ from each other: what is known of it before, and what
-all others have shown.
-"""
+"""How far processes that run the same trial differ from each other."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ MOST_FREEDOM = 20  # what others show counts for no more: strategies need not sp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Sums over trials: each one's squared distances of log images/s from its own mean, and how
-    many of them are free.
+    """Sums over trials of squared distances of log throughput from each trial's mean, and of their
+    degrees of freedom.
     """
 
     squares: float = 0.0
@@ -31,14 +29,11 @@ class Spread:
 
     def __post_init__(self) -> None:
         if self.squares < 0 or self.freedom < 0:
-            raise ValueError(
-                f"a spread of squares={self.squares} and freedom={self.freedom}: wanted 0 or "
-                "more of each"
-            )
+            raise ValueError(f"{self}: wanted 0 or more of each")
 
     @classmethod
     def of(cls, speeds: Sequence[float]) -> Spread:
-        """Of the repeats of one trial, in images/s."""
+        """Return the spread of the repeats of one trial."""
         if len(speeds) < 2:
             return cls()
         logs = [math.log(speed) for speed in speeds]
@@ -54,9 +49,7 @@ class Spread:
         )
 
     def without(self, part: Spread) -> Spread:
-        """Return the spread of the other trials. Raises ValueError where `part` has more than the
-        sum, as if counted twice.
-        """
+        """Return the spread of the other trials; raises ValueError if `part` is more than it."""
         return Spread(
             squares=max(0.0, self.squares - part.squares), freedom=self.freedom - part.freedom
         )
@@ -69,9 +62,9 @@ def variance_of(
     prior_freedom: int = PRIOR_FREEDOM,
     most_freedom: int = MOST_FREEDOM,
 ) -> tuple[float, int]:
-    """Of log images/s of one process, and its degrees of freedom: what was seen of these, drawn
-    towards what others show.
+    """Return the variance of log throughput of one process, and its degrees of freedom.
 
+    What was seen of its own trial is drawn towards what others show.
     A moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027): alone, a t interval of two
     processes decides nothing. Without a prior and without others the own repeats speak alone.
     Raises ValueError where there are none of these either.
@@ -81,5 +74,5 @@ def variance_of(
     weight = min(known, most_freedom)
     freedom = weight + own.freedom
     if not freedom:
-        raise ValueError("nothing tells how far processes differ: wanted repeats, or a prior")
+        raise ValueError("the spread of processes is unknown: wanted repeats, or a prior")
     return (weight * prior + own.squares) / freedom, freedom

@@ -1,5 +1,5 @@
-"""Intervals of means and ratios over processes, by Student's and Welch's t on logarithms: of two
-processes, too. And the one rule by which all who compare two results tell them apart.
+"""Intervals of means and ratios over two or more processes, by Student's and Welch's t on
+logarithms, and the one rule that all who compare two results use.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from scalemark.stats.student import LEVEL, log_quantile
 
 
 def interval(measured: Sequence[float]) -> tuple[float, float]:
-    """95 % interval around the geometric mean of two or more values above 0, each of a process of
-    its own.
-    """
+    """Return the 95 % CI of the geometric mean of two or more processes' values above 0."""
     mean, variance = _of_logarithms(tuple(measured))
     reach = reach_of_sum([(variance / len(measured), len(measured) - 1)])
     return math.exp(mean - reach), math.exp(mean + reach)
@@ -24,20 +22,18 @@ def interval(measured: Sequence[float]) -> tuple[float, float]:
 def ratio_interval(
     of_a: Sequence[float], of_b: Sequence[float], level: float = LEVEL
 ) -> tuple[float, float]:
-    """Interval of A / B, of two or more values above 0 each; of `level` 0.05 it is that of 95 %.
+    """Return the interval of A / B, of two or more values above 0 each; `level` 0.05 is 95 %.
 
-    Welch's t (1947), with two mends, since so few values tell so little of their own spread. Of
+    Welch's t (1947) with two corrections, since so few values say little of their own spread. With
     sides of unlike size his quantile is too small where the small one spreads by chance too little:
-    it leans towards that of Cochran and Cox (1950), the more the less alike the sizes are. Of sides
-    of like size it is a little too wide: each variance is drawn towards what both have in common,
-    by an eighth of a degree of freedom. Of sides that spread alike 95 to 97.5 % of intervals hold
-    the truth then, of those of which one spreads up to 10 times as much 92.5 to 98 %
+    it leans towards that of Cochran and Cox (1950), the more the less alike the sizes are. With
+    sides of like size it is a little too wide: each variance is drawn towards what both have in
+    common, by an eighth of a degree of freedom. Where both spread alike, 95 to 97.5 % of intervals
+    hold the truth then; where one spreads up to 10 times as much, 92.5 to 98 %
     (`benchmarks/coverage.py`, docs/compare.md).
     """
-    (mean_a, variance_a), (mean_b, variance_b) = (
-        _of_logarithms(tuple(of_a)),
-        _of_logarithms(tuple(of_b)),
-    )
+    mean_a, variance_a = _of_logarithms(tuple(of_a))
+    mean_b, variance_b = _of_logarithms(tuple(of_b))
     reach = reach_of_ratio((variance_a, variance_b), (len(of_a), len(of_b)), level)
     return math.exp(mean_a - mean_b - reach), math.exp(mean_a - mean_b + reach)
 
@@ -45,41 +41,36 @@ def ratio_interval(
 def reach_of_ratio(
     variances: tuple[float, float], nums: tuple[int, int], level: float = LEVEL
 ) -> float:
-    """Half of that interval, of logarithms, where two or more values of each side have these
-    variances.
-    """
+    """Return half of that interval, of logarithms, for two or more values of each side."""
     free_a, free_b = nums[0] - 1, nums[1] - 1
     alike = min(free_a, free_b) / max(free_a, free_b)
     common = (free_a * variances[0] + free_b * variances[1]) / (free_a + free_b)
     pull = alike**2 / 8
-    errors = [  # squared, of the means
-        ((free * variance + pull * common) / (free + pull) / (free + 1), free)
-        for free, variance in ((free_a, variances[0]), (free_b, variances[1]))
-    ]
+    errors = []  # squared, of the means
+    for free, variance in ((free_a, variances[0]), (free_b, variances[1])):
+        drawn = (free * variance + pull * common) / (free + pull)
+        errors.append((drawn / (free + 1), free))
     return reach_of_sum(errors, level, lean=(1 - alike) ** 2)
 
 
 def reach_of_sum(
     errors: Sequence[tuple[float, float]], level: float = LEVEL, lean: float = 0.0
 ) -> float:
-    """Half the interval of a sum of independent numbers, each with its squared error and the
-    degrees of freedom of that.
+    """Return half the interval of a sum of independent numbers, by Welch and Satterthwaite.
 
-    By Welch and Satterthwaite; `lean` 1 takes the quantile of Cochran and Cox, which is never too
-    small.
+    Each has its squared error and the degrees of freedom of that. `lean` 1 takes the quantile of
+    Cochran and Cox, which is never too small.
     """
     total = math.fsum(error for error, _ in errors)
     if total == 0:
         return 0.0
-    careful = (
-        math.fsum(error * math.exp(log_quantile(free, level)) for error, free in errors) / total
-    )
-    log_t = (1 - lean) * log_quantile(freedom_of_sum(errors), level) + lean * math.log(careful)
-    return math.exp(log_t) * math.sqrt(total)
+    weighted = math.fsum(error * math.exp(log_quantile(free, level)) for error, free in errors)
+    usual, careful = log_quantile(freedom_of_sum(errors), level), math.log(weighted / total)
+    return math.exp((1 - lean) * usual + lean * careful) * math.sqrt(total)
 
 
 def freedom_of_sum(errors: Sequence[tuple[float, float]]) -> float:
-    """Degrees of freedom of the error of such a sum, which is not 0."""
+    """Return the degrees of freedom of the error of such a sum, which is not 0."""
     total = math.fsum(error for error, _ in errors)
     return max(1.0, total**2 / math.fsum(error**2 / free for error, free in errors))
 
@@ -87,30 +78,26 @@ def freedom_of_sum(errors: Sequence[tuple[float, float]]) -> float:
 def known_ratio_interval(
     of_a: Sequence[float], of_b: Sequence[float], level: float = LEVEL
 ) -> tuple[float, float] | tuple[None, None]:
-    """As `ratio_interval`; None where a side is one process alone: nobody knows what another would
-    bring.
-    """
+    """Return `ratio_interval`; None where a side is a single run: the next one may differ."""
     return ratio_interval(of_a, of_b, level) if min(len(of_a), len(of_b)) > 1 else (None, None)
 
 
 class Relation(StrEnum):
-    """Of a first side to a second."""
+    """How a first side compares with a second."""
 
     MORE = "more"
     LESS = "less"
-    # the 95 % interval of the ratio holds 1; of published figures, which have none, 2 % or less
-    # apart
-    TIE = "tie"
-    UNKNOWN = "unknown"  # one of the two is one process alone
+    TIE = "tie"  # the 95 % CI of the ratio contains 1; of published figures, 2 % or less apart
+    UNKNOWN = "unknown"  # one of the two is a single run
 
 
 def relation(of_a: Sequence[float], of_b: Sequence[float]) -> Relation:
-    """Compare two results by the values of their processes alone."""
+    """Compare two results by the values of their processes."""
     return relation_by(*known_ratio_interval(of_a, of_b))
 
 
 def relation_by(low: float | None, high: float | None) -> Relation:
-    """Judge by the interval over processes of A / B, None where a side is one process alone."""
+    """Compare by the interval over processes of A / B, None where a side is a single run."""
     if low is None or high is None:
         return Relation.UNKNOWN
     if low > 1:
@@ -119,21 +106,20 @@ def relation_by(low: float | None, high: float | None) -> Relation:
 
 
 def error_of_log_mean(measured: Sequence[float]) -> float:
-    """Standard error of the mean of the logarithms, of two or more values above 0: relative error
-    of the geometric mean.
-    """
+    """Return the relative error of the geometric mean of two or more values above 0."""
     return math.sqrt(log_variance(measured) / len(measured))
 
 
 def log_variance(measured: Sequence[float]) -> float:
-    """Of the logarithms of two or more values above 0."""
+    """Return the variance of the logarithms of two or more values above 0."""
     return _of_logarithms(tuple(measured))[1]
 
 
 @lru_cache(maxsize=50_000)  # in a table the fastest is compared with all others
 def _of_logarithms(measured: tuple[float, ...]) -> tuple[float, float]:
-    """Mean and variance. By hand, because `statistics` works with fractions: thousands of tables'
-    cells would take a second.
+    """Return mean and variance.
+
+    `statistics` would work with fractions, and take a second for thousands of tables' cells.
     """
     logs = [math.log(value) for value in measured]
     mean = math.fsum(logs) / len(logs)

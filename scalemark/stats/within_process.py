@@ -1,6 +1,4 @@
-"""How sure the mean step of one process is, though its steps resemble their neighbors and may
-drift: the one method for all.
-"""
+"""How sure the mean step of one process is, though its steps resemble their neighbors and may drift."""
 
 from __future__ import annotations
 
@@ -21,15 +19,16 @@ MOST_ALIKE = 0.95  # correlation of neighbors: with more, so few steps tell next
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Of the mean of one process's steps, as a share of it."""
+    """The error of the mean of one process's steps, as a share of it."""
 
     variance: float
     freedom: float  # degrees, of Student's t
 
 
 def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the speed of a process whose steps took so long; None where they
-    tell next to nothing: fewer than 8, or too few for how much they vary.
+    """Return the 95 % CI of the speed of a process whose steps took so long.
+
+    Returns None for fewer than 8 steps, or too few for how much they vary.
     """
     spread = spread_within(durations_s)
     if spread is None:
@@ -41,7 +40,7 @@ def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[fl
 
 
 def spread_within(durations_s: Sequence[float]) -> Spread | None:
-    """By a circular block bootstrap of prewhitened steps; None of less than 8 steps.
+    """Estimate by a circular block bootstrap of prewhitened steps; None for fewer than 8.
 
     What neighbors have in common (an autoregression without a trend, corrected for its bias as
     Kendall 1954) is taken out, blocks of n^(1/3) of the rest are drawn, and their spread is blown
@@ -65,8 +64,9 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
 
 
 def correlation(around: NDArray[np.float64]) -> float:
-    """Of neighbors in a series without trend and mean, corrected for what the trend has taken away;
-    0 or more.
+    """Return the correlation of neighbors in a series without trend and mean, 0 or more.
+
+    It is corrected for what the trend has taken away.
     """
     power = float(np.dot(around, around))
     if power == 0:
@@ -76,7 +76,7 @@ def correlation(around: NDArray[np.float64]) -> float:
 
 
 def without_trend(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What is left of a straight line."""
+    """Return what a straight line leaves."""
     time = np.arange(len(values)) - (len(values) - 1) / 2
     slope = np.dot(values, time) / np.dot(time, time)
     left: NDArray[np.float64] = values - values.mean() - slope * time
@@ -84,7 +84,7 @@ def without_trend(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _variance_of_mean(values: NDArray[np.float64], length: int) -> float:
-    """Over all ways to draw circular blocks of this length."""
+    """Return it over all ways to draw circular blocks of this length."""
     around = np.concatenate([values, values[: length - 1]])
     sums = np.convolve(around, np.ones(length), mode="valid")
     return float(np.var(sums / length)) * length / len(values)

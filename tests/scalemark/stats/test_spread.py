@@ -41,7 +41,7 @@ def test_the_spread_is_of_ratios_whatever_the_speed():
 def test_a_part_that_was_counted_twice_is_refused():
     """A sum cannot spare more than it has: its degrees of freedom went below 0, and a variance was divided by 0."""
     one = Spread.of([100.0, 101.0, 99.0, 100.0])
-    with pytest.raises(ValueError, match=r"freedom=-3: wanted 0 or more of each"):
+    with pytest.raises(ValueError, match=r"freedom=-3.*: wanted 0 or more of each"):
         one.without(Spread.sum([one, one]))
 
 
@@ -49,7 +49,5 @@ def test_without_a_prior_and_without_others_the_own_repeats_speak_alone():
     own = Spread.of([100.0, 101.0, 99.0])
     variance, freedom = variance_of(own, NONE, prior_freedom=0)
     assert (variance, freedom) == (pytest.approx(own.squares / 2), 2)
-    with pytest.raises(
-        ValueError, match="nothing tells how far processes differ: wanted repeats, or a prior"
-    ):
+    with pytest.raises(ValueError, match="the spread of processes is unknown"):
         variance_of(NONE, NONE, prior_freedom=0)
