@@ -1,3 +1,1 @@
-"""Pure functions of what the database holds: scaling now; statistics, explanation and prediction in
-later versions.
-"""
+"""Answers from results: statistics, scaling, explanation, prediction and advice."""

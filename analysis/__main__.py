@@ -1,6 +1,4 @@
-"""`python -m analysis`: answers from the results database. Each file of `analysis/commands/` brings
-a command.
-"""
+"""`python -m analysis`: each file of `analysis/commands/` is a command."""
 
 from __future__ import annotations
 

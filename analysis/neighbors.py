@@ -1,4 +1,4 @@
-"""Trials that differ from another in one thing: what else could be run."""
+"""Trials that differ from another in one thing."""
 
 from __future__ import annotations
 
@@ -10,38 +10,31 @@ from scalemark.records.trial import TrialSpec
 
 
 def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:
-    """On so many, over as many hosts where these can share them, else on one, which has no links;
-    under strong scaling with the same batch in all.
+    """Return it on so many GPUs, over as many hosts where these can share them, else on one.
+
+    Strong scaling keeps the batch of all GPUs.
     """
     hosts = spec.hosts if num_gpus % spec.hosts == 0 else 1
-    batch_size = (
-        max(1, spec.batch_size * spec.num_gpus // num_gpus)
-        if spec.scaling == "strong"
-        else spec.batch_size
-    )
-    return replace(
-        spec, num_gpus=num_gpus, hosts=hosts, planted=_planted(spec, hosts), batch_size=batch_size
-    )
+    batch_size = spec.batch_size
+    if spec.scaling == "strong":
+        batch_size = max(1, batch_size * spec.num_gpus // num_gpus)
+    return replace(with_hosts(spec, hosts), num_gpus=num_gpus, batch_size=batch_size)
 
 
 def with_hosts(spec: TrialSpec, hosts: int) -> TrialSpec:
-    """Over so many, which must divide its GPUs; on one without links."""
-    return replace(spec, hosts=hosts, planted=_planted(spec, hosts))
-
-
-def _planted(spec: TrialSpec, hosts: int) -> str:
-    return spec.planted if hosts > 1 else planted_on_one_host(spec.planted)
+    """Return it over so many hosts, which must divide its GPUs; one host has no links."""
+    planted = spec.planted if hosts > 1 else planted_on_one_host(spec.planted)
+    return replace(spec, hosts=hosts, planted=planted)
 
 
 def with_batch(spec: TrialSpec, batch_size: int) -> TrialSpec:
-    """Of so many images per GPU."""
     return replace(spec, batch_size=batch_size)
 
 
 def with_strategy(
     spec: TrialSpec, variable_update: str, local_parameter_device: str, all_reduce: str
 ) -> TrialSpec:
-    """What only a parameter server can do is left out elsewhere."""
+    """Stage variables only where the variable update can."""
     update = VARIABLE_UPDATES.get(variable_update)
     return replace(
         spec,

@@ -1,13 +1,17 @@
-"""Options that commands about results share."""
+"""Options and output that commands about results share."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from analysis.results import BaselineRule, Origin
+from analysis.results import BaselineRule, Origin, Result
+from analysis.selection import Selection
 from scalemark.host.own_code import typed
+from scalemark.text.untrusted import visible
 from store.errors import StoreError
 
 Filters = Annotated[
@@ -28,7 +32,7 @@ SourceOption = Annotated[
     str | None,
     typer.Option(
         "--source",
-        help="Of published figures: only these, as tf-benchmarks-2017 or tf-benchmarks-2017/k80.",
+        help="Only these published figures, as tf-benchmarks-2017 or tf-benchmarks-2017/k80.",
     ),
 ]
 BaselineOption = Annotated[
@@ -44,10 +48,71 @@ BaselineOption = Annotated[
 
 
 def own(origin: Origin) -> Origin:
-    """For commands about sweeps. Raises StoreError for published figures."""
+    """Refuse published figures with StoreError, for commands about sweeps."""
     if not origin.is_ours:
         raise StoreError(
             f"--origin published: others ran no sweep here; see {typed('plots')} tables "
             "--origin published"
         )
     return origin
+
+
+def select(
+    db: str,
+    filters: Sequence[str] | None,
+    sweep: str | None,
+    origin: Origin,
+    source: str | None,
+    baseline: BaselineRule = BaselineRule.SAME,
+) -> Selection:
+    return Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters or ()),
+        origin=origin,
+        source=source,
+        baseline=baseline,
+    )
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Print a line that only the terminal wraps, without markup."""
+    console.print(visible(text), style=style, markup=False, emoji=False, soft_wrap=True)
+
+
+_AXES = (
+    "model",
+    "batch_size",
+    "precision",
+    "data",
+    "variable_update",
+    "local_parameter_device",
+    "all_reduce",
+)
+
+
+def result_record(result: Result) -> dict[str, Any]:
+    """Return a result as --json prints it."""
+    return {
+        "trial_id": result.trial_id,
+        "origin": result.place.origin,
+        "place": result.place.key,
+        "machine": result.place.machine,
+        "versions": result.place.versions,
+        "device_kind": result.place.device_kind,
+        "strategy": result.strategy,
+        "num_gpus": result.num_gpus,
+        "hosts": result.hosts,
+        **{axis: result.axes[axis] for axis in _AXES},
+        "outcome": result.outcome,
+        "failed": result.failed,
+        "attempts": result.attempt_ids,
+        "repeats": result.repeats,
+        "throughput": result.throughput,
+        "throughput_low": result.low,
+        "throughput_high": result.high,
+        "is_valid": result.is_valid,
+        "speed_up": result.speed_up,
+        "efficiency": result.efficiency,
+        "baseline": result.baseline and result.baseline.trial_id,
+    }

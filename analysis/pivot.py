@@ -1,6 +1,4 @@
-"""Tables of results: any axes down, any axes across, and a table of its own for whatever else
-differs.
-"""
+"""Tables of results: any axes down, any axes across, and a table for each value of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from store.errors import StoreError
 from store.filters.selection import nearest
 
 _ALWAYS_NAMED = ("model", "batch_size", "image_px", "precision", "data", "scaling")
-_SHARED = "shares_host"  # not an axis, but told in titles like one
+_SHARED = "shares_host"  # not an axis, but shown in titles like one
 # other work, no better choice: never ranked along
 _SIZES = frozenset({"num_gpus", "model", "image_px", "num_classes"})
 
@@ -28,18 +26,19 @@ _OF_OUR_MODEL = ("batch_size", "image_px", "num_classes", "learning_rate", "weig
 _OF_A_PUBLISHED_MODEL = ("batch_size", "strategy", *STRATEGY_AXES)
 
 Label = tuple[Any, ...]
-"""Values of the axes of a row or a column."""
+"""The values of the axes of a row or a column."""
 
 
 class Rank(StrEnum):
-    """Where a number stands among those it competes with: its column, or its row where the rows
-    differ in model or GPUs; of either those over as many hosts.
+    """Where a number stands among those it competes with.
+
+    They are those of its column, or of its row where the rows differ in model or GPUs; of either
+    those over as many hosts.
     """
 
     BEST = "best"
-    TIE = "tie"  # the 95 % interval of the best one's ratio to it reaches 1
-    # one of the two is one process alone: nobody knows what another would bring
-    UNKNOWN = "unknown"
+    TIE = "tie"  # the 95 % CI of the best one's ratio to it contains 1
+    UNKNOWN = "unknown"  # one of the two is a single run
     OUT = "out"  # either of these, but a race has put it out, and its repeats are few for that
     SLOWER = "slower"
     ALONE = "alone"  # without competition
@@ -80,19 +79,18 @@ class Table:
 
     @property
     def hosts(self) -> int:
-        """Over how many all of its results are; 1 where they are over different numbers, each told
-        in its label.
-        """
+        """How many hosts all of its results are over; 1 where labels say it of each."""
         found = {result.hosts for result in self.results}
         return found.pop() if len(found) == 1 else 1
 
     def counted(self, num_gpus: int) -> str:
-        """As `8 GPUs`, `8 GPUs over 2 hosts`."""
+        """Return `8 GPUs`, or `8 GPUs over 2 hosts`."""
         return self.place.counted(num_gpus, self.hosts)
 
 
 def usual_tables(results: Sequence[Result]) -> list[Table]:
     """Return published figures as in their articles, and ours with strategies down and GPUs across.
+
     Where there are several numbers of hosts, each strategy has a row for each.
     """
     if results[0].place.origin is Origin.PUBLISHED:
@@ -101,8 +99,10 @@ def usual_tables(results: Sequence[Result]) -> list[Table]:
 
 
 def article_tables(results: Sequence[Result]) -> list[Table]:
-    """Published figures in the form of their articles: GPUs down and models across where a model
-    ran one way at each batch size; else a table per model, strategies down and GPUs across.
+    """Return published figures in the form of their articles.
+
+    GPUs are down and models across where a model ran one way at each batch size; else there is a
+    table per model, strategies down and GPUs across.
     """
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
@@ -121,10 +121,10 @@ def pivot(
     rows_by: Sequence[str] = ("strategy",),
     columns_by: Sequence[str] = ("num_gpus",),
 ) -> list[Table]:
-    """Tables in the order of their first results; of published figures, texts down and across in
-    their order of appearance.
+    """Return tables in the order of their first results.
 
-    Raises StoreError for axes that are none.
+    Texts of published figures are down and across in their order of appearance. Raises StoreError
+    for unknown axes.
     """
     _check(results, rows_by, columns_by)
     if not results:
@@ -134,35 +134,29 @@ def pivot(
     own = _OF_OUR_MODEL if results[0].place.origin.is_ours else _OF_A_PUBLISHED_MODEL
     of_model = [axis for axis in others if axis in own] if "model" in pivoted else []
     rest = [axis for axis in others if axis not in of_model]
+    cells = _values(results, (*rows_by, *columns_by))
+    variants = _variants(results, rest, of_model)
+    of_rest = _values(results, rest)
     grouped: dict[Label, list[Result]] = defaultdict(list)
-    cells = zip(
-        _values(results, (*rows_by, *columns_by)),
-        _variants(results, rest, of_model),
-        _values(results, rest),
-        strict=True,
-    )
-    items = _items(results)
+    settings: dict[Label, dict[str, object]] = {}
     num_in: Counter[Label] = Counter()
-    for result, item, (cell, variant, values) in zip(results, items, cells, strict=True):
+    for result, item, cell, variant, values in zip(
+        results, _items(results), cells, variants, of_rest, strict=True
+    ):
         where = (result.place.key, item, variant, *values)
-        # a source may tell of one thing twice: the second stands in a table of its own
+        # a source may report one thing twice: the second is in a table of its own
         num_in[where, cell] += 1
-        grouped[num_in[where, cell], *where].append(result)
-    settings = {
-        key: dict(zip(rest, key[4:], strict=True)) | {_SHARED: of[0].place.shares_host}
-        for key, of in grouped.items()
-    }
-    named = _named(settings)
-    return [
-        table(
-            of,
-            rows_by,
-            columns_by,
-            {axis: settings[key][axis] for axis in named[settings[key].get("model")]},
-            of_model,
-        )
-        for key, of in grouped.items()
-    ]
+        key = (num_in[where, cell], *where)
+        grouped[key].append(result)
+        settings[key] = dict(zip(rest, values, strict=True))
+        settings[key][_SHARED] = result.place.shares_host
+    named = _named(settings.values())
+    found = []
+    for key, of in grouped.items():
+        setting = settings[key]
+        shown = {axis: setting[axis] for axis in named[setting.get("model")]}
+        found.append(table(of, rows_by, columns_by, shown, of_model))
+    return found
 
 
 def _items(results: Sequence[Result]) -> list[str]:
@@ -183,23 +177,20 @@ def _items(results: Sequence[Result]) -> list[str]:
 
 
 def lines(results: Iterable[Result]) -> tuple[str, ...]:
-    """Axes whose values make a line of a chart and a row of a table: strategies, and where they
-    differ, numbers of hosts.
-    """
+    """Return the axes of a line or a row: strategies, and where they differ, numbers of hosts."""
     return ("strategy", "hosts") if len({result.hosts for result in results}) > 1 else ("strategy",)
 
 
 def by_hosts(of: Table) -> list[Table]:
-    """A table of several numbers of hosts as one for each number; another table alone."""
+    """Split a table of several numbers of hosts into one for each."""
     if "hosts" not in (*of.rows_by, *of.columns_by):
         return [of]
     grouped: dict[int, list[Result]] = defaultdict(list)
     for result in of.results:
         grouped[result.hosts].append(result)
     axes_of_models = tuple(next(iter(of.of_models.values()), {}))
-    rows_by, columns_by = (
-        tuple(axis for axis in axes if axis != "hosts") for axes in (of.rows_by, of.columns_by)
-    )
+    rows_by = [axis for axis in of.rows_by if axis != "hosts"]
+    columns_by = [axis for axis in of.columns_by if axis != "hosts"]
     return [
         table(grouped[hosts], rows_by, columns_by, {**of.setting, "hosts": hosts}, axes_of_models)
         for hosts in sorted(grouped)
@@ -207,14 +198,14 @@ def by_hosts(of: Table) -> list[Table]:
 
 
 def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence[str]) -> list[int]:
-    """Which of its model's settings each result has: 0 with the largest batch, as in an article's
-    first table, then others.
-    """
+    """Number each model's settings: 0 is the largest batch, as in an article's first table."""
     if not of_model:
         return [0] * len(results)
-    of_rest = zip(results, _values(results, rest), strict=True)
-    keys = [(result.place.key, result.axes["model"], *values) for result, values in of_rest]
     settings = _values(results, of_model)
+    keys = [
+        (result.place.key, result.axes["model"], *values)
+        for result, values in zip(results, _values(results, rest), strict=True)
+    ]
     found: dict[Label, set[Label]] = defaultdict(set)
     for key, setting in zip(keys, settings, strict=True):
         found[key].add(setting)
@@ -229,8 +220,9 @@ def table(
     setting: Mapping[str, object],
     of_model: Sequence[str] = (),
 ) -> Table:
-    """Of results of one place, no two of which have the same row and column; `of_model`: axes that
-    vary with the model.
+    """Make a table of results of one place, no two of which have the same row and column.
+
+    `of_model` are the axes that vary with the model.
     """
     rows, columns = _values(results, rows_by), _values(results, columns_by)
     placed = dict(zip(zip(rows, columns, strict=True), results, strict=True))
@@ -240,30 +232,29 @@ def table(
     for (row, column), result in placed.items():
         competing[row if along_row else column, result.hosts].append(result)
     best = {label: _best(of) for label, of in competing.items() if can_compete}
+    cells = {}
+    for (row, column), result in placed.items():
+        leader = best.get((row if along_row else column, result.hosts))
+        cells[row, column] = Cell(result=result, rank=_rank(result, leader))
+    of_models = {}
+    if of_model:
+        for result, values in zip(results, _values(results, of_model), strict=True):
+            of_models[result.axes["model"]] = dict(zip(of_model, values, strict=True))
+    place = results[0].place
     return Table(
         rows_by=tuple(rows_by),
         columns_by=tuple(columns_by),
         setting=setting,
-        place=results[0].place,
-        rows=_ordered(rows, results[0].place.origin),
-        columns=_ordered(columns, results[0].place.origin),
-        cells={
-            (row, column): Cell(
-                result=result,
-                rank=_rank(result, best.get((row if along_row else column, result.hosts))),
-            )
-            for (row, column), result in placed.items()
-        },
-        of_models={
-            result.axes["model"]: dict(zip(of_model, values, strict=True))
-            for result, values in zip(results, _values(results, of_model), strict=True)
-            if of_model
-        },
+        place=place,
+        rows=_ordered(rows, place.origin),
+        columns=_ordered(columns, place.origin),
+        cells=cells,
+        of_models=of_models,
     )
 
 
 def axes_of(results: Sequence[Result]) -> tuple[str, ...]:
-    """By which they can be told apart."""
+    """Return the axes that can distinguish results."""
     of_source = results and results[0].place.origin is Origin.PUBLISHED
     return tuple(results[0].axes) if of_source else results_axes_of(results)
 
@@ -278,57 +269,45 @@ def _check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequen
 
 
 def _axes(results: Sequence[Result], pivoted: set[str]) -> list[str]:
-    """Those that tell results apart: the strategy by its name, unless a part of it is pivoted."""
+    """Return these with the strategy by its name, unless a part of it is pivoted."""
     left_out = ("strategy",) if pivoted.intersection(STRATEGY_AXES) else STRATEGY_AXES
     return [axis for axis in axes_of(results) if axis not in left_out]
 
 
 def _values(results: Sequence[Result], axes: Sequence[str]) -> list[Label]:
-    """Of strong scaling the global batch stands for the batch, unless GPUs are told apart without
-    it.
+    """Return each result's label; the global batch of strong scaling is its batch.
+
+    With `num_gpus` among the axes it need not be.
     """
-    if not axes:
-        return [()] * len(results)
-
-    def values(found: Mapping[str, object]) -> Label:
-        return tuple(found.get(axis) for axis in axes)
-
-    if "batch_size" not in axes or "num_gpus" in axes:
-        return [values(result.axes) for result in results]
-    return [
-        values(
-            {**result.axes, "batch_size": global_batch(result)}
-            if result.axes.get("scaling") == "strong"
-            else result.axes
-        )
-        for result in results
-    ]
+    has_batch = "batch_size" in axes and "num_gpus" not in axes
+    found = []
+    for result in results:
+        values = [result.axes.get(axis) for axis in axes]
+        if has_batch and result.axes.get("scaling") == "strong":
+            values[axes.index("batch_size")] = global_batch(result)
+        found.append(tuple(values))
+    return found
 
 
-def _named(settings: Mapping[Label, Mapping[str, object]]) -> dict[object, list[str]]:
-    """By model the axes worth naming: the usual ones, what is unusual somewhere, and whatever
+def _named(settings: Iterable[Mapping[str, object]]) -> dict[object, list[str]]:
+    """Return by model the axes worth naming: the usual ones, what is unusual somewhere, and what
     differs between its tables.
     """
     by_model: dict[object, list[Mapping[str, object]]] = defaultdict(list)
-    for setting in settings.values():
+    for setting in settings:
         by_model[setting.get("model")].append(setting)
-    return {model: _named_of(of) for model, of in by_model.items()}
-
-
-def _named_of(settings: Sequence[Mapping[str, object]]) -> list[str]:
-    named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, settings))
-    if any(setting[_SHARED] for setting in settings):
-        named.add(_SHARED)
-    differing = {
-        axis for axis in settings[0] if len({setting.get(axis) for setting in settings}) > 1
-    }
-    return [axis for axis in settings[0] if axis in named | differing]
+    found = {}
+    for model, of in by_model.items():
+        named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, of))
+        if any(setting[_SHARED] for setting in of):
+            named.add(_SHARED)
+        named |= {axis for axis in of[0] if len({setting.get(axis) for setting in of}) > 1}
+        found[model] = [axis for axis in of[0] if axis in named]
+    return found
 
 
 def _best(results: Iterable[Result]) -> Result | None:
-    """The fastest, where there are two or more to choose from; of those that train one model, where
-    there are such.
-    """
+    """Return the fastest of two or more, of those that train one model where there are such."""
     able = [result for result in results if result.throughput is not None]
     able = [result for result in able if not result.trains_apart] or able
     return max(able, key=lambda result: result.throughput or 0.0) if len(able) > 1 else None
@@ -352,21 +331,20 @@ def _rank(result: Result, best: Result | None) -> Rank:
 
 
 def _ordered(labels: Sequence[Label], origin: Origin) -> tuple[Label, ...]:
-    """Numbers by size; texts by alphabet, those of published figures as the source has them."""
-    found = dict.fromkeys(labels)
+    """Sort numbers by size and texts by alphabet, those of published figures as they appear."""
     if origin.is_ours:
-        return tuple(sorted(found, key=_sortable))
-    appeared = {
-        value: f"{number:09}"
-        for number, value in enumerate(dict.fromkeys(value for label in found for value in label))
-    }
-    told = {
-        label: tuple(
-            value if isinstance(value, int | float) else appeared[value] for value in label
-        )
-        for label in found
-    }
-    return tuple(sorted(found, key=lambda label: _sortable(told[label])))
+        return tuple(sorted(dict.fromkeys(labels), key=_sortable))
+    places: dict[object, float] = {}
+    for value in (value for label in labels for value in label):
+        places.setdefault(value, float(len(places)))
+
+    def by_appearance(label: Label) -> list[tuple[int, float]]:
+        return [
+            (0, float(value)) if isinstance(value, int | float) else (1, places[value])
+            for value in label
+        ]
+
+    return tuple(sorted(dict.fromkeys(labels), key=by_appearance))
 
 
 def _sortable(label: Label) -> list[tuple[int, float, str]]:

@@ -1,6 +1,4 @@
-"""Published figures as results, so that they can be tabled and drawn like our own, and compared
-with them.
-"""
+"""Published figures as results, so that they are shown like our own and compared with them."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from store.errors import StoreError
 from store.reading.queries import Row
 
+# for command lines
 SHORT_NAMES = {"tf-benchmarks-2017": "TensorFlow benchmarks page (2017)"}
-"""Of sources, for command lines."""
 
 _AXES = (
     "model",
@@ -29,72 +27,69 @@ _AXES = (
     "all_reduce",
     "num_gpus",
 )
+_FAMILIES = {"resnet": "resnet50"}  # of a source that does not say how deep
 
 
 def published(
     references: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
 ) -> list[Result]:
-    """Of references in `store.reading.queries.list_references` form. One figure is one result without an
-    interval.
+    """Make a result of each reference, without an interval.
+
+    `references` are as `store.reading.queries.list_references` has them.
     """
     places: dict[tuple[str, str], Place] = {}
     found = []
     for reference in references:
         where = (reference["source"], reference["hardware"])
         if where not in places:
-            places[where] = _place(reference)
+            places[where] = _place(*where)
         found.append(_result(reference, places[where]))
     return with_baselines(found, rule)
 
 
 def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """With the strategy's name, too."""
+    """Add the strategy's name to each."""
     return [{**reference, "strategy": _strategy(reference)} for reference in references]
 
 
 def precision_as_published(axes: Mapping[str, Any]) -> str:
-    """Of a trial or of a published figure, as sources tell it: `fp16+XLA` wherever XLA compiled
-    anything, and without doubts.
-    """
+    """Return `fp16+XLA` wherever XLA compiled anything, as sources do, and without doubts."""
     compiled = "" if axes.get("xla", "off") == "off" else "+XLA"
     return f"{axes['precision']}".rstrip("?") + compiled
 
 
-_FAMILIES = {"resnet": "resnet50"}  # of a source that does not say how deep
-
-
 def usual_image_px(model: str) -> int | None:
     """Return the image size that sources mean, which name none; None for an unknown model."""
-    told = model.rstrip("?")
+    name = model.rstrip("?")
     try:
-        return network(_FAMILIES.get(told, told)).image_px
+        return network(_FAMILIES.get(name, name)).image_px
     except UnknownNetworkError:
         return None
 
 
 def key_of(reference: Mapping[str, Any]) -> str:
-    """The `trial_id` of its result."""
-    return hashlib.sha256(repr([*reference.values()]).encode()).hexdigest()[:16]
+    """Return the `trial_id` of its result."""
+    return _digest(repr([*reference.values()]), 16)
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:
-    """Those of the source of this short name, or whose source has `name` as a part; after a slash a
-    part of the hardware, as in
-    `tf-benchmarks-2017/k80`. A source may have slashes of its own. Raises StoreError when there are
-    none.
+    """Return those whose source has this short name, or `name` as a part.
+
+    What follows a slash may be a part of the hardware, as in `tf-benchmarks-2017/k80`. Raises
+    StoreError when there are none.
     """
-    readings = [
-        (name, ""),
-        *((name[:at], name[at + 1 :]) for at in reversed(range(len(name))) if name[at] == "/"),
-    ]
-    of_sources = [(_of(references, source), hardware.casefold()) for source, hardware in readings]
-    for of, hardware in of_sources:
-        if found := [reference for reference in of if hardware in reference["hardware"].casefold()]:
-            return found
-    known = next((of for of, _ in of_sources if of), [])
+    of_source = _of(references, name)
+    hardware = ""
+    # a source may have slashes of its own, so the last one is tried first
+    for at in range(len(name) - 1, 0, -1):
+        if not of_source and name[at] == "/":
+            of_source, hardware = _of(references, name[:at]), name[at + 1 :].casefold()
+    if found := [one for one in of_source if hardware in one["hardware"].casefold()]:
+        return found
+    choices = [one["hardware"] for one in of_source]
+    choices = choices or [*SHORT_NAMES, *(one["source"] for one in references)]
     raise StoreError(
-        f"{name[:100]}: no such source; there are "
-        f"{', '.join(_choices(references, known)) or 'none'}"
+        f"{name[:100]}: no such source; there are {', '.join(dict.fromkeys(choices)) or 'none'}"
     )
 
 
@@ -103,33 +98,25 @@ def _of(references: Sequence[Row], source: str) -> list[Row]:
     return [reference for reference in references if wanted in reference["source"].casefold()]
 
 
-def _choices(references: Sequence[Row], known: Sequence[Row]) -> list[str]:
-    """Of the hardware where the source is known, else of sources."""
-    hardware = [reference["hardware"] for reference in known]
-    return list(
-        dict.fromkeys(
-            hardware or [*SHORT_NAMES, *(reference["source"] for reference in references)]
-        )
-    )
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def _place(reference: Mapping[str, Any]) -> Place:
+def _place(source: str, hardware: str) -> Place:
     return Place(
-        key=hashlib.sha256(f"{reference['source']}\n{reference['hardware']}".encode()).hexdigest()[
-            :6
-        ],
-        host=reference["hardware"],
-        machine=reference["hardware"],
-        versions=f"published: {reference['source']}",
+        key=_digest(f"{source}\n{hardware}", 6),
+        host=hardware,
+        machine=hardware,
+        versions=f"published: {source}",
         device_kind=DeviceKind.GPU,
         origin=Origin.PUBLISHED,
     )
 
 
 def _strategy(axes: Mapping[str, Any]) -> str:
-    """Named by what the source tells of it."""
-    told = ("" if axes[axis] == "n/a" else axes[axis] for axis in STRATEGY_AXES)
-    return strategy_name(*told) or "not told"
+    """Name it by what the source reports."""
+    parts = ("" if axes[axis] == "n/a" else axes[axis] for axis in STRATEGY_AXES)
+    return strategy_name(*parts) or "not told"
 
 
 def _result(reference: Mapping[str, Any], place: Place) -> Result:
@@ -140,7 +127,7 @@ def _result(reference: Mapping[str, Any], place: Place) -> Result:
         trial_id=key_of(reference),
         place=place,
         axes=axes,
-        curve=hashlib.sha256(on_curve.encode()).hexdigest()[:16],
+        curve=_digest(on_curve, 16),
         attempt_ids=(),
         outcome=Outcome.COMPLETED,
         repeats=(reference["throughput"],),

@@ -1,5 +1,5 @@
-"""Results: whole trials with all their repeats, each on one machine with one software, and against
-its baseline.
+"""Results: whole trials with all their repeats, each on one machine with one software, and its
+baseline.
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ class Origin(StrEnum):
 
     @property
     def is_ours(self) -> bool:
-        """Of trials with all their axes, attempts and repeats: measured or simulated."""
+        """Say whether scalemark made it: a trial with all its axes, attempts and repeats."""
         return self is not Origin.PUBLISHED
 
 
 class BaselineRule(StrEnum):
-    """What a speed-up is told against; always on the same machine, with the same software and other
-    axes.
-    """
+    """What a speed-up is against, always in the same environment and with the same other axes."""
 
     SAME = "same"  # the same strategy on 1 GPU
     BEST = "best"  # the fastest strategy on 1 GPU
@@ -55,20 +53,18 @@ class BaselineRule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """All that a machine has."""
+    """The GPUs of a machine."""
 
     name: str  # of each, as NVML has it; empty of several kinds
     num: int
-    memory_bytes: int | None = None  # of the one that has the least; None where it is not told
-    # pairs that reach each other by NVLink; 0 also where the links are not told
+    memory_bytes: int | None = None  # of the one that has the least; None where it is unknown
+    # pairs that reach each other by NVLink; 0 also where the links are unknown
     num_nvlink_pairs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Machine and software that numbers were made with. Numbers of two places never stand in one
-    table.
-    """
+    """The environment that numbers were made in; those of two environments are never mixed."""
 
     key: str  # tells it from others
     host: str  # of published figures their hardware
@@ -82,29 +78,27 @@ class Place:
 
     @property
     def is_simulated(self) -> bool:
-        """Its numbers are no measurements, and no sentence about measurements may rest on them."""
+        """No sentence about measurements may rest on simulated numbers."""
         return self.origin is Origin.SIMULATED
 
     @property
     def hardware(self) -> tuple[str, ...]:
-        """Of a simulated place the overrides that choose its hardware, as `scalemark.records.overrides` takes
-        them.
-        """
+        """Overrides that choose the hardware of a simulated place."""
         return overrides_of(self.hardware_profile) if self.hardware_profile else ()
 
     @property
     def devices(self) -> str:
-        """What is counted as `num_gpus`."""
+        """The name of what `num_gpus` counts."""
         return self.device_kind.plural
 
     def counted(self, num: int, hosts: int = 1) -> str:
-        """As `4 GPUs`, `1 CPU stand-in`, `8 GPUs over 2 hosts`."""
+        """Return `4 GPUs`, or `8 GPUs over 2 hosts`."""
         kind = self.device_kind
         return f"{num} {kind.singular if num == 1 else kind.plural}{over(hosts)}"
 
 
 def over(hosts: int) -> str:
-    """As ` over 2 hosts`, behind what is on them; one host goes without saying."""
+    """Return ` over 2 hosts`; one host goes without saying."""
     return f" over {hosts} hosts" if hosts > 1 else ""
 
 
@@ -117,11 +111,10 @@ class Baseline:
     num_gpus: int
     hosts: int = 1
     throughput: float
-    repeats: tuple[float, ...]  # images/s of each process behind it
+    repeats: tuple[float, ...]  # throughput of each process behind it
 
     @property
     def width(self) -> str:
-        """As of results."""
         return f"{self.num_gpus}{over(self.hosts)}"
 
 
@@ -139,7 +132,7 @@ class Result:
     # completed: there is a number to quote; invalid: the newest completed without one; else the
     # newest's
     outcome: str
-    # images/s of each completed process that may be quoted: above 0, of no verdict invalid
+    # throughput of each completed process that may be quoted: above 0, of no verdict invalid
     repeats: tuple[float, ...]
     # outcomes of the repeats that brought no such number, of each the last attempt's
     failed: tuple[str, ...] = ()
@@ -164,48 +157,47 @@ class Result:
 
     @property
     def hosts(self) -> int:
-        """Sources tell of several by words alone, see `analysis.hosts_told.hosts_of`."""
+        """Sources report several by words alone, see `analysis.hosts_told.hosts_of`."""
         return int(self.axes.get("hosts", 1))
 
     @property
     def width(self) -> str:
-        """As `8`, `8 over 2 hosts`."""
+        """`8`, or `8 over 2 hosts`."""
         return f"{self.num_gpus}{over(self.hosts)}"
 
     @property
     def counted(self) -> str:
-        """As `8 GPUs`, `8 GPUs over 2 hosts`."""
+        """`8 GPUs`, or `8 GPUs over 2 hosts`."""
         return self.place.counted(self.num_gpus, self.hosts)
 
     @property
     def line(self) -> str:
-        """Its strategy, and over how many hosts: what is one line of a chart, for more hosts are no
-        other number of GPUs.
-        """
+        """What is one line of a chart: its strategy, over how many hosts."""
         return f"{self.strategy}{over(self.hosts)}"
 
     @property
     def course(self) -> tuple[str, int, object]:
-        """The same for results that differ in the number of GPUs alone: their curve, hosts, and the
-        links of these.
-        """
+        """The same for results that differ in the number of GPUs alone."""
         return self.curve, self.hosts, self.axes.get("planted", "")
 
     @property
+    def ended(self) -> str:
+        """Its outcome in words."""
+        return self.outcome.replace("_", " ")
+
+    @property
     def trains_apart(self) -> bool:
-        """Replicas that train a model each: they show what communication costs the others, and
-        compete with none of them.
-        """
+        """Replicas that train a model each show what communication costs, and compete with none."""
         return trains_apart(self.axes["variable_update"])
 
     @property
     def spec(self) -> TrialSpec:
-        """Of a result of ours."""
+        """The trial of a result of ours."""
         return TrialSpec.of_axes(self.axes)
 
     @property
     def unit(self) -> str:
-        """Of its throughput, as `images/s`."""
+        """The unit of its throughput, as `images/s`."""
         return unit_of(self.item)
 
     @property
@@ -215,14 +207,13 @@ class Result:
 
     @property
     def speed_up(self) -> float | None:
-        """Times its baseline."""
         if self.throughput is None or self.baseline is None:
             return None
         return self.throughput / self.baseline.throughput
 
     @property
     def efficiency(self) -> float | None:
-        """Speed-up per GPU more than the baseline had, 1.0 = ideal."""
+        """Speed-up per GPU more than the baseline had; 1.0 is ideal."""
         if self.speed_up is None or self.baseline is None:
             return None
         return self.speed_up * self.baseline.num_gpus / self.num_gpus
@@ -230,13 +221,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """What the same trial reached on the other side: another machine, another time, or what others
-    published.
-    """
+    """The same trial on the other side: another machine, another time, or a published figure."""
 
     other: Result
-    ratio: float  # images/s of the result, times those of the other side
-    low: float | None  # 95 % interval over processes; None where a side has one process alone
+    ratio: float  # throughput of the result, times that of the other side
+    low: float | None  # 95 % CI over processes; None where a side is a single run
     high: float | None
 
     @property
@@ -245,62 +234,61 @@ class Against:
 
 
 AXES = ("strategy", *trial.AXES)
-"""Of a result of ours, by which it can be told from others; and free ones, see `axes_of`."""
+"""Axes that distinguish results of ours, besides free ones, see `axes_of`."""
 
 _OUTSIDE_CURVE = ("strategy", *STRATEGY_AXES, "num_gpus", "hosts")
+_SETTING = tuple(axis for axis in AXES if axis not in _OUTSIDE_CURVE)
+_of_setting = itemgetter(*_SETTING)
 
 
 def measured(
     attempts: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
 ) -> list[Result]:
-    """Of all attempts in `store.reading.queries.measured` form, in their order. Nothing is averaged but the
-    repeats of one trial.
+    """Make results of all attempts, in their order; only the repeats of one trial are averaged.
 
-    Attempts on simulated GPUs make results of their own, whose place has the origin SIMULATED.
+    `attempts` are as `store.reading.queries.measured` has them. Those on simulated GPUs make
+    results of their own, whose place has the origin SIMULATED.
     """
     grouped: dict[tuple[str, Where, bool], list[Mapping[str, Any]]] = defaultdict(list)
     for attempt, software in zip(attempts, _softwares(attempts), strict=True):
         trial = attempt["trial"]
-        where = (
-            attempt["machine"]["key"],
-            software,
-            bool(attempt["shares_host"]),
-            trial["device_kind"],
-        )
+        shares_host = bool(attempt["shares_host"])
+        where = (attempt["machine"]["key"], software, shares_host, trial["device_kind"])
         grouped[trial["id"], where, _is_on_one_machine(attempt)].append(attempt)
     places = _places(grouped)
     brought = {_repeat(attempt) for attempt in attempts if is_quotable(attempt)}
-    return with_baselines(
-        [_result(of_trial, places[where], brought) for (_, where, _), of_trial in grouped.items()],
-        rule,
-    )
+    found = [_result(of, places[where], brought) for (_, where, _), of in grouped.items()]
+    return with_baselines(found, rule)
 
 
 def _repeat(attempt: Mapping[str, Any]) -> tuple[object, ...]:
-    """What was to be run: by several attempts where it was tried again, maybe elsewhere."""
+    """Identify what was to be run; several attempts may have tried it, maybe elsewhere."""
     return attempt["trial"]["id"], attempt["sweep_id"], attempt["repeat"]
 
 
 def _is_on_one_machine(attempt: Mapping[str, Any]) -> bool:
-    """Whether its hosts, more than one, were processes of one machine."""
+    """Say whether its hosts, more than one, were processes of one machine."""
     return bool(attempt["trial"]["hosts"] > 1 and len(set(attempt["ran_on"])) < 2)
 
 
 def _softwares(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """An attempt that ended too early to tell its software has that of the one before it on that
-    machine, or of the next.
+    """Yield the software of each attempt.
+
+    One that ended too early to report it has that of the one before it on that machine, or of the
+    next.
     """
-    known: dict[str, str] = {}
-    told: dict[int, str] = {}
+    current: dict[str, str] = {}
+    known: dict[int, str] = {}
     in_time = sorted(attempts, key=itemgetter("attempt_id"))
+    for attempt in reversed(in_time):
+        if attempt["environment"]:  # leaves the first of each machine
+            current[attempt["machine"]["key"]] = attempt["environment"]["software_key"]
     for attempt in in_time:
+        machine = attempt["machine"]["key"]
         if attempt["environment"]:
-            known.setdefault(attempt["machine"]["key"], attempt["environment"]["software_key"])
-    for attempt in in_time:
-        if attempt["environment"]:
-            known[attempt["machine"]["key"]] = attempt["environment"]["software_key"]
-        told[attempt["attempt_id"]] = known.get(attempt["machine"]["key"], "")
-    return (told[attempt["attempt_id"]] for attempt in attempts)
+            current[machine] = attempt["environment"]["software_key"]
+        known[attempt["attempt_id"]] = current.get(machine, "")
+    return (known[attempt["attempt_id"]] for attempt in attempts)
 
 
 def _places(
@@ -320,22 +308,24 @@ def _places(
 def _place(where: Where, machine: Mapping[str, Any], versions: str) -> Place:
     *_, shares_host, device_kind = where
     kind, profile = DeviceKind(device_kind), machine["hardware_profile"]
-    if kind is DeviceKind.SIMULATED_GPU:
+    is_simulated = kind is DeviceKind.SIMULATED_GPU
+    if is_simulated:
         gpus = f"{machine['num_gpus']} {kind.plural} as of {machine['gpu']}"
-        told = f"simulated {machine['host'].removeprefix('simulated-')}: {gpus}, by a cost model"
+        text = f"simulated {machine['host'].removeprefix('simulated-')}: {gpus}, by a cost model"
     else:
-        gpus = f"{machine['num_gpus']} x {machine['gpu']}, driver {machine['driver']}"
-        devices = gpus if kind is DeviceKind.GPU else kind.plural
-        told = f"{machine['host']}: {machine['num_cores']} cores {machine['cpu']}, {devices}"
+        devices = kind.plural
+        if kind is DeviceKind.GPU:
+            devices = f"{machine['num_gpus']} x {machine['gpu']}, driver {machine['driver']}"
+        text = f"{machine['host']}: {machine['num_cores']} cores {machine['cpu']}, {devices}"
+    if profile:
+        versions = f"{versions}, hardware profile {json.loads(profile)['name']}"
     return Place(
         key=hashlib.sha256(repr(where).encode()).hexdigest()[:6],
         host=machine["host"],
-        machine=told,
-        versions=f"{versions}, hardware profile {json.loads(profile)['name']}"
-        if profile
-        else versions,
+        machine=text,
+        versions=versions,
         device_kind=kind,
-        origin=Origin.SIMULATED if kind is DeviceKind.SIMULATED_GPU else Origin.MEASURED,
+        origin=Origin.SIMULATED if is_simulated else Origin.MEASURED,
         shares_host=shares_host,
         gpus=_gpus(machine) if kind is DeviceKind.GPU else None,
         hardware_profile=profile,
@@ -354,12 +344,16 @@ def _gpus(machine: Mapping[str, Any]) -> Gpus:
 def _result(
     of_trial: Sequence[Mapping[str, Any]], place: Place, brought: Collection[object]
 ) -> Result:
-    """`brought`: repeats that brought a number to quote, here or elsewhere."""
+    """`brought` are the repeats that brought a number to quote, here or elsewhere."""
     quotable = [attempt for attempt in of_trial if is_quotable(attempt)]
     repeats = tuple(attempt["throughput"] for attempt in quotable)
-    low, high = _interval(quotable, repeats)
+    low, high = None, None
+    if len(quotable) == 1:
+        low, high = quotable[0]["throughput_low"], quotable[0]["throughput_high"]
+    elif quotable:
+        low, high = welch.interval(repeats)
     last = {_repeat(attempt): attempt for attempt in of_trial}
-    failed = tuple(_ended_as(attempt) for repeat, attempt in last.items() if repeat not in brought)
+    failed = tuple(_outcome(attempt) for repeat, attempt in last.items() if repeat not in brought)
     trial = of_trial[0]["trial"]
     return Result(
         trial_id=trial["id"],
@@ -367,53 +361,38 @@ def _result(
         axes=trial,
         curve=trial["curve"],
         attempt_ids=tuple(attempt["attempt_id"] for attempt in of_trial),
-        outcome=Outcome.COMPLETED if quotable else _ended_as(of_trial[-1]),
+        outcome=Outcome.COMPLETED if quotable else _outcome(of_trial[-1]),
         repeats=repeats,
         failed=failed,
         throughput=statistics.median(repeats) if repeats else None,
         low=low,
         high=high,
-        is_valid=all(map(_is_valid, quotable)),
+        is_valid=all(_is_valid(attempt) for attempt in quotable),
         item=quotable[0]["item"] if quotable else IMAGES,
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
     )
 
 
 def is_quotable(attempt: Mapping[str, Any]) -> bool:
-    """Databases that others wrote may hold NaN, or nothing, where a completed attempt has
-    images/s.
-    """
+    """Databases that others wrote may hold NaN, or nothing, for a completed attempt."""
     value = attempt["throughput"]
-    is_number = value is not None and math.isfinite(value) and value > 0
-    return (
-        is_number
-        and attempt["outcome"] == Outcome.COMPLETED
-        and attempt["verdict"] != Verdict.INVALID
-    )
+    if value is None or not math.isfinite(value) or value <= 0:
+        return False
+    return bool(attempt["outcome"] == Outcome.COMPLETED and attempt["verdict"] != Verdict.INVALID)
 
 
-def _ended_as(attempt: Mapping[str, Any]) -> str:
-    """Of an attempt without a number to quote."""
+def _outcome(attempt: Mapping[str, Any]) -> str:
+    """Return the outcome of an attempt without a number to quote."""
     return str(Outcome.INVALID if attempt["outcome"] == Outcome.COMPLETED else attempt["outcome"])
 
 
-def _interval(
-    quotable: Sequence[Mapping[str, Any]], repeats: tuple[float, ...]
-) -> tuple[float | None, float | None]:
-    if len(quotable) == 1:
-        return quotable[0]["throughput_low"], quotable[0]["throughput_high"]
-    return welch.interval(repeats) if repeats else (None, None)
-
-
 def _is_valid(attempt: Mapping[str, Any]) -> bool:
-    """Without a verdict, which imported attempts may lack, it counts whether warm-up had ended."""
+    """Without a verdict, which imported attempts may lack, the end of warm-up counts."""
     return attempt["verdict"] == Verdict.VALID if attempt["verdict"] else bool(attempt["steady"])
 
 
 def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result]:
-    """The same results, each with what the rule compares it with; None where there is no such
-    thing.
-    """
+    """Return the same results, each with the baseline of the rule; None where there is none."""
     results = list(results)
     candidates: dict[tuple[object, ...], Baseline] = {}
     for result in results:
@@ -431,19 +410,14 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
     found = []
     for result in results:
         compared = _compared(result, rule)
-        able = [
-            candidates[key]
-            for links in {None, _links(result)}
-            if (key := (*compared, links)) in candidates
-        ]
+        keys = [(*compared, links) for links in {None, _links(result)}]
+        able = [candidates[key] for key in keys if key in candidates]
         found.append(replace(result, baseline=min(able, key=_preference, default=None)))
     return found
 
 
 def _links(result: Result) -> object:
-    """Results over several hosts are never compared with those over other links; those of one host,
-    which have none, with all.
-    """
+    """Results of several hosts compare only over the same links; those of one host have none."""
     return result.axes.get("planted", "") if result.hosts > 1 else None
 
 
@@ -452,36 +426,31 @@ def _preference(candidate: Baseline) -> tuple[int, int, float]:
 
 
 def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:
-    """What a result and its baseline have in common."""
+    """Return what a result and its baseline have in common."""
     if rule is not BaselineRule.BEST:
         return result.place.key, result.item, result.curve
-    told = setting(result)
-    if result.hosts > 1 and "planted" in told:
-        told["planted"] = planted_on_one_host(str(told["planted"]))
-    return result.place.key, result.item, *told.values()
+    shared = setting(result)
+    if result.hosts > 1 and "planted" in shared:
+        shared["planted"] = planted_on_one_host(str(shared["planted"]))
+    return result.place.key, result.item, *shared.values()
 
 
 def setting(result: Result) -> dict[str, object]:
-    """All axes but strategy, GPU count and hosts. Strong scaling is told by its global batch, which
-    does not change with GPUs.
+    """Return all axes but strategy, GPU count and hosts.
+
+    Strong scaling has its global batch there, which does not change with GPUs.
     """
     if result.place.origin.is_ours:
-        told = dict(zip(_SETTING, _of_setting(result.axes), strict=True)) | result.free
+        found = dict(zip(_SETTING, _of_setting(result.axes), strict=True)) | result.free
     else:
-        told = {axis: value for axis, value in result.axes.items() if axis not in _OUTSIDE_CURVE}
-    if told.get("scaling") == "strong":
-        told["batch_size"] = global_batch(result)
-    return told
-
-
-_SETTING = tuple(axis for axis in AXES if axis not in _OUTSIDE_CURVE)
-_of_setting = itemgetter(*_SETTING)
+        found = {axis: value for axis, value in result.axes.items() if axis not in _OUTSIDE_CURVE}
+    if found.get("scaling") == "strong":
+        found["batch_size"] = global_batch(result)
+    return found
 
 
 class GlobalBatch(int):
-    """Of strong scaling: sorted as a number, worded in titles, and never the same as a batch per
-    GPU.
-    """
+    """A batch in all, never the same as a batch per GPU; it sorts as a number."""
 
     def __str__(self) -> str:
         return f"{int(self)} in all"

@@ -22,7 +22,7 @@ from store.reading.raced_out import raced_out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """As the command line says it."""
+    """A choice of results, as the command line makes it."""
 
     db: str  # file or URL
     sweep: str | None = None  # only the trials that it asked for
@@ -33,7 +33,7 @@ class Selection:
     baseline: BaselineRule = BaselineRule.SAME
 
     def __post_init__(self) -> None:
-        """Raises StoreError for options that would have no effect."""
+        """Raise StoreError for options that would have no effect."""
         if self.origin is Origin.PUBLISHED and self.sweep is not None:
             raise StoreError(
                 f"--sweep {self.sweep}: published figures belong to no sweep; leave one of both out"
@@ -47,7 +47,7 @@ class Selection:
 
     @property
     def trial_filters(self) -> list[str]:
-        """They choose what is shown, and leave medians and baselines alone."""
+        """Filters that choose what is shown, and leave medians and baselines alone."""
         return self._filters(of_trials=True)
 
     @property
@@ -61,76 +61,23 @@ class Selection:
         return [text for text, one in both if is_of_trials(one) is of_trials]
 
     @property
+    def asked(self) -> str:
+        """The sweep and the filters, as typed."""
+        return " ".join([*([f"--sweep {self.sweep}"] if self.sweep else []), *self.filters])
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What must stand with every number that is found."""
         if self.origin is Origin.PUBLISHED or not self.attempt_filters:
             return ()
-        return (
-            (
-                f"only attempts with {' '.join(self.attempt_filters)}: medians and baselines are "
-                "of these"
-            ),
-        )
+        asked = " ".join(self.attempt_filters)
+        return (f"only attempts with {asked}: medians and baselines are of these",)
 
     @property
     def show_command(self) -> str:
-        """Tells about an attempt whose number follows; without a password."""
+        """The command, without a password, that shows an attempt whose number follows."""
         named = [] if self.db == default_url() else ["--db", self.db]
         return f"{typed('store')} {command_line(['show', *named])}"
-
-
-def load(selection: Selection) -> list[Result]:
-    """At least one. Raises StoreError when the database cannot be read, a filter is none, or
-    nothing is found.
-    """
-    if selection.origin is Origin.PUBLISHED:
-        return _published(selection)
-    return _ours(selection, frozenset())
-
-
-def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Result], list[Result]]:
-    """Ours and those of the other side, at least one each: a source of published figures (see
-    `analysis.published.of_source`), or the attempts of the same database that filters choose, which
-    then are left out of ours. Raises StoreError as `load`, and for measured numbers against
-    simulated ones.
-    """
-    if selection.origin is Origin.PUBLISHED:
-        raise StoreError("--against compares our own numbers; leave --origin published out")
-    sources = [one for one in against if not looks_like_filter(one)]
-    if sources:
-        if len(against) > 1:
-            raise StoreError(
-                f"--against {' '.join(against)}: wanted one source, or filters as host=otherbox"
-            )
-        references = queries.known_references(open_existing(selection.db))
-        return load(selection), published(of_source(references, against[0]), selection.baseline)
-    others = _other_side(selection, against)
-    taken = frozenset(attempt_id for other in others for attempt_id in other.attempt_ids)
-    try:
-        return _ours(selection, taken), others
-    except NothingFoundError:
-        told = " ".join(f"--against {one}" for one in against)
-        raise StoreError(
-            f"{told}: nothing is left to compare with these; choose fewer for the other side"
-        ) from None
-
-
-def _other_side(selection: Selection, against: Sequence[str]) -> list[Result]:
-    try:
-        return _ours(replace(selection, filters=tuple(against), sweep=None), frozenset())
-    except OtherOriginError as error:
-        told = " ".join(f"--against {one}" for one in against)
-        why = (
-            f"only {error.there} numbers are like that, and these are never set against "
-            f"{error.wanted} ones"
-        )
-        instead = f"give both sides {error.there} numbers, with --origin {error.there}"
-        if error.there is Origin.SIMULATED:
-            instead += (
-                "; or see how near a simulation comes to figures of others, with --origin "
-                "simulated --against SOURCE"
-            )
-        raise StoreError(f"{told}: {why}; {instead}") from None
 
 
 class NothingFoundError(StoreError):
@@ -138,12 +85,62 @@ class NothingFoundError(StoreError):
 
 
 class OtherOriginError(NothingFoundError):
-    """Of the origin that was asked for; there are such attempts of the other."""
+    """Attempts like what was asked for are of the other origin alone."""
 
-    def __init__(self, where: str, wanted: Origin, there: Origin, asked: str) -> None:
-        self.wanted, self.there = wanted, there
-        which = f"only {there} numbers {f'are like {asked}' if asked else 'in it'}"
-        super().__init__(f"{where}: {which}; show them with --origin {there}")
+    def __init__(self, selection: Selection, there: Origin) -> None:
+        self.there = there
+        asked = f"are like {selection.asked}" if selection.asked else "in it"
+        name = locate(selection.db).name
+        super().__init__(f"{name}: only {there} numbers {asked}; show them with --origin {there}")
+
+
+def load(selection: Selection) -> list[Result]:
+    """Return at least one result.
+
+    Raises StoreError when the database cannot be read, a filter is none, or nothing is found.
+    """
+    if selection.origin is Origin.PUBLISHED:
+        return _published(selection)
+    return _ours(selection, frozenset())
+
+
+def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Result], list[Result]]:
+    """Return our results and those of the other side, at least one each.
+
+    The other side is a source of published figures (see `analysis.published.of_source`), or the
+    attempts of the same database that filters choose, which then are left out of ours. Raises
+    StoreError as `load`, and for measured numbers against simulated ones.
+    """
+    if selection.origin is Origin.PUBLISHED:
+        raise StoreError("--against compares our own numbers; leave --origin published out")
+    asked = " ".join(f"--against {one}" for one in against)
+    if not all(looks_like_filter(one) for one in against):
+        if len(against) > 1:
+            raise StoreError(f"{asked}: wanted one source, or filters as host=otherbox")
+        references = queries.known_references(open_existing(selection.db))
+        return load(selection), published(of_source(references, against[0]), selection.baseline)
+    other_side = replace(selection, filters=tuple(against), sweep=None)
+    try:
+        others = _ours(other_side, frozenset())
+    except OtherOriginError as error:
+        there = error.there
+        instead = f"give both sides {there} numbers, with --origin {there}"
+        if there is Origin.SIMULATED:
+            instead += (
+                "; or see how near a simulation comes to figures of others, with --origin "
+                "simulated --against SOURCE"
+            )
+        raise StoreError(
+            f"{asked}: only {there} numbers are like that, and these are never set against "
+            f"{selection.origin} ones; {instead}"
+        ) from None
+    taken = frozenset(attempt_id for other in others for attempt_id in other.attempt_ids)
+    try:
+        return _ours(selection, taken), others
+    except NothingFoundError:
+        raise StoreError(
+            f"{asked}: nothing is left to compare with these; choose fewer for the other side"
+        ) from None
 
 
 def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
@@ -162,38 +159,29 @@ def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
         raise NothingFoundError(_nothing(engine, selection))
     wanted = [result for result in found if result.place.origin is selection.origin]
     if not wanted:
-        where, asked_for = locate(selection.db).name, _asked_for(selection)
-        raise OtherOriginError(where, selection.origin, found[0].place.origin, asked_for)
+        raise OtherOriginError(selection, found[0].place.origin)
     return _with_races(engine, wanted, attempts)
 
 
 def _with_races(
     engine: sa.Engine, results: list[Result], attempts: Sequence[queries.Row]
 ) -> list[Result]:
-    """Those that a race put out on their machine say so."""
+    """Mark those that a race put out on their machine."""
     reasons = raced_out(engine)
     if not reasons:
         return results
     machines = {attempt["attempt_id"]: attempt["machine"]["key"] for attempt in attempts}
-    found = (
-        (result, reasons.get((result.trial_id, machines[result.attempt_ids[0]])))
-        for result in results
-    )
-    return [replace(result, out_of_race=reason) if reason else result for result, reason in found]
-
-
-def _asked_for(selection: Selection) -> str:
-    return " ".join(
-        [*([f"--sweep {selection.sweep}"] if selection.sweep else []), *selection.filters]
-    )
+    found = []
+    for result in results:
+        reason = reasons.get((result.trial_id, machines[result.attempt_ids[0]]))
+        found.append(replace(result, out_of_race=reason) if reason else result)
+    return found
 
 
 def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
-    if (asked := _asked_for(selection)) and queries.selected(
-        engine, queries.listing(engine, limit=1)
-    ):
-        return f"{name}: no attempt is like {asked}; see {typed('store')} list"
+    if selection.asked and queries.selected(engine, queries.listing(engine, limit=1)):
+        return f"{name}: no attempt is like {selection.asked}; see python -m store list"
     return f"{name}: no attempt in it yet; run a sweep first"
 
 
@@ -203,15 +191,11 @@ def _published(selection: Selection) -> list[Result]:
         references = of_source(references, selection.source)
     found = published(references, selection.baseline)
     if selection.filters:
-        found = [
-            found[place]
-            for place in reference_selection.chosen(named(references), selection.filters)
-        ]
+        places = reference_selection.chosen(named(references), selection.filters)
+        found = [found[place] for place in places]
     if not found:
-        asked = (
-            f" like {' '.join(selection.filters)}; see {typed('store')} reference list"
-            if selection.filters
-            else " in it"
-        )
+        asked = " in it"
+        if selection.filters:
+            asked = f" like {' '.join(selection.filters)}; see python -m store reference list"
         raise StoreError(f"{locate(selection.db).name}: no published figure{asked}")
     return found

@@ -1,6 +1,4 @@
-"""What answers, charts and reports are made from: the selected results, and on demand the details
-behind them.
-"""
+"""The selected results, and on demand the details behind them."""
 
 from __future__ import annotations
 
@@ -27,58 +25,47 @@ class Source:
 
     @cached_property
     def results(self) -> list[Result]:
-        """At least one. Raises StoreError, see `analysis.selection.load`."""
+        """At least one result; raises StoreError as `analysis.selection.load`."""
         return load(self.selection)
 
     @property
     def database(self) -> str:
-        """As commands name it, without a password."""
+        """The database as commands name it, without a password."""
         return masked(self.selection.db)
 
     @property
     def stored_in(self) -> str:
-        """As footers say where the numbers are: published figures come with scalemark, and need no
-        database.
-        """
+        """Where the numbers are: published figures come with scalemark, and need no database."""
         if self.selection.origin.is_ours or open_existing(self.selection.db):
             return f"database {self.database}"
         return "published figures that come with scalemark"
 
     @cached_property
     def attempts(self) -> dict[int, Row]:
-        """Of measured results by attempt's number, see `store.reading.queries.attempt_details`. Published
-        figures have none.
-        """
+        """Details of measured results by attempt's number; published figures have none."""
         ids = sorted({attempt_id for result in self.results for attempt_id in result.attempt_ids})
-        return (
-            {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)}
-            if ids
-            else {}
-        )
+        if not ids:
+            return {}
+        return {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)}
 
     def steps(self, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
-        """Of these attempts, those that stepped: every call of the training function, warm-up
-        included.
-        """
+        """Return every call of the training function, warm-up included, by attempt."""
         return queries.steps(self.engine, attempt_ids) if attempt_ids else {}
 
     @cached_property
     def references(self) -> list[Row]:
-        """All published figures that the database knows, in `store.reading.queries.list_references`
-        form.
-        """
+        """All published figures that the database knows."""
         return queries.known_references(open_existing(self.selection.db))
 
     @cached_property
     def machines(self) -> list[Row]:
-        """Behind measured results, see `store.reading.provenance.machines`."""
-        return provenance.machines(
-            self.engine, sorted({row["machine"] for row in self.attempts.values()})
-        )
+        """The machines behind measured results."""
+        keys = sorted({row["machine"] for row in self.attempts.values()})
+        return provenance.machines(self.engine, keys)
 
     @cached_property
     def sweeps(self) -> list[Row]:
-        """Behind measured results, and the one that was selected; see `store.reading.provenance.sweeps`."""
+        """The sweeps behind measured results, and the one that was selected."""
         names = {row["sweep"] for row in self.attempts.values()} | {self.selection.sweep or ""}
         return provenance.sweeps(self.engine, sorted(names))
 

@@ -10,37 +10,51 @@ from functools import cache
 from importlib.resources import files
 
 from analysis.conclusions.cases import Compared
-from analysis.results import Result
+from analysis.results import Origin, Result
+from scalemark.host.own_code import typed
+from scalemark.records import overrides
 from scalemark.stats.welch import Relation
+
+_SWEEP = "python sweep.py "
 
 
 class Answer(StrEnum):
-    """Of rows to a claim."""
+    """What rows say to a claim."""
 
     AGREES = "agrees"
     IN_PART = "in part"  # some of it; of the rest rows say otherwise, or there are none
     DISAGREES = "disagrees"
-    UNDECIDED = "undecided"  # ties, or one process each
+    UNDECIDED = "undecided"  # ties, or single runs
     NO_ROWS = "no rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """As `store/published/conclusions.csv` has it."""
+    """A row of `store/published/conclusions.csv`."""
 
     id: str
     claim: str  # in our words
     source: str
     citation: str
-    supply: str  # the command that would supply rows, see `analysis.claims.supplying`
-    profile: str  # of hardware that it is about, where that can be simulated; empty: of any
+    supply: str  # the command that would supply rows
+    profile: str  # hardware that it is about, where that can be simulated; empty: any
+
+    def supplied_by(self, results: Sequence[Result]) -> str:
+        """Return the command that supplies rows; beside simulated results it simulates them."""
+        places = [one.place for one in results if one.place.origin is Origin.SIMULATED]
+        if not places or not self.supply.startswith(_SWEEP):
+            return self.supply
+        hardware = places[0].hardware
+        if self.profile:
+            hardware = ("engine=simulated", f"hardware={self.profile}")
+        return f"{self.supply} {overrides.sweep(hardware).removeprefix(typed('sweep')).lstrip()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One thing that rows say to it."""
+    """One comparison of rows that speaks for or against a claim."""
 
-    holds: bool | None  # None = they cannot tell
+    holds: bool | None  # None: not conclusive
     text: str
     rows: tuple[Result, ...]
 
@@ -54,36 +68,29 @@ class Part:
 
     @property
     def answer(self) -> Answer:
-        decided = {case.holds for case in self.cases} - {None}
         if not self.cases:
             return Answer.NO_ROWS
+        decided = {case.holds for case in self.cases} - {None}
         if not decided:
             return Answer.UNDECIDED
-        return (
-            Answer.IN_PART
-            if len(decided) > 1
-            else Answer.AGREES
-            if True in decided
-            else Answer.DISAGREES
-        )
+        if len(decided) > 1:
+            return Answer.IN_PART
+        return Answer.AGREES if True in decided else Answer.DISAGREES
 
     @property
-    def num_decided(self) -> int:
-        return sum(case.holds is not None for case in self.cases)
-
-    @property
-    def told(self) -> str:
-        """As `holds in 3 of 5 cases, not in 1, 1 cannot tell`."""
+    def summary(self) -> str:
+        """Return `holds in 3 of 5 cases, not in 1, 1 not conclusive`."""
         if not self.cases:
             return "no rows"
-        counts = {
-            value: sum(case.holds is value for case in self.cases) for value in (True, False, None)
-        }
-        found = [
-            f"holds in {counts[True]} of {len(self.cases)} case{'s' if len(self.cases) > 1 else ''}"
-        ]
-        found += [f"not in {counts[False]}"] if counts[False] else []
-        found += [f"{counts[None]} cannot tell"] if counts[None] else []
+        all_of_them = f"{len(self.cases)} case{'s' if len(self.cases) > 1 else ''}"
+        yes, no, unknown = (
+            sum(one.holds is it for one in self.cases) for it in (True, False, None)
+        )
+        found = [f"holds in {yes} of {all_of_them}"]
+        if no:
+            found.append(f"not in {no}")
+        if unknown:
+            found.append(f"{unknown} not conclusive")
         return ", ".join(found)
 
 
@@ -98,51 +105,30 @@ class Finding:
     def answer(self) -> Answer:
         answers = {part.answer for part in self.parts}
         if len(answers) == 1:
-            return next(iter(answers))
+            return answers.pop()
         if answers <= {Answer.UNDECIDED, Answer.NO_ROWS}:
             return Answer.UNDECIDED
-        return (
-            Answer.DISAGREES
-            if answers <= {Answer.DISAGREES, Answer.UNDECIDED, Answer.NO_ROWS}
-            else Answer.IN_PART
-        )
+        if answers <= {Answer.DISAGREES, Answer.UNDECIDED, Answer.NO_ROWS}:
+            return Answer.DISAGREES
+        return Answer.IN_PART
 
     @property
-    def told(self) -> str:
-        """The answer, and of how many cases it is where others cannot tell, as `agrees where it can
-        be told (4 of 10 cases)`.
-
-        Of several parts those are named of which most cases cannot tell.
-        """
+    def summary(self) -> str:
+        """Return the answer, as `agrees where cases are conclusive (4 of 10)`."""
         cases = [case for part in self.parts for case in part.cases]
-        decided = [case for case in cases if case.holds is not None]
-        if self.answer not in (Answer.AGREES, Answer.DISAGREES) or len(decided) == len(cases):
+        num_decided = sum(case.holds is not None for case in cases)
+        if self.answer not in (Answer.AGREES, Answer.DISAGREES) or num_decided == len(cases):
             return str(self.answer)
-        thin = [
-            part
-            for part in self.parts
-            if len(self.parts) > 1 and 2 * part.num_decided < len(part.cases)
-        ]
-        but = "".join(
-            f"; of those on whether {part.says} only {part.num_decided} of {len(part.cases)}"
-            for part in thin
-        )
-        return f"{self.answer} where it can be told ({len(decided)} of {len(cases)} cases{but})"
+        return f"{self.answer} where cases are conclusive ({num_decided} of {len(cases)})"
 
     @property
-    def rows(self) -> tuple[Result, ...]:
-        found = {
-            (row.place.key, row.trial_id): row
-            for part in self.parts
-            for case in part.cases
-            for row in case.rows
-        }
-        return tuple(found.values())
+    def rows(self) -> list[Result]:
+        return [row for part in self.parts for case in part.cases for row in case.rows]
 
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """All, in their order."""
+    """Return all, in their order."""
     text = files("store").joinpath("published", "conclusions.csv").read_text(encoding="utf-8")
     return tuple(Claim(**row) for row in csv.DictReader(text.splitlines()))
 
@@ -155,26 +141,26 @@ def case(
     *,
     tie_holds: bool = False,
 ) -> Case:
-    """Holds where the relation of first to second is the wanted one; a tie, if it does not hold,
-    cannot tell.
-    """
+    """Hold a relation against the wanted one; a tie is not conclusive unless it holds."""
     relation = compared.relation
-    open_ = relation is Relation.UNKNOWN or (relation is Relation.TIE and not tie_holds)
-    holds = None if open_ else relation in (wanted, Relation.TIE)
-    return Case(
-        holds=holds,
-        text=f"{compared.told(subject, way)}, {compared.first.place.host}",
-        rows=compared.rows,
-    )
+    holds: bool | None = relation is wanted
+    if relation is Relation.TIE:
+        holds = True if tie_holds else None
+    elif relation is Relation.UNKNOWN:
+        holds = None
+    text = f"{compared.text(subject, way)}, {compared.first.place.host}"
+    return Case(holds=holds, text=text, rows=(compared.first, compared.second))
 
 
-def cases(
+def part(
+    says: str,
     compared: Sequence[Compared],
     subject: Callable[[Result], str],
     way: Callable[[Result], str],
     wanted: Relation = Relation.MORE,
     *,
     tie_holds: bool = False,
-) -> tuple[Case, ...]:
-    """See `case`."""
-    return tuple(case(one, subject, way, wanted, tie_holds=tie_holds) for one in compared)
+) -> Part:
+    """Return a statement with a `case` for each comparison."""
+    cases = (case(one, subject, way, wanted, tie_holds=tie_holds) for one in compared)
+    return Part(says=says, cases=tuple(cases))

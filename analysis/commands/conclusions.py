@@ -1,5 +1,5 @@
-"""`python -m analysis conclusions`: what the rows say in sentences, and what they say to published
-conclusions.
+"""`python -m analysis conclusions`: what follows from the rows, in sentences, and whether
+published conclusions hold.
 """
 
 from __future__ import annotations
@@ -10,27 +10,33 @@ from typing import Annotated, Any
 import typer
 
 from analysis.claims import checked
-from analysis.claims.article import counts, errors
-from analysis.claims.claim import Answer, Case, Finding, Part
-from analysis.claims.supplying import supplying
+from analysis.claims.claim import Answer, Finding, Part
 from analysis.conclusions import concluded
 from analysis.conclusions.cases import PUBLISHED_MARGIN
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.counting import counting
 from analysis.conclusions.noted import with_notes
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
+from analysis.options import (
+    BaselineOption,
+    Filters,
+    OriginOption,
+    SourceOption,
+    Sweep,
+    result_record,
+    say,
+    select,
+)
 from analysis.results import BaselineRule, Origin, Result
-from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.numbers import number
 from analysis.text.titles import host_notes, place_notes
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
-from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 
 _MOST_ROWS = 8
 _MOST_CASES = 3
+_WORDS = {False: "no: ", True: "yes:", None: "?:  "}  # what disagrees comes first
 
 
 def conclusions(
@@ -46,160 +52,96 @@ def conclusions(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """What follows from the results, in sentences with the rows behind each; --check: whether
+    """Say what follows from the results, with the rows behind each sentence; --check: whether
     published conclusions hold.
     """
-    chosen = Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=origin,
-        source=source,
-        baseline=baseline,
-    )
-    found = Source(selection=chosen)
-    notes = found.references if origin is Origin.PUBLISHED else ()
-    counted = counting(with_notes(found.results, notes, baseline), filters or ())
-    results = counted.results
-    if as_json:
-        told = [_conclusion(one, counted.notes) for one in concluded(results)]
-        return print_json(
-            _checked(checked(results), results) | {"notes": counted.notes} if check else told
-        )
-    lines = (
-        [*_simulated(results), *_check_lines(checked(results), results)]
-        if check
-        else _lines(concluded(results))
-    )
-    lines = [*counted.notes, *([""] if counted.notes else []), *lines]
+    found = Source(selection=select(db, filters, sweep, origin, source, baseline))
+    references = found.references if origin is Origin.PUBLISHED else ()
+    results, notes = counting(with_notes(found.results, references, baseline), filters or ())
+    if check:
+        findings = checked(results)
+        if as_json:
+            claims = [_finding_record(one, results) for one in findings]
+            return print_json({"claims": claims, "notes": notes})
+        lines = _check_lines(findings, results)
+    else:
+        drawn = concluded(results)
+        if as_json:
+            return print_json([_record(one, notes) for one in drawn])
+        lines = _lines(drawn)
     console = make_console()
-    for line in lines:
-        console.print(visible(line), markup=False, emoji=False, soft_wrap=True)
+    for line in [*notes, *([""] if notes else []), *lines]:
+        say(console, line)
 
 
 def _lines(found: Sequence[Conclusion]) -> list[str]:
     if not found:
         return [
-            (
-                "No conclusion: no two results differ in one thing alone. A grid of strategies "
-                "on 1 to N GPUs would supply them."
-            )
+            "No conclusion: no two results differ in one thing alone. A grid of strategies on "
+            "1 to N GPUs would supply them."
         ]
     by_place: dict[str, list[Conclusion]] = {}
     for one in found:
         by_place.setdefault(one.place.key, []).append(one)
     lines = []
     for of in by_place.values():
-        lines += [
-            ". ".join(
-                [*place_notes(of[0].place), *host_notes(row for one in of for row in one.rows)]
-            ),
-            "",
-        ]
-        lines += [
-            line for one in of for line in (f"- {one.sentence}", f"  rows: {_rows(one.rows)}")
-        ]
-        lines += [""]
-    return [*lines, _margin(found[0].place.origin)]
+        rows = [row for one in of for row in one.rows]
+        lines += [". ".join([*place_notes(of[0].place), *host_notes(rows)]), ""]
+        for one in of:
+            lines += [f"- {one.sentence}", f"  rows: {_rows(one.rows)}"]
+        lines.append("")
+    margin = "A tie: the 95 % CI of the ratio over processes contains 1."
+    if found[0].place.origin is Origin.PUBLISHED:
+        margin = (
+            f"Published figures have no interval: {PUBLISHED_MARGIN:.0%} or less apart counts as "
+            "the same."
+        )
+    return [*lines, margin]
 
 
-def _simulated(results: Sequence[Result]) -> list[str]:
-    """What a cost model says to a claim is no evidence."""
-    is_simulated = any(result.place.device_kind is DeviceKind.SIMULATED_GPU for result in results)
-    return [SIMULATED_NOTE, ""] if is_simulated else []
+def _rows(rows: Sequence[Result]) -> str:
+    texts = []
+    for row in rows[:_MOST_ROWS]:
+        value = number(row.throughput) if row.throughput else row.outcome
+        is_suspect = row.throughput and row.place.origin.is_ours and not row.is_valid
+        texts.append(f"{row.trial_id} {value}{' (suspect)' if is_suspect else ''}")
+    more = f", and {len(rows) - _MOST_ROWS} more (--json)" if len(rows) > _MOST_ROWS else ""
+    return ", ".join(texts) + more
 
 
 def _check_lines(findings: Sequence[Finding], results: Sequence[Result]) -> list[str]:
     lines = []
+    if any(one.place.device_kind is DeviceKind.SIMULATED_GPU for one in results):
+        lines += [SIMULATED_NOTE, ""]  # what a cost model says to a claim is no evidence
     for finding in findings:
         claim = finding.claim
-        lines += [f"{claim.id}  {finding.told}  ({claim.source})", f"    {claim.claim}."]
+        lines += [f"{claim.id}  {finding.summary}  ({claim.source})", f"    {claim.claim}."]
         for part in finding.parts:
-            lines += [f"    - {part.says}: {part.told}", *_cases(part)]
-        if finding.answer in (Answer.NO_ROWS, Answer.UNDECIDED) or any(
-            not part.cases for part in finding.parts
-        ):
-            lines += [f"    rows would come from: {supplying(claim, results)}"]
-        lines += [""]
-    return [
-        *lines,
-        "Of the cloud article's own figures, by our count of its networks:",
-        *(f"- {one}" for one in errors()),
-    ]
+            lines += [f"    - {part.says}: {part.summary}", *_case_lines(part)]
+        is_open = finding.answer in (Answer.NO_ROWS, Answer.UNDECIDED)
+        if is_open or not all(part.cases for part in finding.parts):
+            lines.append(f"    rows would come from: {claim.supplied_by(results)}")
+        lines.append("")
+    return lines[:-1]
 
 
-def _cases(part: Part) -> list[str]:
-    """Those that disagree first."""
-    told = [
-        f"      {_WORDS[case.holds]} {case.text}"
-        for case in sorted(part.cases, key=_disagreeing_first)
-    ]
-    more = [f"      and {len(told) - _MOST_CASES} more"] if len(told) > _MOST_CASES else []
-    return told[:_MOST_CASES] + more
+def _case_lines(part: Part) -> list[str]:
+    ordered = sorted(part.cases, key=lambda case: list(_WORDS).index(case.holds))
+    lines = [f"      {_WORDS[case.holds]} {case.text}" for case in ordered[:_MOST_CASES]]
+    if len(ordered) > _MOST_CASES:
+        lines.append(f"      and {len(ordered) - _MOST_CASES} more")
+    return lines
 
 
-_WORDS = {True: "yes:", False: "no: ", None: "?:  "}
-
-
-def _disagreeing_first(case: Case) -> int:
-    return (False, True, None).index(case.holds)
-
-
-def _rows(rows: Sequence[Result]) -> str:
-    told = [
-        f"{row.trial_id} {number(row.throughput)}{_doubt(row)}" if row.throughput else _ended(row)
-        for row in rows
-    ]
-    more = f", and {len(told) - _MOST_ROWS} more (--json)" if len(told) > _MOST_ROWS else ""
-    return ", ".join(told[:_MOST_ROWS]) + more
-
-
-def _doubt(row: Result) -> str:
-    return "" if row.is_valid or not row.place.origin.is_ours else " (suspect)"
-
-
-def _ended(row: Result) -> str:
-    return f"{row.trial_id} {row.outcome}"
-
-
-def _margin(origin: Origin) -> str:
-    if origin is Origin.PUBLISHED:
-        return (
-            f"Published figures have no interval: {PUBLISHED_MARGIN:.0%} or less apart counts as "
-            "the same."
-        )
-    return "A tie: the 95 % interval of the ratio over processes reaches 1."
-
-
-def _checked(findings: Sequence[Finding], results: Sequence[Result]) -> dict[str, Any]:
-    return {
-        "claims": [_finding(finding, results) for finding in findings],
-        "article": {
-            "counts": [
-                {
-                    "model": one.model,
-                    "told": one.told,
-                    "counted": one.counted,
-                    "right": one.is_right,
-                    "sentence": one.sentence,
-                }
-                for one in counts()
-            ],
-            "errors": errors(),
-        },
-    }
-
-
-def _finding(finding: Finding, results: Sequence[Result]) -> dict[str, Any]:
+def _finding_record(finding: Finding, results: Sequence[Result]) -> dict[str, Any]:
     claim = finding.claim
     return {
         "id": claim.id,
         "answer": finding.answer,
-        "told": finding.told,
         "claim": claim.claim,
         "source": claim.source,
         "citation": claim.citation,
-        "supply": supplying(claim, results),
+        "supply": claim.supplied_by(results),
         "parts": [
             {
                 "says": part.says,
@@ -208,7 +150,7 @@ def _finding(finding: Finding, results: Sequence[Result]) -> dict[str, Any]:
                     {
                         "holds": case.holds,
                         "text": case.text,
-                        "rows": [_row(row) for row in case.rows],
+                        "rows": [result_record(row) for row in case.rows],
                     }
                     for case in part.cases
                 ],
@@ -218,31 +160,11 @@ def _finding(finding: Finding, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def _conclusion(one: Conclusion, notes: Sequence[str]) -> dict[str, Any]:
+def _record(one: Conclusion, notes: Sequence[str]) -> dict[str, Any]:
     return {
         "topic": one.topic,
         "sentence": one.sentence,
         "notes": [*place_notes(one.place), *host_notes(one.rows), *notes],
         "origin": one.place.origin,
-        "rows": [_row(row) for row in one.rows],
-    }
-
-
-def _row(row: Result) -> dict[str, Any]:
-    axes = ("model", "strategy", "num_gpus", "batch_size", "precision", "data")
-    return {
-        "trial_id": row.trial_id,
-        "place": row.place.key,
-        "machine": row.place.machine,
-        "versions": row.place.versions,
-        "device_kind": row.place.device_kind,
-        **{axis: row.axes[axis] for axis in axes},
-        "throughput": row.throughput,
-        "low": row.low,
-        "high": row.high,
-        "num_repeats": len(row.repeats),
-        "is_valid": row.is_valid,
-        "outcome": row.outcome,
-        "efficiency": row.efficiency,
-        "baseline": row.baseline.trial_id if row.baseline else None,
+        "rows": [result_record(row) for row in one.rows],
     }

@@ -1,6 +1,4 @@
-"""`python -m analysis explain`: where the missing speed-up of a trial goes, what holds it back, and
-what to do.
-"""
+"""`python -m analysis explain`: where the missing speed-up of a trial goes, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from analysis.explanation.observed import observer
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile
 from analysis.explanation.rungs import Ladder
 from analysis.explanation.step_times import Seconds
-from analysis.options import Filters, OriginOption, SourceOption, Sweep
+from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, select
 from analysis.results import Origin, Result
 from analysis.selection import Selection, load
 from analysis.source import Source
@@ -56,12 +54,8 @@ def explain(
     gb_per_s: GbPerS = None,
     as_json: Json = False,
 ) -> None:
-    """Where the time of a step goes, by subtraction of trials that differ in one thing, and what
-    holds each trial back.
-    """
-    selected = Selection(
-        db=db, sweep=sweep, filters=tuple(filters or ()), origin=origin, source=source
-    )
+    """Say where the time of a step goes, by ablation, and what holds each trial back."""
+    selected = select(db, filters, sweep, origin, source)
     everything = Source(
         selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None)
     )
@@ -72,30 +66,26 @@ def explain(
         print_json([_record(one) for one in found])
         return
     console = make_console()
+    notes = [*selected.notes]
     for one in found:
         _print(console, one)
-    for note in dict.fromkeys(
-        (*selected.notes, *(note for one in found for note in place_notes(one.target.place)))
-    ):
-        _say(console, note)
+        notes += place_notes(one.target.place)
+    for note in dict.fromkeys(notes):
+        say(console, note)
 
 
 def _targets(
     selected: Selection, everything: Sequence[Result], ladder: Ladder, trial: str | None
 ) -> list[Result]:
-    """Raises StoreError when there is nothing to explain, with what there is instead."""
+    """Raise StoreError when there is nothing to explain, with what there is instead."""
     asked = load(selected) if selected.trial_filters or selected.sweep else list(everything)
     if trial is not None:
-        if not begins_id(trial):
+        if begins_id(trial):
+            asked = [result for result in asked if result.trial_id.startswith(trial)]
+        if not begins_id(trial) or not asked:
             raise StoreError(
-                f"--trial {visible(trial[:100])}: wanted the {ID_BEGINNING}; {typed('store')} "
-                "list names them"
-            )
-        asked = [result for result in asked if result.trial_id.startswith(trial)]
-        if not asked:
-            raise StoreError(
-                f"--trial {trial}: no such trial in what was chosen; {typed('store')} list "
-                "names them"
+                f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
+                f"{ID_BEGINNING}; python -m store list names them"
             )
     numbers = [result for result in asked if result.throughput is not None]
     if not numbers:
@@ -104,10 +94,7 @@ def _targets(
             f"({asked[0].outcome}); nothing to explain"
         )
     if not any(result.axes["batch_size"] for result in numbers):
-        raise StoreError(
-            "none of the chosen figures tells its batch size: without it nobody knows how "
-            "long a step took"
-        )
+        raise StoreError("the chosen figures have no batch size: their step times are unknown")
     return numbers if trial is not None else chosen(numbers, ladder)
 
 
@@ -129,85 +116,78 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
 
 
 def _print(console: Console, one: Explanation) -> None:
-    console.print(visible(text.title(one.target)), style="bold", markup=False, soft_wrap=True)
-    print_columns(
-        console,
-        text.COLUMNS,
-        text.rows(one),
-        right=frozenset((*text.COLUMNS[1:4], text.COLUMNS[5])),
-    )
-    console.print(visible(text.verdict(one)), style="bold", markup=False, soft_wrap=True)
+    say(console, text.title(one.target), "bold")
+    right = frozenset((*text.COLUMNS[1:4], text.COLUMNS[5]))
+    print_columns(console, text.COLUMNS, text.rows(one), right=right)
+    say(console, text.verdict(one), "bold")
     for sentence in text.sentences(one):
-        _say(console, sentence)
+        say(console, sentence)
     for remedy in one.remedies:
-        _say(console, f"Try {remedy.change}: {remedy.why}.")
+        say(console, f"Try {remedy.change}: {remedy.why}.")
         if remedy.command:
-            _say(console, f"  {remedy.command}")
+            say(console, f"  {remedy.command}")
     for what, command in text.missing(one):
-        _say(console, f"{what[0].upper()}{what[1:]}{':' if command else '.'}")
+        say(console, f"{what[0].upper()}{what[1:]}{':' if command else '.'}")
         if command:
-            _say(console, f"  {command}")
+            say(console, f"  {command}")
     if one.measure_all:
-        _say(console, "All but a larger batch at once:")
-        _say(console, f"  {one.measure_all}")
+        say(console, "All but a larger batch at once:")
+        say(console, f"  {one.measure_all}")
     console.print()
-
-
-def _say(console: Console, sentence: str) -> None:
-    console.print(visible(sentence), markup=False, soft_wrap=True)
 
 
 def _record(one: Explanation) -> dict[str, Any]:
     fall, diagnosis = one.fall, one.diagnosis
+    beside = {"calls": fall.calls, "fixed": fall.fixed, "floor": fall.floor}
+    check, inner = one.quick_check, one.inner_links
     return {
         "trial_id": one.target.trial_id,
         "title": text.title(one.target),
-        "origin": str(one.target.place.origin),
+        "origin": one.target.place.origin,
         "place": one.target.place.key,
         "machine": one.target.place.machine,
         "num_gpus": one.target.num_gpus,
         "throughput": one.target.throughput,
         "step_s": asdict(fall.step),
         "efficiency": fall.efficiency,
-        "base": str(fall.base),
+        "base": fall.base,
         "base_s": asdict(fall.base_s),
         "parts": [
             {
-                "causes": [str(cause) for cause in part.causes],
+                "causes": part.causes,
                 "trials": [part.before.trial_id, part.after.trial_id],
-                **_of(part.seconds, fall.step.value),
+                **_seconds(part.seconds, fall.step.value),
             }
             for part in fall.parts
         ],
         "beside": {
             name: {
                 "trials": [trial.trial_id for trial in found.trials],
-                **_of(found.seconds, fall.step.value),
+                **_seconds(found.seconds, fall.step.value),
             }
-            for name, found in (("calls", fall.calls), ("fixed", fall.fixed), ("floor", fall.floor))
+            for name, found in beside.items()
             if found is not None
         },
-        "quick_check": one.quick_check
-        and asdict(one.quick_check) | {"seconds": one.quick_check.seconds},
-        "inner_links": one.inner_links
-        and asdict(one.inner_links) | {"at_most_s": one.inner_links.at_most_s},
-        "host_links": _of_links(one),
+        "quick_check": check and asdict(check) | {"seconds": check.seconds},
+        "inner_links": inner and asdict(inner) | {"at_most_s": inner.at_most_s},
+        "host_links": _host_links(one),
         "observed": asdict(one.seen),
-        "verdict": diagnosis.bound and str(diagnosis.bound),
-        "confidence": str(diagnosis.confidence),
-        "evidence": list(diagnosis.evidence),
-        "doubts": list(diagnosis.doubts),
+        "verdict": diagnosis.bound,
+        "confidence": diagnosis.confidence,
+        "evidence": diagnosis.evidence,
+        "doubts": diagnosis.doubts,
         "remedies": [asdict(remedy) for remedy in one.remedies],
         "missing": [
-            {"rung": str(needed.rung), "command": needed.command} for needed in diagnosis.needed
+            {"rung": needed.rung, "command": needed.command}
+            for needed in diagnosis.needed
         ],
         "measure_all": one.measure_all,
-        "notes": list(one.notes),
+        "notes": one.notes,
         "sentence": text.verdict(one),
     }
 
 
-def _of_links(one: Explanation) -> dict[str, Any] | None:
+def _host_links(one: Explanation) -> dict[str, Any] | None:
     if (links := one.host_links) is None:
         return None
     return {
@@ -220,5 +200,5 @@ def _of_links(one: Explanation) -> dict[str, Any] | None:
     }
 
 
-def _of(seconds: Seconds, step_s: float) -> dict[str, Any]:
+def _seconds(seconds: Seconds, step_s: float) -> dict[str, Any]:
     return {**asdict(seconds), "share": seconds.value / step_s}

@@ -1,15 +1,15 @@
-"""`python -m analysis predict`: what untried cells would give, from rows of the same place."""
+"""`python -m analysis predict`: untried cells, predicted from rows of the same environment."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from analysis.calibration.places import Guess, guess_of
-from analysis.options import Filters, OriginOption, SourceOption, Sweep
+from analysis.options import Filters, OriginOption, SourceOption, Sweep, select
 from analysis.prediction.links import relinked
 from analysis.prediction.measuring import measuring
 from analysis.prediction.predictions import (
@@ -24,7 +24,6 @@ from analysis.prediction.predictions import (
 from analysis.prediction.text import order, show
 from analysis.published import published
 from analysis.results import Origin, Result
-from analysis.selection import Selection
 from analysis.source import Source
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
@@ -35,6 +34,29 @@ from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from store.command_line import Db, Json
 from store.errors import StoreError
+
+_AXES = (
+    "num_gpus",
+    "variable_update",
+    "local_parameter_device",
+    "all_reduce",
+    "gradient_repacking",
+    "compact_gradients",
+    "precision",
+    "xla",
+    "real_data",
+)
+_PARTS = (
+    "step_s",
+    "compute_s",
+    "launch_s",
+    "communication_s",
+    "exposed_s",
+    "update_s",
+    "host_s",
+    "sync_s",
+    "input_s",
+)
 
 ToOption = Annotated[
     list[str] | None,
@@ -84,70 +106,51 @@ def predict(
     source: SourceOption = None,
     as_json: Json = False,
 ) -> None:
-    """What untried cells would give, with an interval, from the rows that filters choose. A
-    prediction is no measurement.
+    """Predict untried cells, with intervals, from the rows that filters choose. A prediction is no
+    measurement.
     """
     wanted = _wanted(to, on, link)
-    chosen = Selection(
-        db=db, sweep=sweep, filters=tuple(filters or ()), origin=origin, source=source
-    )
-    read = Source(selection=chosen)
+    read = Source(selection=select(db, filters, sweep, origin, source))
+    by_place: dict[str, list[Result]] = defaultdict(list)  # rows of two places are never pooled
+    for result in read.results:
+        by_place[result.place.key].append(result)
     found: list[Prediction] = []
     notes: list[str] = []
     failed: list[str] = []
-    places = _by_place(read)
-    for results in places:
+    for results in by_place.values():
         try:
             known = learned(results, _guess(results, hardware), _notes(read))
-            told = predictions(
-                known, cells(known.rows, wanted), _target(known.guess.hardware, on, link)
-            )
+            target = _target(known.guess.hardware, on, link)
+            predicted = predictions(known, cells(known.rows, wanted), target)
         except NothingToLearnError as error:
             failed.append(str(error))
         else:
-            found += told
-            notes += [f"{known.place.host}: {known.guess.reason}", *_weaknesses(read, known, told)]
+            found += predicted
+            notes.append(f"{known.place.host}: {known.guess.reason}")
+            notes += _weaknesses(known, predicted)
     if not found:
         raise StoreError("\n".join(dict.fromkeys(failed)))
-    if len(places) > 1:
-        notes.insert(
-            0, f"{len(places)} machines or softwares: each is predicted from its own rows alone"
-        )
-    _print(
-        sorted(found, key=order),
-        [*notes, *(f"not predicted: {why}" for why in dict.fromkeys(failed))],
-        as_json=as_json,
-    )
-    if all(one.refusal is not None for one in found):
-        raise StoreError(
-            f"nothing could be predicted: {_counted(len(found))} refused, for the reasons above"
-        )
-
-
-def _print(found: Sequence[Prediction], notes: Sequence[str], *, as_json: bool) -> None:
+    if len(by_place) > 1:
+        notes.insert(0, f"{len(by_place)} environments: each is predicted from its own rows alone")
+    notes += [f"not predicted: {why}" for why in dict.fromkeys(failed)]
+    found.sort(key=order)
     if as_json:
-        print_json({"notes": notes, "predictions": [_as_json(one) for one in found]})
+        print_json({"notes": notes, "predictions": [_record(one) for one in found]})
     else:
         show(make_console(), found, notes)
-
-
-def _counted(num: int) -> str:
-    return "the only cell was" if num == 1 else f"all {num} cells were"
+    if all(one.refusal is not None for one in found):
+        raise StoreError(f"nothing could be predicted: all {len(found)} cells were refused")
 
 
 def _wanted(
     to: Sequence[str] | None, on: str | None, link: Sequence[str] | None
 ) -> dict[str, list[str]]:
-    """Raises StoreError when nothing new is asked for."""
+    """Raise StoreError when nothing new is asked for."""
     wanted: dict[str, list[str]] = {}
     for text in to or ():
-        axis, equals, values = text.partition("=")
-        if not equals or not values:
-            raise StoreError(f"--to {text}: wanted an axis and its values, as num_gpus=8,16")
-        if axis in wanted:
-            raise StoreError(
-                f"--to {text}: {axis} is told twice; put its values into one, with commas"
-            )
+        axis, _, values = text.partition("=")
+        if not values or axis in wanted:
+            raise StoreError(f"--to {text}: wanted an axis, once, and its values, as num_gpus=8,16")
         wanted[axis] = [value.strip() for value in values.split(",")]
     if not (wanted or on or link):
         raise StoreError(
@@ -157,66 +160,48 @@ def _wanted(
     return wanted
 
 
-def _by_place(read: Source) -> list[list[Result]]:
-    """Rows of two places are never pooled."""
-    found: dict[str, list[Result]] = defaultdict(list)
-    for result in read.results:
-        found[result.place.key].append(result)
-    if not found:
-        raise StoreError("no result is there to learn from")
-    return list(found.values())
-
-
 def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
     place = results[0].place
     if place.device_kind is DeviceKind.CPU_STAND_IN:
         raise NothingToLearnError(
-            f"{place.host}: CPU stand-ins share the cores of one machine, and the cost model is of GPUs; measure on GPUs, or "
-            "simulate them with engine=simulated"
+            f"{place.host}: CPU devices share the cores of one machine, and the cost model is of "
+            "GPUs; measure on GPUs, or simulate them with engine=simulated"
         )
     if hardware is not None:
         return Guess(hardware=_profile(hardware), reason=f"--hardware {hardware}")
     return guess_of(place, most_gpus(results))
 
 
-def _weaknesses(read: Source, known: Learned, asked: Sequence[Prediction]) -> list[str]:
-    """Of what a place's predictions rest on, each with the command that would mend it."""
+def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
+    """Name what the predictions of a place rest on, each with the command that would mend it."""
     found = [f"left out: {why}" for why in known.left_out]
     assumed = Counter(assumption for row in known.rows for assumption in row.assumed)
-    found += [
-        f"assumed of {num} of {len(known.rows)} rows (?): {assumption}"
-        for assumption, num in assumed.items()
-    ]
+    for assumption, num in assumed.items():
+        found.append(f"assumed of {num} of {len(known.rows)} rows (?): {assumption}")
     learned_from = {name for one in asked for name in one.rests_on}
     rows = [row for row in known.rows if row.name in learned_from]
     if len(rows) == 1 and max(one.work.num_gpus for one in asked) > 1:
-        two = rows[0].on(2).work
         found.append(
-            "one trial only: nothing tells how fast GPUs exchange gradients; measure: "
-            f"{measuring(two, known.results)}"
+            "one trial only: nothing shows how fast GPUs exchange gradients; measure: "
+            f"{measuring(rows[0].on(2).work, known.results)}"
         )
     if all(row.work.num_gpus > 1 for row in rows):
-        alone = rows[0].on(1).work
         found.append(
-            f"no baseline: no row is of 1 GPU, so computing and communicating are told apart badly; measure: "
-            f"{measuring(alone, known.results)}"
+            "no baseline: without a row of 1 GPU, computing and communicating are hard to tell "
+            f"apart; measure: {measuring(rows[0].on(1).work, known.results)}"
         )
-    for result in read.results:
-        told = (
-            contradiction(Sample.of(result.repeats))
-            if result.place.key == known.place.key and result.repeats
-            else None
-        )
-        if told is not None:
+    for result in known.results:
+        camps = contradiction(Sample.of(result.repeats)) if result.repeats else None
+        if camps is not None:
             found.append(
-                f"repeats of trial {result.trial_id} contradict each other: {told.words}; "
-                f"see {typed('analysis')} explain"
+                f"repeats of trial {result.trial_id} contradict each other: {camps.words}; "
+                "see python -m analysis explain"
             )
     return found
 
 
 def _notes(read: Source) -> dict[str, str]:
-    """Of published figures, which say there what their axes do not."""
+    """Return the notes of published figures, which say what their axes do not."""
     if read.selection.origin is not Origin.PUBLISHED:
         return {}
     references = read.references
@@ -234,60 +219,41 @@ def _profile(name: str) -> Hardware:
 
 
 def _target(own: Hardware, on: str | None, link: Sequence[str] | None) -> Hardware | None:
-    """None is the rows' own."""
+    """Return None for the rows' own hardware."""
     if on is None and not link:
         return None
     return relinked(own if on is None else _profile(on), link or ())
 
 
-def _as_json(one: Prediction) -> Mapping[str, Any]:
+def _record(one: Prediction) -> dict[str, Any]:
     work = one.work
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "is_measurement": False,
         "place": one.place.key,
         "machine": one.place.machine,
         "hardware": one.hardware.name,
         "model": work.network.name,
-        "num_gpus": work.num_gpus,
         "is_batch_size_reported": one.is_batch_told,
         "is_strategy_reported": one.is_told,
         "other_axes": dict(one.apart),
         "batch_size": None if one.is_undivided else work.batch_size,
         "strategy": one.strategy,
-        "variable_update": work.variable_update,
-        "local_parameter_device": work.local_parameter_device,
-        "all_reduce": work.all_reduce,
-        "gradient_repacking": work.gradient_repacking,
-        "compact_gradients": work.compact_gradients,
-        "precision": work.precision,
-        "xla": work.xla,
-        "real_data": work.real_data,
-        "rests_on": list(one.rests_on),
-        "origin": str(one.place.origin),
+        **{axis: getattr(work, axis) for axis in _AXES},
+        "rests_on": one.rests_on,
+        "origin": one.place.origin,
         "figure": one.figure,
         "error": one.error,
     }
     if one.refusal is not None:
-        return told | {"refused": one.refusal.reason, "measure_first": one.measure_first or None}
+        return record | {"refused": one.refusal.reason, "measure_first": one.measure_first or None}
     assert one.predictive is not None
     parts = one.predictive.parts
-    named = (
-        "step_s",
-        "compute_s",
-        "launch_s",
-        "communication_s",
-        "exposed_s",
-        "update_s",
-        "host_s",
-        "sync_s",
-        "input_s",
-    )
-    return told | {
+    return record | {
         "throughput": one.predictive.throughput,
         "low": one.predictive.low,
         "high": one.predictive.high,
-        "uncertain": list(one.predictive.uncertain),
-        "parts": {name: getattr(parts, name) for name in named},
+        "uncertain": one.predictive.uncertain,
+        "parts": {name: getattr(parts, name) for name in _PARTS},
         "bottleneck": parts.bottleneck,
         "memory_bytes": parts.memory_bytes,
     }

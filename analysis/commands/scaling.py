@@ -1,5 +1,5 @@
-"""`python -m analysis scaling`: what more GPUs bring, from how many on they do not pay, and how the
-loss grows.
+"""`python -m analysis scaling`: what more GPUs bring, where they stop paying, and how the loss
+grows.
 """
 
 from __future__ import annotations
@@ -8,18 +8,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
+from rich.console import Console
+
+from analysis.options import (
+    BaselineOption,
+    Filters,
+    OriginOption,
+    SourceOption,
+    Sweep,
+    result_record,
+    say,
+    select,
+)
 from analysis.results import BaselineRule, Origin
 from analysis.scaling.curves import Curve, Point, Scaling, scalings
 from analysis.scaling.paying import Stop
 from analysis.scaling.text import sentences
-from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.numbers import number, span
 from analysis.text.titles import alone_notes, table_notes, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
-from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
+
+_COLUMNS = (
+    "strategy",
+    "num_gpus",
+    "images/s",
+    "95 % CI",
+    "speed-up",
+    "its 95 % CI",
+    "efficiency",
+    "marginal",
+    "n",
+)
 
 
 def scaling(
@@ -31,146 +52,99 @@ def scaling(
     baseline: BaselineOption = BaselineRule.SAME,
     as_json: Json = False,
 ) -> None:
-    """Per model: each strategy's speed-ups with intervals, from how many GPUs on it stops paying,
-    and what limits it.
+    """Show each strategy's speed-ups with intervals, where more GPUs stop paying, and what limits
+    it.
     """
-    chosen = Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=origin,
-        source=source,
-        baseline=baseline,
-    )
+    chosen = select(db, filters, sweep, origin, source, baseline)
     found = scalings(Source(selection=chosen).results)
     if as_json:
         print_json([_record(one) for one in found])
         return
     console = make_console()
     for one in found:
-        _print(console.print, one)
-        if one.curves:
-            print_columns(console, _COLUMNS, _rows(one), right=frozenset(_COLUMNS[1:]))
-        console.print()
-    for note in dict.fromkeys((*chosen.notes, *_notes(found))):
-        console.print(visible(note), markup=False, soft_wrap=True)
+        _print(console, one)
+    for note in (*chosen.notes, *_notes(found)):
+        say(console, note)
 
 
-def _print(show: Any, one: Scaling) -> None:
-    show(visible(title(one.table.setting)), style="bold", markup=False, soft_wrap=True)
+def _print(console: Console, one: Scaling) -> None:
+    say(console, title(one.table.setting), "bold")
     for note in table_notes(one.table):
-        show(visible(note), style="dim", markup=False, soft_wrap=True)
+        say(console, note, "dim")
     for sentence in sentences(one):
-        show(visible(f"- {sentence}"), markup=False, soft_wrap=True)
-
-
-_COLUMNS = (
-    "strategy",
-    "num_gpus",
-    "images/s",
-    "interval",
-    "speed-up",
-    "interval of it",
-    "efficiency",
-    "each added brings",
-    "n",
-)
-
-
-def _rows(one: Scaling) -> Iterator[list[str]]:
-    for curve in one.curves:
-        for point in curve.points:
-            yield _row(curve, point)
+        say(console, f"- {sentence}")
+    if one.curves:
+        rows = (_row(curve, point) for curve in one.curves for point in curve.points)
+        print_columns(console, _COLUMNS, rows, right=frozenset(_COLUMNS[1:]))
+    console.print()
 
 
 def _row(curve: Curve, point: Point) -> list[str]:
-    result = point.result
-    images = result.throughput or 0.0
-    return [
-        curve.strategy,
-        str(result.num_gpus),
-        number(images, exactly=result.place.origin is Origin.PUBLISHED),
-        ""
-        if result.low is None or result.high is None
-        else f"[{span(result.low, result.high, images)}]",
-        "" if result.speed_up is None else f"{result.speed_up:.2f}x",
-        ""
-        if point.speed_up_low is None
-        else f"[{point.speed_up_low:.2f}..{point.speed_up_high:.2f}]",
-        "" if result.efficiency is None else f"{100 * result.efficiency:.1f} %",
-        "" if point.added is None else f"{100 * point.added.share:.0f} %",
-        str(len(result.repeats)),
-    ]
+    result, images = point.result, point.result.throughput or 0.0
+    cells = dict.fromkeys(_COLUMNS, "")
+    cells |= {
+        "strategy": curve.strategy,
+        "num_gpus": str(result.num_gpus),
+        "images/s": number(images, exactly=result.place.origin is Origin.PUBLISHED),
+        "n": str(len(result.repeats)),
+    }
+    if result.low is not None and result.high is not None:
+        cells["95 % CI"] = f"[{span(result.low, result.high, images)}]"
+    if result.speed_up is not None:
+        cells["speed-up"] = f"{result.speed_up:.2f}x"
+        cells["efficiency"] = f"{100 * (result.efficiency or 0.0):.1f} %"
+    if point.speed_up_low is not None:
+        cells["its 95 % CI"] = f"[{point.speed_up_low:.2f}..{point.speed_up_high:.2f}]"
+    if point.added is not None:
+        cells["marginal"] = f"{100 * point.added.share:.0f} %"
+    return list(cells.values())
 
 
 def _notes(found: Sequence[Scaling]) -> Iterator[str]:
     yield (
-        "each added brings: each one more than in the line before, of what each of the first "
-        "does; below 50 % it does not pay"
+        "marginal: efficiency of the GPUs added since the line before, against the first; "
+        "below 50 % they do not pay"
     )
-    if any(
-        point.speed_up_low is not None
-        for one in found
-        for curve in one.curves
-        for point in curve.points
-    ):
-        yield "intervals: 95 %, over processes"
-    else:
-        yield (
-            "no intervals of speed-ups: they need two or more repeats on both sides "
-            "(sweep.repeats=3)"
-        )
-    yield from alone_notes(
-        point.result for one in found for curve in one.curves for point in curve.points
-    )
+    points = [point for one in found for curve in one.curves for point in curve.points]
+    if all(point.speed_up_low is None for point in points):
+        yield "no CI of speed-ups: they need two or more repeats on both sides (sweep.repeats=3)"
+    yield from alone_notes(point.result for point in points)
 
 
 def _record(one: Scaling) -> dict[str, Any]:
     place = one.table.place
     return {
         "setting": dict(one.table.setting),
-        "origin": str(place.origin),
+        "origin": place.origin,
         "place": place.key,
         "machine": place.machine,
         "versions": place.versions,
-        "device_kind": str(place.device_kind),
+        "device_kind": place.device_kind,
         "scaling": "strong" if one.is_strong else "weak",
         "sentences": sentences(one),
         "crossovers": [asdict(change) for change in one.crossovers],
-        "curves": [_curve(curve) for curve in one.curves],
+        "curves": [_curve_record(curve) for curve in one.curves],
     }
 
 
-def _curve(curve: Curve) -> dict[str, Any]:
+def _curve_record(curve: Curve) -> dict[str, Any]:
     return {
         "strategy": curve.strategy,
-        "points": [_point(point) for point in curve.points],
-        "stops_paying": curve.stop and _stop(curve.stop),
+        "points": [_point_record(point) for point in curve.points],
+        "stops_paying": curve.stop and _stop_record(curve.stop),
         "law": curve.law and asdict(curve.law) | {"describes": curve.law.describes},
         "no_law": curve.no_law,
         "serial": curve.serial and asdict(curve.serial),
     }
 
 
-def _point(point: Point) -> dict[str, Any]:
-    result, added = point.result, point.added
-    return {
-        "trial_id": result.trial_id,
-        "num_gpus": result.num_gpus,
-        "throughput": result.throughput,
-        "throughput_low": result.low,
-        "throughput_high": result.high,
-        "repeats": list(result.repeats),
-        "is_valid": result.is_valid,
-        "speed_up": result.speed_up,
+def _point_record(point: Point) -> dict[str, Any]:
+    baseline, added = point.result.baseline, point.added
+    return result_record(point.result) | {
         "speed_up_low": point.speed_up_low,
         "speed_up_high": point.speed_up_high,
-        "efficiency": result.efficiency,
-        "efficiency_low": point.efficiency_low,
-        "efficiency_high": point.efficiency_high,
-        "hosts": result.hosts,
-        "baseline_num_gpus": result.baseline and result.baseline.num_gpus,
-        "baseline_strategy": result.baseline and result.baseline.strategy,
+        "baseline_num_gpus": baseline and baseline.num_gpus,
+        "baseline_strategy": baseline and baseline.strategy,
         "added_share": added and added.share,
         "added_share_low": added and added.low,
         "added_share_high": added and added.high,
@@ -178,13 +152,12 @@ def _point(point: Point) -> dict[str, Any]:
     }
 
 
-def _stop(stop: Stop) -> dict[str, Any]:
-    added = stop.added
+def _stop_record(stop: Stop) -> dict[str, Any]:
     return {
         "num_gpus": stop.num_gpus,
         "is_sure": stop.is_sure,
-        "up_to": added.after.num_gpus,
-        "share": added.share,
-        "share_low": added.low,
-        "share_high": added.high,
+        "up_to": stop.added.after.num_gpus,
+        "share": stop.added.share,
+        "share_low": stop.added.low,
+        "share_high": stop.added.high,
     }

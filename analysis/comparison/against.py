@@ -1,11 +1,9 @@
-"""Results beside those of another side: another machine, another time, or what others published.
-Whole trials only.
-"""
+"""Results beside those of another side: another machine, another time, or published figures."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,9 +25,7 @@ _MOST_TRIED = 200  # of each side, to find the closest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opposed:
-    """Our results, each against the same trial in one place of the other side; None where it has
-    none.
-    """
+    """Our results, each against the same trial in one place of the other side, if it is there."""
 
     other: Place
     results: tuple[Result, ...]
@@ -37,40 +33,37 @@ class Opposed:
 
 
 def opposed(results: Sequence[Result], others: Sequence[Result]) -> list[Opposed]:
-    """One per place of the other side that has something in common with ours. Raises StoreError
-    when none has.
+    """Return one per place of the other side that has something in common with ours.
+
+    Raises StoreError when none has.
     """
     by_place: dict[str, list[Result]] = defaultdict(list)
     for other in others:
         by_place[other.place.key].append(other)
-    found = [
-        one for of_place in by_place.values() if (one := _opposed(results, of_place)) is not None
-    ]
-    if not found:
+    found = [_opposed(results, of_place) for of_place in by_place.values()]
+    if not any(found):
         sides = f"here {_described(results)}; there {_described(others)}"
         raise StoreError(
             f"nothing in common with the other side; {sides}; {_closest(results, others)}"
         )
-    return found
+    return [one for one in found if one is not None]
 
 
 def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | None:
     place = others[0].place
+    is_published = place.origin is Origin.PUBLISHED
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for other in others:
         if other.throughput:
-            by_key[
-                _key_of_published(other) if place.origin is Origin.PUBLISHED else _key(other)
-            ].append(other)
-    matched, with_other, open_axes, num_ambiguous, other_sizes = [], [], set(), 0, set()
+            by_key[_key(other, is_published=is_published)].append(other)
+    matched, with_other, num_ambiguous = [], [], 0
+    open_axes: set[str] = set()
+    other_sizes: set[str] = set()
     for result in results:
-        candidates = by_key.get(
-            _key_as_published(result) if place.origin is Origin.PUBLISHED else _key(result), []
-        )
-        if place.origin is Origin.PUBLISHED:
-            candidates = sorted(
-                (one for one in candidates if _may_be(result, one)), key=lambda one: len(_open(one))
-            )
+        candidates = by_key.get(_key(result, is_published=is_published), [])
+        if is_published:
+            candidates = [one for one in candidates if _may_be(result, one)]
+            candidates.sort(key=lambda one: len(_open(one)))
             if candidates and not _has_size_of(candidates[0], result):
                 other_sizes.add(_sizes(result, candidates[0]))
                 candidates = []
@@ -93,44 +86,20 @@ def _against(result: Result, other: Result) -> Against | None:
     return Against(other=other, ratio=result.throughput / other.throughput, low=low, high=high)
 
 
-def _key(result: Result) -> tuple[object, ...]:
-    return tuple(result.axes[axis] for axis in _TRIAL)
-
-
-def _key_of_published(result: Result) -> tuple[object, ...]:
+def _key(result: Result, *, is_published: bool) -> tuple[object, ...]:
+    """Return what both sides must have in common; sources know some axes alone."""
     axes = result.axes
-    return (
-        _sure(axes["model"]),
-        axes["batch_size"],
-        result.num_gpus,
-        _hosts(result),
-        precision_as_published(axes),
-        _is_real(result),
-    )
-
-
-def _key_as_published(result: Result) -> tuple[object, ...]:
-    axes = result.axes
-    return (
-        axes["model"],
-        axes["batch_size"],
-        result.num_gpus,
-        result.hosts,
-        precision_as_published(axes),
-        _is_real(result),
-    )
+    if not is_published:
+        return tuple(axes[axis] for axis in _TRIAL)
+    shared = (_sure(axes["model"]), axes["batch_size"], result.num_gpus, _hosts(result))
+    return (*shared, precision_as_published(axes), _is_real(result))
 
 
 def _hosts(result: Result) -> int | str:
-    """A source may leave open how many: what may be of several is not compared with what is of
-    one.
-    """
-    told = (
-        result.hosts
-        if result.place.origin.is_ours
-        else hosts_of(result.place.machine, result.num_gpus)
-    )
-    return "not told" if told is None else told
+    """A source may leave the number open: then it is compared with no figure of one host."""
+    if result.place.origin.is_ours:
+        return result.hosts
+    return hosts_of(result.place.machine, result.num_gpus) or "not told"
 
 
 def _is_real(result: Result) -> bool:
@@ -139,9 +108,9 @@ def _is_real(result: Result) -> bool:
 
 
 def _may_be(result: Result, other: Result) -> bool:
-    """Whether what the source tells of the strategy is ours."""
-    told = ((axis, _sure(other.axes[axis])) for axis in STRATEGY_AXES)
-    return all(value in _OPEN or value == result.axes[axis] for axis, value in told)
+    """Say whether what the source reports of the strategy is ours."""
+    reported = ((axis, _sure(other.axes[axis])) for axis in STRATEGY_AXES)
+    return all(value in _OPEN or value == result.axes[axis] for axis, value in reported)
 
 
 def _has_size_of(other: Result, result: Result) -> bool:
@@ -159,14 +128,11 @@ def _sizes(result: Result, other: Result) -> str:
 
 
 def _open(other: Result) -> set[str]:
-    """Axes that the source does not tell, or leaves in doubt."""
+    """Return axes that the source does not report, or leaves in doubt."""
     if other.place.origin is not Origin.PUBLISHED:
         return set()
-    return {
-        axis
-        for axis, value in other.axes.items()
-        if axis != "strategy" and (value in _OPEN or str(value).endswith("?"))
-    }
+    axes = {axis: str(value or "") for axis, value in other.axes.items() if axis != "strategy"}
+    return {axis for axis, value in axes.items() if value in _OPEN or value.endswith("?")}
 
 
 def _sure(value: Any) -> Any:
@@ -190,10 +156,8 @@ def _notes(
     if place.origin is not Origin.PUBLISHED:
         return
     if open_axes:
-        yield (
-            "the source leaves open or in doubt: "
-            f"{', '.join(axis for axis in _ordered(results, open_axes))}"
-        )
+        ordered = [axis for axis in results[0].axes if axis in open_axes]
+        yield f"the source leaves open or in doubt: {', '.join(ordered)}"
     yield f"the source does not tell what is here {', '.join(_not_in_sources(results))}"
     datas = sorted({str(result.axes["data"]) for result in results} - {"synthetic"})
     if datas:
@@ -205,81 +169,67 @@ def _notes(
         )
 
 
-def _ordered(results: Sequence[Result], axes: set[str]) -> list[str]:
-    return [axis for axis in results[0].axes if axis in axes]
-
-
 def _not_in_sources(results: Sequence[Result]) -> list[str]:
-    """Of our axes those that sources have no word for, where they matter."""
-    values: dict[str, list[str]] = {"image_px": [], "optimizer": []}
+    """Return axes of ours that sources do not have, where they matter."""
+    values: dict[str, set[str]] = {"image_px": set(), "optimizer": set()}
     for result in results:
-        for axis in dict.fromkeys(("image_px", "optimizer", *unusual_axes(result.axes))):
+        for axis in (*values, *unusual_axes(result.axes)):
             if axis not in ("xla", "precision", "hosts"):
-                values.setdefault(axis, []).append(str(result.axes[axis]))
-    return [f"{axis} {' or '.join(sorted(set(of)))}" for axis, of in values.items()]
+                values.setdefault(axis, set()).add(str(result.axes[axis]))
+    return [f"{axis} {' or '.join(sorted(of))}" for axis, of in values.items()]
 
 
 def _closest(results: Sequence[Result], others: Sequence[Result]) -> str:
-    """What keeps those apart that have the most in common, as `the closest differ in precision
+    """Say in what those differ that have the most in common, as `the closest differ in precision
     (here fp32, there fp16)`.
     """
-    ours = _different([_compared(result, others[0].place.origin) for result in results])
-    theirs = _different([_compared(other, others[0].place.origin) for other in others])
-    pairs = [(one, other, _differing(one, other)) for one in ours for other in theirs]
-    one, other, axes = min(pairs, key=lambda pair: ("model" in pair[2], len(pair[2])))
+    origin = others[0].place.origin
+    pairs = []
+    for one in _compared(results, origin):
+        for other in _compared(others, origin):
+            axes = [axis for axis, value in one.items() if other[axis] not in (value, *_OPEN)]
+            pairs.append((axes, one, other))
+    axes, one, other = min(pairs, key=lambda pair: ("model" in pair[0], len(pair[0])))
     if not axes:
         return "where they are the same, one of the two has no number"
-    return (
-        "the closest differ in "
-        f"{', '.join(f'{axis} (here {one[axis]}, there {other[axis]})' for axis in axes)}"
-    )
+    differing = (f"{axis} (here {one[axis]}, there {other[axis]})" for axis in axes)
+    return f"the closest differ in {', '.join(differing)}"
 
 
-def _different(told: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    return list({repr(one): one for one in told}.values())[:_MOST_TRIED]
-
-
-def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    return [
-        axis for axis, value in one.items() if other[axis] != value and other[axis] not in _OPEN
-    ]
-
-
-def _compared(result: Result, origin_of_others: Origin) -> dict[str, object]:
-    """The axes that must be the same on both sides."""
-    axes = result.axes
-    if origin_of_others.is_ours:
-        return {axis: axes[axis] for axis in _TRIAL}
-    model = _sure(axes["model"])
-    return {
-        "model": model,
-        "image_px": axes["image_px"] if "image_px" in axes else usual_image_px(model) or "",
-        "batch_size": axes["batch_size"],
-        "num_gpus": axes["num_gpus"],
-        "hosts": _hosts(result),
-        "precision": precision_as_published(axes),
-        "data": "real" if _is_real(result) else "synthetic",
-        **{axis: _sure(axes[axis]) for axis in STRATEGY_AXES},
-    }
+def _compared(results: Sequence[Result], origin_of_others: Origin) -> list[dict[str, object]]:
+    """Return the different settings of axes that must be the same on both sides."""
+    found = {}
+    for result in results:
+        axes = result.axes
+        setting: dict[str, object] = {axis: axes[axis] for axis in _TRIAL if axis in axes}
+        if not origin_of_others.is_ours:
+            model = _sure(axes["model"])
+            setting = {
+                "model": model,
+                "image_px": axes["image_px"] if "image_px" in axes else usual_image_px(model) or "",
+                "batch_size": axes["batch_size"],
+                "num_gpus": axes["num_gpus"],
+                "hosts": _hosts(result),
+                "precision": precision_as_published(axes),
+                "data": "real" if _is_real(result) else "synthetic",
+                **{axis: _sure(axes[axis]) for axis in STRATEGY_AXES},
+            }
+        found[repr(setting)] = setting
+    return list(found.values())[:_MOST_TRIED]
 
 
 def _described(results: Sequence[Result]) -> str:
-    """The axes by which others look for the same."""
-    told = []
-    for axis, name in (
-        ("model", ""),
-        ("num_gpus", "num_gpus "),
-        ("batch_size", "batch_size "),
-        ("precision", ""),
-        ("data", ""),
-    ):
+    """Return the axes by which others look for the same."""
+    found = []
+    for axis in ("model", "num_gpus", "batch_size", "precision", "data"):
         values = sorted(
             {result.axes[axis] for result in results},
             key=lambda value: (isinstance(value, str), value or 0),
         )
-        more = ", ..." if len(values) > _MOST_LISTED else ""
-        told.append(
-            f"{name}{', '.join('not told' if value in (None, '') else str(value) for value in values[:_MOST_LISTED])}{more}"
-        )
+        texts = [str(value or "not told") for value in values[:_MOST_LISTED]]
+        if len(values) > _MOST_LISTED:
+            texts.append("...")
+        name = f"{axis} " if axis in ("num_gpus", "batch_size") else ""
+        found.append(f"{name}{', '.join(texts)}")
     devices = dict.fromkeys(result.place.devices for result in results)
-    return f"{'; '.join(told)} on {' and '.join(devices)}"
+    return f"{'; '.join(found)} on {' and '.join(devices)}"

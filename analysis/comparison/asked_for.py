@@ -1,6 +1,4 @@
-"""Results that belong to a sweep: of the trials it asked for, where it ran, or where it found them
-finished.
-"""
+"""Results of the trials that a sweep asked for, where it ran or found them finished."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from store.reading.queries import AskedFor
 def belonging(
     results: Sequence[Result], attempts: Sequence[Mapping[str, Any]], asked: AskedFor
 ) -> list[Result]:
-    """In the sweep's order; `attempts`: behind all results, in `store.reading.queries.measured` form."""
+    """Return them in the sweep's order; `attempts` are those behind all results."""
     own = {attempt["attempt_id"] for attempt in attempts if _counted(attempt, asked)}
     places = {result.place.key for result in results if not own.isdisjoint(result.attempt_ids)}
     if not places and not asked.counted:  # imported without a word on where it ran
@@ -28,7 +26,7 @@ def belonging(
 
 
 def _counted(attempt: Mapping[str, Any], asked: AskedFor) -> bool:
-    """Whether the sweep made it, or would take it for its own."""
+    """Say whether the sweep made it, or would take it for its own."""
     software = attempt["environment"] and attempt["environment"]["software_key"]
     where = (attempt["machine"]["key"], software, bool(attempt["shares_host"]))
     return attempt["sweep_id"] == asked.sweep_id or where in asked.counted

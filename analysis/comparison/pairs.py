@@ -1,11 +1,12 @@
-"""Whole trials of two sides that are equal but for what is compared: nothing is averaged over
-another axis.
+"""Pairs whole trials of two sides that are equal but for what is compared.
+
+Nothing is averaged over another axis.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.comparison.sides import Side
@@ -14,15 +15,13 @@ from scalemark.host.own_code import typed
 from scalemark.records.strategies import STRATEGY_AXES
 from store.errors import StoreError
 
+# Axes that `auto` derives from another one: they may differ where that one is compared and no
+# trial is equal in them.
 _FOLLOWERS = {
     "precision": ("loss_scale", "data_format"),
     "optimizer": ("learning_rate", "momentum"),
     "data": ("data_dir", "distortions", "cache"),
 }
-"""Axes that follow from another one, unless they are told: who compares that one means them, too,
-where none is equal in them.
-"""
-
 _USUAL = ("model", "num_gpus")
 _MOST_TRIED = 200  # of each side, to find the closest
 
@@ -36,7 +35,7 @@ class Pair:
     # what both have alike: their model and GPU count, and what other pairs have not
     setting: Mapping[str, object]
     compared: tuple[str, ...]  # axes in which they differ
-    notes: tuple[str, ...]  # of machine and software, where they differ
+    notes: tuple[str, ...]  # on machine and software, where they differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,166 +47,146 @@ class Paired:
     only_b: tuple[Result, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matched:
+    """Pairs of equal trials but for the free axes, and the trials of B by the fixed ones."""
+
+    pairs: list[tuple[Result, Result]]
+    free: frozenset[str]
+    fixed: list[str]
+    by_key: dict[tuple[object, ...], list[Result]]
+
+
 def paired(a: Side, b: Side) -> Paired:
-    """Of one machine and software, unless the sides name them; what has no partner that is equal in
-    all that follows from what is compared (`_FOLLOWERS`) gets one that is not. Raises StoreError
-    when nothing is left, with the reason.
+    """Pair trials of one machine and software, unless the sides name these.
+
+    What has no partner that is equal in all that follows from what is compared (`_FOLLOWERS`) gets
+    one that is not. Raises StoreError when nothing is left, with the reason.
     """
-    free = (
-        {*axes_of([*a.results, *b.results])} if a.is_by_name and b.is_by_name else a.axes | b.axes
-    )
+    free = a.axes | b.axes
+    if a.is_by_name and b.is_by_name:
+        free = frozenset(axes_of([*a.results, *b.results]))
     anywhere = a.names_a_place or b.names_a_place
-    found, fixed, by_key = _found(a.results, b.results, free, anywhere=anywhere)
-    if followers := {axis for name in free for axis in _FOLLOWERS.get(name, ())} - free:
-        without = (
-            _without(a.results, [one for one, _ in found]),
-            _without(b.results, [other for _, other in found]),
-        )
-        more, loosely_fixed, by_loose_key = _found(*without, free | followers, anywhere=anywhere)
-        if more or not found:
-            found, fixed, by_key, free = (
-                [*found, *more],
-                loosely_fixed,
-                by_loose_key,
-                free | followers,
-            )
+    found = _match(a.results, b.results, free, anywhere=anywhere)
+    pairs = found.pairs
+    followers = {axis for name in free for axis in _FOLLOWERS.get(name, ())} - free
+    if followers:
+        left_a, left_b = _left(a, b, pairs)
+        loose = _match(left_a, left_b, free | followers, anywhere=anywhere)
+        if loose.pairs or not pairs:
+            found, pairs = loose, [*pairs, *loose.pairs]
     different = [
-        (one, other) for one, other in found if set(one.attempt_ids).isdisjoint(other.attempt_ids)
+        (one, other) for one, other in pairs if set(one.attempt_ids).isdisjoint(other.attempt_ids)
     ]
     if not different:
-        raise StoreError(_why_none(a, b, found, fixed, by_key, free))
-    return Paired(
-        pairs=tuple(_pairs(different, fixed)),
-        only_a=_without(a.results, [one for one, _ in found]),
-        only_b=_without(b.results, [other for _, other in found]),
-    )
+        if pairs:
+            raise StoreError(
+                f"{a.text} and {b.text}: the same attempts on both sides; name what differs, as "
+                "strategy=ps_cpu and strategy=ps_gpu"
+            )
+        raise StoreError(_why_none(a, b, found))
+    only_a, only_b = _left(a, b, pairs)
+    return Paired(pairs=tuple(_pairs(different, found.fixed)), only_a=only_a, only_b=only_b)
 
 
-def _found(
-    of_a: Sequence[Result],
-    of_b: Sequence[Result],
-    free: frozenset[str] | set[str],
-    *,
-    anywhere: bool,
-) -> tuple[list[tuple[Result, Result]], list[str], dict[tuple[object, ...], list[Result]]]:
-    """Pairs that differ in the free axes alone; the others, and those of B by them."""
+def _match(
+    of_a: Sequence[Result], of_b: Sequence[Result], free: frozenset[str], *, anywhere: bool
+) -> _Matched:
     fixed = [axis for axis in axes_of([*of_a, *of_b]) if axis not in free]
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in of_b:
         by_key[_key(result, fixed, free)].append(result)
-    pairs = [
-        (one, other)
-        for one in of_a
-        for other in _partners(one, by_key[_key(one, fixed, free)], anywhere=anywhere)
-    ]
-    return pairs, fixed, by_key
+    pairs = []
+    for one in of_a:
+        others = by_key[_key(one, fixed, free)]
+        beside = [other for other in others if other.place.key == one.place.key]
+        # where the sides name environments, their trials need not share one
+        partners = others if anywhere and not beside else beside
+        pairs += [(one, other) for other in partners]
+    return _Matched(pairs=pairs, free=free, fixed=fixed, by_key=by_key)
 
 
-def _key(
-    result: Result, fixed: Sequence[str], free: frozenset[str] | set[str]
-) -> tuple[object, ...]:
-    """Under strong scaling the batch of all GPUs is what trials of other counts share."""
-    is_strong = result.axes["scaling"] == "strong" and "num_gpus" in free
-    return tuple(
-        global_batch(result) if is_strong and axis == "batch_size" else result.axes.get(axis)
-        for axis in fixed
-    )
-
-
-def _partners(result: Result, others: Sequence[Result], *, anywhere: bool) -> list[Result]:
-    """Those of the same place; where the sides name places and there is none, all."""
-    beside = [other for other in others if other.place.key == result.place.key]
-    return list(others) if anywhere and not beside else beside
+def _key(result: Result, fixed: Sequence[str], free: Collection[str]) -> tuple[object, ...]:
+    """Trials of other GPU counts share the batch of all GPUs under strong scaling."""
+    axes = {axis: result.axes.get(axis) for axis in fixed}
+    if result.axes["scaling"] == "strong" and "num_gpus" in free and "batch_size" in axes:
+        axes["batch_size"] = global_batch(result)
+    return tuple(axes.values())
 
 
 def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[Pair]:
-    told = [
-        axis
-        for axis in fixed
-        if axis not in STRATEGY_AXES and (axis in _USUAL or _varies(axis, found))
-    ]
-    for one, other in sorted(
-        found, key=lambda pair: (str(pair[0].axes["model"]), pair[0].num_gpus)
-    ):
+    shown = [axis for axis in fixed if axis not in STRATEGY_AXES]
+    shown = [axis for axis in shown if axis in _USUAL or _varies(axis, found)]
+    ordered = sorted(found, key=lambda pair: (str(pair[0].axes["model"]), pair[0].num_gpus))
+    for one, other in ordered:
+        axes = axes_of([one, other])
         yield Pair(
             a=one,
             b=other,
-            setting={axis: one.axes[axis] for axis in told},
-            compared=tuple(
-                axis for axis in axes_of([one, other]) if one.axes.get(axis) != other.axes.get(axis)
-            ),
-            notes=tuple(_places(one, other)),
+            setting={axis: one.axes[axis] for axis in shown},
+            compared=tuple(axis for axis in axes if one.axes.get(axis) != other.axes.get(axis)),
+            notes=tuple(_environments(one, other)),
         )
 
 
 def _varies(axis: str, found: Sequence[tuple[Result, Result]]) -> bool:
-    """Within a model: what each model has its own of is said by its name."""
-    return len({(one.axes["model"], one.axes[axis]) for one, _ in found}) > len(
-        {one.axes["model"] for one, _ in found}
-    )
+    """Say whether it varies within a model, whose name implies what is its own."""
+    models = {one.axes["model"] for one, _ in found}
+    return len({(one.axes["model"], one.axes[axis]) for one, _ in found}) > len(models)
 
 
-def _places(one: Result, other: Result) -> Iterator[str]:
-    if one.place.key == other.place.key:
+def _environments(one: Result, other: Result) -> Iterator[str]:
+    a, b = one.place, other.place
+    if a.key == b.key:
         return
-    if one.place.machine != other.place.machine:
-        yield f"different machines: {one.place.machine} against {other.place.machine}"
-    if one.place.versions != other.place.versions:
-        yield f"different software: {one.place.versions} against {other.place.versions}"
-    if one.place.shares_host != other.place.shares_host:
-        yield f"others ran beside {'A' if one.place.shares_host else 'B'} alone"
-    if one.place.machine == other.place.machine and one.place.versions == other.place.versions:
-        yield f"the machine or its software is not quite the same: see {typed('store')} diff"
+    if a.machine != b.machine:
+        yield f"different machines: {a.machine} against {b.machine}"
+    if a.versions != b.versions:
+        yield f"different software: {a.versions} against {b.versions}"
+    if a.shares_host != b.shares_host:
+        yield f"others ran beside {'A' if a.shares_host else 'B'} alone"
+    if (a.machine, a.versions) == (b.machine, b.versions):
+        yield "the machine or its software is not quite the same: see python -m store diff"
 
 
-def _without(results: Sequence[Result], taken: Sequence[Result]) -> tuple[Result, ...]:
-    known = {(one.trial_id, one.place.key) for one in taken}
-    return tuple(one for one in results if (one.trial_id, one.place.key) not in known)
+def _left(
+    a: Side, b: Side, pairs: Sequence[tuple[Result, Result]]
+) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
+    """Return the results of both sides that are in no pair."""
+    taken_a = {(one.trial_id, one.place.key) for one, _ in pairs}
+    taken_b = {(other.trial_id, other.place.key) for _, other in pairs}
+    left_a = (one for one in a.results if (one.trial_id, one.place.key) not in taken_a)
+    left_b = (one for one in b.results if (one.trial_id, one.place.key) not in taken_b)
+    return tuple(left_a), tuple(left_b)
 
 
-def _why_none(
-    a: Side,
-    b: Side,
-    found: Sequence[tuple[Result, Result]],
-    fixed: Sequence[str],
-    by_key: Mapping[tuple[object, ...], Sequence[Result]],
-    free: frozenset[str] | set[str],
-) -> str:
-    if found:
-        return (
-            f"{a.told} and {b.told}: the same attempts on both sides; name what differs, as "
-            "strategy=ps_cpu and strategy=ps_gpu"
-        )
-    elsewhere = [
-        (one, other) for one in a.results for other in by_key.get(_key(one, fixed, free), ())
-    ]
-    if elsewhere:
-        return _apart(a, b, *elsewhere[0])
-    return _closest(a, b, fixed)
+def _why_none(a: Side, b: Side, found: _Matched) -> str:
+    for one in a.results:
+        for other in found.by_key.get(_key(one, found.fixed, found.free), ()):
+            return _apart(a, b, one, other)
+    return _closest(a, b, found.fixed)
 
 
 def _apart(a: Side, b: Side, one: Result, other: Result) -> str:
     how = "with host=, software_key=, sweep= or shares_host= on both sides"
     if one.place.host != other.place.host:
-        how = f"as 'host={one.place.host} {a.told}' and 'host={other.place.host} {b.told}'"
-    return f"{'; '.join(_places(one, other))}: name the two {how}, to compare them nonetheless"
+        how = f"as 'host={one.place.host} {a.text}' and 'host={other.place.host} {b.text}'"
+    why = "; ".join(_environments(one, other))
+    return f"{why}: name the two {how}, to compare them nonetheless"
 
 
 def _closest(a: Side, b: Side, fixed: Sequence[str]) -> str:
-    tried = [(one, other) for one in a.results[:_MOST_TRIED] for other in b.results[:_MOST_TRIED]]
-    differing = [
-        [axis for axis in fixed if one.axes[axis] != other.axes[axis]] for one, other in tried
-    ]
-    (one, other), axes = min(zip(tried, differing, strict=True), key=lambda pair: len(pair[1]))
+    found = []
+    for one in a.results[:_MOST_TRIED]:
+        for other in b.results[:_MOST_TRIED]:
+            differing = [axis for axis in fixed if one.axes[axis] != other.axes[axis]]
+            found.append((differing, one, other))
+    axes, one, other = min(found, key=lambda each: len(each[0]))
     told = ", ".join(f"{axis} (A {one.axes[axis]}, B {other.axes[axis]})" for axis in axes)
-    remedy = (
-        (
-            f"name it on both sides, as '{a.told} {axes[0]}={one.axes[axes[0]]}', or run what is "
-            "missing"
-        )
-        if axes
-        else "run more"
-    )
+    remedy = "run more"
+    if axes:
+        example = f"{axes[0]}={one.axes[axes[0]]}"
+        remedy = f"name it on both sides, as '{a.text} {example}', or run what is missing"
     return (
-        f"{a.told} and {b.told} have no setting in common; the closest differ in {told}: {remedy}"
+        f"{a.text} and {b.text} have no setting in common; the closest differ in {told}: {remedy}"
     )

@@ -20,36 +20,32 @@ from store.errors import StoreError
 from store.filters import targets
 from store.filters.selection import looks_like_filter, parsed
 
-_ONE_BY_NAME = ("trial", "attempt")
+_STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
 _NEXT_FILTER = re.compile(r"\s+(?=\w+\s*(?:>=|<=|!=|==|=|>|<|~))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """Which results stand on it."""
+    """The results on one side."""
 
-    told: str  # as the user said it
+    text: str  # as the user wrote it
     source: Source
     names: frozenset[str]  # what its own filters ask for
 
     @property
     def axes(self) -> frozenset[str]:
-        """Those of a trial that the side names, and so wants compared; a strategy is its three
-        axes.
-        """
+        """Axes that the side names, and so wants compared; a strategy is its three axes."""
         named = frozenset(name for name in self.names if name in AXES or name.startswith(PREFIX))
-        return (
-            named | {"strategy", *STRATEGY_AXES} if named & {"strategy", *STRATEGY_AXES} else named
-        )
+        return named | _STRATEGY if named & _STRATEGY else named
 
     @property
     def is_by_name(self) -> bool:
-        """One trial, or one attempt of it: whatever its axes are, they are meant."""
-        return not self.names.isdisjoint(_ONE_BY_NAME)
+        """Say whether it is one trial or attempt: whatever its axes are, they are meant."""
+        return not self.names.isdisjoint(("trial", "attempt"))
 
     @property
     def names_a_place(self) -> bool:
-        """A sweep, a machine, a time or a software, which may differ then."""
+        """Say whether it names a sweep, a machine, a time or a software, which may differ then."""
         ours = {name for name in self.names if not name.startswith(PREFIX)}
         return not ours <= {*AXES, *STRATEGY_AXES}
 
@@ -58,23 +54,20 @@ class Side:
         return self.source.results
 
     def samples(self, results: Sequence[Result]) -> list[Sample | None]:
-        """Of each result its processes, and their steps; None without a number to quote. Steps are
-        read at once.
-        """
-        told = [result for result in results if result.throughput is not None]
-        steps = self.source.steps([number for result in told for number in result.attempt_ids])
-        return [
-            None if one.throughput is None else sample(one, self.source.attempts, steps)
-            for one in results
-        ]
+        """Return each result's processes with their steps; None without a number to quote."""
+        able = [result for result in results if result.throughput is not None]
+        steps = self.source.steps([number for result in able for number in result.attempt_ids])
+        found: list[Sample | None] = []
+        for one in results:
+            is_able = one.throughput is not None
+            found.append(sample(one, self.source.attempts, steps) if is_able else None)
+        return found
 
 
 def sides(
     db: str, a: str, b: str, common: Sequence[str], sweep: str | None, origin: Origin | None
 ) -> tuple[Side, Side]:
-    """Raises StoreError for a side of which there is nothing, and for measured numbers against
-    simulated ones.
-    """
+    """Raise StoreError for an empty side, and for measured numbers against simulated ones."""
     if origin is Origin.PUBLISHED:
         raise StoreError(
             "--origin published: published figures have no repeats to compare by; see "
@@ -86,27 +79,24 @@ def sides(
             f"{a} on both sides: nothing to compare; name what differs, as strategy=ps_cpu "
             "and strategy=ps_gpu"
         )
-    told = [(label, one, own) for label, one, own in (("A", a, own_a), ("B", b, own_b))]
-    origins = [origin] if origin is not None else [Origin.MEASURED, Origin.SIMULATED]
-    found = {}
-    for label, text, own in told:
-        found[label] = [
-            _side(text, own, Selection(db=db, sweep=sweep, filters=(*own, *common), origin=one))
-            for one in origins
-        ]
-    both = [
-        (of_a, of_b)
-        for of_a, of_b in zip(found["A"], found["B"], strict=True)
-        if _has(of_a) and _has(of_b)
-    ]
-    if both:
-        return both[0]
-    for (label, _, _), of in zip(told, found.values(), strict=True):
-        if not any(map(_has, of)):
-            raise StoreError(f"{label}: {_nothing(of[0].source)}")
+    # the first error is about measured numbers, unless simulated ones were asked for
+    errors = []
+    for chosen in [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]:
+        sides = []
+        for label, text, own in (("A", a, own_a), ("B", b, own_b)):
+            selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=chosen)
+            names = frozenset(one.name for one in parsed(own))
+            side = Side(text=text, source=Source(selection=selection), names=names)
+            try:
+                if side.results:
+                    sides.append(side)
+            except NothingFoundError as error:
+                errors.append(f"{label}: {error}")
+        if len(sides) == 2:
+            return sides[0], sides[1]
     raise StoreError(
-        f"{a} was {_origin(found['A'])}, and {b} was {_origin(found['B'])}: what is simulated is no measurement, "
-        "and not compared with one; measure both, or simulate both"
+        f"{errors[0]}; both sides must be measured, or both simulated: numbers of a cost model "
+        "are never compared with measurements"
     )
 
 
@@ -117,26 +107,3 @@ def _filters(db: str, text: str) -> list[str]:
     if target.column == "sweep_id":
         return [f"sweep={text}"]
     return [f"{target.column.removesuffix('_id')}={target.id}"]
-
-
-def _side(text: str, own: Sequence[str], chosen: Selection) -> Side:
-    names = frozenset(one.name for one in parsed(own))
-    return Side(told=text, source=Source(selection=chosen), names=names)
-
-
-def _has(side: Side) -> bool:
-    try:
-        return bool(side.results)
-    except NothingFoundError:
-        return False
-
-
-def _nothing(source: Source) -> str:
-    try:
-        return f"{len(source.results)} results"
-    except NothingFoundError as error:
-        return str(error)
-
-
-def _origin(of: Sequence[Side]) -> str:
-    return next(str(one.source.selection.origin) for one in of if _has(one))

@@ -1,37 +1,35 @@
-"""What conclusions are drawn from: results that differ in one thing, compared as surely as their
-repeats allow.
-"""
+"""Results that differ in one thing, compared by throughput or by efficiency."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from analysis.pivot import axes_of
 from analysis.results import Origin, Result
 from analysis.text.numbers import number
+from analysis.text.ties import SINGLE_RUN
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 
+# Published figures have no interval: figures closer than this count as the same.
 PUBLISHED_MARGIN = 0.02
-"""Single figures of others have no interval: nearer than this they count as the same."""
 
 STRATEGY = ("strategy", *STRATEGY_AXES)
-OF_DATA = ("data", "data_dir", "distortions", "cache")
-OF_PRECISION = ("precision", "loss_scale", "data_format", "batch_size")
+_DOUBT = {Relation.TIE: " (a tie)", Relation.UNKNOWN: f" ({SINGLE_RUN})"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Two results, by images/s or by efficiency."""
+    """Two results, and the ratio of their throughputs or efficiencies."""
 
     first: Result
     second: Result
     of_efficiency: bool
     ratio: float  # first / second
-    low: float | None  # 95 % interval over processes; None where it is not known
+    low: float | None  # 95 % CI over processes; None where it is not known
     high: float | None
 
     @property
@@ -43,34 +41,24 @@ class Compared:
             return Relation.TIE
         return Relation.MORE if self.ratio > 1 else Relation.LESS
 
-    @property
-    def rows(self) -> tuple[Result, ...]:
-        return (self.first, self.second)
-
-    def told(self, subject: Callable[[Result], str], way: Callable[[Result], str]) -> str:
-        """What both have in common, and each with its way and number, as `vgg16 on 8: batch 64 87.7
-        %, batch 32 71.2 %`.
-        """
-        first, second = (f"{way(one)} {self._value(one)}" for one in (self.first, self.second))
-        return f"{subject(self.first)}: {first}, {second}{self._sureness}"
-
-    def _value(self, result: Result) -> str:
-        return percent(result) if self.of_efficiency else number(result.throughput or 0.0)
-
-    @property
-    def _sureness(self) -> str:
-        return {Relation.TIE: " (a tie)", Relation.UNKNOWN: " (a process alone cannot tell)"}.get(
-            self.relation, ""
-        )
+    def text(self, subject: Callable[[Result], str], way: Callable[[Result], str]) -> str:
+        """Return both in words, as `vgg16 on 8: batch 64 87.7 %, batch 32 71.2 %`."""
+        value = percent if self.of_efficiency else throughput_text
+        first, second = (f"{way(one)} {value(one)}" for one in (self.first, self.second))
+        return f"{subject(self.first)}: {first}, {second}{_DOUBT.get(self.relation, '')}"
 
 
 def percent(result: Result) -> str:
     return f"{100 * (result.efficiency or 0.0):.1f} %"
 
 
-def by_speed(first: Result, second: Result) -> Compared | None:
-    """None where one has no number."""
-    if not first.throughput or not second.throughput:
+def throughput_text(result: Result) -> str:
+    return number(result.throughput or 0.0)
+
+
+def by_speed(first: Result | None, second: Result | None) -> Compared | None:
+    """Compare throughputs; None where one has no number."""
+    if not (first and second and first.throughput and second.throughput):
         return None
     low, high = known_ratio_interval(first.repeats, second.repeats)
     ratio = first.throughput / second.throughput
@@ -80,7 +68,7 @@ def by_speed(first: Result, second: Result) -> Compared | None:
 
 
 def by_efficiency(first: Result, second: Result) -> Compared | None:
-    """None where one has none: it needs a baseline on fewer GPUs."""
+    """Compare efficiencies; None where one has none, for which it needs a baseline."""
     if not first.efficiency or not second.efficiency or 1 in (first.num_gpus, second.num_gpus):
         return None
     low, high = _interval_of_efficiencies(first, second)
@@ -89,7 +77,7 @@ def by_efficiency(first: Result, second: Result) -> Compared | None:
 
 
 def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
-    """Those of one place that differ in nothing but the free axes; two or more each."""
+    """Return groups of two or more results of one place that differ in the free axes alone."""
     groups: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
         fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in free)
@@ -97,22 +85,28 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
     return [of for of in groups.values() if len(of) > 1]
 
 
-def with_number(results: Iterable[Result]) -> list[Result]:
-    return [result for result in results if result.throughput]
+def on_most_gpus(compared: Iterable[Compared]) -> list[Compared]:
+    """Keep of each curve the comparison on the most GPUs."""
+    most: dict[tuple[object, ...], Compared] = {}
+    for one in compared:
+        curve = (one.first.place.key, one.first.curve, one.first.hosts)
+        if curve not in most or most[curve].first.num_gpus < one.first.num_gpus:
+            most[curve] = one
+    return list(most.values())
 
 
-def fastest(results: Sequence[Result]) -> Result | None:
-    """Of those that train one model."""
-    together = (result for result in with_number(results) if not result.trains_apart)
-    return max(together, key=lambda result: result.throughput or 0.0, default=None)
+def fastest(results: Iterable[Result]) -> Result | None:
+    """Return the fastest of those whose replicas train one model together."""
+    able = [one for one in results if one.throughput and not one.trains_apart]
+    return max(able, key=lambda one: one.throughput or 0.0, default=None)
 
 
 def is_real(result: Result) -> bool:
-    """Of published figures only those that say so."""
+    """Published figures count only where their source says so."""
     data = str(result.axes["data"])
-    return (
-        data.startswith("real") if result.place.origin is Origin.PUBLISHED else data != "synthetic"
-    )
+    if result.place.origin is Origin.PUBLISHED:
+        return data.startswith("real")
+    return data != "synthetic"
 
 
 def is_synthetic(result: Result) -> bool:
@@ -128,38 +122,30 @@ def strategy(result: Result) -> str:
 
 
 def on_gpus(result: Result) -> str:
-    """As `vgg16 on 8`."""
+    """Return `vgg16 on 8`."""
     return f"{model(result)} on {result.width}"
 
 
 def as_run(result: Result) -> str:
-    """As `vgg16 replicated_nccl on 8 at batch size 64`."""
+    """Return `vgg16 replicated_nccl on 8 at batch size 64`."""
     batch_size = result.axes["batch_size"]
-    return (
-        f"{model(result)} {result.strategy} on "
-        f"{result.width}{f' at batch size {batch_size}' if batch_size else ''}"
-    )
+    batch = f" at batch size {batch_size}" if batch_size else ""
+    return f"{model(result)} {result.strategy} on {result.width}{batch}"
 
 
-def _interval_of_efficiencies(first: Result, second: Result) -> tuple[float | None, float | None]:
-    """Of the ratio of two speed-ups: their widths on the logarithmic scale add up like those of
-    independent numbers.
-    """
-    spans = []
-    for one in (first, second):
-        low, high = (
-            known_ratio_interval(one.repeats, one.baseline.repeats)
-            if one.baseline
-            else (None, None)
-        )
+def _interval_of_efficiencies(
+    first: Result, second: Result
+) -> tuple[float, float] | tuple[None, None]:
+    """On the logarithmic scale the widths of two speed-ups add up as of independent numbers."""
+    middle = width_squared = 0.0
+    for one, sign in ((first, 1), (second, -1)):
+        if one.baseline is None:
+            return None, None
+        low, high = known_ratio_interval(one.repeats, one.baseline.repeats)
         if low is None or high is None:
             return None, None
-        spans.append((math.log(low * high) / 2, math.log(high / low) / 2))
-    (center, reach), (other_center, other_reach) = spans
-    scale = math.log((second.num_gpus / _base(second)) / (first.num_gpus / _base(first)))
-    middle, wide = center - other_center + scale, math.hypot(reach, other_reach)
-    return math.exp(middle - wide), math.exp(middle + wide)
-
-
-def _base(result: Result) -> int:
-    return result.baseline.num_gpus if result.baseline else 1
+        per_gpu = math.log(one.baseline.num_gpus / one.num_gpus)
+        middle += sign * (math.log(low * high) / 2 + per_gpu)
+        width_squared += (math.log(high / low) / 2) ** 2
+    width = math.sqrt(width_squared)
+    return math.exp(middle - width), math.exp(middle + width)

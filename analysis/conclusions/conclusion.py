@@ -1,22 +1,24 @@
-"""A sentence with the rows that it was drawn from."""
+"""A sentence with the rows behind it, and the wording that topics share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.conclusions.cases import Compared
 from analysis.results import Place, Result
+from analysis.text.wording import counted
 from scalemark.stats.welch import Relation
 
-_MOST_TOLD = 6
+_MOST_LISTED = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """Never without rows: ValueError."""
+    """Raises ValueError without rows."""
 
-    topic: str  # a file of this folder
+    topic: str
     place: Place
     sentence: str
     rows: tuple[Result, ...]
@@ -26,48 +28,52 @@ class Conclusion:
             raise ValueError(f"{self.topic}: {self.sentence}: a conclusion without rows")
 
 
-def counted(compared: Sequence[Compared], wanted: Relation = Relation.MORE) -> str:
-    """As `in 3 of 5 comparisons, 1 tie`: how often the relation holds."""
+def by_place(
+    topic: str, compared: Sequence[Compared], say: Callable[[list[Compared]], str]
+) -> Iterator[Conclusion]:
+    """Yield a conclusion for each place; `say` puts its comparisons into a sentence."""
+    grouped: dict[str, list[Compared]] = defaultdict(list)
+    for one in compared:
+        grouped[one.first.place.key].append(one)
+    for of in grouped.values():
+        yield Conclusion(topic=topic, place=of[0].first.place, sentence=say(of), rows=rows_of(of))
+
+
+def how_often(compared: Sequence[Compared], wanted: Relation = Relation.MORE) -> str:
+    """Return how often a relation holds, as `in 3 of 5 comparisons, 1 tie`."""
     num = {relation: sum(one.relation is relation for one in compared) for relation in Relation}
     other = Relation.LESS if wanted is Relation.MORE else Relation.MORE
-    found = [f"in {num[wanted]} of {len(compared)} comparison{'s' if len(compared) > 1 else ''}"]
-    found += [f"the other way in {num[other]}"] if num[other] else []
-    found += (
-        [f"{num[Relation.TIE]} {'ties' if num[Relation.TIE] > 1 else 'tie'}"]
-        if num[Relation.TIE]
-        else []
-    )
+    found = [f"in {num[wanted]} of {counted(len(compared), 'comparison')}"]
+    if num[other]:
+        found.append(f"the other way in {num[other]}")
+    if num[Relation.TIE]:
+        found.append(counted(num[Relation.TIE], "tie"))
     if num[Relation.UNKNOWN]:
-        found.append(
-            f"in {num[Relation.UNKNOWN]} a process alone cannot tell, sweep.repeats=3 would"
-        )
+        found.append(f"{num[Relation.UNKNOWN]} of single runs (sweep.repeats=3 would decide)")
     return ", ".join(found)
 
 
 def listed(
     compared: Sequence[Compared], subject: Callable[[Result], str], way: Callable[[Result], str]
 ) -> str:
-    """The comparisons themselves, the clearest first."""
-    told = [one.told(subject, way) for one in sorted(compared, key=lambda one: -abs(one.ratio - 1))]
-    more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
-    return "; ".join(told[:_MOST_TOLD]) + more
+    """Return the comparisons in words, those that differ most first."""
+    ordered = sorted(compared, key=lambda one: -abs(one.ratio - 1))
+    return shortened([one.text(subject, way) for one in ordered])
+
+
+def shortened(texts: Sequence[str]) -> str:
+    more = f"; and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
+    return "; ".join(texts[:_MOST_LISTED]) + more
 
 
 def rows_of(compared: Sequence[Compared]) -> tuple[Result, ...]:
-    """Each once."""
-    return tuple(
-        {(one.place.key, one.trial_id): one for pair in compared for one in pair.rows}.values()
-    )
+    """Return the results compared, each once."""
+    both = [one for pair in compared for one in (pair.first, pair.second)]
+    return tuple({(one.place.key, one.trial_id): one for one in both}.values())
 
 
 def shares(compared: Sequence[Compared]) -> str:
-    """As `68 % to 99 %`."""
-    low, high = (f"{100 * end(one.ratio for one in compared):.0f} %" for end in (min, max))
+    """Return the range of ratios, as `68 % to 99 %`."""
+    ratios = [one.ratio for one in compared]
+    low, high = (f"{100 * end:.0f} %" for end in (min(ratios), max(ratios)))
     return low if low == high else f"{low} to {high}"
-
-
-def by_place(compared: Sequence[Compared]) -> dict[str, list[Compared]]:
-    found: dict[str, list[Compared]] = {}
-    for one in compared:
-        found.setdefault(one.first.place.key, []).append(one)
-    return found

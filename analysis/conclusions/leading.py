@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.conclusions.cases import PUBLISHED_MARGIN, model
+from analysis.conclusions.cases import PUBLISHED_MARGIN, model, throughput_text
 from analysis.conclusions.conclusion import Conclusion
-from analysis.conclusions.sizes import CLASSES, network_of, of_class
+from analysis.conclusions.sizes import FEW, MANY, UNKNOWN, size_class
 from analysis.pivot import pivot
 from analysis.results import Origin, Result
 from analysis.scaling.crossovers import Lead, leads
-from analysis.text.numbers import number
 from analysis.text.ties import tied_text, undecided
 
+_SWITCHES = ("gradient_repacking", "compact_gradients", "relaxed", "reports", "staged_vars")
 
-def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
-    """Per place, class of models, number of GPUs above 1 and of hosts."""
-    by_place: dict[str, list[Result]] = defaultdict(list)
+
+def leading(results: Sequence[Result]) -> Iterator[Conclusion]:
+    """Yield one for each place, class of models, number of GPUs above 1, and of hosts."""
+    grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for place in dict.fromkeys(result.place.key for result in results):
+        grouped |= {(place, size): [] for size in (FEW, MANY, UNKNOWN)}
     for result in results:
-        by_place[result.place.key].append(result)
-    for of_place in by_place.values():
-        for words, holds in CLASSES.items():
-            if of := of_class(of_place, holds):
-                yield from _of_class(of, words.format(_models(of)))
-        if of := [result for result in of_place if network_of(result) is None]:
-            yield from _of_class(of, f"layers that the cost model does not know ({_models(of)})")
-
-
-def _models(results: Sequence[Result]) -> str:
-    return ", ".join(sorted({model(result) for result in results}))
+        grouped[result.place.key, size_class(result)].append(result)
+    for (_, size), of in grouped.items():
+        names = ", ".join(sorted({model(result) for result in of}))
+        yield from _of_class(of, size.format(names))
 
 
 def _of_class(results: Sequence[Result], what: str) -> Iterator[Conclusion]:
@@ -39,62 +35,53 @@ def _of_class(results: Sequence[Result], what: str) -> Iterator[Conclusion]:
             if lead.num_gpus > 1 and lead.others:
                 led[lead.num_gpus, lead.best.result.hosts].append(lead)
     for _, of in sorted(led.items()):
-        place = of[0].best.result.place
+        best = of[0].best.result
         settings = [_setting(lead.best.result) for lead in of]
-        shared = [told for told in settings[0] if all(told in setting for setting in settings)]
+        shared = [one for one in settings[0] if all(one in setting for setting in settings)]
         under = f" in {', '.join(shared)}" if shared else ""
-        told = (
-            _told(lead, [one for one in setting if one not in shared])
+        texts = [
+            _text(lead, [one for one in setting if one not in shared])
             for lead, setting in zip(of, settings, strict=True)
-        )
+        ]
         yield Conclusion(
             topic="leading",
-            place=place,
-            sentence=(
-                f"On {of[0].best.result.counted}{under}, of models with {what}: {'; '.join(told)}."
-            ),
+            place=best.place,
+            sentence=f"On {best.counted}{under}, of models with {what}: {'; '.join(texts)}.",
             rows=tuple(cell.result for lead in of for cell in (lead.best, *lead.others)),
         )
 
 
-def _told(lead: Lead, setting: Sequence[str]) -> str:
-    """`setting`: what tells its table from the others of the sentence."""
-    best = lead.best.result
+def _text(lead: Lead, setting: Sequence[str]) -> str:
+    """`setting` is what distinguishes its table from the others of the sentence."""
     others = sorted((cell.result for cell in lead.others), key=_throughput, reverse=True)
-    able = [result for result in others if result.throughput]
-    missing = [
-        f"{one.strategy} {one.outcome.replace('_', ' ')}" for one in others if not one.throughput
-    ]
-    without = f" ({', '.join(missing)})" if missing else ""
+    failed = [f"{one.strategy} {one.ended}" for one in others if not one.throughput]
+    without = f" ({', '.join(failed)})" if failed else ""
     under = f" ({', '.join(setting)})" if setting else ""
-    return f"{model(best)}{under}: {_leading(lead, able)}{without}"
+    ahead = _leading(lead, [one for one in others if one.throughput])
+    return f"{model(lead.best.result)}{under}: {ahead}{without}"
 
 
-def _leading(lead: Lead, able: Sequence[Result]) -> str:
+def _leading(lead: Lead, others: Sequence[Result]) -> str:
+    """`others` have numbers, the fastest first."""
     best = lead.best.result
-    if not able:
+    if not others:
         return f"only {best.strategy} has a number"
-    if tied := [one for one in able if _is_tied(lead, one)]:
-        numbers = ", ".join(number(_throughput(one)) for one in (best, *tied))
-        return (
-            f"{tied_text(' and '.join(one.strategy for one in (best, *tied)), best, tied)} "
-            f"({numbers} images/s)"
-        )
-    ahead = _throughput(best) / _throughput(able[0]) - 1
-    open_ = undecided(() if _is_published(best) else lead.unknown, lead.out)
-    leading = f"{best.strategy} leads with {number(_throughput(best))} images/s"
-    return "; ".join([f"{leading}, {ahead:.0%} ahead of {able[0].strategy}", *open_])
+    if tied := [one for one in others if _is_tied(lead, one)]:
+        names = " and ".join(one.strategy for one in (best, *tied))
+        numbers = ", ".join(throughput_text(one) for one in (best, *tied))
+        return f"{tied_text(names, best, tied)} ({numbers} images/s)"
+    ahead = _throughput(best) / _throughput(others[0]) - 1
+    is_published = best.place.origin is Origin.PUBLISHED
+    leads = f"{best.strategy} leads with {throughput_text(best)} images/s"
+    doubts = undecided(() if is_published else lead.unknown, lead.out)
+    return "; ".join([f"{leads}, {ahead:.0%} ahead of {others[0].strategy}", *doubts])
 
 
 def _is_tied(lead: Lead, other: Result) -> bool:
     best = lead.best.result
-    if not _is_published(best):
-        return other.strategy in lead.tied
-    return _throughput(best) <= (1 + PUBLISHED_MARGIN) * _throughput(other)
-
-
-def _is_published(result: Result) -> bool:
-    return result.place.origin is Origin.PUBLISHED
+    if best.place.origin is Origin.PUBLISHED:
+        return _throughput(best) <= (1 + PUBLISHED_MARGIN) * _throughput(other)
+    return other.strategy in lead.tied
 
 
 def _throughput(result: Result) -> float:
@@ -102,15 +89,9 @@ def _throughput(result: Result) -> float:
 
 
 def _setting(result: Result) -> list[str]:
-    """What tells it from other tables, model left out."""
+    """Return what distinguishes its table from others, without the model."""
     axes = result.axes
-    batch = [] if axes["batch_size"] is None else [f"batch size {axes['batch_size']}"]
-    return [
-        axes["precision"],
-        f"{axes['data']} data",
-        *batch,
-        *(f"{name} {axes[name]}" for name in _SWITCHES if axes.get(name)),
-    ]
-
-
-_SWITCHES = ("gradient_repacking", "compact_gradients", "relaxed", "reports", "staged_vars")
+    found = [axes["precision"], f"{axes['data']} data"]
+    if axes["batch_size"] is not None:
+        found.append(f"batch size {axes['batch_size']}")
+    return found + [f"{name} {axes[name]}" for name in _SWITCHES if axes.get(name)]

@@ -1,4 +1,4 @@
-"""What sources tell of a figure outside its columns: switches that its note names."""
+"""Switches that sources name in the note of a figure, outside its columns."""
 
 from __future__ import annotations
 
@@ -15,26 +15,22 @@ from analysis.results import BaselineRule, Origin, Result, with_baselines
 def with_notes(
     results: Sequence[Result], references: Sequence[Mapping[str, Any]], rule: BaselineRule
 ) -> list[Result]:
-    """The same, published ones with the axes of their notes, and baselines that have these, too.
+    """Return the same results, published ones with the axes of their notes, as their baselines.
 
-    What a source tells twice all the same is numbered, `telling` 0, 1, ...: so two figures are only
-    ever compared when all that is known of them but one thing is the same.
+    Figures that are the same nonetheless are numbered by `telling`, so two figures are compared
+    only when all that is known of them but one thing is the same.
     """
-    if not any(result.place.origin is Origin.PUBLISHED for result in results):
+    if results[0].place.origin is not Origin.PUBLISHED:
         return list(results)
     notes = {key_of(reference): str(reference["note"]) for reference in references}
     seen: Counter[tuple[object, ...]] = Counter()
     found = []
     for result in published(references):
-        told = _switches(notes[result.trial_id])
-        cell = (result.place.key, *result.axes.values(), *told.values())
-        found.append(
-            replace(
-                result,
-                curve=f"{result.curve} {told} {seen[cell]}",
-                axes={**result.axes, **told, "telling": seen[cell]},
-            )
-        )
+        switches = _switches(notes[result.trial_id])
+        cell = (result.place.key, *result.axes.values(), *switches.values())
+        curve = f"{result.curve} {switches} {seen[cell]}"
+        axes = {**result.axes, **switches, "telling": seen[cell]}
+        found.append(replace(result, curve=curve, axes=axes))
         seen[cell] += 1
     wanted = {result.trial_id for result in results}
     return [result for result in with_baselines(found, rule) if result.trial_id in wanted]

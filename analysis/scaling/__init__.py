@@ -1,1 +1,1 @@
-"""How strategies scale: curves, laws, crossovers, and from how many GPUs on more do not pay."""
+"""How strategies scale: curves, laws, crossovers, and where more GPUs stop paying."""

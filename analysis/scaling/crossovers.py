@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from analysis.pivot import Cell, Rank, Table
+from analysis.results import Result
 from scalemark.records.outcomes import Outcome
 
-_LEVEL = 1.005  # times
+_LEVEL = 1.005  # times: nobody would quote less of a difference as a percentage
+# how one may end without having been too slow, or unable; out of memory is a loss, too
+_NO_LOSS = {
+    Outcome.INTERRUPTED: "was interrupted there",
+    Outcome.INVALID: "has no number there that may be quoted",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +26,8 @@ class Lead:
     best: Cell
     # that the repeats cannot tell from it, or that is no whole half percent behind it
     tied: tuple[str, ...]
-    unknown: tuple[str, ...]  # slower, but a process alone cannot tell whether it would be again
-    out: tuple[str, ...]  # put out of a race, which does not tell whether they are slower
+    unknown: tuple[str, ...]  # slower, but a single run is not conclusive
+    out: tuple[str, ...]  # put out of a race, which leaves open whether they are slower
     ahead: float | None  # times the next; None where it is the only one with a number
     others: tuple[Cell, ...]  # the rest, failures included
 
@@ -51,56 +57,55 @@ class Crossover:
         return not self.doubt
 
     def span(self, counted: Callable[[int], str]) -> str:
-        """As `from 4 GPUs on`, or as `on 4 GPUs` where it soon leads no more."""
+        """Return `from 4 GPUs on`, or `on 4 GPUs` where it soon leads no more."""
         if self.until is None:
             return f"from {counted(self.num_gpus)} on"
-        return (
-            f"on {counted(self.until)}"
-            if self.until == self.num_gpus
-            else f"from {self.num_gpus} to {counted(self.until)}"
-        )
+        if self.until == self.num_gpus:
+            return f"on {counted(self.until)}"
+        return f"from {self.num_gpus} to {counted(self.until)}"
 
 
 def leads(table: Table) -> list[Lead]:
-    """By GPU count; of a table of strategies against `num_gpus`. Counts on which nothing completed
-    are left out.
+    """Return the leads of a table of strategies against `num_gpus`, by GPU count.
 
-    Replicas that train apart lead nobody, unless the table is of them alone.
+    Counts on which nothing completed are left out. Replicas that train apart lead nobody, unless
+    the table is of them alone.
     """
-    found = []
+    cells = list(table.cells.values())
+    together = [cell for cell in cells if not cell.result.trains_apart]
     by_gpus: dict[int, list[Cell]] = defaultdict(list)
-    together = [cell for cell in table.cells.values() if not cell.result.trains_apart]
-    for cell in sorted(
-        together or table.cells.values(), key=lambda one: (one.result.num_gpus, one.result.strategy)
-    ):
+    for cell in sorted(together or cells, key=lambda one: one.result.strategy):
         by_gpus[cell.result.num_gpus].append(cell)
-    for cells in by_gpus.values():
-        able = sorted(filter(_is_able, cells), key=_order, reverse=True)
-        if able:
-            best, *slower = able
-            found.append(
-                Lead(
-                    num_gpus=best.result.num_gpus,
-                    best=best,
-                    tied=tuple(
-                        cell.result.strategy
-                        for cell in slower
-                        if cell.rank is Rank.TIE or _is_level(best, cell)
-                    ),
-                    unknown=tuple(
-                        cell.result.strategy for cell in slower if cell.rank is Rank.UNKNOWN
-                    ),
-                    out=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.OUT),
-                    ahead=_throughput(best) / _throughput(slower[0]) if slower else None,
-                    others=tuple(cell for cell in cells if cell is not best),
-                )
-            )
-    return found
+    found = (_lead(num_gpus, of) for num_gpus, of in sorted(by_gpus.items()))
+    return [lead for lead in found if lead is not None]
+
+
+def _lead(num_gpus: int, cells: Sequence[Cell]) -> Lead | None:
+    able = [cell for cell in cells if cell.result.throughput is not None]
+    if not able:
+        return None
+    # of equals the one that the ranks of the others are about comes first
+    able.sort(key=lambda cell: (_throughput(cell), cell.rank is Rank.BEST), reverse=True)
+    best, *slower = able
+    names: dict[Rank, list[str]] = defaultdict(list)
+    for cell in slower:
+        is_level = cell.rank is Rank.SLOWER and _throughput(best) < _LEVEL * _throughput(cell)
+        names[Rank.TIE if is_level else cell.rank].append(cell.result.strategy)
+    return Lead(
+        num_gpus=num_gpus,
+        best=best,
+        tied=tuple(names[Rank.TIE]),
+        unknown=tuple(names[Rank.UNKNOWN]),
+        out=tuple(names[Rank.OUT]),
+        ahead=_throughput(best) / _throughput(slower[0]) if slower else None,
+        others=tuple(cell for cell in cells if cell is not best),
+    )
 
 
 def crossovers(found: Sequence[Lead]) -> list[Crossover]:
-    """Changes of the lead. Who is as fast as the newly fastest has not lost it yet, and who is tied
-    has not got it yet.
+    """Return the changes of the lead.
+
+    Who is as fast as the newly fastest has not lost it yet, and who is tied has not got it yet.
     """
     changes: list[Crossover] = []
     leading: tuple[str, ...] = ()  # one that leads, or several that led together at the last
@@ -109,13 +114,14 @@ def crossovers(found: Sequence[Lead]) -> list[Crossover]:
             leading = leading if len(leading) == 1 and leading[0] in lead.top else lead.top
             continue
         if leading and leading != (lead.strategy,):
+            doubts = [_doubt(lead, name) for name in leading if name != lead.strategy]
             changes.append(
                 Crossover(
                     num_gpus=lead.num_gpus,
                     until=_until(found[position:]),
                     before=leading[0] if len(leading) == 1 else "",
                     after=lead.strategy,
-                    doubt=_doubt(lead, leading),
+                    doubt=next((doubt for doubt in doubts if doubt), ""),
                 )
             )
         leading = (lead.strategy,)
@@ -123,9 +129,7 @@ def crossovers(found: Sequence[Lead]) -> list[Crossover]:
 
 
 def _until(found: Sequence[Lead]) -> int | None:
-    """The most GPUs on which the leader of the first leads without a break; None where it loses the
-    lead on none.
-    """
+    """Return the most GPUs on which the first leader leads without a break; None: on all."""
     last = first = found[0]
     for lead in found:
         if first.strategy not in lead.top:
@@ -135,45 +139,17 @@ def _until(found: Sequence[Lead]) -> int | None:
     return None
 
 
-_NO_LOSS = {
-    Outcome.INTERRUPTED: "was interrupted there",
-    Outcome.INVALID: "has no number there that may be quoted",
-}
-"""How one may end without having been too slow, or unable."""
-
-
-def _doubt(lead: Lead, former: Iterable[str]) -> str:
-    """Whether the former leaders have lost on this count."""
-    return next(
-        (doubt for name in former if name != lead.strategy and (doubt := _doubt_of(lead, name))), ""
-    )
-
-
-def _doubt_of(lead: Lead, former: str) -> str:
-    """Out of memory is a loss, too."""
+def _doubt(lead: Lead, former: str) -> str:
+    """Return why nobody knows whether a former leader has lost; empty where it has."""
     if former in lead.unknown:
-        return "a process alone cannot tell"
+        return "single run, not conclusive"
     if former in lead.out:
-        return f"{former} was put out of a race there, and its few repeats cannot tell"
-    there = next((cell.result for cell in lead.others if cell.result.strategy == former), None)
-    if there is None:
+        return f"{former} was put out of a race there, after too few repeats to be conclusive"
+    there: list[Result] = [cell.result for cell in lead.others if cell.result.strategy == former]
+    if not there:
         return f"{former} was not run there"
-    ended = _NO_LOSS.get(Outcome(there.outcome))
+    ended = _NO_LOSS.get(Outcome(there[0].outcome))
     return f"{former} {ended}" if ended else ""
-
-
-def _is_level(best: Cell, cell: Cell) -> bool:
-    """Slower for sure, and by what nobody would tell as a percentage."""
-    return cell.rank is Rank.SLOWER and _throughput(best) < _LEVEL * _throughput(cell)
-
-
-def _order(cell: Cell) -> tuple[float, bool]:
-    """Of equals the one that the ranks of the others are about."""
-    return _throughput(cell), cell.rank is Rank.BEST
-
-
-def _is_able(cell: Cell) -> bool:
-    return cell.result.throughput is not None
 
 
 def _throughput(cell: Cell) -> float:

@@ -1,6 +1,4 @@
-"""How strategies scale: of each its curve, what more GPUs bring, from how many on they do not pay,
-and how its loss grows.
-"""
+"""How strategies scale: each one's curve, where more GPUs stop paying, and how its loss grows."""
 
 from __future__ import annotations
 
@@ -22,32 +20,16 @@ class Point:
     """One number of GPUs on a curve."""
 
     result: Result
-    # 95 % interval over processes; None of the baseline, and where a side is one process alone
+    # 95 % CI over processes; None of the baseline, and where a side is a single run
     speed_up_low: float | None
     speed_up_high: float | None
     # what the GPUs more than those of the point before bring; None of the first
     added: Added | None
 
-    @property
-    def efficiency_low(self) -> float | None:
-        return self._per_gpu(self.speed_up_low)
-
-    @property
-    def efficiency_high(self) -> float | None:
-        return self._per_gpu(self.speed_up_high)
-
-    def _per_gpu(self, speed_up: float | None) -> float | None:
-        baseline = self.result.baseline
-        return (
-            None
-            if speed_up is None or baseline is None
-            else speed_up * baseline.num_gpus / self.result.num_gpus
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Of one strategy, by number of GPUs."""
+    """One strategy, by number of GPUs."""
 
     strategy: str
     points: tuple[Point, ...]  # those with a number, at least one
@@ -58,9 +40,7 @@ class Curve:
 
     @property
     def slower(self) -> list[list[Added]]:
-        """Negative scaling: runs of steps to more GPUs that made it slower, as far as anybody
-        knows.
-        """
+        """Negative scaling: runs of steps to more GPUs that made it slower."""
         runs: list[list[Added]] = [[]]
         for step in (one.added for one in self.points if one.added):
             if step.gain < 1 and not step.is_tie:
@@ -72,7 +52,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Of one model in one setting and place."""
+    """One model in one setting and place."""
 
     table: Table  # strategies down, GPUs across
     curves: tuple[Curve, ...]  # those with a number
@@ -81,29 +61,24 @@ class Scaling:
 
     @property
     def speaks_of_gpus(self) -> bool:
-        """Stand-ins share the cores of one machine: what more of them bring says nothing of
-        GPUs.
-        """
+        """CPU devices share the cores of one machine: what more of them bring says nothing."""
         return self.table.place.device_kind is not DeviceKind.CPU_STAND_IN
 
     @property
     def is_strong(self) -> bool:
-        """Whether the batch of all GPUs together stays the same; sources that tell a batch per GPU
-        scale weakly.
-        """
+        """Say whether the batch of all GPUs stays the same; figures per GPU scale weakly."""
         return self.table.setting.get("scaling") == "strong"
 
 
 def scalings(results: Sequence[Result]) -> list[Scaling]:
-    """One per model, setting and place."""
+    """Return one per model, setting and place."""
     return [_scaling(table) for table in pivot(results)]
 
 
 def curve_of(results: Sequence[Result]) -> list[Result]:
-    """Those that have a number, by their GPUs; of each number the fastest, for sources tell figures
-    apart by notes alone.
+    """Order results over as many hosts by their GPUs, those that have a number.
 
-    All are over as many hosts.
+    The fastest of each number counts, for sources tell figures apart by notes alone.
     """
     able = [one for one in results if one.throughput is not None]
     fastest_last = sorted(able, key=lambda one: (one.num_gpus, one.throughput))
@@ -112,53 +87,44 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
 
 def _scaling(table: Table) -> Scaling:
     led = leads(table)
-    by_strategy = {
-        row: [cell.result for (of, _), cell in table.cells.items() if of == row]
-        for row in table.rows
-    }
     strong = table.setting.get("scaling") == "strong"
     on_gpus = table.place.device_kind is not DeviceKind.CPU_STAND_IN
-    found = [
-        _curve(points, strong=strong, on_gpus=on_gpus)
-        for of in by_strategy.values()
-        if (points := curve_of(of))
-    ]
+    curves = []
+    for row in table.rows:
+        points = curve_of([cell.result for (of, _), cell in table.cells.items() if of == row])
+        if points:
+            curves.append(_curve(points, strong=strong, on_gpus=on_gpus))
     return Scaling(
-        table=table, curves=tuple(found), leads=tuple(led), crossovers=tuple(crossovers(led))
+        table=table, curves=tuple(curves), leads=tuple(led), crossovers=tuple(crossovers(led))
     )
 
 
 def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
     law = fitted(results) if on_gpus else None
+    if not on_gpus:
+        no_law = "CPU devices share the machine's cores"
+    elif law is None:
+        no_law = f"a law needs {FEWEST_COUNTS} numbers of GPUs, and there are {len(results)}"
+    elif not law.describes:
+        no_law = (
+            f"the Universal Scalability Law misses the curve by {law.misfit:.1%}: its loss does "
+            "not grow steadily"
+        )
+    else:
+        no_law = ""
+    steps = [None, *paying.steps(results)]
     return Curve(
         strategy=results[0].strategy,
-        points=tuple(
-            _point(one, step)
-            for one, step in zip(results, [None, *paying.steps(results)], strict=True)
-        ),
+        points=tuple(_point(one, step) for one, step in zip(results, steps, strict=True)),
         stop=paying.stop(results) if on_gpus else None,
         law=law,
-        no_law=_no_law(results, law, on_gpus=on_gpus),
+        no_law=no_law,
         serial=serial_share(results[-1], strong=strong) if on_gpus else None,
     )
 
 
 def _point(result: Result, step: Added | None) -> Point:
-    against = (
-        result.baseline if result.baseline and result.baseline.trial_id != result.trial_id else None
-    )
-    low, high = known_ratio_interval(result.repeats, against.repeats) if against else (None, None)
+    low, high = None, None
+    if result.baseline and result.baseline.trial_id != result.trial_id:
+        low, high = known_ratio_interval(result.repeats, result.baseline.repeats)
     return Point(result=result, speed_up_low=low, speed_up_high=high, added=step)
-
-
-def _no_law(results: Sequence[Result], law: Law | None, *, on_gpus: bool) -> str:
-    if not on_gpus:
-        return "stand-ins share the machine's cores"
-    if law is None:
-        return f"a law needs {FEWEST_COUNTS} numbers of GPUs, and there are {len(results)}"
-    if not law.describes:
-        return (
-            f"the Universal Scalability Law misses the curve by {law.misfit:.1%}: its loss does "
-            "not grow steadily"
-        )
-    return ""

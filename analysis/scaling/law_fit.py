@@ -1,8 +1,7 @@
-"""Fits the Universal Scalability Law to a curve: least squares of log images/s, by Levenberg and
-Marquardt's steps within bounds.
+"""Fits the Universal Scalability Law to a curve by least squares of log throughput.
 
-As `scipy.optimize.curve_fit` does, and several times faster for so few parameters: a campaign has
-thousands of curves.
+Steps are those of Levenberg and Marquardt within bounds, as of `scipy.optimize.curve_fit`, and
+several times faster for so few parameters: a campaign has thousands of curves.
 """
 
 from __future__ import annotations
@@ -22,17 +21,16 @@ _STEEPEST = 1e12  # of the damping: no step as short as this makes it better
 
 
 def log_images(num: Floats, law: Floats) -> Floats:
-    """Of so many GPUs by a law: log rate, sigma, kappa."""
+    """Return the log throughput on `num` GPUs by a law: log rate, sigma, kappa."""
     log_rate, sigma, kappa = law
-    told: Floats = log_rate + np.log(num) - np.log1p((num - 1) * (sigma + kappa * num))
-    return told
+    logs: Floats = log_rate + np.log(num) - np.log1p((num - 1) * (sigma + kappa * num))
+    return logs
 
 
 def fit(num: Floats, logs: Floats) -> tuple[Floats, Floats]:
-    """A law, as `log_images` takes it, and the standard errors of its three parameters; wants four
-    processes or more.
+    """Return a law, as `log_images` takes it, and the standard errors of its three parameters.
 
-    `num` (processes,) GPUs and `logs` (processes,) of their images/s.
+    `num` (processes,) are GPUs and `logs` (processes,) their log throughput, of four or more.
     """
     law = np.array([logs[0] - np.log(num[0]), *_START])
     missed = logs - log_images(num, law)
@@ -60,6 +58,6 @@ def fit(num: Floats, logs: Floats) -> tuple[Floats, Floats]:
 
 
 def _slopes(num: Floats, law: Floats) -> Floats:
-    """Of `log_images` by each parameter (processes, 3)."""
+    """Return the derivatives of `log_images` by each parameter (processes, 3)."""
     longer = 1 + (num - 1) * (law[1] + law[2] * num)
     return np.stack([np.ones_like(num), (1 - num) / longer, (1 - num) * num / longer], axis=1)

@@ -1,6 +1,4 @@
-"""Whether GPUs that are added pay: what each of them brings, as a share of what each of the first
-did.
-"""
+"""Whether added GPUs pay: what each of them brings, as a share of what each of the first did."""
 
 from __future__ import annotations
 
@@ -22,16 +20,16 @@ PAYS_FROM = 0.5  # of what one GPU brings: each that is added should bring as mu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What some GPUs more bring."""
+    """What more GPUs bring."""
 
     before: Result
     after: Result
-    gain: float  # images/s after, times those before
-    # 95 % interval over processes; None where one of both is one process alone
+    gain: float  # throughput after, times that before
+    # 95 % CI over processes; None where one of both is a single run
     gain_low: float | None
     gain_high: float | None
     share: float  # of what each GPU of the first result brings: what each that was added does
-    low: float | None  # 95 % interval; None where one of the three is one process alone
+    low: float | None  # 95 % CI; None where one of the three is a single run
     high: float | None
 
     @property
@@ -40,18 +38,16 @@ class Added:
 
     @property
     def is_sure(self) -> bool:
-        """Whether `pays` is known; what others published counts as it stands."""
+        """Say whether `pays` is known; what others published counts as it stands."""
         if self.before.place.origin is Origin.PUBLISHED:
             return True
-        return (
-            self.low is not None
-            and self.high is not None
-            and (self.low >= PAYS_FROM) == (self.high >= PAYS_FROM)
-        )
+        if self.low is None or self.high is None:
+            return False
+        return (self.low >= PAYS_FROM) == (self.high >= PAYS_FROM)
 
     @property
     def is_tie(self) -> bool:
-        """Whether nobody knows that they bring anything at all, or take something."""
+        """Say whether the gain may be none."""
         return relation_by(self.gain_low, self.gain_high) is Relation.TIE
 
     @property
@@ -71,8 +67,7 @@ class Stop:
 
 
 def added(first: Result, before: Result, after: Result) -> Added:
-    """Of three results of one curve that have numbers; `before` may be the first."""
-    gain = _images(after) / _images(before)
+    """Compare three results of one curve that have numbers; `before` may be the first."""
     gain_low, gain_high = known_ratio_interval(after.repeats, before.repeats)
     per_added = first.num_gpus / (after.num_gpus - before.num_gpus)
     share = per_added * (_images(after) - _images(before)) / _images(first)
@@ -80,7 +75,7 @@ def added(first: Result, before: Result, after: Result) -> Added:
     return Added(
         before=before,
         after=after,
-        gain=gain,
+        gain=_images(after) / _images(before),
         gain_low=gain_low,
         gain_high=gain_high,
         share=share,
@@ -90,14 +85,12 @@ def added(first: Result, before: Result, after: Result) -> Added:
 
 
 def steps(curve: Sequence[Result]) -> list[Added]:
-    """From each result of a curve to the next; all have numbers and are in order of their GPUs."""
+    """Return the steps of a curve, whose results have numbers and are in order of their GPUs."""
     return [added(curve[0], before, after) for before, after in pairwise(curve)]
 
 
 def stop(curve: Sequence[Result]) -> Stop | None:
-    """The fewest GPUs beyond which no larger number that was tried pays. None: they pay up to the
-    most, or only one was tried.
-    """
+    """Return the fewest GPUs beyond which no larger number that was tried pays."""
     for position, before in enumerate(curve[:-1]):
         beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
         if not any(one.pays for one in beyond):
@@ -110,23 +103,19 @@ def stop(curve: Sequence[Result]) -> Stop | None:
 
 
 def _reach(first: Result, before: Result, after: Result, per_added: float) -> float | None:
-    """Half the interval of a share, from the errors of the logarithms of the images/s that it is
-    made of.
-    """
+    """Return half the interval of a share, from the errors of the logarithms of its throughputs."""
     if min(len(one.repeats) for one in (first, before, after)) < 2:
         return None
-    # of the share against each logarithm
+    # slopes of the share against each logarithm; `before` may be the first
     slopes = {first.num_gpus: 0.0, before.num_gpus: 0.0, after.num_gpus: 0.0}
     slopes[after.num_gpus] += per_added * _images(after) / _images(first)
     slopes[before.num_gpus] -= per_added * _images(before) / _images(first)
     slopes[first.num_gpus] -= per_added * (_images(after) - _images(before)) / _images(first)
-    of = {one.num_gpus: one.repeats for one in (first, before, after)}
-    return reach_of_sum(
-        [
-            ((slope * error_of_log_mean(of[num])) ** 2, len(of[num]) - 1)
-            for num, slope in slopes.items()
-        ]
-    )
+    errors = []
+    for one in {one.num_gpus: one for one in (first, before, after)}.values():
+        error = slopes[one.num_gpus] * error_of_log_mean(one.repeats)
+        errors.append((error**2, len(one.repeats) - 1))
+    return reach_of_sum(errors)
 
 
 def _images(result: Result) -> float:

@@ -1,3 +1,1 @@
-"""What repeats and steps can tell, and what they cannot: ratios, verdicts, trends, outliers and
-plans. Pure functions.
-"""
+"""Pure functions of repeats and steps: ratios, judgements, trends, outliers and plans."""

@@ -1,4 +1,4 @@
-"""Are two sides different, as fast as each other, or can nobody tell?"""
+"""Whether two sides differ, tie, or cannot be decided."""
 
 from __future__ import annotations
 
@@ -16,70 +16,67 @@ class Answer(StrEnum):
     """What may be said."""
 
     DIFFERENT = "different"
-    TIE = "tie"  # as far as the repeats tell
-    UNKNOWN = "cannot tell"
+    TIE = "tie"
+    UNKNOWN = "not conclusive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Of one comparison."""
+    """The answer to one comparison, and what it rests on."""
 
     answer: Answer
-    is_sure: bool  # False: of one process alone, by its steps, because the user wanted it so
+    is_sure: bool  # False: not conclusive, or decided by the steps of single runs
     ratio: Ratio
     ranks: Ranks | None  # of two or more processes of each side
     contradictions: tuple[tuple[str, Contradiction], ...]  # A or B, and how its repeats disagree
     why: str  # one clause
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Sides whose repeats contradict each other, in words."""
+        return _doubts(self.contradictions)
+
 
 def judge(a: Sample, b: Sample, *, trust_steps: bool = False) -> Judgement:
-    """By the interval over processes alone, as all who judge a pair (`scalemark.stats.welch.relation_by`); the rank
-    test is told beside it.
+    """Judge by the interval over processes alone, as all who compare a pair do.
 
-    Repeats that contradict each other are no tie. One process alone tells nothing of others: then
-    nobody can tell. Who wants to
-    `trust_steps` gets an answer that is not sure.
+    The rank test is reported beside it. Repeats that contradict each other are no tie. A single
+    run is not conclusive; with `trust_steps` its steps decide, and the answer is not sure.
     """
     found = ratio(a, b)
-    contradictions = tuple(
-        (label, one)
-        for label, side in (("A", a), ("B", b))
-        if (one := contradiction(side)) is not None
-    )
+    contradictions = []
+    for label, side in (("A", a), ("B", b)):
+        if camps := contradiction(side):
+            contradictions.append((label, camps))
     ranked = ranks(a.throughput, b.throughput) if found.is_over_processes else None
-    answer, why = _answer(found, ranked, contradictions, trust_steps)
-    is_sure = found.is_over_processes and answer is not Answer.UNKNOWN
+    answer = _ANSWERS[relation_by(found.low, found.high)]
+    if ranked is None:
+        why = found.note
+        if answer is not Answer.UNKNOWN and trust_steps:
+            why = f"by the steps alone: {why}"
+        else:
+            answer = Answer.UNKNOWN
+    elif answer is Answer.DIFFERENT:
+        why = f"the 95 % CI over processes excludes 1; {ranked.words}"
+    elif contradictions:
+        answer, why = Answer.UNKNOWN, "; ".join(_doubts(tuple(contradictions)))
+    else:
+        why = "the 95 % CI over processes contains 1"
     return Judgement(
         answer=answer,
-        is_sure=is_sure,
+        is_sure=ranked is not None and answer is not Answer.UNKNOWN,
         ratio=found,
         ranks=ranked,
-        contradictions=contradictions,
+        contradictions=tuple(contradictions),
         why=why,
     )
 
 
-def _answer(
-    found: Ratio,
-    ranked: Ranks | None,
-    contradictions: tuple[tuple[str, Contradiction], ...],
-    trust_steps: bool,
-) -> tuple[Answer, str]:
-    answer = _ANSWERS[relation_by(found.low, found.high)]
-    if answer is Answer.UNKNOWN:
-        return Answer.UNKNOWN, found.note
-    if ranked is None:
-        if not trust_steps:
-            return Answer.UNKNOWN, found.note
-        return answer, f"by the steps alone: {found.note}"
-    if answer is Answer.TIE and contradictions:
-        return Answer.UNKNOWN, "; ".join(
-            f"the repeats of {label} contradict each other: {one.words}"
-            for label, one in contradictions
-        )
-    if answer is Answer.TIE:
-        return answer, "the interval over processes holds 1"
-    return answer, f"the interval over processes leaves 1 out; {ranked.words}"
+def _doubts(contradictions: tuple[tuple[str, Contradiction], ...]) -> tuple[str, ...]:
+    return tuple(
+        f"the repeats of {label} contradict each other: {camps.words}"
+        for label, camps in contradictions
+    )
 
 
 _ANSWERS = {

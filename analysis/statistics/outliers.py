@@ -1,4 +1,4 @@
-"""Steps and processes that lie far from their fellows: flagged, and kept in every number."""
+"""Steps and processes that lie far from the others: flagged, and kept in every number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEWEST_PROCESSES = 4  # of three, two that happen to agree would make the third 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlyingSteps:
-    """Of one attempt."""
+    """Steps of one attempt."""
 
     places: tuple[int, ...]  # among its measured steps, from 0
     # share of the measured time that they took beyond the median; below 0: they were short
@@ -27,16 +27,13 @@ class OutlyingSteps:
 
     @property
     def words(self) -> str:
-        s, are = ("", "is") if len(self.places) == 1 else ("s", "are")
-        return (
-            f"{len(self.places)} step{s} {are} far from the others, {self.cost:+.1%} of the time "
-            "(kept)"
-        )
+        steps = "1 step is" if len(self.places) == 1 else f"{len(self.places)} steps are"
+        return f"{steps} far from the others, {self.cost:+.1%} of the time (kept)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlyingProcess:
-    """Of one trial."""
+    """A repeat of one trial."""
 
     place: int  # among the processes, from 0
     attempt_id: int | None
@@ -45,19 +42,14 @@ class OutlyingProcess:
 
     @property
     def words(self) -> str:
-        named = (
-            f"attempt {self.attempt_id}"
-            if self.attempt_id is not None
-            else f"process {self.place + 1}"
-        )
-        return (
-            f"{named} is far from the others, {number(self.throughput)} images/s against "
-            f"{number(self.typical)} (kept)"
-        )
+        name = f"process {self.place + 1}"
+        if self.attempt_id is not None:
+            name = f"attempt {self.attempt_id}"
+        against = f"{number(self.throughput)} images/s against {number(self.typical)}"
+        return f"{name} is far from the others, {against} (kept)"
 
 
 def outlying_steps(durations_s: Sequence[float]) -> OutlyingSteps | None:
-    """None where there is none."""
     places = _far(durations_s, FAR_STEP)
     if not places:
         return None
@@ -67,7 +59,6 @@ def outlying_steps(durations_s: Sequence[float]) -> OutlyingSteps | None:
 
 
 def outlying_processes(side: Sample) -> list[OutlyingProcess]:
-    """Of four or more."""
     speeds = side.throughput
     if len(speeds) < FEWEST_PROCESSES:
         return []

@@ -1,6 +1,4 @@
-"""How many more repeats would tell two sides apart, and how little that is worth to know with
-few.
-"""
+"""How many more repeats would distinguish two sides."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
+from analysis.text.wording import counted
 from scalemark.stats.student import LEVEL, upper_quantile
 from scalemark.stats.welch import freedom_of_sum, log_variance, reach_of_ratio
 
@@ -18,38 +17,30 @@ _UNLUCKY = 0.2  # chance that the spread is even larger than the one that `at_wo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """For a difference as large as the one that was seen, to be found in 80 % of cases."""
+    """Repeats that show a difference as large as the one seen in 80 % of cases."""
 
-    more: int | None  # repeats of each side; None: more than are worth it, or nobody knows
-    # if processes spread more than they seem to, as they do in one case of 5; None: more than are
-    # worth it
+    more: int | None  # repeats of each side; None: more than are worth it, or unknown
+    # if processes spread more than they seem to, as they do in one case of 5; None as above
     at_worst: int | None
     words: str  # one clause
 
 
 def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
-    """From the spread over processes, for the interval of `level` that the two are judged by; of
-    one process nobody can tell.
+    """Plan from the spread over processes, for the interval of `level` that the two are judged by.
+
+    The spread of a single run is unknown.
     """
-    if min(a.num_processes, b.num_processes) < 2:
-        need = "run 2 more of each, and ask again"
-        return Plan(
-            more=None,
-            at_worst=None,
-            words=f"how many repeats would tell, one process cannot say: {need} (sweep.repeats=3)",
-        )
+    nums = a.num_processes, b.num_processes
+    if min(nums) < 2:
+        words = "run 2 more of each (sweep.repeats=3) to see how many repeats are needed"
+        return Plan(more=None, at_worst=None, words=words)
     difference = abs(math.log(a.typical / b.typical))
     if difference < 1e-9:
-        return Plan(
-            more=None,
-            at_worst=None,
-            words="both are the same: no number of repeats would tell them apart",
-        )
-    nums = a.num_processes, b.num_processes
+        words = "both are the same: no number of repeats would show a difference"
+        return Plan(more=None, at_worst=None, words=words)
     variances = log_variance(a.throughput), log_variance(b.throughput)
-    freedom = sum(nums) - 2
-    unlucky = freedom / _low_quantile(freedom)
     more = _more(nums, difference, variances, level)
+    unlucky = _unlucky_factor(sum(nums) - 2)
     at_worst = _more(nums, difference, (variances[0] * unlucky, variances[1] * unlucky), level)
     return Plan(more=more, at_worst=at_worst, words=_words(more, at_worst, math.expm1(difference)))
 
@@ -57,8 +48,7 @@ def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
 def power(
     nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float = LEVEL
 ) -> float:
-    """Chance that a difference of logarithms is found by the interval of Welch, where processes of
-    each side spread so.
+    """Return the chance that Welch's interval finds a difference of logarithms.
 
     The square of a noncentral t is a noncentral F, which scipy knows also of differences that
     nobody would overlook.
@@ -74,8 +64,9 @@ def power(
 def repeats_to_tell(
     nums: tuple[int, int], difference: float, variance: float, freedom: int, level: float
 ) -> int | None:
-    """More of each side, where all processes have this variance, known by `freedom` degrees, and
-    two more by one more of each.
+    """Return how many more of each side are needed, where all processes have this variance.
+
+    It is known by `freedom` degrees, and by two more with one more repeat of each.
     """
     if variance == 0:
         return 0
@@ -100,30 +91,23 @@ def _more(
     return None
 
 
-def _low_quantile(freedom: int) -> float:
+def _unlucky_factor(freedom: int) -> float:
     from scipy.special import chdtri
 
-    return float(chdtri(freedom, 1 - _UNLUCKY))
+    return freedom / float(chdtri(freedom, 1 - _UNLUCKY))
 
 
 def _words(more: int | None, at_worst: int | None, difference: float) -> str:
-    told = (
-        f"a factor of {1 + difference:.2g}"
-        if difference >= 1
-        else f"a difference of {difference:.1%}"
-    )
+    what = f"a difference of {difference:.1%}"
+    if difference >= 1:
+        what = f"a factor of {1 + difference:.2g}"
     if more is None:
-        return (
-            f"no number of repeats that is worth it (up to {MOST_WORTH_IT} more of each) would "
-            f"show {told}, if it is there"
-        )
+        return f"more than {MOST_WORTH_IT} more repeats of each would be needed to show {what}"
     if more == 0:
-        return f"so many repeats as there are show {told} in {POWER:.0%} of cases"
-    worst = f"more than {MOST_WORTH_IT}" if at_worst is None else f"{at_worst}"
-    unsure = (
-        f", or {worst} if they spread more than so few can tell,"
-        if at_worst is None or at_worst > more
-        else ""
-    )
-    s = "" if more == 1 else "s"
-    return f"{more} more repeat{s} of each{unsure} would show {told}, if it is there"
+        return f"the repeats there are show {what} in {POWER:.0%} of cases"
+    worst = ""
+    if at_worst is None:
+        worst = f" (more than {MOST_WORTH_IT} if they spread more than seen)"
+    elif at_worst > more:
+        worst = f" ({at_worst} if they spread more than seen)"
+    return f"{counted(more, 'more repeat')} of each{worst} would show {what}"

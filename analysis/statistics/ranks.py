@@ -1,6 +1,4 @@
-"""Whether the order of two sides' processes alone tells them apart, and whether so few could do so
-at all.
-"""
+"""Whether the order of two sides' processes alone distinguishes them."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """Of the exact test of Mann and Whitney (1947)."""
+    """Result of the exact test of Mann and Whitney (1947)."""
 
     p: float  # chance of so uneven an order, or more so, among equals
     least: float  # p that so many processes can reach
@@ -26,26 +24,18 @@ class Ranks:
 
     @property
     def agrees(self) -> bool:
-        """With who says that the sides differ. Of so few that it cannot answer, all of one side
-        must be ahead.
-        """
+        """Say whether it agrees that the sides differ; of so few all of one must be ahead."""
         return self.p <= max(ALPHA, self.least) + _ROUNDING
 
     @property
     def words(self) -> str:
-        if self.can_answer:
-            return (
-                f"the rank test {'agrees' if self.agrees else 'does not agree'} (p = {self.p:.2g})"
-            )
-        order = "all of one side are ahead" if self.agrees else "the sides overlap"
-        return (
-            f"{order}, but of so few processes the rank test cannot answer (its least p is "
-            f"{self.least:.2g})"
-        )
+        if not self.can_answer:
+            return f"too few processes for the rank test (its least p is {self.least:.2g})"
+        return f"the rank test {'agrees' if self.agrees else 'does not agree'} (p = {self.p:.2g})"
 
 
 def ranks(a: Sequence[float], b: Sequence[float]) -> Ranks:
-    """Of any number of processes; equal values count half, which makes p a little too large."""
+    """Test any number of processes; equal values count half, which makes p a little too large."""
     from scipy.stats import mannwhitneyu  # its import takes longer than most commands do
 
     p = float(mannwhitneyu(a, b, method="exact").pvalue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,15 +27,15 @@ class Sample:
             math.isfinite(one) and one > 0 for one in self.throughput
         ):
             raise ValueError(f"{self.throughput}: wanted images/s above 0 of at least one process")
-        for told in (self.durations_s, self.attempt_ids):
-            if told and len(told) != len(self.throughput):
+        for known in (self.durations_s, self.attempt_ids):
+            if known and len(known) != len(self.throughput):
                 raise ValueError(
-                    f"{len(told)} of {len(self.throughput)} processes told: wanted all or none"
+                    f"{len(known)} of {len(self.throughput)} processes: wanted all or none"
                 )
 
     @classmethod
     def of(cls, throughput: Iterable[float]) -> Sample:
-        """Without steps."""
+        """Make one without steps."""
         return cls(throughput=tuple(throughput))
 
     @property
@@ -45,15 +46,16 @@ class Sample:
     def typical(self) -> float:
         """Geometric mean: what ratios are made of, so that A / B is one over B / A."""
         if self.num_processes == 1:
-            return self.throughput[0]
-        return math.exp(math.fsum(map(math.log, self.throughput)) / self.num_processes)
+            return self.throughput[0]  # without the rounding of a logarithm
+        return statistics.geometric_mean(self.throughput)
 
 
 def sample(
     result: Result, attempts: Mapping[int, Row], steps: Mapping[int, Sequence[StepSample]]
 ) -> Sample:
-    """Of a result with a number to quote; attempts and steps as `analysis.source.Source` has them,
-    by attempt's number.
+    """Return the processes of a result with a number to quote.
+
+    `attempts` and `steps` are by attempt's number, as `analysis.source.Source` has them.
     """
     quotable = [number for number in result.attempt_ids if is_quotable(attempts[number])]
     durations = tuple(measured_durations(steps.get(number, ())) for number in quotable)
@@ -65,5 +67,5 @@ def sample(
 
 
 def measured_durations(steps: Sequence[StepSample]) -> tuple[float, ...]:
-    """Seconds of each step after warm-up."""
+    """Return the seconds of each step after warm-up."""
     return tuple(step.duration_s for step in steps if step.phase == Phase.MEASURE)

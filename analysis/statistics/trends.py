@@ -1,6 +1,4 @@
-"""Whether steps grow slower or faster over an attempt, told apart from steps that merely resemble
-their neighbors.
-"""
+"""Whether steps grow slower or faster over an attempt, and do not merely resemble their neighbors."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _MOST_VALUES = 250  # of more steps, medians of neighbors: all pairs of values a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """Of the step times of one attempt."""
+    """The trend of the step times of one attempt."""
 
     # over the whole attempt, as a share of the median step; below 0: it became faster
     growth: float
@@ -31,15 +29,14 @@ class Trend:
 
     @property
     def words(self) -> str:
-        return (
-            f"steps grow {'slower' if self.growth > 0 else 'faster'} by {abs(self.growth):.1%} "
-            "over the attempt"
-        )
+        how = "slower" if self.growth > 0 else "faster"
+        return f"steps grow {how} by {abs(self.growth):.1%} over the attempt"
 
 
 def trend(durations_s: Sequence[float]) -> Trend | None:
-    """By Kendall's tau against time and the slope of Theil and Sen, which outliers do not move;
-    None of less than 8 steps.
+    """Test by Kendall's tau against time and the slope of Theil and Sen, which outliers do not move.
+
+    Returns None for fewer than 8 steps.
 
     Steps that resemble their neighbors count as fewer, by the correlation of neighboring ranks
     (Hamed & Rao 1998). Without that a third of attempts whose neighbors correlate by 0.8 would seem

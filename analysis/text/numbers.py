@@ -1,6 +1,4 @@
-"""Numbers as people read them: never with an exponent, and with as many digits as the articles
-have.
-"""
+"""Numbers for people: without an exponent, and with as many digits as the articles have."""
 
 from __future__ import annotations
 
@@ -8,25 +6,23 @@ import math
 
 
 def number(value: float, *, exactly: bool = False) -> str:
-    """As 0.0123, 3.14, 91.8, 142, 10509; `exactly`: with more digits where these would be another
-    number.
-    """
+    """Return 0.0123, 3.14, 91.8, 142 or 10509; with `exactly` all digits of another number."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite"
     text = f"{value:.{_decimals(abs(value))}f}"
-    return (
-        f"{value:.10g}" if exactly and float(text) != value and 1e-4 <= abs(value) < 1e10 else text
-    )
+    if exactly and float(text) != value and 1e-4 <= abs(value) < 1e10:
+        return f"{value:.10g}"
+    return text
 
 
 def span(low: float, high: float, around: float) -> str:
-    """As `88.7..93.2`, with as many decimals as the number that they lie around."""
+    """Return `88.7..93.2`, with as many decimals as the number that they lie around."""
     decimals = _decimals(abs(around))
     return f"{low:.{decimals}f}..{high:.{decimals}f}"
 
 
 def _decimals(size: float) -> int:
-    """Three digits, or one behind the point below 100."""
+    """Keep three digits, or one behind the point below 100."""
     if size >= 99.95:
         return 0
     if size >= 9.995:

@@ -1,4 +1,4 @@
-"""Names of tables, charts and their parts, and what a reader must know to read their numbers."""
+"""Names of tables, charts and their parts, and notes that their readers need."""
 
 from __future__ import annotations
 
@@ -21,23 +21,21 @@ _SPEAKING = ("strategy", "variable_update", "precision", "model")
 
 
 def title(setting: Mapping[str, object]) -> str:
-    """Of a table by its setting, as `resnet50 (batch_size 4, image_px 64, fp32, synthetic data,
-    weak scaling)`.
-    """
-    told = [named(axis, value) for axis, value in setting.items() if axis != "model"]
+    """Name a table by its setting, as `resnet50 (batch_size 4, fp32, synthetic data)`."""
+    texts = [named(axis, value) for axis, value in setting.items() if axis != "model"]
     if "model" not in setting:
-        return ", ".join(told)
-    return f"{setting['model']} ({', '.join(told)})" if told else str(setting["model"])
+        return ", ".join(texts)
+    return f"{setting['model']} ({', '.join(texts)})" if texts else str(setting["model"])
 
 
 def table_title(place: Place, setting: Mapping[str, object]) -> str:
-    """As `title`; of a simulated table it begins so."""
-    told = title(setting)
-    return f"simulated: {told}" if told and place.origin is Origin.SIMULATED else told
+    """Return the title, and say so of a simulated table."""
+    text = title(setting)
+    return f"simulated: {text}" if text and place.is_simulated else text
 
 
 def named(axis: str, value: object) -> str:
-    """As `batch_size 64`, `synthetic data`, `2 hosts`; sources do not tell everything."""
+    """Return `batch_size 64`, `synthetic data` or `2 hosts`; sources do not report everything."""
     if axis == "planted" and value == "":
         return "nothing planted"
     if value in (None, ""):
@@ -48,8 +46,8 @@ def named(axis: str, value: object) -> str:
 
 
 def headings(table: Table, what: str) -> tuple[str, str]:
-    """Headline and setting of a picture, as `resnet50: images/s (weak scaling)` and `batch_size 64,
-    fp32, synthetic data`.
+    """Return headline and setting of a picture, as `resnet50: images/s (weak scaling)` and
+    `batch_size 64, fp32, synthetic data`.
     """
     setting = {axis: value for axis, value in table.setting.items() if axis != "scaling"}
     model, what = setting.pop("model", None), f"{what} ({scaling(table)})"
@@ -57,94 +55,71 @@ def headings(table: Table, what: str) -> tuple[str, str]:
 
 
 def scaling(table: Table) -> str:
-    """As `weak scaling`, or `simulated, weak scaling`. Published figures are told by their batch
-    per GPU: where that is known, scaling was weak.
+    """Return `weak scaling`, or `simulated, weak scaling`.
+
+    Published figures are quoted by their batch per GPU: where that is known, scaling was weak.
     """
     if table.place.origin is Origin.PUBLISHED:
         batches = {result.axes.get("batch_size") for result in table.results}
         return "scaling unknown" if None in batches else "weak scaling"
-    told = " and ".join(
-        f"{value} scaling"
-        for value in sorted({str(result.axes["scaling"]) for result in table.results})
-    )
-    return f"simulated, {told}" if table.place.is_simulated else told
+    values = sorted({str(result.axes["scaling"]) for result in table.results})
+    text = " and ".join(f"{value} scaling" for value in values)
+    return f"simulated, {text}" if table.place.is_simulated else text
 
 
 def row_title(table: Table, row: Label) -> str:
-    """As `ps_cpu`, `4 GPUs`, `distributed_ring over 2 hosts`."""
-    return _told(
-        table.rows_by,
-        [_value(table, axis, value) for axis, value in zip(table.rows_by, row, strict=True)],
-        row,
-    )
+    """Return `ps_cpu`, `4 GPUs` or `distributed_ring over 2 hosts`."""
+    both = zip(table.rows_by, row, strict=True)
+    return _joined(table.rows_by, [_value(table, axis, value) for axis, value in both], row)
 
 
 def short_title(table: Table, axes: Sequence[str], label: Label) -> str:
-    """Of a row or a column above notes that tell what the models have (`model_notes`): as `4 GPUs`,
-    `vgg16`.
-    """
-    told = [
-        str(value) if axis == "model" else _value(table, axis, value)
-        for axis, value in zip(axes, label, strict=True)
-    ]
-    return _told(axes, told, label)
+    """Name a row or a column above `model_notes`, as `4 GPUs` or `vgg16`."""
+    texts = []
+    for axis, value in zip(axes, label, strict=True):
+        texts.append(str(value) if axis == "model" else _value(table, axis, value))
+    return _joined(axes, texts, label)
 
 
-def _told(axes: Sequence[str], told: Sequence[str], label: Label) -> str:
-    """Hosts as part of the strategy behind which they stand."""
+def _joined(axes: Sequence[str], texts: Sequence[str], label: Label) -> str:
+    """Hosts go with the strategy before them."""
     if tuple(axes[:2]) != ("strategy", "hosts"):
-        return ", ".join(told)
-    return ", ".join([f"{told[0]}{over(int(label[1]))}", *told[2:]])
+        return ", ".join(texts)
+    return ", ".join([f"{texts[0]}{over(int(label[1]))}", *texts[2:]])
 
 
 def model_notes(table: Table) -> list[str]:
-    """What varies with the model, as `batch_size: 64 (alexnet 512)`."""
+    """Return what varies with the model, as `batch_size: 64 (alexnet 512)`."""
     found = []
-    axes = dict.fromkeys(axis for of in table.of_models.values() for axis in of)
-    for axis in axes:
-        values = {model: of[axis] for model, of in table.of_models.items()}
-        differs = len(set(values.values())) > 1
-        if axis in _OF_A_MODEL or (differs and table.place.origin.is_ours):
-            found.append(_of_models(axis, values))
+    for axis in dict.fromkeys(axis for of in table.of_models.values() for axis in of):
+        by_value: dict[str, list[str]] = {}
+        for model, of in table.of_models.items():
+            value = "not told" if of[axis] in (None, "") else str(of[axis])
+            by_value.setdefault(value, []).append(model)
+        if axis not in _OF_A_MODEL and (len(by_value) == 1 or not table.place.origin.is_ours):
+            continue
+        texts = [f"{value}: {', '.join(models)}" for value, models in by_value.items()]
+        found.append(f"{axis} {'; '.join(texts) if len(texts) > 1 else next(iter(by_value))}")
     return found
-
-
-def _of_models(axis: str, values: Mapping[str, object]) -> str:
-    told = {
-        model: "not told" if value in (None, "") else str(value) for model, value in values.items()
-    }
-    by_value: dict[str, list[str]] = {}
-    for model, value in told.items():
-        by_value.setdefault(value, []).append(model)
-    if len(by_value) == 1:
-        return f"{axis} {next(iter(by_value))}"
-    return f"{axis} " + "; ".join(
-        f"{value}: {', '.join(models)}" for value, models in by_value.items()
-    )
 
 
 def _value(table: Table, axis: str, value: object) -> str:
     if axis == "num_gpus":
         return table.place.counted(int(str(value)))
     if axis == "model":
-        return title(
-            {"model": value}
-            | {
-                axis: of
-                for axis, of in table.of_models.get(str(value), {}).items()
-                if axis in _OF_A_MODEL
-            }
-        )
+        of_model = table.of_models.get(str(value), {})
+        shown = {axis: of for axis, of in of_model.items() if axis in _OF_A_MODEL}
+        return title({"model": value} | shown)
     return str(value) if value and axis in _SPEAKING else named(axis, value)
 
 
 def made_with(place: Place) -> str:
-    """Machine and software, one line."""
+    """Return machine and software in one line."""
     return f"{place.machine}; {place.versions}"
 
 
 def place_notes(place: Place) -> list[str]:
-    """What must stand below every number of this place."""
+    """Return what must stand below every number of this place."""
     found = [made_with(place)]
     if place.shares_host:
         found.append(f"{place.origin} side by side with other trials on the same machine")
@@ -154,40 +129,32 @@ def place_notes(place: Place) -> list[str]:
 
 
 def host_notes(results: Iterable[Result]) -> list[str]:
-    """Where hosts are no machines of their own."""
+    """Say where hosts are no machines of their own."""
     found = sorted({result.hosts for result in results if result.is_on_one_machine})
-    return (
-        [f"over {listed([str(hosts) for hosts in found])} hosts: {_ONE_MACHINE}"] if found else []
-    )
-
-
-_ONE_MACHINE = (
-    "processes of one machine, which share its cores and memory; machines of their own may be "
-    "faster or slower"
-)
+    if not found:
+        return []
+    return [
+        f"over {listed([str(hosts) for hosts in found])} hosts: processes of one machine, which "
+        "share its cores and memory; machines of their own may be faster or slower"
+    ]
 
 
 def alone_notes(results: Iterable[Result]) -> list[str]:
-    """Where intervals stand beside numbers of one process."""
-    is_alone = any(len(result.repeats) == 1 and result.low is not None for result in results)
-    return (
-        ["interval of one process alone (n 1): within it; another process may bring more, or less"]
-        if is_alone
-        else []
-    )
+    """Explain intervals beside numbers of one process."""
+    if any(len(result.repeats) == 1 and result.low is not None for result in results):
+        return ["n 1: a single run, whose interval is within it; another may bring more, or less"]
+    return []
 
 
 def table_notes(table: Table) -> list[str]:
-    """What must stand below every number of this table."""
+    """Return what must stand below every number of this table."""
     return [*place_notes(table.place), *host_notes(table.results)]
 
 
 def notes(
     table: Table, bars: str = "bars: 95 % intervals, over processes or within the only one"
 ) -> list[str]:
-    """What must stand below the picture of a table: of its place, and how to read its intervals and
-    marks.
-    """
+    """Return what must stand below the picture of a table."""
     found = table_notes(table)
     if any(result.low is not None for result in table.results):
         found.append(bars)
@@ -197,7 +164,7 @@ def notes(
 
 
 def in_doubt(place: Place) -> str:
-    """What a mark of doubt says of a number of this place."""
+    """Return what a mark of doubt says of a number of this place."""
     if place.origin is Origin.PUBLISHED:
         return "left in doubt by its source"
     return f"suspect or invalid, see {typed('store')} show"

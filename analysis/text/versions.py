@@ -1,5 +1,5 @@
-"""The software of places in words: what everybody asks for, and whatever else tells two places of
-one machine apart.
+"""The software of places in words: what everybody asks for, and what else distinguishes two places
+of one machine.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from typing import Any
 
 from scalemark.records.devices import DeviceKind
 
-_OF_SOFTWARE = (
-    "python",
-    "kernel",
-)  # and packages and variables, as `scalemark.host.software.key` has them
+# and packages and variables, as `scalemark.host.software.key` has them
+_OF_SOFTWARE = ("python", "kernel")
 _MOST_NAMED = 3  # packages and variables, where these are enough
 
 Where = tuple[str, str, bool, str]
@@ -21,7 +19,7 @@ Where = tuple[str, str, bool, str]
 
 
 def told_apart(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
-    """As `TensorFlow 2.21.0, scalemark 0.1.0`, and `numpy 2.4.6` where another place of that
+    """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another place of the
     machine had another one.
     """
     found = {where: _usual(of, where[3]) for where, of in environments.items()}
@@ -32,23 +30,24 @@ def told_apart(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dic
     for wheres in alike.values():
         if len(wheres) > 1:
             differing = _differing([_described(environments[where]) for where in wheres])
-            for where, told in zip(wheres, differing, strict=True):
-                found[where] = f"{found[where]}, {told or f'software {where[1][:6]}'}"
+            for where, text in zip(wheres, differing, strict=True):
+                found[where] = f"{found[where]}, {text or f'software {where[1][:6]}'}"
     return found
 
 
 def _usual(environments: Sequence[Mapping[str, Any]], device_kind: str) -> str:
     """Simulated numbers are not TensorFlow's."""
-    is_simulated = device_kind == DeviceKind.SIMULATED_GPU
-    by = "simulated by" if is_simulated else "TensorFlow {tensorflow},"
-    told = {f"{by.format(**one)} scalemark {one['scalemark']}" for one in environments}
-    return (
-        " and ".join(sorted(told)) or f"{'simulated by ' if is_simulated else ''}versions unknown"
-    )
+    if device_kind == DeviceKind.SIMULATED_GPU:
+        by = {one["scalemark"] for one in environments}
+        texts = [f"simulated by scalemark {version}" for version in sorted(by)]
+        return " and ".join(texts) or "simulated by versions unknown"
+    both = {(one["tensorflow"], one["scalemark"]) for one in environments}
+    texts = [f"TensorFlow {tensorflow}, scalemark {ours}" for tensorflow, ours in sorted(both)]
+    return " and ".join(texts) or "versions unknown"
 
 
 def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By name: what numbers depend on. All environments of a place have it alike."""
+    """Return by name what numbers depend on; all environments of a place are alike in it."""
     if not environments:
         return {}
     description = environments[0]["description"]
@@ -59,18 +58,15 @@ def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _differing(places: Sequence[Mapping[str, str]]) -> list[str]:
-    """Of each what not all have alike; empty where there is nothing, or where two would read the
-    same.
-    """
+    """Return of each what not all have alike; empty where two would read the same."""
     every = sorted({name for place in places for name in place})
     names = [name for name in every if len({place.get(name) for place in places}) > 1]
     for shown in (names[:_MOST_NAMED], names):
         more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-        told = [
+        texts = [
             ", ".join(f"{name} {place[name]}" if name in place else f"no {name}" for name in shown)
-            + more
             for place in places
         ]
-        if len(set(told)) == len(told):
-            return told
+        if len(set(texts)) == len(texts):
+            return [text + more for text in texts]
     return [""] * len(places)

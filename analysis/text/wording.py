@@ -1,4 +1,4 @@
-"""Names and counts as sentences have them."""
+"""Names and counts in sentences."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 
 def counted(count: int, what: str) -> str:
-    """As `1 trial` and `3 trials`."""
+    """Return `1 trial` or `3 trials`."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """As `a, b and c`."""
+    """Return `a, b and c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def listed_phrases(phrases: Sequence[str]) -> str:
-    """As `a, with b; and c`, where commas are part of what is listed."""
+    """Return `a, with b; and c`, where commas are part of what is listed."""
     return phrases[0] if len(phrases) == 1 else f"{'; '.join(phrases[:-1])}; and {phrases[-1]}"
 
 
 def shortened(names: Sequence[str], most: int) -> list[str]:
-    """Each once; of more than `most` the first ones, and how many more there are."""
+    """Return each once; of more than `most` the first ones, and how many more there are."""
     found = list(dict.fromkeys(names))
     return found if len(found) <= most else [*found[: most - 1], f"{len(found) - most + 1} more"]

@@ -3,7 +3,6 @@
 import pytest
 
 from analysis.claims import checked
-from analysis.claims.article import counts, errors
 from analysis.claims.claim import Answer, Case, Finding, Part, claims
 from analysis.conclusions.noted import with_notes
 from analysis.published import published
@@ -119,10 +118,10 @@ def test_an_answer_says_of_how_many_cases_it_is():
         "alexnet", {"replicated_nccl": [100.0, 140.0], "replicated_none": [101.0, 141.0]}, 2
     )
     told = [
-        {one.claim.id: one.told for one in checked(made(*rows))}["C1"]
+        {one.claim.id: one.summary for one in checked(made(*rows))}["C1"]
         for rows in (known, [*known, *open_])
     ]
-    assert told == ["agrees", "agrees where it can be told (2 of 3 cases)"]
+    assert told == ["agrees", "agrees where cases are conclusive (2 of 3)"]
 
 
 def test_the_order_of_models_is_that_of_machines_with_nvlink():
@@ -154,22 +153,6 @@ def test_replicated_variables_are_not_spread_over_the_gpus():
     assert answers(made(rows[0], rows[2], gpu="Tesla K80"))["C3"] is Answer.NO_ROWS
 
 
-def test_an_answer_that_most_of_a_part_cannot_tell_says_so():
-    def told(*held):
-        cases = tuple(Case(holds=one, text="", rows=()) for one in held)
-        return Part(says="it is fast", cases=cases)
-
-    whole, mostly_open = told(True, True), told(True, None, None)
-    (claim, *_) = claims()
-    assert Finding(claim=claim, parts=(whole, mostly_open)).told == (
-        "agrees where it can be told (3 of 5 cases; of those on whether it is fast only 1 of 3)"
-    )
-    assert (
-        Finding(claim=claim, parts=(mostly_open,)).told
-        == "agrees where it can be told (1 of 3 cases)"
-    )
-
-
 @pytest.mark.parametrize(
     ("of_32", "of_64", "answer"),
     [
@@ -180,9 +163,7 @@ def test_an_answer_that_most_of_a_part_cannot_tell_says_so():
         ([100.0, 101.0], [190.0], Answer.UNDECIDED),
     ],
 )
-def test_parameter_servers_saturate_where_twice_the_hosts_bring_little_as_surely_as_repeats_allow(
-    of_32, of_64, answer
-):
+def test_parameter_servers_saturate_where_twice_the_hosts_bring_little(of_32, of_64, answer):
     rows = [
         ({"strategy": "distributed_ps", "hosts": num, "num_gpus": num}, of)
         for num, of in ((32, of_32), (64, of_64))
@@ -244,16 +225,3 @@ def test_parts_make_an_answer():
     assert answer((no,), (open_,)) is Answer.DISAGREES
     assert answer((open_,), ()) is Answer.UNDECIDED
     assert answer((), ()) is Answer.NO_ROWS
-
-
-def test_the_articles_wrong_counts_are_found_by_counting():
-    factors = {one.model: round(one.factor) for one in counts() if not one.is_right}
-    assert factors == {"resnet50": 28, "resnet152": 26, "inception3": 10}
-    assert [one.model for one in counts() if one.is_right] == ["alexnet", "vgg16"]
-    assert (
-        errors()[0]
-        == "resnet50: the article tells of 0.9 million parameters, its layers have 25.6 million, 28 times as many."
-    )
-    assert errors()[-1].startswith(
-        "ResNet-152 counts there as a network of few parameters: its gradients are 241 MB, AlexNet's 247"
-    )

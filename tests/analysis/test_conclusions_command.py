@@ -29,7 +29,7 @@ def analysis(capsys, monkeypatch):
     return called
 
 
-def test_measured_rows_are_concluded_from_with_their_trials_and_a_word_on_stand_ins(analysis):
+def test_conclusions_name_their_trials_and_the_kind_of_device(analysis):
     trials = [small(num_gpus=2), small(num_gpus=2, **PS)]
     fill("results.db", [(trials[0], 100), (trials[0], 101), (trials[1], 200), (trials[1], 202)])
     code, out, _ = analysis("conclusions")
@@ -37,7 +37,7 @@ def test_measured_rows_are_concluded_from_with_their_trials_and_a_word_on_stand_
     assert "CPU stand-ins share the cores of one machine" in out
     assert "ps_cpu leads with 201 images/s, 100% ahead of replicated_none" in out
     assert all(trial.trial_id in out for trial in trials)
-    assert "A tie: the 95 % interval of the ratio over processes reaches 1." in out
+    assert "A tie: the 95 % CI of the ratio over processes contains 1." in out
 
 
 def test_json_has_every_row(analysis):
@@ -46,7 +46,7 @@ def test_json_has_every_row(analysis):
     (leading, server) = json.loads(out)
     assert (leading["topic"], server["topic"]) == ("leading", "parameter_server")
     assert {
-        (row["strategy"], row["throughput"], row["num_repeats"]) for row in leading["rows"]
+        (row["strategy"], row["throughput"], len(row["repeats"])) for row in leading["rows"]
     } == {
         ("ps_cpu", 200.0, 1),
         ("replicated_none", 100.0, 1),
@@ -56,7 +56,7 @@ def test_json_has_every_row(analysis):
 SLOWED = {"data": "digits", "planted": "input_s=0.3"}
 
 
-def test_what_was_slowed_on_purpose_is_left_out_of_conclusions_unless_it_is_asked_for(analysis):
+def test_injected_faults_are_left_out_unless_asked_for(analysis, snapshot):
     synthetic, slow = small(num_gpus=2, planted="input_s=0.3"), small(num_gpus=2, **SLOWED)
     clean = [small(num_gpus=2), small(num_gpus=2, **PS)]
     fill(
@@ -65,22 +65,17 @@ def test_what_was_slowed_on_purpose_is_left_out_of_conclusions_unless_it_is_aske
         + [(slow, 17), (slow, 18)],
     )
     _, out, _ = analysis("conclusions")
-    assert (
-        "Left out: 2 trials in which something is planted (as input_s=0.3); the filter 'planted~input_s=0.3' asks for such."
-        in out
-    )
+    assert out.splitlines()[0] == snapshot(name="left out")
     assert all(trial.trial_id in out for trial in clean)
     assert not any(trial.trial_id in out for trial in (synthetic, slow))
     _, checked, _ = analysis("conclusions", "--check")
     assert checked.startswith("Left out: 2 trials")
     _, asked, _ = analysis("conclusions", "planted~input_s=0.3")
-    assert asked.startswith(
-        "2 trials in which something is planted (as input_s=0.3): what follows is of what was slowed"
-    )
+    assert asked.splitlines()[0] == snapshot(name="asked for")
     assert slow.trial_id in asked
 
 
-def test_the_noise_of_every_simulated_trial_leaves_none_of_them_out(analysis):
+def test_simulated_noise_leaves_no_trial_out(analysis):
     told = {
         "device_kind": DeviceKind.SIMULATED_GPU,
         "num_gpus": 2,
@@ -129,13 +124,9 @@ def test_a_check_names_the_command_that_would_supply_rows(analysis):
         "rows would come from: python sweep.py -m model=resnet50,vgg16 strategy=ps_cpu num_gpus=8 staged_vars=false,true sweep.repeats=3\n"
         in out
     )
-    assert (
-        "resnet50: the article tells of 0.9 million parameters, its layers have 25.6 million, 28 times as many."
-        in out
-    )
 
 
-def test_a_check_against_simulated_rows_says_that_they_are_no_measurements(analysis):
+def test_a_check_of_simulated_rows_calls_them_no_measurements(analysis):
     fill(
         "results.db",
         [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)],
@@ -155,9 +146,7 @@ def test_a_check_against_simulated_rows_says_that_they_are_no_measurements(analy
         ("C9", "resnet101, and of vgg16)"),
     ],
 )
-def test_beside_simulated_rows_the_command_that_would_supply_more_simulates_them(
-    analysis, claim, supply
-):
+def test_beside_simulated_rows_the_supplying_command_simulates(analysis, claim, supply):
     fill(
         "results.db",
         [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)],
@@ -177,7 +166,6 @@ def test_a_check_in_json_has_parts_cases_and_rows(analysis):
         3620.9595,
         4173.829,
     }
-    assert len(told["article"]["errors"]) == 4
 
 
 def test_published_figures_are_concluded_from_with_their_source(analysis):

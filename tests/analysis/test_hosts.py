@@ -235,7 +235,7 @@ def test_more_hosts_are_no_more_gpus_that_bring_less():
             ("distributed_ring", 4, 4): 90.0,
         }
     )
-    assert not any("fewer images/s" in one.sentence for one in slowdown.conclude(results))
+    assert not any("fewer images/s" in one.sentence for one in slowdown.slowdown(results))
 
 
 def test_models_are_ordered_over_one_number_of_hosts():
@@ -252,11 +252,11 @@ def test_models_are_ordered_over_one_number_of_hosts():
         )
         for model, num_gpus, hosts, value in values
     ]
-    assert list(models.conclude(made(*told))) == []
+    assert list(models.models(made(*told))) == []
     told.append(
         ({"model": "vgg16", "num_gpus": 8, "hosts": 2, "strategy": "distributed_ring"}, [500.0])
     )
-    (one,) = models.conclude(made(*told))
+    (one,) = models.models(made(*told))
     assert one.sentence.startswith("On 8 GPUs over 2 hosts")
     assert "resnet50 97.5 %" in one.sentence
 

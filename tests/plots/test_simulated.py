@@ -180,7 +180,7 @@ def test_simulated_gpus_scale_in_words_as_gpus_do():
     (table,) = pivot(load(Selection(db="results.db", origin=Origin.SIMULATED)))
     assert summarize(table).sentences[-1] == (
         "Perhaps going from 1 to 2 simulated GPUs still pays for replicated_none: 100 to 200 images/s, "
-        "each that was added brings 100% of one before."
+        "a marginal efficiency of 100%."
     )
 
 

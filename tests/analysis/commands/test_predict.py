@@ -350,7 +350,7 @@ def test_a_lone_trial_is_said_to_be_one(analysis) -> None:
     fill_gpus(repeated(on_gpus(1, **RESNET, **NCCL), 200))
     told = analysis("predict", "--to", "num_gpus=8")
     assert (
-        "one trial only: nothing tells how fast GPUs exchange gradients; measure: python sweep.py model=resnet50 num_gpus=2"
+        "one trial only: nothing shows how fast GPUs exchange gradients; measure: python sweep.py model=resnet50 num_gpus=2"
         in told.stdout
     )
 
@@ -369,7 +369,7 @@ def test_a_missing_baseline_is_said(analysis) -> None:
     fill_gpus(
         [*repeated(on_gpus(2, **RESNET, **NCCL), 390), *repeated(on_gpus(4, **RESNET, **NCCL), 770)]
     )
-    assert "no baseline: no row is of 1 GPU" in analysis("predict", "--to", "num_gpus=8").stdout
+    assert "no baseline: without a row of 1 GPU" in analysis("predict", "--to", "num_gpus=8").stdout
 
 
 def test_contradictory_repeats_are_said(analysis) -> None:
@@ -401,7 +401,7 @@ def test_stand_ins_are_refused(analysis) -> None:
     told = analysis("predict", "--to", "num_gpus=8")
     assert told.exit_code == 2
     assert (
-        "CPU stand-ins share the cores of one machine, and the cost model is of GPUs" in told.stderr
+        "CPU devices share the cores of one machine, and the cost model is of GPUs" in told.stderr
     )
 
 
@@ -409,12 +409,12 @@ def test_stand_ins_are_refused(analysis) -> None:
     ("arguments", "message"),
     [
         ((), "predict what? say it as --to num_gpus=8"),
-        (("--to", "num_gpus"), "--to num_gpus: wanted an axis and its values, as num_gpus=8,16"),
+        (("--to", "num_gpus"), "--to num_gpus: wanted an axis, once, and its values"),
         (("--to", "gpus=8"), "--to gpus=8: no such axis; there are num_gpus, batch_size, strategy"),
         (("--to", "num_gpus=many"), "--to num_gpus=many: wanted a whole number, 1 or more"),
         (("--to", "strategy=magic"), "--to strategy=magic: wanted one of ps_cpu, ps_gpu"),
         (("--to", "xla=perhaps"), "--to xla=perhaps: wanted true or false"),
-        (("--to", "num_gpus=2", "--to", "num_gpus=4"), "num_gpus is told twice"),
+        (("--to", "num_gpus=2", "--to", "num_gpus=4"), "wanted an axis, once, and its values"),
         (("--to", "num_gpus=8", "--hardware", "dgx9"), "hardware=dgx9: no such profile"),
         (
             ("--to", "num_gpus=8", "--link", "speed=3"),
@@ -485,7 +485,7 @@ def test_stand_ins_beside_gpus_have_a_line(analysis) -> None:
     told = analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8")
     assert told.exit_code == 0
     assert "not predicted: " in told.stdout
-    assert "CPU stand-ins share the cores" in told.stdout
+    assert "CPU devices share the cores" in told.stdout
     assert "from 3 rows" in told.stdout
 
 

@@ -60,13 +60,11 @@ def test_from_one_process_each_nothing_is_sure(analysis):
         line.startswith("Negative scaling: ps_cpu is perhaps slower on 4 GPUs than on 2")
         for line in told
     )
-    assert "no intervals of speed-ups: they need two or more repeats" in analysis("scaling").stdout
+    assert "no CI of speed-ups: they need two or more repeats" in analysis("scaling").stdout
 
 
 def test_an_interval_within_one_process_says_so(analysis):
-    alone = (
-        "interval of one process alone (n 1): within it; another process may bring more, or less"
-    )
+    alone = "n 1: a single run, whose interval is within it; another may bring more, or less"
     fill_gpus(curve([100.0, 190.0], **PS))
     assert alone not in analysis("scaling").stdout + analysis("advise", "--no-predict").stdout
     fill("results.db", [(on_gpus(4, **PS), 300.0)], name="second", machine=GPU_BOX)
@@ -94,7 +92,7 @@ def test_weak_and_strong_scaling_are_told_apart(analysis):
     assert any("Amdahl's law" in line for line in told)
 
 
-def test_a_law_is_not_told_from_three_numbers_and_the_command_that_brings_the_fourth_is(analysis):
+def test_three_numbers_make_no_law_and_the_fourth_has_a_command(analysis):
     fill_gpus(
         curve([100.0, 150.0, 0.1, 300.0], **PS)[:6] + curve([100.0, 150.0, 0.1, 300.0], **PS)[9:]
     )

@@ -87,12 +87,12 @@ def test_who_was_put_out_of_a_race_has_not_lost_the_lead_to_its_winner():
     (change,) = crossovers(led)
     assert (
         change.doubt
-        == "replicated_none was put out of a race there, and its few repeats cannot tell"
+        == "replicated_none was put out of a race there, after too few repeats to be conclusive"
     )
     told = summarize(table).sentences
     (sentence,) = (one for one in told if one.startswith("On 2 CPU stand-ins ps_cpu leads with 10"))
     assert sentence.endswith(
-        " images/s; against replicated_none, put out of a race, few repeats cannot tell."
+        " images/s; replicated_none put out of a race, with too few repeats to be conclusive."
     )
 
 
@@ -158,7 +158,7 @@ def test_single_processes_make_an_uncertain_crossover():
             num_gpus=2,
             before="replicated_none",
             after="ps_cpu",
-            doubt="a process alone cannot tell",
+            doubt="single run, not conclusive",
         )
     ]
 

@@ -64,7 +64,7 @@ def test_single_processes_are_told_and_make_a_perhaps():
     assert cells == ["replicated_none\n1.11x next ?", "ps_cpu\n1.10x next ?"]
     assert "?: single processes; another run could turn it" in every
     assert (
-        "resnet50: replicated_none; perhaps from 2 CPU stand-ins on ps_cpu (a process alone cannot tell)"
+        "resnet50: replicated_none; perhaps from 2 CPU stand-ins on ps_cpu (single run, not conclusive)"
         in every
     )
 
