@@ -19,7 +19,7 @@ _MOST_CHARACTERS = 300  # of a name that are read: a longer one is none
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What the words for some hardware say."""
+    """The meaning of the words for some hardware."""
 
     gpus_per_host: int | None  # None: they leave it open
     is_several: bool  # they speak of several hosts

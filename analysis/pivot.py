@@ -30,7 +30,7 @@ Label = tuple[Any, ...]
 
 
 class Rank(StrEnum):
-    """Where a number stands among those it competes with.
+    """The place of a number among those it competes with.
 
     They are those of its column, or of its row where the rows differ in model or GPUs; of either
     those over as many hosts.
@@ -79,7 +79,7 @@ class Table:
 
     @property
     def hosts(self) -> int:
-        """How many hosts all of its results are over; 1 where labels say it of each."""
+        """The number of hosts of all of its results; 1 where labels say it of each."""
         found = {result.hosts for result in self.results}
         return found.pop() if len(found) == 1 else 1
 

@@ -43,7 +43,7 @@ class Origin(StrEnum):
 
 
 class BaselineRule(StrEnum):
-    """What a speed-up is against, always in the same environment and with the same other axes."""
+    """The rule for baselines, always in the same environment and with the same other axes."""
 
     SAME = "same"  # the same strategy on 1 GPU
     BEST = "best"  # the fastest strategy on 1 GPU
@@ -104,7 +104,7 @@ def over(hosts: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What a result is compared with."""
+    """The result that another one is compared with."""
 
     trial_id: str
     strategy: str
@@ -172,7 +172,7 @@ class Result:
 
     @property
     def line(self) -> str:
-        """What is one line of a chart: its strategy, over how many hosts."""
+        """The name of its line in a chart: its strategy, over how many hosts."""
         return f"{self.strategy}{over(self.hosts)}"
 
     @property

@@ -67,7 +67,7 @@ class Selection:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must stand with every number that is found."""
+        """Notes that belong to every number that is found."""
         if self.origin is Origin.PUBLISHED or not self.attempt_filters:
             return ()
         asked = " ".join(self.attempt_filters)

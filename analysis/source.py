@@ -35,7 +35,7 @@ class Source:
 
     @property
     def stored_in(self) -> str:
-        """Where the numbers are: published figures come with scalemark, and need no database."""
+        """The place of the numbers; published figures come with scalemark and need no database."""
         if self.selection.origin.is_ours or open_existing(self.selection.db):
             return f"database {self.database}"
         return "published figures that come with scalemark"

@@ -19,7 +19,7 @@ _SWEEP = "python sweep.py "
 
 
 class Answer(StrEnum):
-    """What rows say to a claim."""
+    """The answer of rows to a claim."""
 
     AGREES = "agrees"
     IN_PART = "in part"  # some of it; of the rest rows say otherwise, or there are none

@@ -1,6 +1,4 @@
-"""`python -m analysis advise`: which strategy, on how many GPUs, with which batch and precision, and
-how sure that is.
-"""
+"""`python -m analysis advise`: the best strategy, GPU count, batch and precision."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PAYS_FROM = 0.5  # of what one GPU brings: each that is added should bring as mu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What more GPUs bring."""
+    """The gain from more GPUs."""
 
     before: Result
     after: Result

@@ -42,7 +42,7 @@ class Law:
 
     @property
     def lost_by_sigma(self) -> float:
-        """What a step on the most GPUs is longer by than one on 1."""
+        """The time that a step on the most GPUs is longer by than one on 1."""
         return self.sigma * (self.most - 1)
 
     @property

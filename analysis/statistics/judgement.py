@@ -13,7 +13,7 @@ from scalemark.stats.welch import Relation, relation_by
 
 
 class Answer(StrEnum):
-    """What may be said."""
+    """The answer to a comparison."""
 
     DIFFERENT = "different"
     TIE = "tie"

@@ -12,7 +12,7 @@ from scalemark.stats.within_process import Spread, spread_within
 
 
 class Method(StrEnum):
-    """Where an interval comes from."""
+    """The origin of an interval."""
 
     PROCESSES = "t over processes"
     STEPS = "block bootstrap within one process"  # says nothing of other processes

@@ -1,4 +1,4 @@
-"""Whether steps grow slower or faster over an attempt, and do not merely resemble their neighbors."""
+"""Finds trends in the steps of an attempt, which may merely resemble their neighbors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Trend:
 
 
 def trend(durations_s: Sequence[float]) -> Trend | None:
-    """Test by Kendall's tau against time and the slope of Theil and Sen, which outliers do not move.
+    """Test by Kendall's tau against time and Theil and Sen's slope, which outliers do not move.
 
     Returns None for fewer than 8 steps.
 

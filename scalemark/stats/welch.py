@@ -83,7 +83,7 @@ def known_ratio_interval(
 
 
 class Relation(StrEnum):
-    """How a first side compares with a second."""
+    """The relation of a first side to a second."""
 
     MORE = "more"
     LESS = "less"

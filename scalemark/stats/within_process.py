@@ -1,4 +1,4 @@
-"""How sure the mean step of one process is, though its steps resemble their neighbors and may drift."""
+"""The error of the mean step of one process, whose steps may resemble their neighbors and drift."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_every_cell_of_every_table_is_one_whole_trial(seed):
 
 
 @pytest.mark.parametrize("rule", BaselineRule)
-def test_a_speed_up_is_against_one_gpu_of_one_host_in_whatever_order_they_are_read(rule):
+def test_a_speed_up_is_against_one_gpu_of_one_host_in_any_order(rule):
     values = {("distributed_ring", *of): 10.0 * number + 70 for number, of in enumerate(SPREADS)}
     for results in permutations(of_spreads(values)[:5]):
         told = with_baselines(results, rule)
@@ -78,7 +78,7 @@ def test_a_speed_up_is_against_one_gpu_of_one_host_in_whatever_order_they_are_re
         } == {(1, 1, 70.0)}
 
 
-def test_without_one_gpu_the_fewest_over_the_fewest_hosts_are_the_baseline_and_are_named():
+def test_without_one_gpu_the_fewest_over_the_fewest_hosts_are_the_baseline():
     results = of_spreads(
         {("distributed_ring", *of): 100.0 for of in ((4, 4), (4, 2), (8, 2), (2, 2))}
     )
@@ -104,7 +104,7 @@ def test_a_row_is_a_strategy_over_so_many_hosts_where_these_differ():
     assert lines([one for one in results if one.hosts == 2]) == ("strategy",)
 
 
-def test_without_rows_of_hosts_each_number_of_hosts_has_a_table_that_names_it():
+def test_each_number_of_hosts_has_a_table_where_rows_do_not_name_it():
     tables = pivot(stored(mixed()))
     assert [table_title(table.place, table.setting).split(",")[0] for table in tables] == [
         *("trivial (1 host", "trivial (2 hosts", "trivial (4 hosts")
@@ -261,7 +261,7 @@ def test_models_are_ordered_over_one_number_of_hosts():
     assert "resnet50 97.5 %" in one.sentence
 
 
-def test_each_number_of_hosts_is_explained_by_itself_and_its_single_replica_is_on_one_host():
+def test_each_number_of_hosts_is_explained_by_itself():
     results = of_spreads(
         {("distributed_ring", *of): 100.0 for of in SPREADS}, kind=DeviceKind.CPU_STAND_IN
     )
@@ -278,7 +278,7 @@ def test_each_number_of_hosts_is_explained_by_itself_and_its_single_replica_is_o
         )
 
 
-def test_processes_of_one_machine_are_said_to_be_that_and_machines_of_their_own_are_not():
+def test_hosts_that_are_processes_of_one_machine_are_noted():
     spec = spread("distributed_ring", 4, 2)
     one_machine, two_machines = stored(
         [(spec, 100.0), (spec, 300.0)], details=[{}, {"placement": OVER_TWO_MACHINES}]
@@ -320,7 +320,7 @@ SLOW_LINKS = "link_mbit=200"
 
 
 @pytest.mark.parametrize("rule", [BaselineRule.SAME, BaselineRule.BEST])
-def test_what_ran_over_planted_links_is_told_against_one_host_which_has_none(rule):
+def test_injected_links_are_compared_with_one_host_which_has_none(rule):
     slow, free, alone = (
         spread("distributed_ring", 2, 2, planted=SLOW_LINKS),
         spread("distributed_ring", 2, 2),

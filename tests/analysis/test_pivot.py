@@ -43,7 +43,7 @@ def test_strategies_are_down_and_gpus_across():
     "change",
     [{"batch_size": 8}, {"precision": "bf16"}, {"seed": 2}, {"data": "photos"}, {"momentum": 0.5}],
 )
-def test_trials_that_differ_in_another_axis_get_tables_of_their_own_that_name_it(change):
+def test_trials_that_differ_in_another_axis_get_tables_that_name_it(change):
     first, second = pivot(results([(small(), 10.0), (small(**change), 1000.0)]))
     (axis,) = change
     assert first.setting[axis] != second.setting[axis]
@@ -82,7 +82,7 @@ def test_global_batches_go_by_size():
     assert [str(label) for (label,) in table.rows] == ["64 in all", "256 in all"]
 
 
-def test_where_models_are_across_their_largest_global_batches_stand_together():
+def test_models_across_share_a_table_at_their_largest_global_batches():
     sizes = [
         strong("vgg16", 256),
         strong("vgg16", 64),

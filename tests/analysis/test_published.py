@@ -80,7 +80,7 @@ def test_hardware_may_have_slashes_of_its_own():
     assert hardware == "AWS p2.8xlarge x n/8 nodes K80"
 
 
-def test_an_unknown_source_lists_those_there_are_and_an_unknown_machine_its_machines():
+def test_an_unknown_source_or_machine_lists_those_there_are():
     with pytest.raises(
         StoreError,
         match=r"nowhere: no such source; there are tf-benchmarks-2017, TensorFlow benchmarks page",

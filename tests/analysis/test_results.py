@@ -75,7 +75,7 @@ def test_a_baseline_of_0_throughput_is_none():
     assert [found["replicated_none", num].speed_up for num in (1, 2)] == [None, None]
 
 
-def test_a_number_is_the_median_over_repeats_with_an_interval_over_processes():
+def test_a_number_is_the_median_with_an_interval_over_processes():
     (result,) = results([(small(), 99.0), (small(), 101.0), (small(), 100.0)])
     assert (result.throughput, result.repeats) == (100.0, (99.0, 101.0, 100.0))
     assert (result.low, result.high) == pytest.approx((97.5466, 102.5082), rel=1e-4)
@@ -106,7 +106,7 @@ def test_a_failure_beside_a_completed_repeat_does_not_hide_the_number():
     )
 
 
-def test_failed_attempts_stand_with_their_neighbors_though_their_software_is_not_known():
+def test_failed_attempts_take_the_software_of_their_neighbors():
     found = results([(small(num_gpus=2), None), (small(), 10.0), (small(num_gpus=4), None)])
     assert len({result.place.key for result in found}) == 1
 
@@ -121,7 +121,7 @@ def test_after_an_upgrade_failed_attempts_stand_with_the_newer_software():
     assert failed.place == after.place
 
 
-def test_a_failure_of_an_upgraded_sweep_stands_with_the_newer_software_where_only_the_sweep_is_read():
+def test_a_failure_of_an_upgraded_sweep_has_the_newer_software():
     fill("r.db", [(small(), 10.0), (small(num_gpus=2), 20.0)])
     newer = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.22.0"}}
     fill(
@@ -196,7 +196,7 @@ def test_stand_ins_are_never_called_gpus():
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan, math.inf])
-def test_a_completed_attempt_without_a_number_is_invalid_and_no_median_of_anything(nothing):
+def test_a_completed_attempt_without_a_number_is_invalid(nothing):
     fill("r.db", [(small(), 10.0), (small(num_gpus=2), 20.0), (small(num_gpus=2), 30.0)])
     rows = [row | {"throughput": nothing} if row["attempt_id"] < 3 else row for row in stored()]
     on_1, on_2 = measured(rows)

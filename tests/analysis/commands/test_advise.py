@@ -599,7 +599,7 @@ def test_two_machines_get_an_answer_each(analysis):
     )
     ended = analysis("advise", "--no-predict")
     assert ended.stdout.startswith(
-        "2 places (machine and software): an answer for each, and none across them.\n"
+        "2 environments (machine and software): an answer for each, and none across them.\n"
     )
     assert ended.stdout.count("Only one way was tried") == 2
 

@@ -16,7 +16,7 @@ def lines(ended):
     return [line.removeprefix("- ") for line in ended.stdout.splitlines() if line.startswith("- ")]
 
 
-def test_each_strategy_says_how_far_it_scales_and_from_where_on_more_do_not_pay(analysis):
+def test_each_strategy_says_how_far_it_scales(analysis):
     fill_gpus(
         [*curve([100.0, 190.0, 340.0, 400.0], **PS), *curve([98.0, 190.0, 380.0, 750.0], **NCCL)]
     )

@@ -99,7 +99,7 @@ def test_stand_ins_against_gpus_are_compared_with_a_loud_note():
     assert side.notes[0].startswith("CPU STAND-INS AGAINST GPUs")
 
 
-def test_published_figures_match_by_model_batch_gpus_precision_data_and_strategy():
+def test_published_figures_match_by_what_sources_report():
     ours = results(
         [
             (small(num_gpus=2, **RESNET), 42.2),

@@ -55,9 +55,7 @@ def test_a_law_that_misses_the_curve_says_so():
 @pytest.mark.parametrize(
     ("strong", "name", "share"), [(True, "Amdahl", 1 / 3), (False, "Gustafson", 2 / 3)]
 )
-def test_the_serial_share_is_of_amdahl_under_strong_scaling_and_of_gustafson_under_weak(
-    strong, name, share
-):
+def test_the_serial_share_is_amdahls_or_gustafsons(strong, name, share):
     baseline = Baseline(
         trial_id="1", strategy="ps_cpu", num_gpus=1, throughput=100.0, repeats=(99.0, 101.0)
     )

@@ -17,6 +17,6 @@ def test_names_are_listed(names, told, phrases):
     assert (listed(names), listed_phrases(names)) == (told, phrases)
 
 
-def test_of_many_names_the_first_are_told_each_once_and_never_a_single_one_more():
+def test_many_names_are_shortened_to_the_first_and_a_count():
     assert shortened("abca", 3) == ["a", "b", "c"]
     assert shortened("abcd", 3) == ["a", "b", "2 more"]
