@@ -181,7 +181,7 @@ def _with_races(
 def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
     if selection.asked and queries.selected(engine, queries.listing(engine, limit=1)):
-        return f"{name}: no attempt is like {selection.asked}; see python -m store list"
+        return f"{name}: no attempt is like {selection.asked}; see {typed('store')} list"
     return f"{name}: no attempt in it yet; run a sweep first"
 
 
@@ -196,6 +196,6 @@ def _published(selection: Selection) -> list[Result]:
     if not found:
         asked = " in it"
         if selection.filters:
-            asked = f" like {' '.join(selection.filters)}; see python -m store reference list"
+            asked = f" like {' '.join(selection.filters)}; see {typed('store')} reference list"
         raise StoreError(f"{locate(selection.db).name}: no published figure{asked}")
     return found

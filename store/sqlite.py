@@ -16,6 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from scalemark.cli.progress import Progress, silent
+from scalemark.host.own_code import typed
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
@@ -166,7 +167,7 @@ def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
             (found,) = target.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
                 raise StoreError(
-                    f"{path}: damaged ({' '.join(found.split())}); `python -m store check` "
+                    f"{path}: damaged ({' '.join(found.split())}); `{typed('store')} check` "
                     "says more"
                 )
         draft.replace(to)
@@ -270,7 +271,7 @@ def _remedy(cause: str) -> str:
 
 
 _ANOTHER = "choose another file with store.url=FILE or --db FILE"
-_REBUILD = "`python -m store rebuild RUNS_FOLDER` makes it again from the run folders"
+_REBUILD = f"`{typed('store')} rebuild RUNS_FOLDER` makes it again from the run folders"
 _REMEDIES = {
     "not a database": f"{_ANOTHER}, or, if it was a database, {IF_DAMAGED}",
     "malformed": IF_DAMAGED,

@@ -6,6 +6,7 @@ import uuid
 
 import sqlalchemy as sa
 
+from scalemark.host.own_code import typed
 from scalemark.records.references import published
 from store.errors import DamagedError, StoreError
 from store.reference_rows import add_references
@@ -20,7 +21,7 @@ _OUR_TABLES = frozenset({"sweeps", "trials", "attempts"})
 VERSION_QUERY = "SELECT value FROM database_info WHERE name = 'schema'"
 
 # what to do, in every message about damage
-MAKE_AGAIN = "restore a backup, or make it again with `python -m store rebuild RUNS`"
+MAKE_AGAIN = f"restore a backup, or make it again with `{typed('store')} rebuild RUNS`"
 IF_DAMAGED = f"it is damaged: move it away with its -wal and -shm, then {MAKE_AGAIN}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.host.own_code import typed
 from scalemark.host.process_identity import dead_in_s, is_alive
 from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.outcomes import IN_FLIGHT, State
@@ -291,7 +292,7 @@ def _check_nobody_runs(
                 "sweep.name (what is finished is not run again)"
             )
             raise StoreError(
-                f"{who} is running a sweep of this name; wait for it (python -m sweeper status), "
+                f"{who} is running a sweep of this name; wait for it ({typed('status')}), "
                 f"or choose another name{if_gone}"
             )
         if row["has_in_flight"]:  # after the caller looked for such and closed what they ran

@@ -24,6 +24,7 @@ from analysis.text.numbers import number
 from analysis.text.summary import failed_repeats
 from analysis.text.titles import host_notes, named, place_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.host.own_code import typed
 from scalemark.records.overrides import command
 from store.command_line import Db, Json
 
@@ -170,7 +171,7 @@ def _notes(rows: Sequence[Compared]) -> list[str]:
         notes += [*place_notes(result.place), *host_notes([result])]
     if suspect := [one for one in both if not one.is_valid]:
         names = "; ".join(_shortened(_trials(suspect)))
-        notes.append(f"suspect, see python -m store show: {names}")
+        notes.append(f"suspect, see {typed('store')} show: {names}")
     if partly := [one for one in both if one.failed and one.throughput is not None]:
         names = "; ".join(
             _shortened(

@@ -85,7 +85,7 @@ def _targets(
         if not begins_id(trial) or not asked:
             raise StoreError(
                 f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
-                f"{ID_BEGINNING}; python -m store list names them"
+                f"{ID_BEGINNING}; {typed('store')} list names them"
             )
     numbers = [result for result in asked if result.throughput is not None]
     if not numbers:
@@ -178,8 +178,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         "doubts": diagnosis.doubts,
         "remedies": [asdict(remedy) for remedy in one.remedies],
         "missing": [
-            {"rung": needed.rung, "command": needed.command}
-            for needed in diagnosis.needed
+            {"rung": needed.rung, "command": needed.command} for needed in diagnosis.needed
         ],
         "measure_all": one.measure_all,
         "notes": one.notes,

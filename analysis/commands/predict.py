@@ -195,7 +195,7 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
         if camps is not None:
             found.append(
                 f"repeats of trial {result.trial_id} contradict each other: {camps.words}; "
-                "see python -m analysis explain"
+                f"see {typed('analysis')} explain"
             )
     return found
 

@@ -146,7 +146,7 @@ def _environments(one: Result, other: Result) -> Iterator[str]:
     if a.shares_host != b.shares_host:
         yield f"others ran beside {'A' if a.shares_host else 'B'} alone"
     if (a.machine, a.versions) == (b.machine, b.versions):
-        yield "the machine or its software is not quite the same: see python -m store diff"
+        yield f"the machine or its software is not quite the same: see {typed('store')} diff"
 
 
 def _left(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from analysis.results import Result
 from analysis.text.wording import counted
+from scalemark.host.own_code import typed
 from scalemark.records.planted import NOISE, read_planted
 from store.filters.selection import parsed
 
@@ -31,7 +32,7 @@ def counting(
     if suspect := sum(not one.is_valid for one in ours):
         is_are = "is" if suspect == 1 else "are"
         trials = counted(len(ours), "trial")
-        notes.append(f"{suspect} of {trials} {is_are} suspect: python -m store show says why.")
+        notes.append(f"{suspect} of {trials} {is_are} suspect: {typed('store')} show says why.")
     return chosen, tuple(notes)
 
 

@@ -20,6 +20,7 @@ from plots.pictures.points import failures, partly_failed, points
 from plots.pictures.sheet import Sheet
 from plots.pictures.theme import Palette
 from plots.source import Source
+from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 
 ABOUT = "our throughput against published figures of the same model"
@@ -48,7 +49,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model, setting and machine of ours whose model others published."""
     if source.selection.origin is Origin.SIMULATED:
         raise NothingToShow(
-            "published figures stand beside measured ones only; python -m plots tables --origin "
+            f"published figures stand beside measured ones only; {typed('plots')} tables --origin "
             "simulated --against SOURCE compares simulated numbers with them"
         )
     tables = []
@@ -129,7 +130,7 @@ def _picture(
     if len(theirs) > len(closest):
         about.append(
             f"published: {len(closest)} of {len(theirs)} curves, the closest in precision, data "
-            "and batch size; see all with python -m store reference list "
+            f"and batch size; see all with {typed('store')} reference list "
             f"model={first.axes['model']}"
         )
     about += partly_failed(drawn, "ringed")

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress
+from scalemark.host.own_code import typed
 from scalemark.records.outcomes import Outcome, State
 from store.checks.finding import Finding, made_by_hand, streamed
 from store.schema import AttemptRow, EventRow, MeasurementRow, RepeatRow, StepArraysRow, SweepRow
 from store.sweeps.repeat_states import REMOVED
 
-_REBUILD = "`python -m store rebuild` reads its run folder, which may still have them"
+_REBUILD = f"`{typed('store')} rebuild` reads its run folder, which may still have them"
 
 
 def unmeasured(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import sqlalchemy as sa
 import typer
 
+from scalemark.host.own_code import typed
 from scalemark.text.untrusted import visible
 from store.command_line import Db, ask, make_app
 from store.database import check_writable, open_for_reading, open_for_writing
@@ -69,7 +70,7 @@ def delete(
     if chosen.num_attempts:
         ask(f"{chosen} would be deleted", yes=yes)
     num_deleted = marking.set_deleted(engine, chosen, datetime.now(UTC))
-    hint = "; `python -m store restore` brings them back" if num_deleted else ""
+    hint = f"; `{typed('store')} restore` brings them back" if num_deleted else ""
     print(f"{num_deleted} deleted{hint}")
 
 

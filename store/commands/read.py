@@ -15,6 +15,7 @@ import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import is_narrow, make_console, print_json, tell_left_out
+from scalemark.host.own_code import typed
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
@@ -156,7 +157,7 @@ def _why_none(
     which = "deleted attempts" if deleted else "attempts"
     return (
         f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
-        f"{_near_models(engine, filters)}leave some of that out, or see all with python -m store "
+        f"{_near_models(engine, filters)}leave some of that out, or see all with {typed('store')} "
         "list"
     )
 

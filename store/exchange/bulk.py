@@ -14,6 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.host.own_code import typed
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT
 from scalemark.records.references import Reference, Rejected
 from scalemark.records.trial import TrialSpec
@@ -351,7 +352,7 @@ def _contradiction(before: PortableAttempt | None, attempt: PortableAttempt) -> 
     """Return in what they differ; empty when they do not."""
     which = _which(attempt)
     if before is None:
-        return f"{which} is here already, and is damaged: `python -m store check` says more"
+        return f"{which} is here already, and is damaged: `{typed('store')} check` says more"
     other_steps = before.steps and attempt.steps and before.steps != attempt.steps
     if before.content() == attempt.content() and not other_steps:
         return ""

@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress, silent
+from scalemark.host.own_code import typed
 from scalemark.records.references import Rejected
 from scalemark.text.redact import masked, without_secrets
 from store.database import explained, locate, open_for_reading, open_for_writing, reading, writing
@@ -132,7 +133,7 @@ def guessed(path: str) -> ImportFormat:
     if begin.startswith(b"PAR1") or suffix in (".csv", ".parquet"):
         raise StoreError(
             f"{path}: a table, which is written for other programs; wanted a database, or what "
-            "`python -m store export --format jsonl` wrote"
+            f"`{typed('store')} export --format jsonl` wrote"
         )
     if begin.startswith(b"SQLite format 3\0") or suffix in (".db", ".sqlite"):
         return ImportFormat.SQLITE

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from scalemark.host.own_code import typed
 from store.database import reading
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING, begins_id, checked, shortened
@@ -60,7 +61,7 @@ def find(engine: sa.Engine, which: str) -> Target:
     if not found:
         raise StoreError(
             f"{shortened(which)}: no attempt or trial; wanted the number of an attempt, or 4 "
-            "hexadecimal digits or more of a trial's id; see `python -m store list`; nor a sweep: "
+            f"hexadecimal digits or more of a trial's id; see `{typed('store')} list`; nor a sweep: "
             f"the newest are {names}"
         )
     if sweeps:

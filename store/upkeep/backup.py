@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalemark.cli.progress import Progress, silent
+from scalemark.host.own_code import typed
 from store.database import Database, locate, path_of
 from store.errors import StoreError
 from store.exchange.exports import copy
@@ -48,8 +49,8 @@ def back_up(url: str, to: str, *, force: bool = False, progress: Progress = sile
             if rejected:
                 raise StoreError(
                     f"{database.name}: nothing was copied: {len(rejected)} rows of it are damaged "
-                    f"({rejected[0].where}: {rejected[0].reason}); `python -m store check` lists "
-                    "them, and `python -m store export --format sqlite` writes what can be read"
+                    f"({rejected[0].where}: {rejected[0].reason}); `{typed('store')} check` lists "
+                    f"them, and `{typed('store')} export --format sqlite` writes what can be read"
                 )
         digest = sha256_of(draft, progress)
         # not before: until then it is that of the copy that is there
