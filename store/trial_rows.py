@@ -14,6 +14,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from scalemark.records.axes import AxisValue
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
@@ -55,10 +56,11 @@ def free_values(connection: sa.Connection) -> list[sa.Label[Any]]:
     """Return the free axes with their values in the specs: a column may be of a wider type."""
     values = []
     for name in free_columns(connection):
+        own = name.removeprefix(PREFIX)  # as in the spec
         if connection.dialect.name == "sqlite":
-            found: sa.ColumnElement[Any] = TrialRow.spec.op("->")(f"$.free.{name}")
+            found: sa.ColumnElement[Any] = TrialRow.spec.op("->")(f"$.free.{own}")
         else:
-            found = sa.cast(TrialRow.spec, sa.JSON)["free"][name]
+            found = sa.cast(TrialRow.spec, sa.JSON)["free"][own]
         values.append(sa.type_coerce(found, sa.JSON).label(name))
     return values
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _is_checkout() -> bool:
-    return (ROOT / "pyproject.toml").exists()
+    return ROOT.name not in ("site-packages", "dist-packages")
 
 
 def typed(command: str) -> str:

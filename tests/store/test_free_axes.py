@@ -115,10 +115,10 @@ def test_results_keep_their_values_when_its_column_becomes_wider(db):
 def test_a_changed_value_of_a_free_axis_is_found(db):
     fill(db, [(trial(zero=1), 10.0), (small(), 20.0)])
     with changing(db) as connection:
-        connection.execute(sa.text("UPDATE trials SET zero = 5"))
+        connection.execute(sa.text('UPDATE trials SET "axes.zero" = 5'))
     assert sorted(finding.what for finding in check(db)) == [
-        "columns differ from its spec: zero=5 (spec: 1)",
-        "columns differ from its spec: zero=5 (spec: None)",
+        "columns differ from its spec: axes.zero=5 (spec: 1)",
+        "columns differ from its spec: axes.zero=5 (spec: None)",
     ]
 
 
@@ -130,7 +130,7 @@ def test_a_new_axis_keeps_rights_and_views_of_others(postgresql_url):
         connection.execute(sa.text("CREATE VIEW mine AS SELECT throughput, model FROM throughput"))
     fill(postgresql_url, [(trial(zero=1), 20.0)], name="second")
     assert told(postgresql_url, "SELECT throughput FROM mine ORDER BY 1") == [(10.0,), (20.0,)]
-    assert told(postgresql_url, "SELECT zero FROM scaling ORDER BY 1") == [(1,), (None,)]
+    assert told(postgresql_url, 'SELECT "axes.zero" FROM scaling ORDER BY 1') == [(1,), (None,)]
     assert told(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
 
 
@@ -141,13 +141,15 @@ def test_a_wider_axis_keeps_rights_and_names_a_view_that_is_in_the_way(postgresq
         connection.execute(sa.text("GRANT SELECT ON throughput, scaling TO PUBLIC"))
         connection.execute(sa.text("CREATE VIEW mine AS SELECT throughput FROM throughput"))
     writer = Writer(postgresql_url)
-    with pytest.raises(StoreError, match=r"the axis zero has .* drop mine, repeat the command"):
+    with pytest.raises(
+        StoreError, match=r"the axis axes\.zero has .* drop mine, repeat the command"
+    ):
         begin(writer, {trial(zero="off"): 1}, name="second")
     writer.close()
     with changing(postgresql_url) as connection:
         connection.execute(sa.text("DROP VIEW mine"))
     fill(postgresql_url, [(trial(zero="off"), 20.0)], name="second")
-    assert told(postgresql_url, "SELECT zero FROM scaling ORDER BY 1") == [("1",), ("off",)]
+    assert told(postgresql_url, 'SELECT "axes.zero" FROM scaling ORDER BY 1') == [("1",), ("off",)]
     assert told(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
 
 

@@ -504,7 +504,7 @@ def test_staged_vars_is_told_to_be_another_algorithm(analysis):
     told = lines(analysis("advise", "--no-predict"))
     assert any(
         line.startswith(
-            "Mind that staged_vars uses the weights of the step before: a different algorithm than SGD; without staged_vars the best is ps_cpu"
+            "Mind that staged_vars uses the weights of the step before: another algorithm than SGD; without staged_vars the best is ps_cpu"
         )
         for line in told
     )

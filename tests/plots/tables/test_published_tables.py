@@ -187,7 +187,7 @@ def test_published_figures_can_be_pivoted(plots):
     ("arguments", "said"),
     [
         (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
-        (("image_px=64",), "image_px: nothing to filter by; there are model, hardware, source"),
+        (("image_px=64",), "image_px: nothing to filter by; there are strategy, origin, source"),
         (
             ("model=resnet5000",),
             "no published figure like model=resnet5000; see python -m store reference list",
