@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scalemark.abilities import VARIABLE_UPDATES
-from scalemark.records.planted import planted_on_one_host
+from scalemark.records.injected import injected_on_one_host
 from scalemark.records.trial import TrialSpec
 
 
@@ -23,8 +23,8 @@ def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:
 
 def with_hosts(spec: TrialSpec, hosts: int) -> TrialSpec:
     """Return it over so many hosts, which must divide its GPUs; one host has no links."""
-    planted = spec.planted if hosts > 1 else planted_on_one_host(spec.planted)
-    return replace(spec, hosts=hosts, planted=planted)
+    injected = spec.injected if hosts > 1 else injected_on_one_host(spec.injected)
+    return replace(spec, hosts=hosts, injected=injected)
 
 
 def with_batch(spec: TrialSpec, batch_size: int) -> TrialSpec:

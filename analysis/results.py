@@ -20,9 +20,9 @@ from costs.profiles import overrides_of
 from scalemark.abilities import trains_apart
 from scalemark.records import trial
 from scalemark.records.devices import DeviceKind
+from scalemark.records.injected import injected_on_one_host
 from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
-from scalemark.records.planted import planted_on_one_host
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, free_names
 from scalemark.stats import welch
@@ -178,7 +178,7 @@ class Result:
     @property
     def course(self) -> tuple[str, int, object]:
         """The same for results that differ in the number of GPUs alone."""
-        return self.curve, self.hosts, self.axes.get("planted", "")
+        return self.curve, self.hosts, self.axes.get("injected", "")
 
     @property
     def ended(self) -> str:
@@ -418,7 +418,7 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
 
 def _links(result: Result) -> object:
     """Results of several hosts compare only over the same links; those of one host have none."""
-    return result.axes.get("planted", "") if result.hosts > 1 else None
+    return result.axes.get("injected", "") if result.hosts > 1 else None
 
 
 def _preference(candidate: Baseline) -> tuple[int, int, float]:
@@ -430,8 +430,8 @@ def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:
     if rule is not BaselineRule.BEST:
         return result.place.key, result.item, result.curve
     shared = setting(result)
-    if result.hosts > 1 and "planted" in shared:
-        shared["planted"] = planted_on_one_host(str(shared["planted"]))
+    if result.hosts > 1 and "injected" in shared:
+        shared["injected"] = injected_on_one_host(str(shared["injected"]))
     return result.place.key, result.item, *shared.values()
 
 

@@ -173,8 +173,8 @@ def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
 
 
 def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
-    planted = {"noise": 0.03, "process_noise": 0.02, "drift": 0.02}
-    steps = [tuple(step_times(random, step_s, planted, 60)) for _ in range(num)]
+    injected = {"noise": 0.03, "process_noise": 0.02, "drift": 0.02}
+    steps = [tuple(step_times(random, step_s, injected, 60)) for _ in range(num)]
     return Sample(
         throughput=tuple(BATCH / float(np.mean(one)) for one in steps),
         durations_s=tuple(steps),

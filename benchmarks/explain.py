@@ -1,5 +1,5 @@
-"""Whether `analysis explain` finds what is planted: on simulated trials with known truth, and on
-real CPU stand-ins.
+"""Whether `analysis explain` finds what is injected: on simulated trials with known truth, and on
+real CPU devices.
 
 `python benchmarks/explain.py [--seed S] [--seeds N] [--cases N] [--real FOLDER]` prints Markdown
 tables. `--real` runs sweeps of a few minutes into a database in that folder, which is kept and
@@ -37,14 +37,16 @@ def main(arguments: Sequence[str]) -> int:
                 for seed in seeds
                 for one in answers(seed, options.cases, thinned=thinned, selection=selection)
             ]
-            rungs = "rungs missing and single repeats" if thinned else "every rung, 3 repeats"
-            print(f"{drawn}; {rungs}; seeds {seeds[0]} to {seeds[-1]}:\n")
+            ablations = (
+                "ablations missing and single repeats" if thinned else "every ablation, 3 repeats"
+            )
+            print(f"{drawn}; {ablations}; seeds {seeds[0]} to {seeds[-1]}:\n")
             print(table(found))
             print()
     with tempfile.TemporaryDirectory() as folder:
         found = played(options.seed, options.cases // 3, Path(folder))
     print(
-        "Causes that are clear; every rung, 3 repeats; through processes, run folders and a "
+        "Causes that are clear; every ablation, 3 repeats; through processes, run folders and a "
         f"database; seed {options.seed}:\n"
     )
     print(table(found))
@@ -58,7 +60,7 @@ def table(found: Sequence[Answer]) -> str:
     """A line per kind of cause, and all together."""
     lines = [
         (
-            "| planted | wanted | trials | right | of these sure | cannot tell | wrong | sure "
+            "| injected | wanted | trials | right | of these sure | cannot tell | wrong | sure "
             "and wrong | taken for |"
         )
     ]
@@ -95,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
     parser.add_argument("--cases", type=int, default=300, help="simulated ones, of each seed")
     parser.add_argument(
-        "--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU stand-ins"
+        "--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU devices"
     )
     return parser
 

@@ -4,7 +4,7 @@ rate, and what `explain` says.
 `python benchmarks/links.py FOLDER [--mbit 1000 200 50] [--strategies ...] [--repeats N] [--model M]
 [--batch-size B]` prints a Markdown table. Sweeps of some minutes go into a database in that folder,
 which is kept and continued; bytes are counted only of trials that run meanwhile. Needs the right to
-make networks: see `planted.link_mbit` in docs/distributed.md.
+make networks: see `injected.link_mbit` in docs/distributed.md.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(PROJECT)  # beside this file lies a `store.py`
 
+from analysis.explanation.ablations import AblationFinder, several_hosts
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import observer
-from analysis.explanation.rungs import Ladder, several_hosts
 from analysis.selection import Selection
 from analysis.source import Source
 from benchmarks.linking.counted import Counts, counting
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         f"strategy={','.join(options.strategies)}",
         f"hosts={hosts}",
         f"num_gpus={hosts}",
-        f"planted.link_mbit={rates}",
+        f"injected.link_mbit={rates}",
     ]
     with counting(options.folder / "runs") as counts:
         _sweep(options.folder, [*common, "strategy=independent", f"num_gpus=1,{hosts}"])
@@ -85,7 +85,7 @@ def table(database: Path, counts: Counts) -> str:
         for result in source.results
         if several_hosts(result.axes) and result.throughput is not None
     ]
-    found = explain_all(targets, Ladder(source.results), observer(source))
+    found = explain_all(targets, AblationFinder(source.results), observer(source))
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---|{'---:|' * (len(COLUMNS) - 2)}---|"]
     folders = {
         row["attempt"]: Path(row["run_dir"])
@@ -140,7 +140,7 @@ UNLIMITED = 1e9
 
 
 def _mbit(one: Explanation) -> float:
-    return one.target.spec.planted_values.get("link_mbit", UNLIMITED)
+    return one.target.spec.injected_values.get("link_mbit", UNLIMITED)
 
 
 def _sweep(folder: Path, arguments: Sequence[str]) -> None:

@@ -132,7 +132,7 @@ def _optimizer(spec: TrialSpec) -> keras.optimizers.Optimizer:
 
 def _batches(spec: TrialSpec, names: list[str]) -> list[tuple[tf.Tensor, tf.Tensor]]:
     return synthetic.open_input(
-        spec, Devices(kind=DeviceKind.CPU_STAND_IN, host="CPU:0", replicas=tuple(names))
+        spec, Devices(kind=DeviceKind.CPU_DEVICE, host="CPU:0", replicas=tuple(names))
     ).next()
 
 

@@ -23,7 +23,7 @@ from scalemark.abilities import (
 from scalemark.abilities.variable_update import VariableUpdateAbilities
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.devices import DeviceKind
-from scalemark.records.planted import PLANTED, planted_text
+from scalemark.records.injected import INJECTED, injected_text
 from scalemark.records.trial import AXES, TrialSpec
 
 
@@ -50,7 +50,7 @@ class Hosts:
 EFFORT = {
     DeviceKind.GPU: Effort(min_warm_up_steps=10, num_steps=100),  # tf_cnn_benchmarks' defaults
     DeviceKind.SIMULATED_GPU: Effort(min_warm_up_steps=10, num_steps=100),
-    DeviceKind.CPU_STAND_IN: Effort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
+    DeviceKind.CPU_DEVICE: Effort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
 }
 
 ALWAYS_SIMULATED = {"noise": 0.02, "process_noise": 0.005}
@@ -107,9 +107,9 @@ def _problems_of_machine(
     no_room = _problem_of_room(spec, num_devices, hosts)
     if no_room:
         yield no_room
-    if hosts and "link_mbit" in spec.planted_values:
+    if hosts and "link_mbit" in spec.injected_values:
         yield (
-            "planted.link_mbit: only links between processes of this machine can be limited, and "
+            "injected.link_mbit: only links between processes of this machine can be limited, and "
             "with this launcher hosts are machines; leave it out, or choose launcher=local"
         )
     slices = "the usable devices are MIG slices, and CUDA shows a process only one"
@@ -135,19 +135,19 @@ def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> 
 
 _COUNTED = {
     DeviceKind.GPU: "GPUs usable here",
-    DeviceKind.CPU_STAND_IN: "CPU devices (hardware.num_stand_ins raises that)",
+    DeviceKind.CPU_DEVICE: "CPU devices (hardware.num_cpu_devices raises that)",
     DeviceKind.SIMULATED_GPU: (
         "simulated GPUs in this profile (hardware.profile.num_gpus raises that)"
     ),
 }
 
 
-def _planted(config: Config) -> dict[str, float]:
+def _injected(config: Config) -> dict[str, float]:
     """Return what is injected: nothing of size 0, and the usual noise into simulated trials."""
     usual = ALWAYS_SIMULATED if config.engine is Engine.simulated else {}
     values = {}
-    for name in PLANTED:
-        value = getattr(config.planted, name)
+    for name in INJECTED:
+        value = getattr(config.injected, name)
         if value is None:
             value = usual.get(name, 0.0)
         if value != 0:
@@ -208,8 +208,8 @@ class _Around:
     rule: VariableUpdateAbilities  # of the variable update that the config means
 
     @property
-    def on_stand_ins(self) -> bool:
-        return self.device_kind is DeviceKind.CPU_STAND_IN
+    def on_cpu_devices(self) -> bool:
+        return self.device_kind is DeviceKind.CPU_DEVICE
 
 
 def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
@@ -229,7 +229,7 @@ def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         device_kind=device_kind,
         data=config.data.name,
         data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
-        planted=planted_text(_planted(config)),
+        injected=injected_text(_injected(config)),
     )
 
 
@@ -256,7 +256,7 @@ STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
 def _all_reduce(_: Config, around: _Around) -> str:
     """Return the first that the devices can run."""
     for name in around.rule.all_reduces:
-        if not around.on_stand_ins or not ALL_REDUCES[name].gpu_only:
+        if not around.on_cpu_devices or not ALL_REDUCES[name].gpu_only:
             return name
     raise AssertionError("a variable update has an all-reduce for every kind of device")
 
@@ -278,12 +278,12 @@ def _momentum(config: Config, _: _Around) -> float:
 
 def _data_format(config: Config, around: _Around) -> str:
     """Choose NHWC on CPUs, whose convolutions are made for it."""
-    return "NHWC" if around.on_stand_ins else PRECISIONS[config.precision.name].gpu_data_format
+    return "NHWC" if around.on_cpu_devices else PRECISIONS[config.precision.name].gpu_data_format
 
 
 def _image_px(config: Config, around: _Around) -> int:
-    if around.on_stand_ins:
-        return config.model.stand_in_image_px
+    if around.on_cpu_devices:
+        return config.model.cpu_image_px
     return config.model.image_px or _published(config)["image_px"]
 
 
@@ -293,7 +293,7 @@ def _published(config: Config) -> Mapping[str, int]:
 
 
 def _batch_size(config: Config, around: _Around) -> int:
-    return config.model.stand_in_batch_size if around.on_stand_ins else config.model.batch_size
+    return config.model.cpu_batch_size if around.on_cpu_devices else config.model.batch_size
 
 
 _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, PRECISIONS, VARIABLE_UPDATES
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 from scalemark.records.devices import DeviceKind
-from scalemark.records.planted import PLANTED, PLANTED_FOR_REAL, PLANTED_ON_LINKS
+from scalemark.records.injected import INJECTED, INJECTED_FOR_REAL, INJECTED_ON_LINKS
 from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_axes
@@ -23,7 +23,7 @@ GPU_ONLY = {
 }
 """Axis -> values that no CPU device runs, and why; all-reduces and precisions declare theirs."""
 
-PLANTED_AT_MOST = {
+INJECTED_AT_MOST = {
     "noise": 1.0,
     "process_noise": 1.0,
     "drift": 1.0,
@@ -39,12 +39,12 @@ PLANTED_AT_MOST = {
 }
 """The largest faults that mean something: waits of over an hour per step are slips of units."""
 
-PLANTED_SWITCHES = ("out_of_memory", "hang")  # these are 0 or 1
+INJECTED_SWITCHES = ("out_of_memory", "hang")  # these are 0 or 1
 
 
-if _lacking := PLANTED_AT_MOST.keys() ^ PLANTED.keys():
+if _lacking := INJECTED_AT_MOST.keys() ^ INJECTED.keys():
     raise NotImplementedError(
-        f"{', '.join(sorted(_lacking))}: wanted both in PLANTED_AT_MOST of conf/rules.py and in "
+        f"{', '.join(sorted(_lacking))}: wanted both in INJECTED_AT_MOST of conf/rules.py and in "
         "scalemark/records/"
     )
 
@@ -59,11 +59,11 @@ def problems(spec: TrialSpec) -> Iterator[str]:
             f"variable_update={spec.variable_update}: trainer/variable_updates/ has no file of it; "
             f"there are {', '.join(VARIABLE_UPDATES)}"
         )
-    if spec.device_kind == DeviceKind.CPU_STAND_IN:
-        yield from _problems_of_stand_ins(spec)
+    if spec.device_kind == DeviceKind.CPU_DEVICE:
+        yield from _problems_of_cpu_devices(spec)
     if spec.device_kind == DeviceKind.SIMULATED_GPU:
         yield from _problems_of_simulated(spec)
-    yield from _problems_of_planted(spec)
+    yield from _problems_of_injected(spec)
     if spec.loss_scale != "none" and not PRECISIONS[spec.precision].is_loss_scaled:
         scaled = _listed(name for name, one in PRECISIONS.items() if one.is_loss_scaled)
         yield (
@@ -83,7 +83,7 @@ def problems(spec: TrialSpec) -> Iterator[str]:
         )
 
 
-def _problems_of_stand_ins(spec: TrialSpec) -> Iterator[str]:
+def _problems_of_cpu_devices(spec: TrialSpec) -> Iterator[str]:
     precision = PRECISIONS[spec.precision]
     reasons = [
         ("all_reduce", ALL_REDUCES[spec.all_reduce].gpu_only),
@@ -111,22 +111,22 @@ def _problems_of_simulated(spec: TrialSpec) -> Iterator[str]:
         )
 
 
-def _problems_of_planted(spec: TrialSpec) -> Iterator[str]:
+def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
     is_simulated = spec.device_kind == DeviceKind.SIMULATED_GPU
-    for name, value in spec.planted_values.items():
-        setting = f"planted.{name}={value:g}"
-        if not is_simulated and name not in PLANTED_FOR_REAL:
-            also = ", ".join(f"planted.{each}" for each in PLANTED_FOR_REAL)
+    for name, value in spec.injected_values.items():
+        setting = f"injected.{name}={value:g}"
+        if not is_simulated and name not in INJECTED_FOR_REAL:
+            also = ", ".join(f"injected.{each}" for each in INJECTED_FOR_REAL)
             yield (
                 f"{setting}: only simulated trials can have it, TensorFlow's can have {also}; add "
                 "engine=simulated"
             )
-        if name in PLANTED_ON_LINKS and (is_simulated or spec.hosts == 1):
+        if name in INJECTED_ON_LINKS and (is_simulated or spec.hosts == 1):
             why = "simulated trials are of one host, which" if is_simulated else "one host"
             yield f"{setting}: {why} has no link to limit; leave it out"
-        if value > PLANTED_AT_MOST[name]:
-            yield f"{setting}: wanted {PLANTED_AT_MOST[name]:g} or less"
-        elif name in PLANTED_SWITCHES and value != 1:
+        if value > INJECTED_AT_MOST[name]:
+            yield f"{setting}: wanted {INJECTED_AT_MOST[name]:g} or less"
+        elif name in INJECTED_SWITCHES and value != 1:
             yield f"{setting}: wanted 0 or 1"
 
 
@@ -141,7 +141,7 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
         yield f"hosts={spec.hosts}: {update} is of one host; choose {choice}"
     if (
         rule.one_cpu_device_per_host
-        and spec.device_kind == DeviceKind.CPU_STAND_IN
+        and spec.device_kind == DeviceKind.CPU_DEVICE
         and spec.gpus_per_host > 1
     ):
         wanted = f"choose num_gpus={spec.hosts}, or as many hosts as replicas"

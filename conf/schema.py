@@ -15,7 +15,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from costs.hardware import Hardware
 from scalemark.abilities import LAUNCHERS, names
 from scalemark.records.axes import AUTO, Axis, Engine
-from scalemark.records.planted import PLANTED
+from scalemark.records.injected import INJECTED
 from scalemark.records.trial import AXES
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
@@ -34,8 +34,8 @@ class ModelConfig:
     num_classes: int | None = None  # null = as published
     image_px: int | None = None  # on GPUs; null = as published
     batch_size: int = MISSING  # per GPU
-    stand_in_image_px: int = MISSING  # on CPU devices
-    stand_in_batch_size: int = MISSING  # per CPU device
+    cpu_image_px: int = MISSING  # on CPU devices
+    cpu_batch_size: int = MISSING  # per CPU device
     learning_rate: float = MISSING
 
 
@@ -60,7 +60,7 @@ class AgentsConfig:
 
     # hosts that agents are started on, all together; launcher=agents starts none itself
     num_hosts: int = 1
-    # null = as Slurm or Ray reports; the number of CPU devices is hardware.num_stand_ins
+    # null = as Slurm or Ray reports; the number of CPU devices is hardware.num_cpu_devices
     gpus_per_host: int | None = None
     # seconds without a heartbeat, by the database's clock, until others run an agent's trials
     lease_s: float = 60.0
@@ -137,11 +137,11 @@ def _profile_config() -> type:
 
 if TYPE_CHECKING:
     ProfileConfig = Hardware
-    PlantedConfig = Any
+    InjectedConfig = Any
 else:
     ProfileConfig = _profile_config()
-    PlantedConfig = make_dataclass(
-        "PlantedConfig", [(name, float | None, None) for name in PLANTED]
+    InjectedConfig = make_dataclass(
+        "InjectedConfig", [(name, float | None, None) for name in INJECTED]
     )
 
 
@@ -149,8 +149,8 @@ else:
 class HardwareConfig:
     """A file in conf/hardware/: what replicas run on."""
 
-    device_kind: str = MISSING  # auto, gpu, cpu_stand_in, or simulated_gpu with a profile
-    num_stand_ins: int = 16  # the number of CPU devices
+    device_kind: str = MISSING  # auto, gpu, cpu_device, or simulated_gpu with a profile
+    num_cpu_devices: int = 16  # the number of CPU devices
     # of simulated hardware: the fields of costs.hardware.Hardware
     profile: ProfileConfig | None = None
 
@@ -212,7 +212,7 @@ class Settings:
     # free axes of your own, as +axes.zero=0,1,2
     axes: dict[str, int | float | bool | str] = field(default_factory=dict)
     # slowed or broken on purpose; null = nothing
-    planted: PlantedConfig = field(default_factory=PlantedConfig)
+    injected: InjectedConfig = field(default_factory=InjectedConfig)
 
 
 def choices_of(axis: Axis) -> list[str]:

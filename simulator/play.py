@@ -36,7 +36,7 @@ def play(
 
     `hang` is called half-way through the measured steps, where that is injected.
     """
-    faults = spec.planted_values
+    faults = spec.injected_values
     factor = noise.process_factor(random, faults)
     effort = timing.Effort(
         min_warm_up_steps=spec.min_warm_up_steps,

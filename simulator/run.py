@@ -23,7 +23,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_axes
 from scalemark.run_folder.folder import RunFolder
 from simulator import play
-from simulator.truth import recorded, with_planted
+from simulator.truth import recorded, with_injected
 from trainer import measured, verdict
 
 START_S = 0.5  # of a forked trainer, until it builds its model
@@ -54,15 +54,15 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     if problem := next(unknown_axes(spec), None):
         raise NotSimulatedError(problem)
     hardware, work = Hardware.from_json(machine.hardware_profile), Work.of(asdict(spec))
-    faults = spec.planted_values
+    faults = spec.injected_values
     try:
-        truth = with_planted(costs(work, hardware), faults, work)
+        truth = with_injected(costs(work, hardware), faults, work)
     except ValueError as error:
         raise NotSimulatedError(str(error)) from error
     random = np.random.default_rng(_seed(spec, folder, machine))
     failure_rate = faults.get("failure_rate", 0.0)
     if random.random() < failure_rate:
-        raise NoResultError(f"planted.failure_rate={failure_rate:g} met this attempt")
+        raise NoResultError(f"injected.failure_rate={failure_rate:g} met this attempt")
     if message := _no_room(spec, truth, hardware):
         return Result(
             outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
@@ -84,7 +84,7 @@ def _played(
 
     def hang() -> NoReturn:
         _write_steps(folder, samples)
-        print("simulated: hangs, for planted.hang=1", file=sys.stderr, flush=True)
+        print("simulated: hangs, for injected.hang=1", file=sys.stderr, flush=True)
         while True:
             signal.pause()
 
@@ -113,14 +113,14 @@ def _played(
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
-        truth=recorded(truth, spec.planted_values, played.process_factor),
+        truth=recorded(truth, spec.injected_values, played.process_factor),
     )
 
 
 def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
     """Return why it runs out of memory; empty when it does not."""
-    if spec.planted_values.get("out_of_memory"):
-        return "simulated: out of GPU memory, for planted.out_of_memory=1"
+    if spec.injected_values.get("out_of_memory"):
+        return "simulated: out of GPU memory, for injected.out_of_memory=1"
     needed_gib = truth.memory_bytes / 2**30
     if needed_gib <= hardware.memory_gib:
         return ""
@@ -135,7 +135,7 @@ def _measurement(
 ) -> Measurement:
     """Measure what was played; what nothing simulates is None, and the memory of the host 0."""
     timed = played.timed
-    taken = spec.planted_values.get("contention", 0.0) * hardware.num_cores
+    taken = spec.injected_values.get("contention", 0.0) * hardware.num_cores
     cpu_per_step_s = truth.launch_s + truth.host_s
     if work.real_data:
         cpu_per_step_s += truth.input_s * (hardware.num_cores - taken)
@@ -162,7 +162,7 @@ def _telemetry(
     spec: TrialSpec, folder: RunFolder, machine: Machine, hardware: Hardware, truth: Costs
 ) -> tuple[GpuTelemetry, ...]:
     """Return the telemetry of the GPUs that it was given; nothing was sampled."""
-    lost = spec.planted_values.get("throttling", 0.0)
+    lost = spec.injected_values.get("throttling", 0.0)
     clock, highest = hardware.clock_mhz, None
     if clock is not None:
         clock, highest = clock * (1 - lost), round(clock)

@@ -163,7 +163,7 @@ class Database:
         | lowest, highest, throughput | float64 | slowest, fastest and median of the repeats |
         | num_doubtful | int64 | repeats that are not of verdict valid |
         | throughput_on_1, speed_up, efficiency | float64 | NaN without a baseline |
-        | strategy, engine, model, .. planted, seed | category, int64 | all axes, free ones last |
+        | strategy, engine, model, .. injected, seed | category, int64 | all axes, free ones last |
         """
         with reading(self.engine) as connection:
             return scaling_frame(connection, filters, simulated=simulated)

@@ -45,7 +45,7 @@ class SharedSweep:
         self._launcher = load(config)
         self.inventory = self._launcher.check()
         # this host runs no trial
-        self.machine = describe_machine(HardwareConfig(device_kind=DeviceKind.CPU_STAND_IN))
+        self.machine = describe_machine(HardwareConfig(device_kind=DeviceKind.CPU_DEVICE))
         self._software_key = software.key(software.describe())
 
     def check(self, specs: Sequence[TrialSpec]) -> None:

@@ -1,4 +1,4 @@
-"""Servers of tests that end with who started them, however that ends: each is started by a keeper, a program of its own."""
+"""Servers of tests that end with who started them, however that ends: each is started by a supervisor, a program of its own."""
 
 import subprocess
 import sys
@@ -8,25 +8,25 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept(what: str, *command: str) -> Iterator[str]:
-    """The folder that the keeper prints once its server runs; it is told to stop in the end, or finds its input closed."""
-    keeper = subprocess.Popen(
+    """The folder that the supervisor prints once its server runs; it is told to stop in the end, or finds its input closed."""
+    supervisor = subprocess.Popen(
         [sys.executable, "-I", *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,  # Ctrl-C and kills of our process group do not reach it
     )
-    with keeper:
-        assert keeper.stdin
-        assert keeper.stdout
-        folder = keeper.stdout.readline().strip()
+    with supervisor:
+        assert supervisor.stdin
+        assert supervisor.stdout
+        folder = supervisor.stdout.readline().strip()
         if not folder:
             raise RuntimeError(f"{what} did not start; stderr says why")
         try:
             yield folder
         finally:
-            keeper.stdin.write(
+            supervisor.stdin.write(
                 "stop\n"
             )  # closing is not enough while a forked child holds the pipe, too
-    if keeper.returncode:
+    if supervisor.returncode:
         raise RuntimeError(f"{what} in {folder} did not stop cleanly; stderr says why")

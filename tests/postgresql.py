@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
-from tests import postgresql_keeper
+from tests import postgresql_supervisor
 from tests.kept import kept
 
-KEEPER = Path(postgresql_keeper.__file__)
+SUPERVISOR = Path(postgresql_supervisor.__file__)
 DEBIAN = Path("/usr/lib/postgresql")  # one folder per version; not on PATH
 
 
@@ -49,18 +49,18 @@ def server(programs: Path) -> Iterator[str]:
 
     It listens on a socket in a folder of its own only, so that any number of servers run side by side.
     """
-    with kept(f"PostgreSQL of {programs}", str(KEEPER), str(programs)) as folder:
+    with kept(f"PostgreSQL of {programs}", str(SUPERVISOR), str(programs)) as folder:
         yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
 
 
 def stop(server_url: str, mode: str) -> None:
     """The server, which is to be started again; `mode`: fast or immediate, as pg_ctl has them."""
-    postgresql_keeper.stop(*_folder_and_programs(server_url), mode)
+    postgresql_supervisor.stop(*_folder_and_programs(server_url), mode)
 
 
 def start(server_url: str) -> None:
     """Again."""
-    postgresql_keeper.start(*_folder_and_programs(server_url))
+    postgresql_supervisor.start(*_folder_and_programs(server_url))
 
 
 def _folder_and_programs(server_url: str) -> tuple[Path, Path]:

@@ -19,9 +19,9 @@ from typing import TypeVar
 
 import pytest
 
-from tests import slurm_keeper
+from tests import slurm_supervisor
 from tests.kept import kept
-from tests.slurm_keeper import GPUS_PER_NODE, NODES
+from tests.slurm_supervisor import GPUS_PER_NODE, NODES
 
 __all__ = ["GPUS_PER_NODE", "NODES", "Cluster", "cluster", "needed", "obstacle", "until"]
 
@@ -51,24 +51,24 @@ class Cluster:
 
     def kill_controller(self) -> None:
         """As if it had crashed: nobody answers then."""
-        slurm_keeper.kill_controller(self.folder)
+        slurm_supervisor.kill_controller(self.folder)
 
     def start_controller(self, *options: str) -> None:
         """Again: it answers then."""
         self.run("slurmctld", *options)
-        until(lambda: slurm_keeper.states(self.folder))
+        until(lambda: slurm_supervisor.states(self.folder))
 
     def kill_node(self, name: str) -> None:
         """As if its power had gone: Slurm sees it some 15 s later."""
-        slurm_keeper.kill_node(self.folder, name)
+        slurm_supervisor.kill_node(self.folder, name)
 
     def restart_node(self, name: str) -> None:
         """It is idle a second or two later."""
-        slurm_keeper.start_node(self.folder, name)
+        slurm_supervisor.start_node(self.folder, name)
 
     def processes(self, name: str = "") -> list[int]:
         """Of all that runs in jobs, on one node or on all."""
-        return slurm_keeper.jobs_processes(self.folder, name)
+        return slurm_supervisor.jobs_processes(self.folder, name)
 
 
 def until(look: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
@@ -87,7 +87,7 @@ def cluster() -> Iterator[Cluster]:
 
     It has ports and a folder of its own, so that any number of them run side by side.
     """
-    with kept("the Slurm cluster", slurm_keeper.__file__) as folder:
+    with kept("the Slurm cluster", slurm_supervisor.__file__) as folder:
         yield Cluster(folder=Path(folder))
 
 

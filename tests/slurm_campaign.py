@@ -14,7 +14,7 @@ from tests.conftest import PROJECT
 from tests.slurm import NODES, Cluster, until
 
 LEASE_S = 20.0
-NUM_STAND_INS = 4
+NUM_CPU_DEVICES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def arguments(folder: Path, *more: str) -> list[str]:
             "hardware=cpu",
         ),
         *(
-            f"hardware.num_stand_ins={NUM_STAND_INS}",
+            f"hardware.num_cpu_devices={NUM_CPU_DEVICES}",
             "model=trivial",
             f"launcher.agents.lease_s={LEASE_S:g}",
             "sweep.name=s",

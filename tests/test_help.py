@@ -25,7 +25,7 @@ PROGRAMS = [
     ["sweep.py"],
     ["install.py"],
 ]
-STAND_INS = {"noop_trainer.py", "worker.py"}  # started by other benchmarks alone
+CPU_DEVICES = {"noop_trainer.py", "worker.py"}  # started by other benchmarks alone
 
 
 @pytest.mark.integration
@@ -70,7 +70,7 @@ def test_each_script_reads_its_arguments_so_that_help_starts_nothing(folder: str
     scripts = [
         path
         for path in (PROJECT / folder).glob("*.py")
-        if "__main__" in path.read_text() and path.name not in STAND_INS
+        if "__main__" in path.read_text() and path.name not in CPU_DEVICES
     ]
     assert scripts
     assert [

@@ -63,9 +63,9 @@ def test_a_simulated_grid_is_stored_as_others_are_and_each_repeat_is_a_process_o
     assert all(json.loads(truth)["step_s"] > 0 for (truth,) in told)
     (profile,) = rows("SELECT hardware_profile FROM machines", "forked/results.db")
     assert json.loads(profile[0])["name"] == "dgx1_p100"
-    assert {planted for (planted,) in rows("SELECT planted FROM trials", "forked/results.db")} == {
-        "noise=0.02 process_noise=0.005"
-    }
+    assert {
+        injected for (injected,) in rows("SELECT injected FROM trials", "forked/results.db")
+    } == {"noise=0.02 process_noise=0.005"}
 
     spawned = sweep(*GRID, "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked")
     assert spawned.returncode == 0, spawned.stderr
@@ -90,7 +90,7 @@ def test_a_simulated_grid_is_stored_as_others_are_and_each_repeat_is_a_process_o
 
 
 def test_faults_end_trials_as_they_end_real_ones():
-    faults = "[{planted.hang:1},{planted.failure_rate:1},{planted.out_of_memory:1},{batch_size:[512,1024]}]"
+    faults = "[{injected.hang:1},{injected.failure_rate:1},{injected.out_of_memory:1},{batch_size:[512,1024]}]"
     ended = sweep(
         "hardware=p100_pcie_8",
         "model=resnet50",
@@ -100,15 +100,15 @@ def test_faults_end_trials_as_they_end_real_ones():
     )
     assert ended.returncode == 1
     found = rows(
-        "SELECT attempts.outcome, attempts.message FROM attempts JOIN trials ON trials.id = attempts.trial_id ORDER BY trials.planted, attempts.id"
+        "SELECT attempts.outcome, attempts.message FROM attempts JOIN trials ON trials.id = attempts.trial_id ORDER BY trials.injected, attempts.id"
     )
     told = sorted(f"{outcome}: {message}" for outcome, message in found)
     assert [line[:50] for line in told][:2] == [
         "failed: ended with exit code 1 and left no result:"
     ] * 2, "a crash is tried again"
-    assert "simulated: planted.failure_rate=1 met this attempt" in told[0]
+    assert "simulated: injected.failure_rate=1 met this attempt" in told[0]
     assert told[2].startswith("hung: no step within launcher.step_timeout_s=10 after step 5")
-    assert "out_of_memory: simulated: out of GPU memory, for planted.out_of_memory=1" in told
+    assert "out_of_memory: simulated: out of GPU memory, for injected.out_of_memory=1" in told
     assert any("out_of_memory: simulated: out of GPU memory: a GPU needs" in line for line in told)
 
 

@@ -90,8 +90,8 @@ def test_a_killed_test_run_leaves_no_cluster_running():
         folder, *pids = run.stdout.readline().split()
         daemons = [int(path.read_text()) for path in Path(folder).glob("*.pid")]
         assert len(daemons) == 1 + len(NODES)
-        keeper = psutil.Process(run.pid).children()
-        with ends([*(psutil.Process(int(pid)) for pid in [*pids, *daemons]), *keeper]):
+        supervisor = psutil.Process(run.pid).children()
+        with ends([*(psutil.Process(int(pid)) for pid in [*pids, *daemons]), *supervisor]):
             os.killpg(run.pid, signal.SIGKILL)
     assert not Path(folder).exists()
 

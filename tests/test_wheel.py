@@ -105,6 +105,6 @@ def test_a_trial_without_tensorflow_is_refused_before_it_starts(scalemark: Run, 
 
 
 def test_a_selfcheck_without_tensorflow_says_how_it_is_added(scalemark: Run):
-    refused = scalemark("selfcheck", "--devices", "cpu_stand_in")
+    refused = scalemark("selfcheck", "--devices", "cpu_device")
     assert refused.returncode == 2
     assert "TensorFlow is not installed; " in refused.stderr

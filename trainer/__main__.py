@@ -100,9 +100,9 @@ def _check_hosts(spec: TrialSpec, *, is_by_hand: bool) -> None:
             f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
             f"variable_update={', '.join(distributed())}"
         )
-    if "link_mbit" in spec.planted_values and (spec.hosts == 1 or is_by_hand):
+    if "link_mbit" in spec.injected_values and (spec.hosts == 1 or is_by_hand):
         raise UnsupportedTrialError(
-            "planted.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts on this "
+            "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts on this "
             "machine; leave it out"
         )
 

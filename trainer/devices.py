@@ -103,8 +103,8 @@ class Devices:
     @property
     def described(self) -> str:
         """What the replicas are, for messages."""
-        if self.kind is DeviceKind.CPU_STAND_IN:
-            return "CPU stand-ins"
+        if self.kind is DeviceKind.CPU_DEVICE:
+            return "CPU devices"
         return "logical GPUs cut from one" if self.shared else "GPUs"
 
 
@@ -184,7 +184,7 @@ def _cpu_devices(num_replicas: int) -> Devices:
         cpu, [tf.config.LogicalDeviceConfiguration()] * (num_replicas + 1)
     )
     replicas = tuple(f"{_JOB}/device:CPU:{i + 1}" for i in range(num_replicas))
-    return Devices(kind=DeviceKind.CPU_STAND_IN, host=_HOST, replicas=replicas, shared=True)
+    return Devices(kind=DeviceKind.CPU_DEVICE, host=_HOST, replicas=replicas, shared=True)
 
 
 def connect(own: Devices, cluster: Cluster, reach_s: float = _REACH_S) -> Devices:

@@ -26,7 +26,7 @@ import pynvml
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host.extras import lack_of_tensorflow
 from scalemark.host.own_code import module_command, python_path
-from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
+from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.strategies import strategy_name
 from scalemark.text.untrusted import quoted
@@ -71,7 +71,7 @@ class Check:
 class Bench:
     """The devices the checks run on."""
 
-    kind: str  # cpu_stand_in, logical_gpu, gpu
+    kind: str  # cpu_device, logical_gpu, gpu
     num_replicas: int  # of all hosts
     num_hosts: int = 1  # more are processes of this machine
 
@@ -135,7 +135,7 @@ def _asked(
         description="Proves exactness and placement of every mode on this machine's devices, and "
         "measures each shortly.",
     )
-    kinds = ("auto", "cpu_stand_in", "logical_gpu", "gpu")
+    kinds = ("auto", "cpu_device", "logical_gpu", "gpu")
     parser.add_argument("--devices", choices=kinds, default="auto", help="what to check on")
     parser.add_argument(
         "--replicas", type=int, metavar="N", help="how many, on each host (default: a few)"
@@ -166,7 +166,7 @@ def _asked(
         )
     num_gpus = _num_gpus()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
-        parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_stand_in")
+        parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_device")
     bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
         parser.error(f"{bench.described} are wanted, and this machine has {num_gpus} GPUs")
@@ -196,10 +196,10 @@ def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts:
     if asked == "auto" and num_gpus:
         kind = "gpu" if num_gpus > 1 else "logical_gpu"
     elif asked == "auto":
-        kind = "cpu_stand_in"
+        kind = "cpu_device"
     if num_replicas is None:
         own_gpus = min(num_gpus, MOST_GPUS) // num_hosts
-        sensible = {"cpu_stand_in": NUM_CPU_DEVICES, "logical_gpu": PIECES_OF_ONE_GPU}
+        sensible = {"cpu_device": NUM_CPU_DEVICES, "logical_gpu": PIECES_OF_ONE_GPU}
         num_replicas = sensible.get(kind, max(1, own_gpus))
     return Bench(kind=kind, num_replicas=num_hosts * num_replicas, num_hosts=num_hosts)
 
@@ -208,8 +208,8 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     """Yield a table of what was checked, then what cannot run here and why, and what failed."""
     yield f"\nLargest difference of any weight and of the loss from one device; {bench.described}"
     yield "images/s of resnet18_cifar in a second or two are an impression, not a measurement"
-    if bench.kind == "cpu_stand_in":
-        yield STAND_INS_NOTE
+    if bench.kind == "cpu_device":
+        yield CPU_DEVICES_NOTE
     rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", "images/s", "")]
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
     for check in checks:

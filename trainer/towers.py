@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
-from trainer import planted
+from trainer import injected
 from trainer.devices import Devices
 from trainer.loss_scale import LossScale
 
@@ -157,9 +157,9 @@ class Towers:
         self._optimizer, self._devices = optimizer, devices
         self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
-        self._planted_s = 0.0
+        self._injected_s = 0.0
         if update.num_summed > 1:
-            self._planted_s = spec.planted_values.get("reduction_s", 0.0)
+            self._injected_s = spec.injected_values.get("reduction_s", 0.0)
         self.loss_scale = LossScale(spec.loss_scale, devices.host)
         self._state = [
             _copy_of_state(model, replica, device)
@@ -208,9 +208,9 @@ class Towers:
 
         results = self._update.run_towers(tower, batches)
         updates = self._update.reduce([result.gradients for result in results])
-        if self._planted_s:
+        if self._injected_s:
             placed, sums = zip(*updates, strict=True)
-            late = planted.slow_reduction(sums, self._planted_s, self._devices.host)
+            late = injected.slow_reduction(sums, self._injected_s, self._devices.host)
             updates = list(zip(placed, late, strict=True))
         self.loss_scale.apply_if_finite(
             lambda: self._apply(updates), lambda: self._all_finite(updates)

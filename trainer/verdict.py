@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scalemark.records.devices import DeviceKind
+from scalemark.records.injected import INJECTED_REASON, NOISE, injected_text
 from scalemark.records.measurement import GpuTelemetry, Measurement
 from scalemark.records.outcomes import Verdict
-from scalemark.records.planted import NOISE, PLANTED_REASON, planted_text
 from scalemark.records.trial import TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
 from trainer.measured import drift
@@ -51,9 +51,9 @@ def judge(
     ]
     if shares_host:
         reasons.append("other trials of the sweep may have run beside it")
-    faults = {name: value for name, value in spec.planted_values.items() if name not in NOISE}
+    faults = {name: value for name, value in spec.injected_values.items() if name not in NOISE}
     if faults:
-        reasons.append(f"{PLANTED_REASON}{planted_text(faults)}")
+        reasons.append(f"{INJECTED_REASON}{injected_text(faults)}")
     return Verdict.SUSPECT if reasons else Verdict.VALID, tuple(reasons)
 
 
@@ -94,7 +94,7 @@ def _doubts_about_steps(
 
 def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:
     """On GPUs a neighbor on other cores hardly matters; on CPU devices every core counts."""
-    if spec.device_kind != DeviceKind.CPU_STAND_IN:
+    if spec.device_kind != DeviceKind.CPU_DEVICE:
         return
     taken = measurement.cores_taken_by_others
     if taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:

@@ -74,7 +74,7 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
     found = candidates(question.able, Aim() if ranking.misses else aim, facts.watts)
     pick = ranking.pick
     curve = curve_of([one for one in question.able if one.course == pick.result.course])
-    shares_cores = question.place.device_kind is DeviceKind.CPU_STAND_IN
+    shares_cores = question.place.device_kind is DeviceKind.CPU_DEVICE
     return replace(
         answer,
         fastest=tuple(by_count(found)),
@@ -105,7 +105,7 @@ def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
     if aim.goal is Goal.THROUGHPUT:
         return ""
     place = question.place
-    if place.device_kind is DeviceKind.CPU_STAND_IN:
+    if place.device_kind is DeviceKind.CPU_DEVICE:
         return (
             "CPU devices share one machine, and are not paid for one by one; try --goal throughput"
         )

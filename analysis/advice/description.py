@@ -6,7 +6,7 @@ from analysis.results import Result
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 
-_TOLD_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "planted")
+_TOLD_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected")
 
 
 def described(result: Result, *, against: Result | None = None) -> str:

@@ -62,7 +62,7 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> dict[str, Expect
     the rows.
     """
     specs = [spec for spec in specs if spec.hosts == 1]
-    if not specs or question.place.device_kind is DeviceKind.CPU_STAND_IN:
+    if not specs or question.place.device_kind is DeviceKind.CPU_DEVICE:
         return {}
     # Imported here, because scipy takes its time.
     from analysis.calibration.places import guess_of

@@ -225,7 +225,7 @@ def _untried_strategies(asked: _Asked, pick: Result) -> Iterator[tuple[str, Tria
     if pick.num_gpus == 1:
         return
     tried = {one.strategy for one in asked.question.choices}
-    is_cpu = pick.place.device_kind is DeviceKind.CPU_STAND_IN
+    is_cpu = pick.place.device_kind is DeviceKind.CPU_DEVICE
     for values, name in (STRATEGY_COLUMNS if pick.hosts == 1 else STRATEGY_NAMES).items():
         can_run = not is_cpu or not ALL_REDUCES[values[-1]].gpu_only
         if name not in tried and can_run and (pick.hosts == 1 or _goes_over_hosts(values[0])):

@@ -10,7 +10,7 @@ from analysis.results import Origin, Place, Result
 
 _WORK = (
     *("model", "image_px", "num_classes", "data", "data_dir", "distortions"),
-    *("optimizer", "learning_rate", "momentum", "weight_decay", "planted"),
+    *("optimizer", "learning_rate", "momentum", "weight_decay", "injected"),
 )
 """Axes that make it other work, or another training; sources report few of them."""
 

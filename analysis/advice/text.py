@@ -156,7 +156,7 @@ def _next_worse(ranking: Ranking) -> str:
 def _efficiency(answer: Answer, ranking: Ranking) -> Iterator[str]:
     """Say how much is lost, where it is much, and what explains it."""
     pick, place = ranking.pick.result, answer.question.place
-    if pick.num_gpus == 1 or place.device_kind is DeviceKind.CPU_STAND_IN:
+    if pick.num_gpus == 1 or place.device_kind is DeviceKind.CPU_DEVICE:
         return
     if pick.efficiency is None or pick.efficiency >= LITTLE_LOST or pick.baseline is None:
         yield f"{answer.explain} says where its time goes."
@@ -170,7 +170,7 @@ def _efficiency(answer: Answer, ranking: Ranking) -> Iterator[str]:
 
 def _more(answer: Answer, ranking: Ranking) -> Iterator[str]:
     """Say what more GPUs or hosts bring."""
-    if answer.question.place.device_kind is DeviceKind.CPU_STAND_IN:
+    if answer.question.place.device_kind is DeviceKind.CPU_DEVICE:
         return  # they share the machine's cores, so that more of them are no more machine
     for one in answer.bought:
         yield _buys(one)

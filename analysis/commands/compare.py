@@ -152,8 +152,8 @@ def _trials(results: Sequence[Result]) -> list[str]:
         axes = [
             axis for axis in axes_of([result]) if len({str(one.axes.get(axis)) for one in of}) > 1
         ]
-        if result.axes.get("planted") and "planted" not in axes:
-            axes.append("planted")
+        if result.axes.get("injected") and "injected" not in axes:
+            axes.append("injected")
         settings = ", ".join(named(axis, result.axes.get(axis)) for axis in axes)
         name = f"{result.trial_id[:8]} {_called(result)}"
         names.append(f"{name} ({settings})" if settings else name)
@@ -220,6 +220,6 @@ def _row_record(row: Compared) -> dict[str, Any]:
 
 def _missing_record(result: Result) -> dict[str, Any]:
     return result_record(result) | {
-        "planted": result.axes.get("planted", ""),
+        "injected": result.axes.get("injected", ""),
         "command": command(result.spec, result.place.hardware),
     }

@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 
 from analysis.explanation import text
+from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.explanations import Explanation, chosen, explain_all
 from analysis.explanation.observed import observer
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile
-from analysis.explanation.rungs import Ladder
 from analysis.explanation.step_times import Seconds
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, select
 from analysis.results import Origin, Result
@@ -59,9 +59,9 @@ def explain(
     everything = Source(
         selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None)
     )
-    ladder = Ladder(everything.results)
-    targets = _targets(selected, everything.results, ladder, trial)
-    found = explain_all(targets, ladder, observer(everything), _bandwidths(everything, gb_per_s))
+    finder = AblationFinder(everything.results)
+    targets = _targets(selected, everything.results, finder, trial)
+    found = explain_all(targets, finder, observer(everything), _bandwidths(everything, gb_per_s))
     if as_json:
         print_json([_record(one) for one in found])
         return
@@ -75,7 +75,7 @@ def explain(
 
 
 def _targets(
-    selected: Selection, everything: Sequence[Result], ladder: Ladder, trial: str | None
+    selected: Selection, everything: Sequence[Result], finder: AblationFinder, trial: str | None
 ) -> list[Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
     asked = load(selected) if selected.trial_filters or selected.sweep else list(everything)
@@ -95,14 +95,14 @@ def _targets(
         )
     if not any(result.axes["batch_size"] for result in numbers):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
-    return numbers if trial is not None else chosen(numbers, ladder)
+    return numbers if trial is not None else chosen(numbers, finder)
 
 
 def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result], Bandwidth | None]:
     def bandwidth(result: Result) -> Bandwidth | None:
         if gb_per_s is not None:
             return Bandwidth(gb_per_s=gb_per_s, told_by="--gb-per-s")
-        if not result.attempt_ids or result.place.device_kind is DeviceKind.CPU_STAND_IN:
+        if not result.attempt_ids or result.place.device_kind is DeviceKind.CPU_DEVICE:
             return None
         key = everything.attempts[result.attempt_ids[-1]]["machine"]
         (machine,) = (one for one in everything.machines if one["key"] == key)
@@ -178,7 +178,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         "doubts": diagnosis.doubts,
         "remedies": [asdict(remedy) for remedy in one.remedies],
         "missing": [
-            {"rung": needed.rung, "command": needed.command} for needed in diagnosis.needed
+            {"ablation": needed.ablation, "command": needed.command} for needed in diagnosis.needed
         ],
         "measure_all": one.measure_all,
         "notes": one.notes,

@@ -162,7 +162,7 @@ def _wanted(
 
 def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
     place = results[0].place
-    if place.device_kind is DeviceKind.CPU_STAND_IN:
+    if place.device_kind is DeviceKind.CPU_DEVICE:
         raise NothingToLearnError(
             f"{place.host}: CPU devices share the cores of one machine, and the cost model is of "
             "GPUs; measure on GPUs, or simulate them with engine=simulated"

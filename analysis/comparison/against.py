@@ -150,7 +150,7 @@ def _notes(
         )
     elif len(kinds) > 1:
         yield (
-            "CPU STAND-INS AGAINST GPUs: these ratios set cores beside graphics processors, and "
+            "CPU DEVICES AGAINST GPUs: these ratios set cores beside graphics processors, and "
             "say nothing of strategies"
         )
     if place.origin is not Origin.PUBLISHED:

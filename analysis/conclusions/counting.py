@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from analysis.results import Result
 from analysis.text.wording import counted
 from scalemark.host.own_code import typed
-from scalemark.records.planted import NOISE, read_planted
+from scalemark.records.injected import NOISE, read_injected
 from store.filters.selection import parsed
 
 
 def counting(
     results: Sequence[Result], filters: Sequence[str]
 ) -> tuple[list[Result], tuple[str, ...]]:
-    """Return the results that count, with notes; a filter by `planted` asks for injected faults."""
+    """Return the results that count, with notes; a filter by `injected` asks for injected faults."""
     slowed = [one for one in results if _has_fault(one)]
-    are_asked_for = any(one.name == "planted" for one in parsed(filters))
+    are_asked_for = any(one.name == "injected" for one in parsed(filters))
     chosen = [one for one in results if are_asked_for or not _has_fault(one)]
     notes = []
     if slowed:
-        example = slowed[0].axes["planted"]
+        example = slowed[0].axes["injected"]
         what = f"{counted(len(slowed), 'trial')} with injected faults (as {example})"
         if are_asked_for:
             notes.append(f"{what}: what follows is about those faults.")
         else:
-            notes.append(f"Left out: {what}; the filter 'planted~{example}' asks for such.")
+            notes.append(f"Left out: {what}; the filter 'injected~{example}' asks for such.")
     ours = [one for one in chosen if one.throughput and one.place.origin.is_ours]
     if suspect := sum(not one.is_valid for one in ours):
         is_are = "is" if suspect == 1 else "are"
@@ -37,4 +37,4 @@ def counting(
 
 
 def _has_fault(result: Result) -> bool:
-    return bool(read_planted(str(result.axes.get("planted", ""))).keys() - set(NOISE))
+    return bool(read_injected(str(result.axes.get("injected", ""))).keys() - set(NOISE))

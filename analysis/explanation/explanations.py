@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from analysis.explanation.ablations import ABLATION_ORDER, Ablation, AblationFinder
 from analysis.explanation.host_links import HostLinks, host_links
 from analysis.explanation.inner_links import InnerLinks, inner_links
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth, QuickCheck, quick_check
 from analysis.explanation.remedies import Remedy, remedies
-from analysis.explanation.rungs import LADDER, Ladder, Rung
 from analysis.explanation.verdicts import MATTERS, Diagnosis, diagnose
 from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
@@ -47,26 +47,26 @@ class Explanation:
 
 def explain_all(
     targets: Iterable[Result],
-    ladder: Ladder,
+    finder: AblationFinder,
     observe: Callable[[Result], Observed],
     bandwidth: Callable[[Result], Bandwidth | None] = lambda _: None,
 ) -> list[Explanation]:
     """Explain results that have a number; `ladder` has all that they may be compared with."""
-    return [_explained(target, ladder, observe, bandwidth(target)) for target in targets]
+    return [_explained(target, finder, observe, bandwidth(target)) for target in targets]
 
 
 def _explained(
     target: Result,
-    ladder: Ladder,
+    finder: AblationFinder,
     observe: Callable[[Result], Observed],
     bandwidth: Bandwidth | None,
 ) -> Explanation:
-    fall = waterfall(ladder.around(target))
-    of_rungs = {rung: observe(result) for rung, result in fall.rungs.found.items()}
+    fall = waterfall(finder.around(target))
+    of_ablations = {ablation: observe(result) for ablation, result in fall.ablations.found.items()}
     seen = observe(target)
     check = quick_check(target, seen.num_parameters, bandwidth)
     inner = inner_links(target, check)
-    diagnosis = diagnose(fall, seen, of_rungs, inner)
+    diagnosis = diagnose(fall, seen, of_ablations, inner)
     refuted = _refuted(fall)
     return Explanation(
         fall=fall,
@@ -74,7 +74,7 @@ def _explained(
         diagnosis=diagnosis,
         quick_check=check,
         inner_links=inner,
-        host_links=host_links(fall, seen, of_rungs.get(Rung.FAST_LINKS, NOTHING)),
+        host_links=host_links(fall, seen, of_ablations.get(Ablation.FAST_LINKS, NOTHING)),
         remedies=tuple(remedies(diagnosis.bound, target, seen.num_cores, refuted=refuted)),
         notes=tuple(_notes(fall)),
         measure_all=_measure_all(fall),
@@ -86,15 +86,15 @@ def _refuted(fall: Waterfall) -> list[str]:
     found = []
     if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS:
         found.append("steps_per_execution")
-    if fall.rungs.own is Rung.DISTORTING and Rung.READING in fall.rungs.found:
-        found.append("distortions")  # without them it is a rung already
+    if fall.ablations.own is Ablation.DISTORTING and Ablation.READING in fall.ablations.found:
+        found.append("distortions")  # without them it is an ablation already
     return found
 
 
 def _measure_all(fall: Waterfall) -> str:
-    """Return the `experiment=explain` around the target, where a rung of it is missing."""
+    """Return the `experiment=explain` around the target, where an ablation of it is missing."""
     target = fall.target
-    if all(one.rung is Rung.LARGER_BATCH for one in fall.rungs.missing):
+    if all(one.ablation is Ablation.LARGER_BATCH for one in fall.ablations.missing):
         return ""
     if target.place.origin is not Origin.PUBLISHED:
         spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
@@ -108,10 +108,10 @@ def _measure_all(fall: Waterfall) -> str:
     return overrides.sweep(["experiment=explain", *overrides.of_axes(asked)])
 
 
-def chosen(results: Sequence[Result], ladder: Ladder) -> list[Result]:
+def chosen(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
     """Choose the result on the most GPUs of each curve.
 
-    A result that is a rung of another's ladder is left out: there it is explained already.
+    A result that is an ablation of another's ablations is left out: there it is explained already.
     """
     largest: dict[tuple[str, object], Result] = {}
     for result in results:
@@ -122,7 +122,7 @@ def chosen(results: Sequence[Result], ladder: Ladder) -> list[Result]:
             largest[key] = result
     within: set[tuple[str, str]] = set()
     for result in largest.values():
-        for found in ladder.around(result).found.values():
+        for found in finder.around(result).found.values():
             if found.trial_id != result.trial_id:
                 within.add((found.place.key, found.trial_id))
     targets = list(largest.values())
@@ -131,19 +131,23 @@ def chosen(results: Sequence[Result], ladder: Ladder) -> list[Result]:
 
 def _notes(fall: Waterfall) -> Iterator[str]:
     target = fall.target
-    if target.place.device_kind is DeviceKind.CPU_STAND_IN and target.num_gpus > 1:
+    if target.place.device_kind is DeviceKind.CPU_DEVICE and target.num_gpus > 1:
         yield (
             "CPU devices share the cores of one machine: as many, each for itself, are the ideal "
             "here, and verdicts are about what differs from that"
         )
     yield from host_notes([target])
-    ladder = [(rung, one) for rung, one in fall.rungs.trials.items() if rung in LADDER]
-    for rung, result in ladder:
+    finder = [
+        (ablation, one)
+        for ablation, one in fall.ablations.trials.items()
+        if ablation in ABLATION_ORDER
+    ]
+    for ablation, result in finder:
         if found := contradiction(Sample.of(result.repeats)):
-            yield f"repeats of {rung} contradict each other ({found.words}){_again(result)}"
+            yield f"repeats of {ablation} contradict each other ({found.words}){_again(result)}"
         if result.failed:
-            yield f"repeats of {rung} brought no number ({failed_repeats(result)})"
-    alone = fall.rungs.found.get(Rung.ALONE)
+            yield f"repeats of {ablation} brought no number ({failed_repeats(result)})"
+    alone = fall.ablations.found.get(Ablation.ALONE)
     if alone is not None and target.num_gpus > 1 and alone.axes["local_parameter_device"] == "cpu":
         yield (
             "the one replica fetches its variables from the CPU, too: part of its compute is "

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.explanation.ablations import INJECTED_LINK, Ablation, several_hosts
 from analysis.explanation.observed import NOTHING, Observed
-from analysis.explanation.rungs import PLANTED_LINK, Rung, several_hosts
 from analysis.explanation.step_times import Seconds, step_s
 from analysis.explanation.waterfall import Waterfall
 from analysis.results import Result
 from costs.between_hosts import between_hosts
 from costs.networks import network
 from scalemark.abilities import rank_jobs
-from scalemark.records.planted import read_planted
+from scalemark.records.injected import read_injected
 
 BYTES_PER_PARAMETER = 4  # gradients are sent in fp32 whatever the precision
 COMPACT_BYTES = 2  # of one, with compact_gradients
@@ -60,7 +60,7 @@ def host_links(fall: Waterfall, seen: Observed, rest_seen: Observed = NOTHING) -
     """
     axes = fall.target.axes
     rate, told_by = seen.link_bytes_per_s, "measured before the steps"
-    injected = read_planted(axes.get("planted", "")).get(PLANTED_LINK)
+    injected = read_injected(axes.get("injected", "")).get(INJECTED_LINK)
     if not rate and injected is not None:
         rate, told_by = injected * 1e6 / 8 * PAYLOAD, "injected, headers left out"
     if not rate or not seen.num_parameters:
@@ -72,7 +72,7 @@ def host_links(fall: Waterfall, seen: Observed, rest_seen: Observed = NOTHING) -
         phases=phases,
         bytes_per_s=rate,
         told_by=told_by,
-        rest=fall.rungs.found.get(Rung.FAST_LINKS),
+        rest=fall.ablations.found.get(Ablation.FAST_LINKS),
         rest_bytes_per_s=rest_seen.link_bytes_per_s,
     )
 

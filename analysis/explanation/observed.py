@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.results import Result, is_quotable
 from analysis.source import Source
-from scalemark.records.planted import PLANTED_REASON
+from scalemark.records.injected import INJECTED_REASON
 
 THROTTLING = (
     "hw_slowdown",
@@ -68,7 +68,7 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
         for gpu in gpus:
             throttled.update(set(gpu["throttle_reasons"]).intersection(THROTTLING))
         for reason in row["verdict_reasons"] or ():
-            if not reason.startswith(PLANTED_REASON):
+            if not reason.startswith(INJECTED_REASON):
                 doubts[reason] = None
         profile = row["recorded_profile"] or profile
     newest = attempts[-1]

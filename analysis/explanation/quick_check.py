@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.explanation.rungs import several_hosts
+from analysis.explanation.ablations import several_hosts
 from analysis.results import Result
 from costs.hardware import Hardware
 from costs.networks import UnknownNetworkError, network

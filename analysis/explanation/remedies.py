@@ -133,7 +133,7 @@ _SOME_PARAMETERS = 1_000_000  # shares of them are those of any number
 
 
 def _can_run(all_reduce: str, kind: DeviceKind) -> bool:
-    return kind is not DeviceKind.CPU_STAND_IN or not ALL_REDUCES[all_reduce].gpu_only
+    return kind is not DeviceKind.CPU_DEVICE or not ALL_REDUCES[all_reduce].gpu_only
 
 
 def _contention(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
@@ -143,7 +143,7 @@ def _contention(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
 
 
 def _compute(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
-    if axes.get("precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_STAND_IN:
+    if axes.get("precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_DEVICE:
         # Replicas that exchange nothing cannot agree on skipping a step.
         apart = trains_apart(axes.get("variable_update", ""))
         loss_scale = "none" if apart else "dynamic"
@@ -155,7 +155,7 @@ def _compute(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
 
 def _own_threads(axes: Axes, kind: DeviceKind, why: str) -> Changes:
     mode = axes.get("gpu_thread_mode", "global")
-    if kind is not DeviceKind.CPU_STAND_IN and mode == "global":
+    if kind is not DeviceKind.CPU_DEVICE and mode == "global":
         yield {"gpu_thread_mode": "gpu_private"}, why
 
 

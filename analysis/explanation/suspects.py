@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from analysis.explanation.ablations import FLOOR, Ablation, reads
 from analysis.explanation.host_links import HostLinks, host_links
 from analysis.explanation.inner_links import InnerLinks
 from analysis.explanation.observed import NOTHING, Observed
-from analysis.explanation.rungs import FLOOR, Rung, reads
 from analysis.explanation.step_times import Seconds, about, difference, step_s
 from analysis.explanation.waterfall import Cause, Part, Waterfall, shares_cores
 from costs.networks import network
@@ -40,7 +40,7 @@ WEIGHT_PASSES = 8
 WEIGHTS_GB_PER_S = {
     DeviceKind.GPU: 200.0,
     DeviceKind.SIMULATED_GPU: 200.0,
-    DeviceKind.CPU_STAND_IN: 4.0,
+    DeviceKind.CPU_DEVICE: 4.0,
 }
 """At least (K80: 240 at its peak), so that what is left of fixed costs is not of the weights."""
 LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide
@@ -62,8 +62,8 @@ _BOUND = {
     Cause.DISTORTIONS: Bound.INPUT,
 }
 
-_EXCHANGING_NOTHING = (Rung.ALONE, Rung.INDEPENDENT)
-"""Rungs that read nothing either: lower than all that a step may wait for."""
+_EXCHANGING_NOTHING = (Ablation.ALONE, Ablation.INDEPENDENT)
+"""Ablations that read nothing either: lower than all that a step may wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +98,10 @@ class Suspect:
 def suspects(
     fall: Waterfall,
     seen: Observed,
-    of_rungs: Mapping[Rung, Observed],
+    of_ablations: Mapping[Ablation, Observed],
     inner: InnerLinks | None = None,
 ) -> list[Suspect]:
-    """Return suspects, largest first; `seen` of the target, `of_rungs` of all that were found.
+    """Return suspects, largest first; `seen` of the target, `of_ablations` of all that were found.
 
     `inner` is what the links within one host would take; None where nobody knows.
     """
@@ -109,11 +109,11 @@ def suspects(
         *_of_parts(fall, seen, _expected(fall, seen, inner)),
         *_host_links(fall, seen),
         *_waiting(fall, seen),
-        *_launching(fall, seen, of_rungs),
+        *_launching(fall, seen, of_ablations),
         *_neighbors(fall, seen),
     ]
     found = [_without_neighbors(one, fall, seen) for one in found]
-    found += _clocks(fall, seen, of_rungs.get(Rung.ALONE, seen))
+    found += _clocks(fall, seen, of_ablations.get(Ablation.ALONE, seen))
     return sorted(found, key=lambda one: -one.seconds.value)
 
 
@@ -159,7 +159,7 @@ def _of_parts(fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator
             single.setdefault(known[0], []).append(part)
         elif known and part.seconds.value > 0:
             yield from _lump(part, fall, seen, links)
-    # Parts of one bound are neighbors on the ladder: reading and distorting are both input.
+    # Parts of one bound are neighbors on the ablations: reading and distorting are both input.
     for bound, parts in single.items():
         seconds = difference(parts[-1].after, parts[0].before)
         if seconds.value <= 0:
@@ -254,7 +254,7 @@ def _waiting(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
 
 
 def _launching(
-    fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed]
+    fall: Waterfall, seen: Observed, of_ablations: Mapping[Ablation, Observed]
 ) -> Iterator[Suspect]:
     """Yield what calls, and launching from them, cost, by each way that shows it."""
     if fall.calls and fall.calls.seconds.value > 0:
@@ -272,7 +272,7 @@ def _launching(
         floor = fall.floor.seconds
         because = f"the trivial model's step is {fall.share(floor.value):.0%} of this one"
         # That model computes nothing, but updates its weights.
-        launching = _without_weights(fall, floor, of_rungs.get(Rung.FLOOR, NOTHING))
+        launching = _without_weights(fall, floor, of_ablations.get(Ablation.FLOOR, NOTHING))
         if fall.share(floor.value) >= MOSTLY_FLOOR:
             yield _launch(floor, because)
         elif fall.share(launching.value) >= FLOOR_FROM:
@@ -337,7 +337,7 @@ def _without_neighbors(one: Suspect, fall: Waterfall, seen: Observed) -> Suspect
     if one.bound is not Bound.INPUT or taken < NEIGHBORS_FROM or shares_cores(fall.target):
         return one
     busy_s = (1 - (seen.data_wait_share or 0.0)) * fall.step.value
-    if reducing := fall.rungs.found.get(Rung.REDUCING):
+    if reducing := fall.ablations.found.get(Ablation.REDUCING):
         busy_s = step_s(reducing).value
     saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
     if saved_s < 0.5 * one.seconds.value:
@@ -353,7 +353,7 @@ def _clocks(fall: Waterfall, seen: Observed, alone: Observed) -> Iterator[Suspec
         return
     why = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
     together = alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM
-    base = fall.rungs.found.get(Rung.ALONE)
+    base = fall.ablations.found.get(Ablation.ALONE)
     base_s = step_s(base) if base else fall.base_s
     yield Suspect(
         bound=Bound.CONTENTION if together else Bound.COMPUTE,

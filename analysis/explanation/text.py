@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_host, reads
 from analysis.explanation.explanations import Explanation
-from analysis.explanation.rungs import LADDER, Rung, is_on_one_host, reads
 from analysis.explanation.step_times import Seconds, about, global_images
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
@@ -94,9 +94,9 @@ def _row(
 def _base(explained: Explanation) -> str:
     place, num_gpus = explained.target.place, explained.target.num_gpus
     names = {
-        Rung.ALONE: f"{place.counted(1)} alone: compute",
-        Rung.ALONE_READING: f"{place.counted(1)} alone, with its input",
-        Rung.INDEPENDENT: f"{place.counted(num_gpus)}, each for itself",
+        Ablation.ALONE: f"{place.counted(1)} alone: compute",
+        Ablation.ALONE_READING: f"{place.counted(1)} alone, with its input",
+        Ablation.INDEPENDENT: f"{place.counted(num_gpus)}, each for itself",
     }
     return names.get(explained.fall.base, "not known: the whole step")
 
@@ -202,20 +202,20 @@ def missing(explained: Explanation) -> Iterator[tuple[str, str]]:
     """Yield trials that would say more, and the command for each."""
     is_published = explained.target.place.origin is Origin.PUBLISHED
     for one in explained.diagnosis.needed:
-        if not is_published or one.rung in LADDER:
+        if not is_published or one.ablation in ABLATION_ORDER:
             where = ""
-            if not is_published and is_on_one_host(one.rung, explained.target):
+            if not is_published and is_on_one_host(one.ablation, explained.target):
                 where = " (on one host)"
-            yield f"missing, {_SHOWS[one.rung]}{where}", one.command
+            yield f"missing, {_SHOWS[one.ablation]}{where}", one.command
 
 
 _SHOWS = {
-    Rung.ALONE: "one replica alone, the ideal",
-    Rung.INDEPENDENT: "independent replicas, which tell contention from communication",
-    Rung.FAST_LINKS: "the same without a slow network between hosts, which shows what that costs",
-    Rung.REDUCING: "the same on synthetic data, which shows what the input costs",
-    Rung.READING: "the same without distortions",
-    Rung.MANY_STEPS: "many steps per call, which show what calls cost",
-    Rung.LARGER_BATCH: "a larger batch, which shows what is fixed",
-    Rung.FLOOR: "the trivial model, the floor of a step",
+    Ablation.ALONE: "one replica alone, the ideal",
+    Ablation.INDEPENDENT: "independent replicas, which tell contention from communication",
+    Ablation.FAST_LINKS: "the same without a slow network between hosts, which shows what that costs",
+    Ablation.REDUCING: "the same on synthetic data, which shows what the input costs",
+    Ablation.READING: "the same without distortions",
+    Ablation.MANY_STEPS: "many steps per call, which show what calls cost",
+    Ablation.LARGER_BATCH: "a larger batch, which shows what is fixed",
+    Ablation.FLOOR: "the trivial model, the floor of a step",
 }

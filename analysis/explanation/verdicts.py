@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from analysis.explanation.ablations import ABLATION_ORDER, FLOOR, Ablation, Missing, reads
 from analysis.explanation.inner_links import InnerLinks
 from analysis.explanation.observed import Observed
-from analysis.explanation.rungs import FLOOR, LADDER, Missing, Rung, reads
 from analysis.explanation.step_times import Seconds, difference
 from analysis.explanation.suspects import (
     NEIGHBORS_FROM,
@@ -63,12 +63,12 @@ class Diagnosis:
 def diagnose(
     fall: Waterfall,
     seen: Observed,
-    of_rungs: Mapping[Rung, Observed],
+    of_ablations: Mapping[Ablation, Observed],
     inner: InnerLinks | None = None,
 ) -> Diagnosis:
-    """Judge a target by what was `seen` of it and of its rungs; `inner` as in `suspects`."""
-    found = suspects(fall, seen, of_rungs, inner)
-    case = _Case(fall=fall, seen=seen, of_rungs=of_rungs, found=found)
+    """Judge a target by what was `seen` of it and of its ablations; `inner` as in `suspects`."""
+    found = suspects(fall, seen, of_ablations, inner)
+    case = _Case(fall=fall, seen=seen, of_ablations=of_ablations, found=found)
     bound, why = case.verdict()
     doubts = tuple(case.doubts(bound))
     confidence = Confidence.LIKELY if doubts else Confidence.SURE
@@ -79,7 +79,7 @@ def diagnose(
         confidence=confidence,
         evidence=tuple(why),
         doubts=doubts,
-        needed=fall.rungs.missing,
+        needed=fall.ablations.missing,
         suspects=tuple(found),
     )
 
@@ -88,7 +88,7 @@ def diagnose(
 class _Case:
     fall: Waterfall
     seen: Observed
-    of_rungs: Mapping[Rung, Observed]
+    of_ablations: Mapping[Ablation, Observed]
     found: Sequence[Suspect]
 
     @property
@@ -119,7 +119,8 @@ class _Case:
         efficiency = self.fall.efficiency
         if self.fall.target.num_gpus == 1:
             input_is_known = (
-                Rung.REDUCING in self.fall.rungs.found or self.seen.data_wait_share is not None
+                Ablation.REDUCING in self.fall.ablations.found
+                or self.seen.data_wait_share is not None
             )
             if reads(self.fall.target.axes) and not input_is_known:
                 return None, ["nothing shows what its input costs"]
@@ -158,7 +159,11 @@ class _Case:
 
     def _of_top(self, top: Suspect) -> Iterator[str]:
         if not top.is_direct:
-            missing = [str(one.rung) for one in self.fall.rungs.missing if one.rung in LADDER]
+            missing = [
+                str(one.ablation)
+                for one in self.fall.ablations.missing
+                if one.ablation in ABLATION_ORDER
+            ]
             if missing:
                 yield f"missing to tell it from other causes: {listed(missing)}"
             else:
@@ -173,18 +178,22 @@ class _Case:
 
     def _of_trials(self) -> Iterator[str]:
         """Yield what is wrong with the trials that were subtracted."""
-        used = self.fall.rungs.trials
+        used = self.fall.ablations.trials
         if self.fall.target.place.origin is Origin.PUBLISHED:
             yield "published figures have no repeats"
             return
-        if any(len(result.repeats) < 2 for rung, result in used.items() if rung in LADDER):
+        if any(
+            len(result.repeats) < 2
+            for ablation, result in used.items()
+            if ablation in ABLATION_ORDER
+        ):
             yield "single runs: sweep.repeats=3 would show how far others differ"
-        for rung, result in used.items():
+        for ablation, result in used.items():
             if contradiction(Sample.of(result.repeats)):
-                yield f"repeats of {rung} contradict each other"
-        for rung, seen in self.of_rungs.items():
-            if seen.doubts and rung in used:
-                yield f"{rung} is suspect: {seen.doubts[0]}"
+                yield f"repeats of {ablation} contradict each other"
+        for ablation, seen in self.of_ablations.items():
+            if seen.doubts and ablation in used:
+                yield f"{ablation} is suspect: {seen.doubts[0]}"
 
     def _of_launching(self, bound: Bound | None) -> Iterator[str]:
         """Yield what launching may take, unless it is little, or less than the verdict's cause."""
@@ -230,7 +239,7 @@ class _Case:
             lost = difference(self.fall.target, ideal)
             if lost.told and self.fall.share(lost.high or 0.0) > MATTERS:
                 yield "the interval of its loss reaches above 10% of the step"
-        if Rung.ALONE_READING in self.fall.rungs.found:
+        if Ablation.ALONE_READING in self.fall.ablations.found:
             yield "one replica was measured with its input alone, which may hold that back, too"
 
     def _of_quiet(self) -> Iterator[str]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from analysis.explanation.rungs import LADDER, Rung, Rungs
+from analysis.explanation.ablations import ABLATION_ORDER, Ablation, Ablations
 from analysis.explanation.step_times import Seconds, combined, difference, step_s
 from analysis.results import Result
 from scalemark.records.devices import DeviceKind
 
 
 class Cause(StrEnum):
-    """Why a step takes longer than on the rung before."""
+    """Why a step takes longer than on the ablation before."""
 
     CONTENTION = "contention"  # for host, power and memory
     CORES = "shared cores"  # of CPU devices: more of them make no machine larger
@@ -26,7 +26,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a step takes longer on one rung than on a lower one."""
+    """What a step takes longer on one ablation than on a lower one."""
 
     causes: tuple[Cause, ...]  # several: the trials that would tell them apart are missing
     seconds: Seconds
@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """A cost within the parts, known by trials beside the ladder."""
+    """A cost within the parts, known by trials beside the ablations."""
 
     seconds: Seconds
     trials: tuple[Result, ...]
@@ -46,9 +46,9 @@ class Beside:
 class Waterfall:
     """The step of one target: `base` and all parts add up to it."""
 
-    rungs: Rungs
+    ablations: Ablations
     step: Seconds
-    base: Rung  # the lowest rung there is
+    base: Ablation  # the lowest ablation there is
     base_s: Seconds
     parts: tuple[Part, ...]
     calls: Beside | None  # what calls of the training function cost: by many steps per call
@@ -57,15 +57,15 @@ class Waterfall:
 
     @property
     def target(self) -> Result:
-        return self.rungs.target
+        return self.ablations.target
 
     @property
     def ideal(self) -> Result | None:
         """The target without any loss; on CPU devices as many as there are, each for itself."""
-        found = self.rungs.found
+        found = self.ablations.found
         if shares_cores(self.target):
-            return found.get(Rung.INDEPENDENT)
-        return found.get(Rung.ALONE) or found.get(Rung.ALONE_READING)
+            return found.get(Ablation.INDEPENDENT)
+        return found.get(Ablation.ALONE) or found.get(Ablation.ALONE_READING)
 
     @property
     def efficiency(self) -> float | None:
@@ -77,86 +77,88 @@ class Waterfall:
         return seconds / self.step.value
 
 
-def waterfall(rungs: Rungs) -> Waterfall:
+def waterfall(ablations: Ablations) -> Waterfall:
     """Take the step of a target apart, which has a number."""
-    steps = _steps(rungs)
+    steps = _steps(ablations)
     return Waterfall(
-        rungs=rungs,
-        step=step_s(rungs.target),
+        ablations=ablations,
+        step=step_s(ablations.target),
         base=steps[0].lowest,
         base_s=step_s(steps[0].result),
-        parts=tuple(_part(before, after, rungs) for before, after in pairwise(steps)),
-        calls=_calls(rungs.found),
-        fixed=_fixed(rungs.found),
-        floor=_floor(rungs.found),
+        parts=tuple(_part(before, after, ablations) for before, after in pairwise(steps)),
+        calls=_calls(ablations.found),
+        fixed=_fixed(ablations.found),
+        floor=_floor(ablations.found),
     )
 
 
 def shares_cores(target: Result) -> bool:
     """Return whether replicas are parts of one machine, and not more of it."""
-    return target.place.device_kind is DeviceKind.CPU_STAND_IN
+    return target.place.device_kind is DeviceKind.CPU_DEVICE
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A trial on the ladder; it may be several rungs, as one replica alone and independent are."""
+    """A trial on the ablations; it may be several ablations, as one replica alone and independent are."""
 
     result: Result
-    lowest: Rung
-    highest: Rung
+    lowest: Ablation
+    highest: Ablation
 
 
-def _steps(rungs: Rungs) -> list[_Step]:
+def _steps(ablations: Ablations) -> list[_Step]:
     steps: dict[str, _Step] = {}
-    for rung in LADDER[: LADDER.index(rungs.own) + 1]:
-        result = rungs.found.get(rung)
+    for ablation in ABLATION_ORDER[: ABLATION_ORDER.index(ablations.own) + 1]:
+        result = ablations.found.get(ablation)
         if result is None:
             continue
         known = steps.get(result.trial_id)
-        steps[result.trial_id] = _Step(result, known.lowest if known else rung, rung)
-    alone = rungs.found.get(Rung.ALONE_READING)
+        steps[result.trial_id] = _Step(result, known.lowest if known else ablation, ablation)
+    alone = ablations.found.get(Ablation.ALONE_READING)
     if len(steps) == 1 and alone and alone.trial_id not in steps:
-        return [_Step(alone, Rung.ALONE_READING, Rung.ALONE), *steps.values()]
+        return [_Step(alone, Ablation.ALONE_READING, Ablation.ALONE), *steps.values()]
     return list(steps.values())
 
 
-def _part(before: _Step, after: _Step, rungs: Rungs) -> Part:
-    target = rungs.target
+def _part(before: _Step, after: _Step, ablations: Ablations) -> Part:
+    target = ablations.target
     added = {
-        Rung.INDEPENDENT: Cause.CORES if shares_cores(target) else Cause.CONTENTION,
-        Rung.FAST_LINKS: Cause.COMMUNICATION,
-        Rung.REDUCING: Cause.NETWORK,
-        Rung.READING: Cause.INPUT,
-        Rung.DISTORTING: Cause.DISTORTIONS,
+        Ablation.INDEPENDENT: Cause.CORES if shares_cores(target) else Cause.CONTENTION,
+        Ablation.FAST_LINKS: Cause.COMMUNICATION,
+        Ablation.REDUCING: Cause.NETWORK,
+        Ablation.READING: Cause.INPUT,
+        Ablation.DISTORTING: Cause.DISTORTIONS,
     }
     if target.num_gpus == 1:
-        del added[Rung.INDEPENDENT]
-    if not rungs.has_meaning(Rung.FAST_LINKS):
-        del added[Rung.FAST_LINKS]
-        added[Rung.REDUCING] = Cause.COMMUNICATION
+        del added[Ablation.INDEPENDENT]
+    if not ablations.has_meaning(Ablation.FAST_LINKS):
+        del added[Ablation.FAST_LINKS]
+        added[Ablation.REDUCING] = Cause.COMMUNICATION
     if target.trains_apart:
-        del added[Rung.REDUCING]
-    climbed = LADDER[LADDER.index(before.highest) + 1 : LADDER.index(after.lowest) + 1]
+        del added[Ablation.REDUCING]
+    climbed = ABLATION_ORDER[
+        ABLATION_ORDER.index(before.highest) + 1 : ABLATION_ORDER.index(after.lowest) + 1
+    ]
     return Part(
-        causes=tuple(added[rung] for rung in climbed if rung in added),
+        causes=tuple(added[ablation] for ablation in climbed if ablation in added),
         seconds=difference(after.result, before.result),
         before=before.result,
         after=after.result,
     )
 
 
-def _calls(found: Mapping[Rung, Result]) -> Beside | None:
+def _calls(found: Mapping[Ablation, Result]) -> Beside | None:
     """Solve t(k) = work + cost / k of k steps per call for the cost per step of the target."""
-    once, many = found.get(Rung.REDUCING), found.get(Rung.MANY_STEPS)
+    once, many = found.get(Ablation.REDUCING), found.get(Ablation.MANY_STEPS)
     if once is None or many is None:
         return None
     share = once.axes["steps_per_execution"] / many.axes["steps_per_execution"]
     return Beside(seconds=difference(once, many).scaled(1 / (1 - share)), trials=(once, many))
 
 
-def _fixed(found: Mapping[Rung, Result]) -> Beside | None:
+def _fixed(found: Mapping[Ablation, Result]) -> Beside | None:
     """Solve t(b) = fixed + b work of one replica's batch b for what is fixed."""
-    small, large = found.get(Rung.ALONE), found.get(Rung.LARGER_BATCH)
+    small, large = found.get(Ablation.ALONE), found.get(Ablation.LARGER_BATCH)
     if small is None or large is None:
         return None
     ratio = large.axes["batch_size"] / small.axes["batch_size"]
@@ -164,6 +166,6 @@ def _fixed(found: Mapping[Rung, Result]) -> Beside | None:
     return Beside(seconds=combined(terms), trials=(small, large))
 
 
-def _floor(found: Mapping[Rung, Result]) -> Beside | None:
-    floor = found.get(Rung.FLOOR)
+def _floor(found: Mapping[Ablation, Result]) -> Beside | None:
+    floor = found.get(Ablation.FLOOR)
     return None if floor is None else Beside(seconds=step_s(floor), trials=(floor,))

@@ -13,7 +13,7 @@ from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.refusals import Refusal, refusal
 from analysis.calibration.row import Row, row
-from analysis.explanation.rungs import COMPARED
+from analysis.explanation.ablations import COMPARED
 from analysis.hosts_told import read, why_several
 from analysis.prediction.measuring import measuring
 from analysis.results import Origin, Place, Result

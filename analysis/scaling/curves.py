@@ -62,7 +62,7 @@ class Scaling:
     @property
     def speaks_of_gpus(self) -> bool:
         """CPU devices share the cores of one machine: what more of them bring says nothing."""
-        return self.table.place.device_kind is not DeviceKind.CPU_STAND_IN
+        return self.table.place.device_kind is not DeviceKind.CPU_DEVICE
 
     @property
     def is_strong(self) -> bool:
@@ -88,7 +88,7 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
 def _scaling(table: Table) -> Scaling:
     led = leads(table)
     strong = table.setting.get("scaling") == "strong"
-    on_gpus = table.place.device_kind is not DeviceKind.CPU_STAND_IN
+    on_gpus = table.place.device_kind is not DeviceKind.CPU_DEVICE
     curves = []
     for row in table.rows:
         points = curve_of([cell.result for (of, _), cell in table.cells.items() if of == row])

@@ -188,7 +188,7 @@ def _last_step(table: Table, curve: Sequence[Result]) -> str:
     step = added(first, before, last)
     name, where = last.strategy, f"from {before.num_gpus} to {table.counted(last.num_gpus)}"
     numbers = f"{_throughput(before)} to {_throughput(last)} {last.unit}"
-    if table.place.device_kind is DeviceKind.CPU_STAND_IN:
+    if table.place.device_kind is DeviceKind.CPU_DEVICE:
         tie = ", a tie" if step.is_tie else ""
         return (
             f"Going {where} makes {name} {step.gain:.2f}x as fast{tie}; whether it pays is not "

@@ -36,8 +36,8 @@ def table_title(place: Place, setting: Mapping[str, object]) -> str:
 
 def named(axis: str, value: object) -> str:
     """Return `batch_size 64`, `synthetic data` or `2 hosts`; sources do not report everything."""
-    if axis == "planted" and value == "":
-        return "nothing planted"
+    if axis == "injected" and value == "":
+        return "nothing injected"
     if value in (None, ""):
         return f"{axis} not told"
     if axis == "hosts":

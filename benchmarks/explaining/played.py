@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.observed import observer
-from analysis.explanation.rungs import Ladder
 from analysis.results import Origin
 from analysis.selection import Selection as Selected
 from analysis.source import Source
@@ -23,9 +23,9 @@ from benchmarks.explaining.simulated import (
     Answer,
     Selection,
     Setting,
+    ablations,
     asked,
     drawn,
-    rungs,
 )
 from scalemark.records.attempt import AttemptBegin, AttemptEnd
 from scalemark.records.placement import Placement
@@ -41,13 +41,13 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def played(
     seed: int, num_cases: int, folder: Path, *, selection: Selection = CLEAR
 ) -> list[Answer]:
-    """One kind after the other, every rung, into `folder`, which is to be empty."""
+    """One kind after the other, every ablation, into `folder`, which is to be empty."""
     random = np.random.default_rng(seed)
     names = [list(KINDS)[number % len(KINDS)] for number in range(num_cases)]
     cases = [(name, drawn(name, random, selection)) for name in names]
     runs = folder / "runs" / "cases"
     for number, (_, setting) in enumerate(cases):
-        for spec in (setting.spec, *rungs(setting.spec)):
+        for spec in (setting.spec, *ablations(setting.spec)):
             for repeat in range(1, REPEATS + 1):
                 _play(
                     replace(setting, spec=spec),
@@ -94,10 +94,10 @@ def _play(setting: Setting, repeat: int, path: Path) -> None:
 
 
 def _answers(cases: list[tuple[str, Setting]], source: Source) -> Iterator[Answer]:
-    ladder, observe = Ladder(source.results), observer(source)
+    finder, observe = AblationFinder(source.results), observer(source)
     results = {
         (result.place.hardware_profile, result.trial_id): result for result in source.results
     }
     for name, setting in cases:
         target = results[machine_of(setting.hardware).hardware_profile, setting.spec.trial_id]
-        yield asked(name, setting, target, ladder, observe)
+        yield asked(name, setting, target, finder, observe)

@@ -1,4 +1,4 @@
-"""Real sweeps on CPU stand-ins with a bottleneck each, and what `explain` says of them.
+"""Real sweeps on CPU devices with a bottleneck each, and what `explain` says of them.
 
 Each scenario is the set of `experiment=explain` around one trial, run by `sweep.py` as a user would
 run it.
@@ -39,10 +39,10 @@ class Scenario:
 
 
 SCENARIOS = {
-    "planted.input_s=0.3": Scenario(
+    "injected.input_s=0.3": Scenario(
         wanted=Bound.INPUT,
-        sweeps=[["experiment=explain", "num_gpus=2", "batch_size=8", "planted.input_s=0.3"]],
-        target=["batch_size=8", "planted~*input_s*", "distortions=false", "data=photos"],
+        sweeps=[["experiment=explain", "num_gpus=2", "batch_size=8", "injected.input_s=0.3"]],
+        target=["batch_size=8", "injected~*input_s*", "distortions=false", "data=photos"],
     ),
     "one thread decodes and distorts": Scenario(
         wanted=Bound.INPUT,
@@ -59,7 +59,7 @@ SCENARIOS = {
         ],
         target=["model=trivial", "data=photos", "distortions=true"],
     ),
-    "planted.reduction_s=0.5": Scenario(
+    "injected.reduction_s=0.5": Scenario(
         wanted=Bound.COMMUNICATION,
         sweeps=[
             [
@@ -67,10 +67,10 @@ SCENARIOS = {
                 "data=synthetic",
                 "num_gpus=2",
                 "batch_size=8",
-                "planted.reduction_s=0.5",
+                "injected.reduction_s=0.5",
             ]
         ],
-        target=["batch_size=8", "planted~*reduction_s*", "variable_update=replicated"],
+        target=["batch_size=8", "injected~*reduction_s*", "variable_update=replicated"],
     ),
     "a batch of 1": Scenario(
         wanted=Bound.LAUNCH,

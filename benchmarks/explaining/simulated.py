@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from analysis.explanation.ablations import SYNTHETIC, AblationFinder, exchanging_nothing
 from analysis.explanation.explanations import explain_all
 from analysis.explanation.observed import Observed
-from analysis.explanation.rungs import SYNTHETIC, Ladder, exchanging_nothing
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Origin, Place, Result
@@ -25,13 +25,13 @@ from costs.profiles import profile
 from costs.step import Costs, costs
 from costs.work import Work
 from scalemark.records.devices import DeviceKind
+from scalemark.records.injected import injected_text
 from scalemark.records.outcomes import Outcome
-from scalemark.records.planted import planted_text
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
 from scalemark.stats import welch
 from simulator.noise import step_times
-from simulator.truth import with_planted
+from simulator.truth import with_injected
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
 BATCHES = {
@@ -63,9 +63,9 @@ NUM_STEPS = 50
 REPEATS = 3
 _TRIES = 5_000
 
-Planted = dict[str, float]
+Injected = dict[str, float]
 Draw = Callable[[np.random.Generator, "Setting", float], "Setting"]
-"""Of a random setting one with the cause, at least so many times what is planted of it where it is
+"""Of a random setting one with the cause, at least so many times what is injected of it where it is
 clear.
 """
 
@@ -76,7 +76,7 @@ class Setting:
 
     spec: TrialSpec
     hardware: Hardware
-    planted: Planted
+    injected: Injected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Selection:
     matters: float  # the cause takes at least so much
     apart: float  # times every other cause
     quiet: float  # what is to be healthy or compute-bound loses less, to all causes together
-    gentlest: float  # times what is planted at least
+    gentlest: float  # times what is injected at least
 
 
 CLEAR = Selection(matters=0.15, apart=4 / 3, quiet=0.08, gentlest=1.0)
@@ -95,7 +95,7 @@ EVERY = Selection(matters=0.10, apart=1.0, quiet=0.10, gentlest=0.25)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A cause, how it is planted, and the verdict that is right."""
+    """A cause, how it is injected, and the verdict that is right."""
 
     bound: Bound
     draw: Draw
@@ -120,7 +120,7 @@ class Answer:
 def answers(
     seed: int, num_cases: int, *, thinned: bool = False, selection: Selection = CLEAR
 ) -> list[Answer]:
-    """As many of each kind. `thinned`: a quarter of the rungs is missing, and half of the cases
+    """As many of each kind. `thinned`: a quarter of the ablations is missing, and half of the cases
     have one process per trial.
     """
     random = np.random.default_rng(seed)
@@ -135,14 +135,18 @@ def answers(
 def _answer(name: str, setting: Setting, random: np.random.Generator, thinned: bool) -> Answer:
     num_repeats = 1 if thinned and random.random() < 0.5 else REPEATS
     specs = [setting.spec]
-    specs += [spec for spec in rungs(setting.spec) if not thinned or random.random() > 0.25]
+    specs += [spec for spec in ablations(setting.spec) if not thinned or random.random() > 0.25]
     simulated = {
         spec.trial_id: _simulated(replace(setting, spec=spec), random, num_repeats)
         for spec in specs
     }
     results = [result for result, _ in simulated.values()]
     return asked(
-        name, setting, results[0], Ladder(results), lambda result: simulated[result.trial_id][1]
+        name,
+        setting,
+        results[0],
+        AblationFinder(results),
+        lambda result: simulated[result.trial_id][1],
     )
 
 
@@ -150,11 +154,11 @@ def asked(
     name: str,
     setting: Setting,
     target: Result,
-    ladder: Ladder,
+    finder: AblationFinder,
     observe: Callable[[Result], Observed],
 ) -> Answer:
     """What is said of one case, beside what is right."""
-    found = explain_all([target], ladder, observe)[0].diagnosis
+    found = explain_all([target], finder, observe)[0].diagnosis
     return Answer(
         kind=name,
         wanted=KINDS[name].bound,
@@ -165,7 +169,7 @@ def asked(
     )
 
 
-def rungs(spec: TrialSpec) -> Iterator[TrialSpec]:
+def ablations(spec: TrialSpec) -> Iterator[TrialSpec]:
     """What experiment=explain makes around a trial, and a larger batch."""
     synthetic = replace(spec, **SYNTHETIC)  # type: ignore[arg-type]
     alone = replace(synthetic, **exchanging_nothing())  # type: ignore[arg-type]
@@ -185,7 +189,7 @@ def _simulated(
     setting: Setting, random: np.random.Generator, num_repeats: int
 ) -> tuple[Result, Observed]:
     truth, spec = _truth(setting), setting.spec
-    noise = {"noise": 0.02, "process_noise": 0.005, **setting.planted}
+    noise = {"noise": 0.02, "process_noise": 0.005, **setting.injected}
     times = [
         statistics.fmean(step_times(random, truth.step_s, noise, NUM_STEPS))
         for _ in range(num_repeats)
@@ -225,10 +229,10 @@ def _simulated(
 
 def _seen(setting: Setting, truth: Costs) -> Observed:
     """As the simulator tells it beside a measurement."""
-    lost = setting.planted.get("throttling")
+    lost = setting.injected.get("throttling")
     return Observed(
         data_wait_share=max(0.0, truth.step_s - truth.busy_s) / truth.step_s,
-        cores_taken=setting.planted.get("contention", 0.0),
+        cores_taken=setting.injected.get("contention", 0.0),
         num_cores=setting.hardware.num_cores,
         clock_loss=lost or 0.0,
         throttled=("sw_thermal_slowdown",) if lost else (),
@@ -239,17 +243,17 @@ def _seen(setting: Setting, truth: Costs) -> Observed:
 
 def _truth(setting: Setting) -> Costs:
     work = Work.of(asdict(setting.spec))
-    return with_planted(costs(work, setting.hardware), setting.planted, work)
+    return with_injected(costs(work, setting.hardware), setting.injected, work)
 
 
 def shares(setting: Setting) -> dict[Bound, float]:
     """By the cost model, of the target's step: what each cause takes."""
     truth, spec = _truth(setting), setting.spec
-    free = _truth(replace(setting, planted={}))
+    free = _truth(replace(setting, injected={}))
     quiet = _truth(
         replace(
             setting,
-            planted={name: of for name, of in setting.planted.items() if name != "contention"},
+            injected={name: of for name, of in setting.injected.items() if name != "contention"},
         )
     )
     alone = _truth(
@@ -284,7 +288,7 @@ _SMALL = 16  # images: below, what does not grow with the batch is launching
 
 def _is_true(bound: Bound, setting: Setting, selection: Selection) -> bool:
     found = shares(setting)
-    if bound is Bound.HEALTHY or (bound is Bound.COMPUTE and not setting.planted):
+    if bound is Bound.HEALTHY or (bound is Bound.COMPUTE and not setting.injected):
         return sum(found.values()) < selection.quiet
     others = max(share for other, share in found.items() if other is not bound)
     return found[bound] >= selection.matters and found[bound] >= selection.apart * others
@@ -302,9 +306,11 @@ def drawn(name: str, random: np.random.Generator, selection: Selection) -> Setti
                 "noise": round(float(random.uniform(0.01, 0.05)), 3),
                 "process_noise": round(float(random.uniform(0.002, 0.015)), 4),
             }
-            planted = setting.planted | noise
+            injected = setting.injected | noise
             return replace(
-                setting, spec=replace(setting.spec, planted=planted_text(planted)), planted=planted
+                setting,
+                spec=replace(setting.spec, injected=injected_text(injected)),
+                injected=injected,
             )
     raise RuntimeError(f"{name}: none of {_TRIES} settings has it")
 
@@ -331,7 +337,7 @@ def _any(random: np.random.Generator) -> Setting:
         num_steps=100,
         seed=1,
     )
-    return Setting(spec=spec, hardware=profile(str(random.choice(PROFILES))), planted={})
+    return Setting(spec=spec, hardware=profile(str(random.choice(PROFILES))), injected={})
 
 
 def _changed(setting: Setting, **changes: Any) -> Setting:
@@ -358,7 +364,7 @@ def _of_step(
 
 def _slow_input(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
     read = _read(random, setting)
-    return replace(read, planted={"input_s": _of_step(random, read, 0.5 * gentlest, 2.5)})
+    return replace(read, injected={"input_s": _of_step(random, read, 0.5 * gentlest, 2.5)})
 
 
 def _few_cores(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
@@ -368,7 +374,7 @@ def _few_cores(random: np.random.Generator, setting: Setting, gentlest: float) -
 
 def _slow_reduction(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
     several = _several(random, setting)
-    return replace(several, planted={"reduction_s": _of_step(random, several, 0.2 * gentlest)})
+    return replace(several, injected={"reduction_s": _of_step(random, several, 0.2 * gentlest)})
 
 
 def _slow_links(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
@@ -384,7 +390,7 @@ def _slow_links(random: np.random.Generator, setting: Setting, gentlest: float) 
 
 
 def _slow_launches(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
-    return replace(setting, planted={"launch_s": _of_step(random, setting, 0.2 * gentlest)})
+    return replace(setting, injected={"launch_s": _of_step(random, setting, 0.2 * gentlest)})
 
 
 def _tiny(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
@@ -408,14 +414,14 @@ def _taken_cores(random: np.random.Generator, setting: Setting, gentlest: float)
     cores = max(1, round(read.hardware.num_cores / just_enough * float(random.uniform(1.05, 1.6))))
     hardware = replace(read.hardware, num_cores=cores)
     return replace(
-        read, hardware=hardware, planted={"contention": round(float(random.uniform(0.3, 0.8)), 2)}
+        read, hardware=hardware, injected={"contention": round(float(random.uniform(0.3, 0.8)), 2)}
     )
 
 
 def _throttled(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
     return replace(
         setting,
-        planted={"throttling": round(float(random.uniform(max(0.1, 0.2 * gentlest), 0.6)), 2)},
+        injected={"throttling": round(float(random.uniform(max(0.1, 0.2 * gentlest), 0.6)), 2)},
     )
 
 

@@ -54,7 +54,7 @@ def measure(settings: Settings) -> list[Ratio]:
 
 
 def grid(num_trials: int) -> list[str]:
-    """Sweeps that span about so many trials, all of which can be run on CPU stand-ins."""
+    """Sweeps that span about so many trials, all of which can be run on CPU devices."""
     seeds = max(1, num_trials // _SEEDS_PER_TRIAL)
     return [*(f"{axis}={values}" for axis, values in _GRID.items()), f"seed=range(1,{seeds + 1})"]
 

@@ -17,7 +17,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 
 TINY = ("model=trivial", "num_steps=3", "min_warm_up_steps=1", "min_window_s=0", "hardware=cpu")
-NUM_STAND_INS = 16  # conf/schema.py's default
+NUM_CPU_DEVICES = 16  # conf/schema.py's default
 
 
 def tiny_trials(num_trials: int) -> list[TrialSpec]:
@@ -26,7 +26,7 @@ def tiny_trials(num_trials: int) -> list[TrialSpec]:
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = typed(compose("config", overrides=list(TINY)))
-    spec = resolve(config, DeviceKind.CPU_STAND_IN, NUM_STAND_INS)
+    spec = resolve(config, DeviceKind.CPU_DEVICE, NUM_CPU_DEVICES)
     return [replace(spec, seed=seed) for seed in range(1, num_trials + 1)]
 
 

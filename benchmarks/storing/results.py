@@ -113,7 +113,7 @@ def _spec(
     return TrialSpec(
         model=model,
         num_gpus=num_gpus,
-        device_kind="cpu_stand_in",
+        device_kind="cpu_device",
         variable_update=variable_update,
         local_parameter_device=local_parameter_device,
         all_reduce=all_reduce,

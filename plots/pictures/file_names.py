@@ -38,7 +38,7 @@ def unique(names: Sequence[str]) -> list[str]:
 def _name(table: Table, neighbors: Sequence[Table], num_places: int) -> str:
     parts = [str(table.setting["model"])] if "model" in table.setting else []
     for axis, value in table.setting.items():
-        is_nothing = axis == "planted" and not value
+        is_nothing = axis == "injected" and not value
         if not is_nothing and len({str(other.setting.get(axis)) for other in neighbors}) > 1:
             parts.append(f"{axis}={value}")
     if num_places > 1:

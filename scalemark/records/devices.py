@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-STAND_INS_NOTE = (
-    "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks "
+CPU_DEVICES_NOTE = (
+    "CPU devices share the cores of one machine: expect speed-ups near 1; nothing here speaks "
     "of GPUs"
 )
 SIMULATED_NOTE = (
@@ -28,7 +28,7 @@ class DeviceKind(StrEnum):
         return kind
 
     GPU = "gpu", "GPUs", ""
-    CPU_STAND_IN = "cpu_stand_in", "CPU stand-ins", STAND_INS_NOTE
+    CPU_DEVICE = "cpu_device", "CPU devices", CPU_DEVICES_NOTE
     # of a hardware profile; its numbers are no measurements
     SIMULATED_GPU = "simulated_gpu", "simulated GPUs", SIMULATED_NOTE
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.planted import NOISE
+from scalemark.records.injected import NOISE
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import AXES, TrialSpec
 
-HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_STAND_IN: "hardware=cpu"}
-STAND_INS = 16  # CPU devices unless more are asked for
+HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_DEVICE: "hardware=cpu"}
+CPU_DEVICES = 16  # CPU devices unless more are asked for
 # set by hardware, model and strategy
 _NO_AXES = ("device_kind", "num_classes", *STRATEGY_AXES)
 # their defaults on the command line differ from those of a spec
@@ -32,9 +32,9 @@ def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
     if kind is DeviceKind.SIMULATED_GPU and not hardware:
         raise ValueError("a simulated trial has a hardware profile, and it is not given")
     found += hardware if kind is DeviceKind.SIMULATED_GPU else [HARDWARE[kind]]
-    if kind is DeviceKind.CPU_STAND_IN and spec.num_gpus > STAND_INS:
-        found.append(f"hardware.num_stand_ins={spec.num_gpus}")
-    return [*found, *_planted(spec), *_others(spec)]
+    if kind is DeviceKind.CPU_DEVICE and spec.num_gpus > CPU_DEVICES:
+        found.append(f"hardware.num_cpu_devices={spec.num_gpus}")
+    return [*found, *_injected(spec), *_others(spec)]
 
 
 def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
@@ -77,16 +77,18 @@ def _strategy(spec: TrialSpec) -> list[str]:
     return [f"{axis}={_value(value)}" for axis, value in zip(STRATEGY_AXES, values, strict=True)]
 
 
-def _planted(spec: TrialSpec) -> Iterator[str]:
+def _injected(spec: TrialSpec) -> Iterator[str]:
     """Set also noise of 0: simulated trials have some by default."""
     usual = dict.fromkeys(NOISE, 0.0) if spec.device_kind == DeviceKind.SIMULATED_GPU else {}
-    return (f"planted.{name}={amount:g}" for name, amount in (usual | spec.planted_values).items())
+    return (
+        f"injected.{name}={amount:g}" for name, amount in (usual | spec.injected_values).items()
+    )
 
 
 def _others(spec: TrialSpec) -> Iterator[str]:
     for name, axis in AXES.items():
         value = getattr(spec, name)
-        if name in (*_NO_AXES, "engine", "model", "num_gpus", "planted"):
+        if name in (*_NO_AXES, "engine", "model", "num_gpus", "injected"):
             continue
         if value == axis.default and name not in _ALWAYS:
             continue

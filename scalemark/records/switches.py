@@ -31,7 +31,7 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
         found["TF_GPU_THREAD_COUNT"] = str(spec.gpu_thread_count)
     if spec.xla == "auto":
         wanted = ["--tf_xla_auto_jit=2"]
-        if spec.device_kind == DeviceKind.CPU_STAND_IN:
+        if spec.device_kind == DeviceKind.CPU_DEVICE:
             wanted.append("--tf_xla_cpu_global_jit")
         flags = dict.fromkeys([*inherited.get("TF_XLA_FLAGS", "").split(), *wanted])
         found["TF_XLA_FLAGS"] = " ".join(flags)
@@ -74,4 +74,4 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
 
 
 def _needs_onednn(spec: TrialSpec) -> bool:
-    return spec.data_format == "NCHW" and spec.device_kind == DeviceKind.CPU_STAND_IN
+    return spec.data_format == "NCHW" and spec.device_kind == DeviceKind.CPU_DEVICE

@@ -20,7 +20,7 @@ from scalemark.records.axes import (
 )
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX, FreeAxes, free_axes
-from scalemark.records.planted import planted_on_one_host, read_planted
+from scalemark.records.injected import injected_on_one_host, read_injected
 from scalemark.records.strategies import STRATEGY_AXES
 
 LARGEST_FLOAT32 = 3.4e38
@@ -175,9 +175,9 @@ class TrialSpec:
     profile: bool = axis(
         "profile a few steps after the measurement", default=False, sets_step_time=False
     )
-    # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.planted`
-    planted: str = axis(
-        "what was slowed or broken on purpose", default="", set_by="planted", engines=ENGINES
+    # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.injected`
+    injected: str = axis(
+        "what was slowed or broken on purpose", default="", set_by="injected", engines=ENGINES
     )
     seed: int = axis("of weights and data", given=1, least=0, sets_step_time=False, engines=ENGINES)
     free: FreeAxes = ()  # axes that the sweep brought itself
@@ -194,9 +194,9 @@ class TrialSpec:
         return self.num_gpus // self.hosts
 
     @property
-    def planted_values(self) -> dict[str, float]:
+    def injected_values(self) -> dict[str, float]:
         """Return the injected faults by name."""
-        return read_planted(self.planted)
+        return read_injected(self.injected)
 
     @property
     def axes(self) -> dict[str, AxisValue]:
@@ -216,10 +216,10 @@ class TrialSpec:
         a curve begins on one host. Under strong scaling it has the batch of all replicas.
         """
         values = json.loads(self.to_json())
-        if self.hosts > 1 and "planted" in values:
-            values["planted"] = planted_on_one_host(self.planted)
-            if not values["planted"]:
-                del values["planted"]
+        if self.hosts > 1 and "injected" in values:
+            values["injected"] = injected_on_one_host(self.injected)
+            if not values["injected"]:
+                del values["injected"]
         for name in _OUTSIDE_CURVE:
             values.pop(name, None)
         if self.scaling == "strong":
@@ -292,7 +292,7 @@ def _check(spec: TrialSpec) -> None:
             f"engine=simulated device_kind={spec.device_kind}: wanted "
             f"{DeviceKind.SIMULATED_GPU.value}"
         )
-    read_planted(spec.planted)
+    read_injected(spec.injected)
     if spec.loss_scale not in ("none", "dynamic") and not _is_positive(spec.loss_scale):
         raise ValueError(
             f"loss_scale={spec.loss_scale}: wanted none, dynamic, or a number greater than 0"

@@ -47,10 +47,10 @@ _IN_A_TABLE = tuple(
     name for name in queries.LISTED if name not in ("jitter_s", "duration_s", "started_at")
 )
 _IN_A_NARROW_TABLE = (
-    *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "planted", "outcome"),
+    *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "injected", "outcome"),
     *("throughput", "verdict"),
 )
-_USUALLY = {"hosts": 1, "planted": ""}
+_USUALLY = {"hosts": 1, "injected": ""}
 """Columns that tables leave out where no attempt has another value."""
 
 

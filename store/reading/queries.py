@@ -96,7 +96,7 @@ LISTED = (
     "precision",
     "data",
     "device_kind",
-    "planted",
+    "injected",
     "repeat",
     "outcome",
     "throughput",

@@ -155,7 +155,7 @@ def _machine(settings: SharedSettings) -> tuple[Machine, SweepRefusedError | Non
     try:
         return replace(describe_machine(settings.hardware), pool=pool), None
     except SweepRefusedError as error:
-        plain = HardwareConfig(device_kind=DeviceKind.CPU_STAND_IN)
+        plain = HardwareConfig(device_kind=DeviceKind.CPU_DEVICE)
         return replace(describe_machine(plain), pool=pool), error
 
 

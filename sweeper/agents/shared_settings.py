@@ -66,7 +66,7 @@ class SharedSettings:
             code=Code.from_json(values["code"]),
             runs_dir=values["runs_dir"],
             hardware=HardwareConfig(
-                device_kind=values["device_kind"], num_stand_ins=values["num_devices"]
+                device_kind=values["device_kind"], num_cpu_devices=values["num_devices"]
             ),
             num_devices=values["num_devices"],
             launcher=launcher,
@@ -77,11 +77,11 @@ class SharedSettings:
 
 def shared_settings(config: Config, inventory: Inventory, runs_dir: str) -> SharedSettings:
     """Return the settings of a sweep on hosts with these devices."""
-    kind = {DeviceKind.GPU: "gpu", DeviceKind.CPU_STAND_IN: "cpu_stand_in"}[inventory.kind]
+    kind = {DeviceKind.GPU: "gpu", DeviceKind.CPU_DEVICE: "cpu_device"}[inventory.kind]
     return SharedSettings(
         code=Code.here(),
         runs_dir=runs_dir,
-        hardware=HardwareConfig(device_kind=kind, num_stand_ins=inventory.num_devices),
+        hardware=HardwareConfig(device_kind=kind, num_cpu_devices=inventory.num_devices),
         num_devices=inventory.num_devices,
         launcher=config.launcher,
         retry=config.retry,

@@ -30,15 +30,15 @@ def _devices_of_one_host(config: Config, gpus_per_host: int | None) -> Inventory
         setting = f"launcher.agents.gpus_per_host={num_gpus}"
         if num_gpus < 1:
             raise SweepRefusedError(f"{setting}: wanted 1 or more, or null")
-        if hardware.device_kind == DeviceKind.CPU_STAND_IN:
+        if hardware.device_kind == DeviceKind.CPU_DEVICE:
             raise SweepRefusedError(
-                f"{setting}: with hardware=cpu each host has hardware.num_stand_ins; leave it out"
+                f"{setting}: with hardware=cpu each host has hardware.num_cpu_devices; leave it out"
             )
         if gpus_per_host is not None and num_gpus > gpus_per_host:
             raise SweepRefusedError(
                 f"{setting}: launcher={name} knows hosts with {gpus_per_host} at most"
             )
-    if hardware.device_kind == DeviceKind.CPU_STAND_IN:
+    if hardware.device_kind == DeviceKind.CPU_DEVICE:
         return cpu_devices(hardware)
     if num_gpus is None:
         num_gpus = gpus_per_host

@@ -59,16 +59,16 @@ class Inventory:
     def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
         """Return names of these devices that are the same for all sweeps of this machine."""
         if not self.gpus:
-            return tuple(f"stand-in-{device}" for device in devices)
+            return tuple(f"CPU device-{device}" for device in devices)
         return tuple(self.gpus[device].uuid for device in devices)
 
 
 def cpu_devices(hardware: HardwareConfig) -> Inventory:
     """Return as many logical CPU devices as the settings want. Raises SweepRefusedError."""
-    num = hardware.num_stand_ins
+    num = hardware.num_cpu_devices
     if num < 1:
-        raise SweepRefusedError(f"hardware.num_stand_ins={num}: wanted 1 or more")
-    return Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=num)
+        raise SweepRefusedError(f"hardware.num_cpu_devices={num}: wanted 1 or more")
+    return Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=num)
 
 
 def describe_machine(hardware: HardwareConfig) -> Machine:
@@ -79,7 +79,7 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
     try:
         found = find_gpus()
     except pynvml.NVMLError as error:
-        if hardware.device_kind != DeviceKind.CPU_STAND_IN:
+        if hardware.device_kind != DeviceKind.CPU_DEVICE:
             raise SweepRefusedError(
                 f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU devices"
             ) from error
@@ -108,10 +108,10 @@ def take_inventory(
             f"hardware={hardware.profile.name}: a profile is not a machine; add engine=simulated, "
             "or choose hardware=auto, gpu or cpu to measure on this one"
         )
-    if wanted not in ("auto", DeviceKind.GPU, DeviceKind.CPU_STAND_IN):
-        raise SweepRefusedError(f"hardware.device_kind={wanted}: wanted auto, gpu or cpu_stand_in")
+    if wanted not in ("auto", DeviceKind.GPU, DeviceKind.CPU_DEVICE):
+        raise SweepRefusedError(f"hardware.device_kind={wanted}: wanted auto, gpu or cpu_device")
     on_cpu = cpu_devices(hardware)
-    if wanted == DeviceKind.CPU_STAND_IN:
+    if wanted == DeviceKind.CPU_DEVICE:
         return on_cpu
     usable = visible_gpus(machine.gpus, variables)
     if usable:

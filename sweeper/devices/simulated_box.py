@@ -17,7 +17,7 @@ from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 
 # device_kind of those that are no profiles
-_CHOICES = {"auto": "auto", "gpu": "gpu", DeviceKind.CPU_STAND_IN: "cpu"}
+_CHOICES = {"auto": "auto", "gpu": "gpu", DeviceKind.CPU_DEVICE: "cpu"}
 
 
 def hardware_of(config: HardwareConfig) -> Hardware:

@@ -118,7 +118,7 @@ def gpus_of_hosts(
     Raises SweepRefusedError where too few have `wanted` GPUs, by default as launcher.agents says.
     """
     num_hosts = config.launcher.agents.num_hosts
-    if wanted is None and config.hardware.device_kind != DeviceKind.CPU_STAND_IN:
+    if wanted is None and config.hardware.device_kind != DeviceKind.CPU_DEVICE:
         wanted = config.launcher.agents.gpus_per_host
     num_fit = sum(count >= (wanted or 0) for count in counts)
     if num_fit < max(1, num_hosts):

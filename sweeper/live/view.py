@@ -165,7 +165,7 @@ def _slots_text(snapshot: Snapshot) -> str:
     num = len(snapshot.slots)
     num_held = len({slot for attempt in snapshot.running for slot in attempt.slots})
     kind = snapshot.kind.plural
-    if num == 1 and snapshot.kind is not DeviceKind.CPU_STAND_IN:
+    if num == 1 and snapshot.kind is not DeviceKind.CPU_DEVICE:
         kind = snapshot.kind.singular
     return f"{num} {kind}, {num_held} in use"
 

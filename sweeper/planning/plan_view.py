@@ -9,7 +9,7 @@ from dataclasses import asdict
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.records.devices import SIMULATED_NOTE, STAND_INS_NOTE, DeviceKind
+from scalemark.records.devices import CPU_DEVICES_NOTE, SIMULATED_NOTE, DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import unusual_axes
 from sweeper.devices.machine import Inventory
@@ -106,8 +106,8 @@ def machine_line(machine: Machine, inventory: Inventory) -> str:
         f"{machine.host}: {machine.num_cores} cores {machine.cpu}, "
         f"{machine.memory_bytes / 2**30:.0f} GiB"
     )
-    if inventory.kind is DeviceKind.CPU_STAND_IN:
-        return f"{where}; {inventory.num_devices} {STAND_INS_NOTE}"
+    if inventory.kind is DeviceKind.CPU_DEVICE:
+        return f"{where}; {inventory.num_devices} {CPU_DEVICES_NOTE}"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
     if inventory.kind is DeviceKind.SIMULATED_GPU:
         return (
@@ -168,6 +168,6 @@ def _print_left_out(console: Console, plan: Plan) -> None:
 
 
 def _shown(trial: PlannedTrial, axis: str) -> str:
-    if axis == "planted":
-        return trial.spec.planted or "nothing"
+    if axis == "injected":
+        return trial.spec.injected or "nothing"
     return str(trial.strategy if axis == "strategy" else trial.spec.axes.get(axis))

@@ -19,7 +19,7 @@ def gpus_per_host(config: Config, nodes: Sequence[Node]) -> int:
     where launcher.agents asks for what there is none of.
     """
     counts = [node.num_gpus for node in nodes]
-    if config.hardware.device_kind == DeviceKind.CPU_STAND_IN:
+    if config.hardware.device_kind == DeviceKind.CPU_DEVICE:
         counts = [0] * len(nodes)
     return gpus_of_hosts(config, counts, "the Ray cluster")
 

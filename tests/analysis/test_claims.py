@@ -87,9 +87,9 @@ def test_the_articles_claims_are_of_its_kind_of_machine():
     assert answers(made(*rows, gpu="Tesla P100-SXM2-16GB"))["C5"] is Answer.NO_ROWS
 
 
-def test_stand_ins_are_no_rows_for_claims_about_gpus():
+def test_cpu_devices_are_no_rows_for_claims_about_gpus():
     rows = grid("vgg16", {"replicated_nccl": FAST, "replicated_none": SLOW})
-    assert set(answers(made(*rows, kind=DeviceKind.CPU_STAND_IN)).values()) == {Answer.NO_ROWS}
+    assert set(answers(made(*rows, kind=DeviceKind.CPU_DEVICE)).values()) == {Answer.NO_ROWS}
 
 
 def test_nccl_is_judged_by_the_number_of_gpus():

@@ -336,8 +336,8 @@ def test_published_figures_near_each_other_are_a_tie():
     assert by_speed(nccl, slow).relation is Relation.MORE
 
 
-def test_stand_ins_are_counted_as_such():
+def test_cpu_devices_are_counted_as_such():
     trials = [({"strategy": "ps_cpu", "num_gpus": 2}, FAST), ({"num_gpus": 2}, SLOW)]
-    assert sentences(made(*trials, kind=DeviceKind.CPU_STAND_IN), "leading")[0].startswith(
-        "On 2 CPU stand-ins in "
+    assert sentences(made(*trials, kind=DeviceKind.CPU_DEVICE), "leading")[0].startswith(
+        "On 2 CPU devices in "
     )

@@ -34,7 +34,7 @@ def test_conclusions_name_their_trials_and_the_kind_of_device(analysis):
     fill("results.db", [(trials[0], 100), (trials[0], 101), (trials[1], 200), (trials[1], 202)])
     code, out, _ = analysis("conclusions")
     assert code == 0
-    assert "CPU stand-ins share the cores of one machine" in out
+    assert "CPU devices share the cores of one machine" in out
     assert "ps_cpu leads with 201 images/s, 100% ahead of replicated_none" in out
     assert all(trial.trial_id in out for trial in trials)
     assert "A tie: the 95 % CI of the ratio over processes contains 1." in out
@@ -53,11 +53,11 @@ def test_json_has_every_row(analysis):
     }
 
 
-SLOWED = {"data": "digits", "planted": "input_s=0.3"}
+SLOWED = {"data": "digits", "injected": "input_s=0.3"}
 
 
 def test_injected_faults_are_left_out_unless_asked_for(analysis, snapshot):
-    synthetic, slow = small(num_gpus=2, planted="input_s=0.3"), small(num_gpus=2, **SLOWED)
+    synthetic, slow = small(num_gpus=2, injected="input_s=0.3"), small(num_gpus=2, **SLOWED)
     clean = [small(num_gpus=2), small(num_gpus=2, **PS)]
     fill(
         "results.db",
@@ -70,7 +70,7 @@ def test_injected_faults_are_left_out_unless_asked_for(analysis, snapshot):
     assert not any(trial.trial_id in out for trial in (synthetic, slow))
     _, checked, _ = analysis("conclusions", "--check")
     assert checked.startswith("Left out: 2 trials")
-    _, asked, _ = analysis("conclusions", "planted~input_s=0.3")
+    _, asked, _ = analysis("conclusions", "injected~input_s=0.3")
     assert asked.splitlines()[0] == snapshot(name="asked for")
     assert slow.trial_id in asked
 
@@ -79,7 +79,7 @@ def test_simulated_noise_leaves_no_trial_out(analysis):
     told = {
         "device_kind": DeviceKind.SIMULATED_GPU,
         "num_gpus": 2,
-        "planted": "noise=0.02 process_noise=0.005",
+        "injected": "noise=0.02 process_noise=0.005",
     }
     fill(
         "results.db", [(small(**told), 100), (small(**told, **PS), 200)], machine=SIMULATED_MACHINE

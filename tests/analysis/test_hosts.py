@@ -6,8 +6,8 @@ from itertools import permutations, product
 import pytest
 
 from analysis.conclusions import models, slowdown
+from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import chosen
-from analysis.explanation.rungs import Ladder, Rung
 from analysis.hosts_told import hosts_of
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import Rank, by_hosts, lines, pivot
@@ -263,18 +263,18 @@ def test_models_are_ordered_over_one_number_of_hosts():
 
 def test_each_number_of_hosts_is_explained_by_itself():
     results = of_spreads(
-        {("distributed_ring", *of): 100.0 for of in SPREADS}, kind=DeviceKind.CPU_STAND_IN
+        {("distributed_ring", *of): 100.0 for of in SPREADS}, kind=DeviceKind.CPU_DEVICE
     )
-    ladder = Ladder(results)
-    targets = chosen(results, ladder)
+    finder = AblationFinder(results)
+    targets = chosen(results, finder)
     assert [(one.num_gpus, one.hosts) for one in targets] == [(4, 1), (8, 2), (8, 4)]
     for target in targets:
-        around = ladder.around(target)
-        assert (around.found[Rung.ALONE].num_gpus, around.found[Rung.ALONE].hosts) == (1, 1)
+        around = finder.around(target)
+        assert (around.found[Ablation.ALONE].num_gpus, around.found[Ablation.ALONE].hosts) == (1, 1)
         assert all(
             "hosts=" not in one.command
             for one in around.missing
-            if one.rung in (Rung.INDEPENDENT, Rung.FLOOR)
+            if one.ablation in (Ablation.INDEPENDENT, Ablation.FLOOR)
         )
 
 
@@ -322,7 +322,7 @@ SLOW_LINKS = "link_mbit=200"
 @pytest.mark.parametrize("rule", [BaselineRule.SAME, BaselineRule.BEST])
 def test_injected_links_are_compared_with_one_host_which_has_none(rule):
     slow, free, alone = (
-        spread("distributed_ring", 2, 2, planted=SLOW_LINKS),
+        spread("distributed_ring", 2, 2, injected=SLOW_LINKS),
         spread("distributed_ring", 2, 2),
         spread("distributed_ring", 1),
     )
@@ -334,19 +334,21 @@ def test_injected_links_are_compared_with_one_host_which_has_none(rule):
 
 
 def test_links_are_never_the_baseline_of_others():
-    slow, free = (spread("distributed_ring", 2, 2, planted=planted) for planted in (SLOW_LINKS, ""))
+    slow, free = (
+        spread("distributed_ring", 2, 2, injected=injected) for injected in (SLOW_LINKS, "")
+    )
     told = with_baselines(stored([(slow, 30.0), (free, 90.0)]), BaselineRule.FEWEST)
     assert [one.speed_up for one in told] == [1.0, 1.0]
 
 
-def test_nothing_planted_is_said_and_is_no_part_of_a_file_name():
+def test_nothing_injected_is_said_and_is_no_part_of_a_file_name():
     tables = pivot(
         stored(
             [
-                (spread("distributed_ring", 2, 2, planted=planted), 30.0)
-                for planted in ("", SLOW_LINKS)
+                (spread("distributed_ring", 2, 2, injected=injected), 30.0)
+                for injected in ("", SLOW_LINKS)
             ]
         )
     )
-    assert "nothing planted" in table_title(tables[0].place, tables[0].setting)
-    assert file_names(tables) == ["trivial", "trivial-planted=link_mbit=200"]
+    assert "nothing injected" in table_title(tables[0].place, tables[0].setting)
+    assert file_names(tables) == ["trivial", "trivial-injected=link_mbit=200"]

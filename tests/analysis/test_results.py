@@ -189,9 +189,9 @@ def test_strong_scaling_is_one_curve_told_by_its_global_batch():
     assert found["replicated_none", 2].speed_up == pytest.approx(1.5)
 
 
-def test_stand_ins_are_never_called_gpus():
+def test_cpu_devices_are_never_called_gpus():
     (result,) = results([(small(), 10.0)])
-    assert result.place.devices == "CPU stand-ins"
+    assert result.place.devices == "CPU devices"
     assert "GPU" not in result.place.machine
 
 

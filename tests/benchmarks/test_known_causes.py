@@ -1,4 +1,4 @@
-"""Verdicts on trials whose cause is known: simulated ones with planted causes, and real sweeps on CPU stand-ins."""
+"""Verdicts on trials whose cause is known: simulated ones with injected causes, and real sweeps on CPU devices."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def right_and_surely_wrong(found):
     return sum(one.is_right for one in found) / len(found), surely_wrong
 
 
-def test_planted_causes_are_found_and_none_is_surely_wrong():
+def test_injected_causes_are_found_and_none_is_surely_wrong():
     found = answers(seed=5, num_cases=50)
     share, surely_wrong = right_and_surely_wrong(found)
     assert {one.kind for one in found} == set(KINDS)
@@ -40,7 +40,7 @@ def test_causes_are_found_by_the_way_that_simulated_trials_go(tmp_path):
     assert any(one.confidence is Confidence.SURE for one in found)
 
 
-def test_where_rungs_are_missing_verdicts_become_unsure_and_not_wrong():
+def test_where_ablations_are_missing_verdicts_become_unsure_and_not_wrong():
     found = answers(seed=5, num_cases=50, thinned=True)
     share, surely_wrong = right_and_surely_wrong(found)
     assert surely_wrong == []
@@ -50,7 +50,7 @@ def test_where_rungs_are_missing_verdicts_become_unsure_and_not_wrong():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_of_300_planted_causes_95_percent_are_found_and_none_is_surely_wrong(seed):
+def test_of_300_injected_causes_95_percent_are_found_and_none_is_surely_wrong(seed):
     share, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300))
     assert (share >= 0.95, surely_wrong) == (True, [])
     for selection in (CLEAR, EVERY):
@@ -64,7 +64,7 @@ def test_of_300_planted_causes_95_percent_are_found_and_none_is_surely_wrong(see
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_bottlenecks_of_real_sweeps_on_stand_ins_are_found(name, tmp_path):
+def test_bottlenecks_of_real_sweeps_on_cpu_devices_are_found(name, tmp_path):
     found = run(name, tmp_path, repeats=2)
     assert found["verdict"] == SCENARIOS[name].wanted, found["sentence"]
 

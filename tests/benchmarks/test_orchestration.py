@@ -32,7 +32,7 @@ def test_trials_of_peers_differ_in_their_seeds_alone(tmp_path: Path):
     assert (specs[0]["model"], specs[0]["num_steps"], specs[0]["device_kind"]) == (
         "trivial",
         3,
-        "cpu_stand_in",
+        "cpu_device",
     )
 
 

@@ -19,7 +19,7 @@ ELSEWHERE = {
     "engine": "it chooses the reader",
     "scaling": "planning divides the batch by it",
     "visibility": "sweeper/devices/slots.py hides devices by it",
-    "planted": "read as `planted_values`",
+    "injected": "read as `injected_values`",
 }
 
 WITHOUT_INFLUENCE = {"optimizer", "learning_rate", "momentum", "weight_decay", "data_dir"}

@@ -13,7 +13,7 @@ from scalemark.records.strategies import STRATEGY_NAMES, strategy_name
 from scalemark.records.trial import TrialSpec
 
 FOLDER = Path(conf.__file__).parent
-GPU, STAND_IN = DeviceKind.GPU, DeviceKind.CPU_STAND_IN
+GPU, CPU_DEVICE = DeviceKind.GPU, DeviceKind.CPU_DEVICE
 
 
 def config(*overrides: str) -> schema.Config:
@@ -22,7 +22,7 @@ def config(*overrides: str) -> schema.Config:
         return schema.typed(compose("config", overrides=list(overrides)))
 
 
-def trial(*overrides: str, kind: DeviceKind = STAND_IN, num_devices: int = 8) -> TrialSpec:
+def trial(*overrides: str, kind: DeviceKind = CPU_DEVICE, num_devices: int = 8) -> TrialSpec:
     return resolve(config(*overrides), kind, num_devices)
 
 
@@ -35,7 +35,7 @@ def test_the_default_strategy_on_gpus_is_replicated_nccl():
     )
 
 
-def test_the_default_strategy_on_stand_ins_is_replicated_without_nccl():
+def test_the_default_strategy_on_cpu_devices_is_replicated_without_nccl():
     assert trial("num_gpus=4").all_reduce == "none"
 
 
@@ -118,7 +118,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
         (
             ["num_gpus=9"],
-            r"num_gpus=9: there are 8 CPU devices \(hardware.num_stand_ins raises that\)",
+            r"num_gpus=9: there are 8 CPU devices \(hardware.num_cpu_devices raises that\)",
         ),
         (["batch_size=many"], "batch_size=many: wanted a whole number or auto"),
         (["batch_size=0"], "batch_size=0: wanted 1 or more"),
@@ -297,13 +297,13 @@ def test_processes_of_a_distributed_trial_hide_the_gpus_of_each_other():
 
 
 def test_links_are_slowed_between_processes_of_this_machine():
-    asked = config("planted.link_mbit=200", "strategy=distributed_ring", "num_gpus=2", "hosts=2")
-    assert resolve(asked, STAND_IN, 8).planted_values == {"link_mbit": 200}
+    asked = config("injected.link_mbit=200", "strategy=distributed_ring", "num_gpus=2", "hosts=2")
+    assert resolve(asked, CPU_DEVICE, 8).injected_values == {"link_mbit": 200}
     with pytest.raises(
         TrialRefusedError,
-        match=r"planted.link_mbit: only links between .*; leave it out, or choose launcher=local",
+        match=r"injected.link_mbit: only links between .*; leave it out, or choose launcher=local",
     ):
-        resolve(asked, STAND_IN, 8, hosts=Hosts(most=2, remedy="raise it"))
+        resolve(asked, CPU_DEVICE, 8, hosts=Hosts(most=2, remedy="raise it"))
 
 
 def test_each_process_of_a_distributed_trial_may_have_a_mig_device():
@@ -365,7 +365,7 @@ def test_an_optimizer_without_momentum_has_none_and_adam_its_own_rate():
     assert trial("optimizer=adam", "learning_rate=0.1").learning_rate == 0.1
 
 
-def test_mirrored_takes_nccl_on_gpus_and_the_ring_on_stand_ins():
+def test_mirrored_takes_nccl_on_gpus_and_the_ring_on_cpu_devices():
     assert trial("variable_update=mirrored", kind=GPU).all_reduce == "nccl"
     assert trial("variable_update=mirrored").all_reduce == "ring"
 
@@ -376,7 +376,7 @@ def test_a_new_axis_changes_no_identity_while_it_has_its_default():
 
 
 OLD = (
-    '{"all_reduce":"none","batch_size":4,"data":"synthetic","device_kind":"cpu_stand_in","distortions":false,"image_px":64,'
+    '{"all_reduce":"none","batch_size":4,"data":"synthetic","device_kind":"cpu_device","distortions":false,"image_px":64,'
     '"learning_rate":0.01,"local_parameter_device":"gpu","min_warm_up_steps":3,"model":"resnet50","momentum":0.9,'
     '"num_classes":1001,"num_gpus":1,"num_steps":10,"optimizer":"momentum","precision":"fp32","seed":1,'
     '"variable_update":"replicated","weight_decay":4e-05}'

@@ -1,4 +1,4 @@
-"""Trials of the simulated engine: what is planted is part of what they are, and what means nothing is refused."""
+"""Trials of the simulated engine: what is injected is part of what they are, and what means nothing is refused."""
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -7,10 +7,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf import schema
 from conf.resolve import TrialRefusedError, resolve
-from conf.rules import PLANTED_AT_MOST
+from conf.rules import INJECTED_AT_MOST
 from costs.profiles import profile, profiles
 from scalemark.records.devices import DeviceKind
-from scalemark.records.planted import PLANTED, PLANTED_FOR_REAL
+from scalemark.records.injected import INJECTED, INJECTED_FOR_REAL
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.simulated_box import hardware_of
 from tests.conf.test_resolve import FOLDER, config, trial
@@ -33,34 +33,34 @@ def test_simulated_trials_are_as_large_as_those_of_gpus():
 
 
 def test_simulated_trials_have_noise_unless_the_user_wants_none():
-    assert simulated().planted == "noise=0.02 process_noise=0.005"
-    assert simulated("planted.noise=0.1").planted == "noise=0.1 process_noise=0.005"
-    assert simulated("planted.noise=0", "planted.process_noise=0").planted == ""
+    assert simulated().injected == "noise=0.02 process_noise=0.005"
+    assert simulated("injected.noise=0.1").injected == "noise=0.1 process_noise=0.005"
+    assert simulated("injected.noise=0", "injected.process_noise=0").injected == ""
 
 
-def test_what_is_planted_with_0_or_null_is_not_planted():
-    assert simulated("planted.drift=0", "planted.input_s=null").trial_id == simulated().trial_id
+def test_what_is_injected_with_0_or_null_is_not_injected():
+    assert simulated("injected.drift=0", "injected.input_s=null").trial_id == simulated().trial_id
 
 
 def test_a_fault_makes_another_trial():
-    assert simulated("planted.input_s=0.05").trial_id != simulated().trial_id
+    assert simulated("injected.input_s=0.05").trial_id != simulated().trial_id
 
 
-def test_trials_that_really_run_have_nothing_planted():
-    assert trial().planted == trial(kind=GPU).planted == ""
+def test_trials_that_really_run_have_nothing_injected():
+    assert trial().injected == trial(kind=GPU).injected == ""
 
 
-@pytest.mark.parametrize("name", [name for name in PLANTED if name not in PLANTED_FOR_REAL])
+@pytest.mark.parametrize("name", [name for name in INJECTED if name not in INJECTED_FOR_REAL])
 def test_what_only_simulated_trials_can_have_is_refused_elsewhere(name):
     with pytest.raises(
         TrialRefusedError,
-        match=rf"planted.{name}=0.5: only simulated trials can have it, TensorFlow's can have planted.reduction_s, planted.input_s, planted.link_mbit; add engine=simulated",
+        match=rf"injected.{name}=0.5: only simulated trials can have it, TensorFlow's can have injected.reduction_s, injected.input_s, injected.link_mbit; add engine=simulated",
     ):
-        trial(f"planted.{name}=0.5")
+        trial(f"injected.{name}=0.5")
 
 
 def test_trials_that_really_run_can_wait_on_purpose():
-    assert trial("planted.reduction_s=0.1").planted == "reduction_s=0.1"
+    assert trial("injected.reduction_s=0.1").injected == "reduction_s=0.1"
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_trials_that_really_run_can_wait_on_purpose():
     ],
 )
 def test_faults_that_mean_nothing_are_refused(fault, wanted):
-    with pytest.raises(TrialRefusedError, match=f"planted.*wanted.*{wanted}"):
-        simulated(f"planted.{fault}")
+    with pytest.raises(TrialRefusedError, match=f"injected.*wanted.*{wanted}"):
+        simulated(f"injected.{fault}")
 
 
-def test_all_that_can_be_planted_is_bounded():
-    assert PLANTED_AT_MOST.keys() == PLANTED.keys()
+def test_all_that_can_be_injected_is_bounded():
+    assert INJECTED_AT_MOST.keys() == INJECTED.keys()
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_simulated_trials_are_of_one_process_on_one_host():
         simulated("strategy=distributed_ring", "num_gpus=2")
     with pytest.raises(
         TrialRefusedError,
-        match=r"planted.link_mbit=50: simulated trials are of one host.*leave it out",
+        match=r"injected.link_mbit=50: simulated trials are of one host.*leave it out",
     ):
-        simulated("planted.link_mbit=50")
+        simulated("injected.link_mbit=50")
 
 
 def test_simulated_trials_need_no_files():

@@ -55,7 +55,7 @@ def of_tables():
 @pytest.mark.parametrize("found", [of_report, of_tables])
 def test_report_and_tables_name_their_own_baseline_and_database(failing, found):
     notes = found().notes
-    assert "speed-up: against the fastest on 1 CPU stand-in: replicated_none, 100 images/s" in notes
+    assert "speed-up: against the fastest on 1 CPU device: replicated_none, 100 images/s" in notes
     assert "no number: python -m store show --db my.db 3 says what happened" in notes
 
 

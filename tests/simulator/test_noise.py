@@ -1,4 +1,4 @@
-"""The noise of simulated steps is what was planted, and a function of its seed."""
+"""The noise of simulated steps is what was injected, and a function of its seed."""
 
 import statistics
 
@@ -10,8 +10,8 @@ from simulator.noise import process_factor, step_times
 MANY = 20_000
 
 
-def times(seed: int = 1, num_steps: int = MANY, **planted: float) -> list[float]:
-    return step_times(np.random.default_rng(seed), 2.0, planted, num_steps)
+def times(seed: int = 1, num_steps: int = MANY, **injected: float) -> list[float]:
+    return step_times(np.random.default_rng(seed), 2.0, injected, num_steps)
 
 
 def test_without_noise_all_steps_are_equal():

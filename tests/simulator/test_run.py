@@ -28,7 +28,7 @@ P100 = profile("p100_pcie_8")
 
 
 def spec_of(*overrides: str, noise: bool = False) -> TrialSpec:
-    quiet = [] if noise else ["planted.noise=0", "planted.process_noise=0"]
+    quiet = [] if noise else ["injected.noise=0", "injected.process_noise=0"]
     return trial(
         "engine=simulated",
         "strategy=replicated_none",
@@ -90,41 +90,41 @@ def test_a_simulated_attempt_leaves_the_files_of_a_real_one():
     assert folder.read_environment()["packages"]["numpy"]
 
 
-def test_the_truth_is_stored_with_what_was_planted():
-    truth = result("num_gpus=2", "planted.launch_s=0.01").truth
+def test_the_truth_is_stored_with_what_was_injected():
+    truth = result("num_gpus=2", "injected.launch_s=0.01").truth
     plain = costs(Work.of(asdict(spec_of("num_gpus=2"))), P100)
     assert truth["step_s"] == pytest.approx(plain.step_s + 0.01)
     assert truth["launch_s"] == pytest.approx(plain.launch_s + 0.01)
-    assert (truth["planted.launch_s"], truth["process_factor"]) == (0.01, 1.0)
+    assert (truth["injected.launch_s"], truth["process_factor"]) == (0.01, 1.0)
     assert all(type(value) is float for value in truth.values())
 
 
-def test_seconds_that_are_planted_are_missing_from_the_throughput():
-    plain, slow = measured("num_gpus=2"), measured("num_gpus=2", "planted.reduction_s=0.1")
+def test_seconds_that_are_injected_are_missing_from_the_throughput():
+    plain, slow = measured("num_gpus=2"), measured("num_gpus=2", "injected.reduction_s=0.1")
     assert slow.median_step_s - plain.median_step_s == pytest.approx(0.1)
     assert slow.throughput == pytest.approx(128 / (plain.median_step_s + 0.1))
 
 
 def test_one_gpu_reduces_nothing_and_synthetic_data_is_never_late():
     for strategy in ("strategy=replicated_none", "strategy=ps_cpu"):
-        assert measured(strategy, "planted.reduction_s=0.1") == measured(strategy)
-    assert measured("planted.input_s=1") == measured()
+        assert measured(strategy, "injected.reduction_s=0.1") == measured(strategy)
+    assert measured("injected.input_s=1") == measured()
 
 
 def test_a_slow_input_is_waited_for():
-    fast, slow = measured("data=photos"), measured("data=photos", "planted.input_s=1")
+    fast, slow = measured("data=photos"), measured("data=photos", "injected.input_s=1")
     assert slow.data_wait_share > 0.5 > fast.data_wait_share
     assert slow.throughput < 64
 
 
 def test_each_gpus_batch_is_late_as_they_come_from_one_pipeline():
-    assert result("data=photos", "num_gpus=4", "planted.input_s=1").truth[
+    assert result("data=photos", "num_gpus=4", "injected.input_s=1").truth[
         "input_s"
     ] == pytest.approx(result("data=photos", "num_gpus=4").truth["input_s"] + 4)
 
 
 def test_a_throttled_gpu_is_slow_says_why_and_makes_the_number_suspect():
-    found = result("planted.throttling=0.5")
+    found = result("injected.throttling=0.5")
     (gpu,) = found.gpu_telemetry
     assert (gpu.sm_clock_mhz, gpu.max_sm_clock_mhz, gpu.throttle_reasons) == (
         651.5,
@@ -139,14 +139,14 @@ def test_a_throttled_gpu_is_slow_says_why_and_makes_the_number_suspect():
 def test_others_on_the_host_slow_down_the_input():
     contended, free = (
         measured("data=photos", "model=alexnet", "num_gpus=4", *more)
-        for more in (["planted.contention=0.5"], [])
+        for more in (["injected.contention=0.5"], [])
     )
     assert contended.throughput == pytest.approx(free.throughput / 2)
     assert contended.cores_taken_by_others == P100.num_cores / 2
 
 
 def test_drift_is_seen_by_the_verdict():
-    assert "steps became" in result("planted.drift=0.2").verdict_reasons[0]
+    assert "steps became" in result("injected.drift=0.2").verdict_reasons[0]
 
 
 def test_the_same_attempt_gives_the_same_numbers_again():
@@ -199,27 +199,27 @@ def test_out_of_memory_says_what_was_needed_and_what_there_is():
     assert play(spec_of("batch_size=256"))[0] == 4
 
 
-def test_out_of_memory_can_be_planted():
+def test_out_of_memory_can_be_injected():
     assert (
-        result("planted.out_of_memory=1").message
-        == "simulated: out of GPU memory, for planted.out_of_memory=1"
+        result("injected.out_of_memory=1").message
+        == "simulated: out of GPU memory, for injected.out_of_memory=1"
     )
 
 
-def test_a_planted_failure_leaves_no_result(capsys):
-    code, folder = play(spec_of("planted.failure_rate=1"))
+def test_an_injected_failure_leaves_no_result(capsys):
+    code, folder = play(spec_of("injected.failure_rate=1"))
     assert code == 1
     assert folder.read_result() is None
-    assert "Error: simulated: planted.failure_rate=1 met this attempt" in capsys.readouterr().err
+    assert "Error: simulated: injected.failure_rate=1 met this attempt" in capsys.readouterr().err
 
 
-def test_of_many_attempts_as_many_fail_as_were_planted():
+def test_of_many_attempts_as_many_fail_as_were_injected():
     spec = spec_of(
         "model=trivial",
         "num_steps=1",
         "min_warm_up_steps=0",
         "min_window_s=0",
-        "planted.failure_rate=0.5",
+        "injected.failure_rate=0.5",
     )
     codes = [play(spec, repeat)[0] for repeat in range(1, 61)]
     assert 15 < codes.count(1) < 45

@@ -258,7 +258,7 @@ def test_without_an_interval_nobody_wins(db):
         ),
         (small(batch_size=4, precision="fp16"), ["precision"], ["batch_size differs, 2 against 4"]),
         (small(image_px=64), [], ["image_px differs, 32 against 64"]),
-        (small(device_kind=DeviceKind.GPU), ["device_kind"], ["CPU stand-ins against GPUs"]),
+        (small(device_kind=DeviceKind.GPU), ["device_kind"], ["CPU devices against GPUs"]),
         (small(seed=2), [], ["seed differs, 1 against 2"]),
     ],
 )

@@ -196,7 +196,7 @@ def test_a_damaged_file_is_named_with_what_to_do(
             assert name != "store check", told
             continue
         if name == "analysis predict" and not is_seen_by_all:
-            continue  # it refuses CPU stand-ins first
+            continue  # it refuses CPU devices first
         assert "r.db: " in told, (name, told)
         assert REMEDY.search(told), (name, told)
 

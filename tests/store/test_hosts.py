@@ -90,13 +90,13 @@ def test_attempts_over_several_hosts_travel_whole(db, kind):
     assert ask("other.db", TOLD) == [("rack", "rack", "node1,node2", "srun", 1.25e8)] * 2
 
 
-def test_a_list_tells_hosts_and_what_is_planted_where_there_are_such(db):
+def test_a_list_tells_hosts_and_what_is_injected_where_there_are_such(db):
     fill(db, [(over(1, 1), 50.0)])
     heading = run("list", "--db", db).stdout.splitlines()[0]
     assert "hosts" not in heading
-    assert "planted" not in heading
+    assert "injected" not in heading
     assert json.loads(run("list", "--db", db, "--json").stdout)[0]["hosts"] == 1
-    fill(db, [(replace(over(2, 2), planted="link_mbit=200"), 60.0)], name="slow")
+    fill(db, [(replace(over(2, 2), injected="link_mbit=200"), 60.0)], name="slow")
     told = run("list", "--db", db).stdout
     assert "hosts" in told
     assert "link_mbit=200" in told

@@ -31,7 +31,7 @@ from tests.specs import small
 
 pytestmark = pytest.mark.integration
 
-REAL = (DeviceKind.GPU, DeviceKind.CPU_STAND_IN)
+REAL = (DeviceKind.GPU, DeviceKind.CPU_DEVICE)
 ARTICLE = [
     "model=inception3,resnet50,resnet152,alexnet,vgg16",
     "strategy=ps_cpu,ps_gpu,replicated_nccl,replicated_none,replicated_pscpu",
@@ -71,7 +71,7 @@ def planned():
 @pytest.mark.parametrize("kind", REAL)
 def test_every_trial_of_the_articles_grid_is_made_again_by_its_overrides(planned, kind):
     specs = planned(ARTICLE, kind)
-    assert len(specs) == {DeviceKind.GPU: 100, DeviceKind.CPU_STAND_IN: 80}[kind]
+    assert len(specs) == {DeviceKind.GPU: 100, DeviceKind.CPU_DEVICE: 80}[kind]
     for spec in specs:
         (again,) = planned(overrides(spec, ()), kind)
         assert again == spec, overrides(spec, ())
@@ -180,8 +180,8 @@ def test_a_command_names_the_strategy_and_the_number_of_hosts(name):
     assert not any(one.startswith("hosts=") for one in overrides(replace(spec, hosts=1), ()))
 
 
-def test_more_stand_ins_than_usual_are_asked_for():
-    assert "hardware.num_stand_ins=24" in overrides(small(num_gpus=24), ())
+def test_more_cpu_devices_than_usual_are_asked_for():
+    assert "hardware.num_cpu_devices=24" in overrides(small(num_gpus=24), ())
 
 
 FOLDERS = [
@@ -199,7 +199,7 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
     place.mkdir()
     (first,) = planned(
         ["model=resnet18_cifar", "data=photos", "num_gpus=2", "strategy=ps_cpu"],
-        DeviceKind.CPU_STAND_IN,
+        DeviceKind.CPU_DEVICE,
     )
     wanted = replace(first, data_dir=str(place))
     told = again(wanted, (), repeats=3, shares_host=True)
@@ -221,12 +221,12 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
 
 
 def test_a_simulated_command_has_engine_hardware_and_faults():
-    spec = small(device_kind=DeviceKind.SIMULATED_GPU, planted="drift=0.05 noise=0")
+    spec = small(device_kind=DeviceKind.SIMULATED_GPU, injected="drift=0.05 noise=0")
     told = overrides(spec, ("engine=simulated", "hardware=k80_8"))
     assert told[3:8] == [
         "engine=simulated",
         "hardware=k80_8",
-        *("planted.noise=0", "planted.process_noise=0", "planted.drift=0.05"),
+        *("injected.noise=0", "injected.process_noise=0", "injected.drift=0.05"),
     ]
     with pytest.raises(ValueError, match="hardware profile, and which is not told"):
         overrides(spec, ())
@@ -244,7 +244,7 @@ def test_a_pasted_command_plans_the_identical_simulated_trial(changes):
             "trials"
         ][0]["spec"]
     )
-    wanted = replace(spec, planted="hang=1 process_noise=0.005")
+    wanted = replace(spec, injected="hang=1 process_noise=0.005")
     found = plan(
         again(wanted, overrides_of(machine.hardware_profile)).removeprefix("python sweep.py ")
     )

@@ -19,7 +19,7 @@ from tests.portables import attempt
 from tests.specs import small
 from tests.store.command import store as run
 
-PLANTED = "drift=0.05 noise=0.02"
+INJECTED = "drift=0.05 noise=0.02"
 TRUTH = {"compute_s": 0.075, "exposed_s": 0.005}
 
 
@@ -37,7 +37,7 @@ def both(db: str) -> None:
     specs = [
         (simulated(), 1000.0),
         (simulated(num_gpus=2), 1900.0),
-        (simulated(planted=PLANTED), 900.0),
+        (simulated(injected=INJECTED), 900.0),
     ]
     fill(db, specs, name="simulated", details=[{"truth": TRUTH}] * 3)
 
@@ -55,9 +55,9 @@ def test_views_keep_measured_and_simulated_numbers_apart(db):
     ]
     assert ask(db, "SELECT sum(throughput), count(*) FROM simulated_throughput") == [(3800.0, 3)]
     found = ask(
-        db, "SELECT num_gpus, planted, speed_up FROM simulated_scaling ORDER BY num_gpus, planted"
+        db, "SELECT num_gpus, injected, speed_up FROM simulated_scaling ORDER BY num_gpus, injected"
     )
-    assert found == [(1, "", 1.0), (1, PLANTED, 1.0), (2, "", 1.9)]
+    assert found == [(1, "", 1.0), (1, INJECTED, 1.0), (2, "", 1.9)]
     sums = "SELECT count(*), sum(throughput), sum(simulated_throughput) FROM latest_attempts"
     assert ask(db, sums) == [(5, 280.0, 3800.0)]
 
@@ -71,7 +71,7 @@ def test_frames_have_one_of_both(db):
         900.0,
     ]
     assert frames.trials()["throughput"].tolist() == [100.0, 180.0]
-    assert frames.trials(simulated=True)["planted"].tolist() == ["", "", PLANTED]
+    assert frames.trials(simulated=True)["injected"].tolist() == ["", "", INJECTED]
     assert frames.scaling("num_gpus=2")["speed_up"].tolist() == [1.8]
     assert frames.scaling("num_gpus=2", simulated=True)["speed_up"].tolist() == [1.9]
 
@@ -81,9 +81,9 @@ def test_frames_have_one_of_both(db):
     [
         ("device_kind=simulated_gpu", [3, 4, 5]),
         ("device_kind!=simulated_gpu", [1, 2]),
-        (f"planted={PLANTED}", [5]),
-        ("planted=", [1, 2, 3, 4]),
-        ("planted~*noise*", [5]),
+        (f"injected={INJECTED}", [5]),
+        ("injected=", [1, 2, 3, 4]),
+        ("injected~*noise*", [5]),
     ],
 )
 def test_both_are_listed_and_can_be_told_apart(db, chosen, attempts):
@@ -92,10 +92,10 @@ def test_both_are_listed_and_can_be_told_apart(db, chosen, attempts):
     assert [row["attempt"] for row in rows] == attempts
 
 
-def test_the_profile_the_truth_and_what_was_planted_are_shown(db):
+def test_the_profile_the_truth_and_what_was_injected_are_shown(db):
     both(db)
     found = show(open_for_reading(db), "5")
-    assert found["trial"]["planted"] == PLANTED
+    assert found["trial"]["injected"] == INJECTED
     (told,) = found["attempts"]
     assert told["truth"] == TRUTH
     assert told["machine_facts"]["hardware_profile"] == SIMULATED_MACHINE.hardware_profile
@@ -124,7 +124,7 @@ def test_simulated_attempts_travel_whole(db, kind, tmp_path):
     assert not import_files("other.db", [f"all.{kind}"]).rejected
     assert list(check("other.db")) == []
     sql = (
-        "SELECT trials.planted, hardware_profile, truth, throughput FROM attempts JOIN trials ON trials.id = trial_id"
+        "SELECT trials.injected, hardware_profile, truth, throughput FROM attempts JOIN trials ON trials.id = trial_id"
         " JOIN machines ON machines.id = machine_id JOIN measurements ON attempt_id = attempts.id ORDER BY throughput"
     )
     found = [(*row[:2], _parsed(row[2]), row[3]) for row in ask("other.db", sql)]
@@ -132,7 +132,7 @@ def test_simulated_attempts_travel_whole(db, kind, tmp_path):
     assert found == [
         ("", "", None, 100.0),
         ("", "", None, 180.0),
-        (PLANTED, profile, TRUTH, 900.0),
+        (INJECTED, profile, TRUTH, 900.0),
         ("", profile, TRUTH, 1000.0),
         ("", profile, TRUTH, 1900.0),
     ]

@@ -49,7 +49,7 @@ def begin(
     settings = SharedSettings(
         code=code or Code.here(),
         runs_dir=str(RUNS.resolve()),
-        hardware=HardwareConfig(device_kind="cpu_stand_in", num_stand_ins=4),
+        hardware=HardwareConfig(device_kind="cpu_device", num_cpu_devices=4),
         num_devices=4,
         launcher=LauncherConfig(
             name="agents", grace_s=0.3, agents=AgentsConfig(lease_s=lease_s), **launcher

@@ -31,7 +31,7 @@ from sweeper.starts import Fork
 from sweeper.stop import Stop
 from tests.filled import MACHINE, NOON
 
-EIGHT = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=8)
+EIGHT = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=8)
 
 
 class World:

@@ -13,12 +13,12 @@ MOST_REPLICAS = 4
 @pytest.fixture(scope="session", autouse=True)
 def all_devices() -> devices.Devices:
     """Made before any test of this process has TensorFlow make its devices."""
-    return devices.claim(DeviceKind.CPU_STAND_IN, MOST_REPLICAS)
+    return devices.claim(DeviceKind.CPU_DEVICE, MOST_REPLICAS)
 
 
 @pytest.fixture
 def make_devices(all_devices: devices.Devices):
-    """make_devices(2): the host and the first two stand-ins."""
+    """make_devices(2): the host and the first two CPU devices."""
 
     def make(num_replicas: int) -> devices.Devices:
         return replace(all_devices, replicas=all_devices.replicas[:num_replicas])

@@ -45,7 +45,7 @@ def modes():
 
 def main(num_hosts, lose):
     def claim(_):
-        return devices.claim(DeviceKind.CPU_STAND_IN, PER_HOST)
+        return devices.claim(DeviceKind.CPU_DEVICE, PER_HOST)
 
     print("begins", flush=True)
     with local_servers.started(num_hosts, claim) as cluster:

@@ -99,7 +99,7 @@ def test_ops_sit_on_the_hosts_that_the_mode_says(two_hosts, mode, reductions, up
 @pytest.mark.parametrize("update", ["distributed_replicated", "distributed_all_reduce"])
 def test_nccl_is_refused_where_replicas_are_no_physical_gpus(two_hosts, update):
     assert (
-        "one physical GPU per replica; these replicas are CPU stand-ins"
+        "one physical GPU per replica; these replicas are CPU devices"
         in two_hosts[f"{update} nccl -"]["refused"]
     )
 

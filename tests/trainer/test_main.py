@@ -141,11 +141,11 @@ def test_a_profile_that_fails_does_not_take_the_measurement_with_it(run, tmp_pat
     assert result.measurement.throughput > 0
 
 
-def test_tf32_is_refused_on_stand_ins(run):
+def test_tf32_is_refused_on_cpu_devices(run):
     exit_code, folder = run(small(precision="tf32"))
     assert (exit_code, folder.read_result().message) == (
         3,
-        "precision=tf32: a way of GPUs; these replicas are CPU stand-ins",
+        "precision=tf32: a way of GPUs; these replicas are CPU devices",
     )
 
 

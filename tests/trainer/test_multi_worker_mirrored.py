@@ -218,7 +218,7 @@ def test_one_process_alone_is_refused(make_devices):
     [
         (
             {"all_reduce": "nccl"},
-            "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins",
+            "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU devices",
         ),
         ({"all_reduce": "psgpu"}, "all_reduce=psgpu: MultiWorkerMirroredStrategy has ring, nccl"),
         (

@@ -33,8 +33,8 @@ MODELS = {"tiny": tiny}
 DEFAULTS = """
 name: tiny
 batch_size: 32
-stand_in_image_px: 6
-stand_in_batch_size: 2
+cpu_image_px: 6
+cpu_batch_size: 2
 learning_rate: 0.1
 """
 
@@ -65,7 +65,7 @@ def write_defaults(tmp_path):
 
 
 def plan(*overrides: str):
-    inventory = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=2)
+    inventory = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=2)
     cell = tuple(Choice(text=text, override=None) for text in overrides)
     composed = config(*overrides)
     return resolve_grid([cell], lambda _: composed, inventory, composed.sweep)

@@ -27,7 +27,7 @@ def asked(tmp_path_factory):
     """Of two modes at once: what it printed, and what it wrote as JSON."""
     path = tmp_path_factory.mktemp("selfcheck") / "found.json"
     ended = run(
-        "--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_stand_in", "--json", str(path)
+        "--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_device", "--json", str(path)
     )
     assert ended.returncode == 0, ended.stderr
     return ended, json.loads(path.read_text())
@@ -36,24 +36,24 @@ def asked(tmp_path_factory):
 def test_a_mode_is_proven_measured_and_written_as_json(asked):
     ended, found = asked
     checks = {check["options"]: check for check in found["checks"] if check["mode"] == "ps_cpu"}
-    assert found["devices"] == {"kind": "cpu_stand_in", "num_replicas": 2, "num_hosts": 1}
+    assert found["devices"] == {"kind": "cpu_device", "num_replicas": 2, "num_hosts": 1}
     assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
     assert checks["precision=fp32"]["throughput"] > 0
     assert checks["precision=tf32"]["outcome"] == "unsupported"
-    assert "CPU stand-ins share the cores of one machine" in ended.stdout
+    assert "CPU devices share the cores of one machine" in ended.stdout
     assert (
-        "precision=tf32: a way of GPUs; these replicas are CPU stand-ins (precision=tf32 with ps_cpu)"
+        "precision=tf32: a way of GPUs; these replicas are CPU devices (precision=tf32 with ps_cpu)"
         in ended.stdout
     )
     assert "2 GPUs" not in ended.stdout
-    assert "2 CPU stand-ins" in ended.stdout
+    assert "2 CPU devices" in ended.stdout
 
 
-def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(asked):
+def test_nccl_cannot_run_on_cpu_devices_and_is_no_failure(asked):
     ended, _ = asked
     assert ended.returncode == 0
     assert (
-        "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins (replicated_nccl)"
+        "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU devices (replicated_nccl)"
         in ended.stdout
     )
 
@@ -62,7 +62,7 @@ def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(asked):
     ("arguments", "said"),
     [
         (["--modes", "telepathy"], "no mode telepathy with --hosts 1; choose from "),
-        (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_stand_in"),
+        (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_device"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
         (["--hosts", "0"], "--hosts 0: wanted 1 to 8"),
         (
@@ -99,16 +99,16 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
         ]
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", check)
-    assert selfcheck.main(["--devices", "cpu_stand_in", "--hosts", "3"]) == 0
+    assert selfcheck.main(["--devices", "cpu_device", "--hosts", "3"]) == 0
     updates, benches = map(set, zip(*checked, strict=True))
     assert updates == {
         "distributed_parameter_server",
         "distributed_replicated",
         "distributed_all_reduce",
     }
-    assert benches == {Bench(kind="cpu_stand_in", num_replicas=6, num_hosts=3)}
+    assert benches == {Bench(kind="cpu_device", num_replicas=6, num_hosts=3)}
     told = capsys.readouterr().out
-    assert "3 hosts with 2 CPU stand-ins each (processes of this machine)" in told
+    assert "3 hosts with 2 CPU devices each (processes of this machine)" in told
     assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +1e-06", told, re.MULTILINE)
 
 
@@ -122,14 +122,14 @@ def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
         "its process ended with 1: ValueError: 'no_such_kind'" in check.problem,
     ) == ("failed", True)
     monkeypatch.setattr(selfcheck, "MODE_TIMEOUT_S", 0.1)
-    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_stand_in", num_replicas=2))
+    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_device", num_replicas=2))
     assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
 
 
 def test_a_box_on_which_nothing_could_be_checked_has_not_passed(monkeypatch, capsys):
     refused = Check(**PLAIN, outcome="unsupported", problem="TensorFlow sees 0 GPUs")
     monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda mode, bench: [refused])
-    assert selfcheck.main(["--devices", "cpu_stand_in"]) == 1
+    assert selfcheck.main(["--devices", "cpu_device"]) == 1
     assert "nothing could be checked here" in capsys.readouterr().err
 
 
@@ -138,18 +138,18 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
-    assert selfcheck.main(["--devices", "cpu_stand_in"]) == 130
+    assert selfcheck.main(["--devices", "cpu_device"]) == 130
     assert "0 checks passed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("asked", "num_replicas", "num_gpus", "bench"),
     [
-        ("auto", None, 0, Bench(kind="cpu_stand_in", num_replicas=2)),
+        ("auto", None, 0, Bench(kind="cpu_device", num_replicas=2)),
         ("auto", None, 1, Bench(kind="logical_gpu", num_replicas=2)),
         ("auto", None, 4, Bench(kind="gpu", num_replicas=4)),
         ("auto", None, 16, Bench(kind="gpu", num_replicas=8)),
-        ("cpu_stand_in", 4, 8, Bench(kind="cpu_stand_in", num_replicas=4)),
+        ("cpu_device", 4, 8, Bench(kind="cpu_device", num_replicas=4)),
     ],
 )
 def test_the_devices_are_those_that_are_there(asked, num_replicas, num_gpus, bench):
@@ -177,9 +177,7 @@ def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
     mode = selfcheck.Mode(
         variable_update="replicated", local_parameter_device="gpu", all_reduce="none"
     )
-    checker = mode_check.ModeCheck(
-        mode, Bench(kind="cpu_stand_in", num_replicas=2), make_devices(2)
-    )
+    checker = mode_check.ModeCheck(mode, Bench(kind="cpu_device", num_replicas=2), make_devices(2))
     one = next(checker.all())
     assert one.outcome == "passed"
     monkeypatch.setattr(pscpu.SumOnOneDevice, "sum", halved)

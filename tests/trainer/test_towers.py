@@ -43,7 +43,7 @@ RATE = {"learning_rate": 0.1}
 
 
 def trained(make_devices, num_replicas, batches, model=convolutional, **changes):
-    """Train on the first so many stand-ins."""
+    """Train on the first so many CPU devices."""
     devices = make_devices(num_replicas)
     return train(small(num_gpus=num_replicas, **RATE | changes), devices, list(batches), model)
 
@@ -353,7 +353,7 @@ def test_xla_where_the_trial_says_off_makes_it_invalid(make_devices):
 @pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
 def test_towers_inlined_as_on_gpus_train_the_same_in_the_same_places(make_devices, alone, mode):
-    """The towers of GPUs are inlined; their graph is built here over stand-ins that pass for GPUs."""
+    """The towers of GPUs are inlined; their graph is built here over CPU devices that pass for GPUs."""
     as_gpus = replace(make_devices(2), kind=DeviceKind.GPU)
     spec = small(num_gpus=2, **RATE | MODES[mode])
     with op_placement.recorded() as placement:
@@ -474,7 +474,7 @@ def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name():
 @pytest.mark.parametrize(
     ("changes", "described"),
     [
-        ({}, "CPU stand-ins"),
+        ({}, "CPU devices"),
         ({"kind": DeviceKind.GPU, "shared": True}, "logical GPUs cut from one"),
     ],
 )

@@ -113,6 +113,6 @@ def test_a_measurement_with_neighbors_of_its_own_sweep_is_suspect():
 
 
 def test_injected_faults_make_it_suspect_and_noise_does_not():
-    planted = small(planted="input_s=0.05 noise=0.02 process_noise=0.005")
-    assert verdict(spec=planted) == (Verdict.SUSPECT, ("planted: input_s=0.05",))
-    assert verdict(spec=small(planted="noise=0.02 process_noise=0.005")) == (Verdict.VALID, ())
+    injected = small(injected="input_s=0.05 noise=0.02 process_noise=0.005")
+    assert verdict(spec=injected) == (Verdict.SUSPECT, ("injected: input_s=0.05",))
+    assert verdict(spec=small(injected="noise=0.02 process_noise=0.005")) == (Verdict.VALID, ())

@@ -45,7 +45,7 @@ SECONDS_MEASURED = 1.0
 BASE = TrialSpec(
     model="resnet18_cifar",
     num_gpus=1,
-    device_kind=DeviceKind.CPU_STAND_IN,
+    device_kind=DeviceKind.CPU_DEVICE,
     variable_update="replicated",
     local_parameter_device="gpu",
     all_reduce="none",
@@ -85,7 +85,7 @@ class ModeCheck:
         self._devices = on
         self._one = replace(on, replicas=on.replicas[:1])
         self._alone = replace(BASE, device_kind=str(on.kind))
-        on_cpus = bench.kind == "cpu_stand_in"
+        on_cpus = bench.kind == "cpu_device"
         self._spec = replace(
             self._alone,
             num_gpus=bench.num_replicas,

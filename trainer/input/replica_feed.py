@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator
 
 from scalemark.records.trial import TrialSpec
-from trainer import planted
+from trainer import injected
 from trainer.devices import Devices
 from trainer.towers import Batch
 
@@ -33,8 +33,8 @@ class ReplicaFeed:
         self._replicas, num_steps = devices.replicas, spec.steps_per_execution
         with tf.device(devices.host):
             calls = images.batch(spec.batch_size, drop_remainder=True)
-            if input_s := spec.planted_values.get("input_s"):
-                calls = planted.slow_batches(calls, input_s)
+            if input_s := spec.injected_values.get("input_s"):
+                calls = injected.slow_batches(calls, input_s)
             if num_steps > 1:
                 calls = _stacked(calls, num_steps, len(devices.replicas))
             self.dataset = calls.with_options(_options(spec))

@@ -147,10 +147,10 @@ class LocalRanks:
 
 @contextmanager
 def _network(spec: TrialSpec) -> Iterator[Network]:
-    if "link_mbit" not in spec.planted_values:
+    if "link_mbit" not in spec.injected_values:
         yield Loopback(spec.hosts)
         return
-    with host_networks(spec.hosts, spec.planted_values["link_mbit"]) as networks:
+    with host_networks(spec.hosts, spec.injected_values["link_mbit"]) as networks:
         yield networks
 
 

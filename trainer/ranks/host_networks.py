@@ -62,13 +62,13 @@ def host_networks(num_hosts: int, mbit: float) -> Iterator[HostNetworks]:
     """
     if num_hosts > MOST_HOSTS:
         raise UnsupportedTrialError(
-            f"hosts={num_hosts}: wanted {MOST_HOSTS} or fewer with planted.link_mbit"
+            f"hosts={num_hosts}: wanted {MOST_HOSTS} or fewer with injected.link_mbit"
         )
     missing = [program for program in PROGRAMS if not shutil.which(program)]
     if missing:
         raise UnsupportedTrialError(
-            f"planted.link_mbit: no {' and '.join(missing)} on PATH, which limited links are made "
-            "with; run scripts/install-iproute2, or leave planted.link_mbit out"
+            f"injected.link_mbit: no {' and '.join(missing)} on PATH, which limited links are made "
+            "with; run scripts/install-iproute2, or leave injected.link_mbit out"
         )
     with ExitStack() as opened:
         switch, *hosts = (_new_namespace() for _ in range(1 + num_hosts))
@@ -105,7 +105,7 @@ def _batch(namespace: int, program: str, lines: list[str]) -> None:
     if ended.returncode:
         error = ended.stderr.strip().replace("\n", "; ")
         raise UnsupportedTrialError(
-            f"planted.link_mbit: {program} could not make the hosts' networks: {error}; {_REMEDY}"
+            f"injected.link_mbit: {program} could not make the hosts' networks: {error}; {_REMEDY}"
         )
 
 
@@ -135,7 +135,7 @@ def _enter(namespace: int) -> None:
 def _refusal(code: int) -> UnsupportedTrialError:
     right = "; this process has not the right" if code == errno.EPERM else ""
     return UnsupportedTrialError(
-        f"planted.link_mbit: no network namespace: {os.strerror(code)}{right}; {_REMEDY}"
+        f"injected.link_mbit: no network namespace: {os.strerror(code)}{right}; {_REMEDY}"
     )
 
 
@@ -147,5 +147,5 @@ def _path(file: int) -> str:
     return f"/proc/{os.getpid()}/fd/{file}"
 
 
-_REMEDY = "run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), or leave planted.link_mbit out"
+_REMEDY = "run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), or leave injected.link_mbit out"
 _libc = ctypes.CDLL(None, use_errno=True)

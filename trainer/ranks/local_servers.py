@@ -71,5 +71,5 @@ def _serve(
         claim(rank)
     else:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-        devices.claim(DeviceKind.CPU_STAND_IN, 0)
+        devices.claim(DeviceKind.CPU_DEVICE, 0)
     servers.serve_claimed(cluster, rank, lambda: ready.send(True))

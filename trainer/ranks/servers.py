@@ -64,7 +64,7 @@ def serve(spec: TrialSpec, cluster: Cluster, rank: Rank, on_ready: Callable[[], 
     if rank.job_name == "worker":
         devices.claim_own(spec)
     else:
-        devices.claim(DeviceKind.CPU_STAND_IN, 0)
+        devices.claim(DeviceKind.CPU_DEVICE, 0)
     serve_claimed(cluster, rank, on_ready)
 
 

@@ -101,9 +101,9 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
 def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
     """Start the ranks until `running` is closed. Raises _NotStartedError, UnsupportedTrialError."""
     rank_start = job.given.rank_start if job.given else ""
-    if rank_start and "link_mbit" in job.spec.planted_values:
+    if rank_start and "link_mbit" in job.spec.injected_values:
         raise UnsupportedTrialError(
-            f"planted.link_mbit: hosts of rank_start={rank_start} are machines, whose links "
+            f"injected.link_mbit: hosts of rank_start={rank_start} are machines, whose links "
             "nothing here limits; leave it out"
         )
     try:

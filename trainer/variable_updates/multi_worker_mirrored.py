@@ -110,7 +110,7 @@ def check(spec: TrialSpec) -> None:
         return
     if spec.all_reduce == "nccl":  # TensorFlow would take its ring, and say nothing
         raise UnsupportedTrialError(
-            "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins"
+            "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU devices"
         )
     if spec.gpus_per_host > 1:
         raise UnsupportedTrialError(
@@ -125,7 +125,7 @@ def _claim(spec: TrialSpec, rank: Rank) -> Devices:
         own = devices_of.claim_own(spec)
     else:
         devices_of.set_threads(spec)
-        own = devices_of.claim(DeviceKind.CPU_STAND_IN, 0)
+        own = devices_of.claim(DeviceKind.CPU_DEVICE, 0)
         own = replace(own, replicas=(own.host,))
     host, *replicas = (
         devices_of.of_task(name, rank.job_name, rank.task_index)

@@ -1,4 +1,4 @@
-"""Calibration finds what was planted, and its intervals hold what they promise."""
+"""Calibration finds what was injected, and its intervals hold what they promise."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def told(known: list[Row], targets: list[Row], box: Hardware = BOX) -> list[Pred
     return predicted(known, targets, Guess(hardware=box, reason="told"))
 
 
-def test_planted_rates_are_found() -> None:
+def test_injected_rates_are_found() -> None:
     found = fit(rows(), [row("vgg16", 4, "ps_cpu")], BOX)
     rates = found.targets[0].rates(found.vector)
     assert rates.compute == pytest.approx(TRUE.compute, rel=0.05)

@@ -604,7 +604,7 @@ def test_two_machines_get_an_answer_each(analysis):
     assert ended.stdout.count("Only one way was tried") == 2
 
 
-def test_of_stand_ins_nothing_is_said_of_gpus(analysis):
+def test_of_cpu_devices_nothing_is_said_of_gpus(analysis):
     fill(
         "results.db",
         [*repeated(small(num_gpus=1), 100.0, 101.0), *repeated(small(num_gpus=4), 120.0, 121.0)],
@@ -616,7 +616,7 @@ def test_of_stand_ins_nothing_is_said_of_gpus(analysis):
 
 
 @pytest.mark.parametrize("goal", ["per_gpu_hour", "cost", "deadline", "energy"])
-def test_goals_of_single_gpus_are_refused_of_stand_ins(analysis, goal):
+def test_goals_of_single_gpus_are_refused_of_cpu_devices(analysis, goal):
     fill("results.db", [(small(), 100.0)])
     ended = analysis(
         "advise",
@@ -643,8 +643,8 @@ def test_of_a_place_whose_goal_is_refused_nothing_is_asked_for(analysis):
     fill("results.db", [(small(batch_size=8), None)], details=[{"outcome": Outcome.OUT_OF_MEMORY}])
     fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
     ended = analysis("advise", "--json", "--no-predict", "--goal", "per_gpu_hour")
-    stand_ins, gpus = json.loads(ended.stdout)
-    assert (stand_ins["pick"], stand_ins["next_trials"]) == (None, [])
+    cpu_devices, gpus = json.loads(ended.stdout)
+    assert (cpu_devices["pick"], cpu_devices["next_trials"]) == (None, [])
     assert gpus["next_trials"]
 
 

@@ -26,7 +26,7 @@ def repeated(milliseconds, factors=EVEN, make=small, **changes):
     ]
 
 
-LADDER = [
+ABLATION_ORDER = [
     *repeated(60, **INDEPENDENT),
     *repeated(100, num_gpus=2, **INDEPENDENT),
     *repeated(150, num_gpus=2),
@@ -41,18 +41,18 @@ def explained(analysis, *arguments):
     return json.loads(ended.stdout)
 
 
-def test_a_ladder_in_the_database_is_explained_in_rows_and_sentences(analysis):
-    fill("results.db", [*LADDER, *FLOOR])
+def test_a_set_of_ablations_in_the_database_is_explained_in_rows_and_sentences(analysis):
+    fill("results.db", [*ABLATION_ORDER, *FLOOR])
     ended = analysis("explain")
     assert ended.exit_code == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert (
         lines[0]
-        == "resnet18_cifar on 2 CPU stand-ins: replicated_none, batch_size 16, image_px 32, fp32, synthetic data"
+        == "resnet18_cifar on 2 CPU devices: replicated_none, batch_size 16, image_px 32, fp32, synthetic data"
     )
     names = [line.split("  ")[0] for line in lines]
     assert names[2:6] == [
-        "1 CPU stand-in alone: compute",
+        "1 CPU device alone: compute",
         "shared cores",
         "communication",
         "= the step",
@@ -67,13 +67,13 @@ def test_a_ladder_in_the_database_is_explained_in_rows_and_sentences(analysis):
 
 
 def test_the_json_holds_all_of_it(analysis):
-    fill("results.db", [*LADDER, *FLOOR])
+    fill("results.db", [*ABLATION_ORDER, *FLOOR])
     (one,) = explained(analysis)
     assert (one["verdict"], one["confidence"]) == ("communication-bound", "sure")
     assert [part["causes"] for part in one["parts"]] == [["shared cores"], ["communication"]]
     assert one["parts"][1]["share"] == pytest.approx(1 / 3, rel=1e-3)
     assert one["parts"][1]["low"] < 0.05 < one["parts"][1]["high"]
-    assert [missing["rung"] for missing in one["missing"]] == ["larger batch"]
+    assert [missing["ablation"] for missing in one["missing"]] == ["larger batch"]
     assert all(
         shlex.split(missing["command"])[:2] == ["python", "sweep.py"] for missing in one["missing"]
     )
@@ -83,7 +83,7 @@ def test_the_json_holds_all_of_it(analysis):
 
 
 def test_filters_choose_what_is_explained_and_not_what_it_is_compared_with(analysis):
-    fill("results.db", [*LADDER, *repeated(300, model="trivial")])
+    fill("results.db", [*ABLATION_ORDER, *repeated(300, model="trivial")])
     (one,) = explained(analysis, "model=resnet18_cifar", "num_gpus=2", "variable_update=replicated")
     assert len(one["parts"]) == 2
     trial = small(num_gpus=2, **MODEL, **INDEPENDENT).trial_id
@@ -113,7 +113,7 @@ def test_what_ran_with_other_software_does_not_count(analysis):
 
 
 def test_contradictory_repeats_are_named_with_the_command_that_repeats_them(analysis):
-    fill("results.db", [*LADDER[:6], *repeated(150, (0.5, 1.0, 1.6), num_gpus=2)])
+    fill("results.db", [*ABLATION_ORDER[:6], *repeated(150, (0.5, 1.0, 1.6), num_gpus=2)])
     ended = analysis("explain")
     assert "Repeats of reducing contradict each other" in ended.stdout
     assert "sweep.repeats=3 sweep.rerun=true" in ended.stdout
@@ -135,15 +135,15 @@ def test_the_bandwidth_of_the_quick_check_is_that_of_the_links_or_as_told(analys
 
 
 def test_a_larger_batch_alone_has_its_own_command_only(analysis):
-    fill("results.db", [*LADDER, *FLOOR])
+    fill("results.db", [*ABLATION_ORDER, *FLOOR])
     (one,) = explained(analysis, "model=resnet18_cifar")
-    assert [missing["rung"] for missing in one["missing"]] == ["larger batch"]
+    assert [missing["ablation"] for missing in one["missing"]] == ["larger batch"]
     assert "batch_size=32" in one["missing"][0]["command"]
     assert one["measure_all"] == ""
 
 
-def test_stand_ins_have_no_bandwidth(analysis):
-    fill("results.db", LADDER)
+def test_cpu_devices_have_no_bandwidth(analysis):
+    fill("results.db", ABLATION_ORDER)
     assert explained(analysis)[0]["quick_check"] is None
 
 
@@ -170,7 +170,7 @@ def test_simulated_trials_of_a_model_that_is_not_known_are_explained(analysis):
 
 @pytest.mark.parametrize("trial", ["", "3", "3fa", "xyzw"])
 def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
-    fill("results.db", LADDER)
+    fill("results.db", ABLATION_ORDER)
     ended = analysis("explain", "--trial", trial)
     assert ended.exit_code == 2
     wanted = "wanted the beginning of a trial's id (4 hexadecimal digits or more); python -m store list names them"
@@ -178,7 +178,7 @@ def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
 
 
 def test_a_trial_that_is_none_is_refused(analysis):
-    fill("results.db", LADDER)
+    fill("results.db", ABLATION_ORDER)
     ended = analysis("explain", "--trial", "ffff")
     assert ended.exit_code == 2
     assert "--trial ffff: no such trial in what was chosen; wanted" in ended.stderr
@@ -221,7 +221,7 @@ def test_contradictory_repeats_of_simulated_trials_are_named_with_the_command_th
         "model": "resnet50",
         "image_px": 224,
         "device_kind": DeviceKind.SIMULATED_GPU,
-        "planted": "process_noise=0.2",
+        "injected": "process_noise=0.2",
     }
     alone, wide = (small(num_gpus=num_gpus, **trial, **INDEPENDENT) for num_gpus in (1, 4))
     fill(
@@ -251,10 +251,10 @@ def test_a_trial_over_a_slow_link_is_told_with_what_it_sends_and_what_was_expect
         "num_gpus": 2,
         "hosts": 2,
     }
-    slow = repeated(145, **over, planted="link_mbit=200")
+    slow = repeated(145, **over, injected="link_mbit=200")
     fast = repeated(150 - 7, **over)
-    fill("results.db", [*LADDER[:6], *FLOOR, *slow, *fast])
-    (one,) = explained(analysis, "hosts=2", "planted~*link_mbit*")
+    fill("results.db", [*ABLATION_ORDER[:6], *FLOOR, *slow, *fast])
+    (one,) = explained(analysis, "hosts=2", "injected~*link_mbit*")
     links = one["host_links"]
     assert (links["link_bytes"], links["told_by"]) == (4000.0, "injected, headers left out")
     assert links["rest"] == fast[0][0].trial_id
@@ -266,6 +266,6 @@ def test_a_trial_over_a_slow_link_is_told_with_what_it_sends_and_what_was_expect
         ["communication"],
         ["network between hosts"],
     ]
-    told = analysis("explain", "hosts=2", "planted~*link_mbit*").stdout
+    told = analysis("explain", "hosts=2", "injected~*link_mbit*").stdout
     assert "beside: 0.004 MB between hosts at 23.91 MB/s" in told
     assert "host's link" in told

@@ -396,8 +396,8 @@ def test_repeats_that_differ_step_by_step_do_not_contradict_each_other(analysis)
     assert "contradict" not in analysis("predict", "--to", "num_gpus=8").stdout
 
 
-def test_stand_ins_are_refused(analysis) -> None:
-    fill("results.db", [(small(device_kind=DeviceKind.CPU_STAND_IN, **RESNET), 20.0)])
+def test_cpu_devices_are_refused(analysis) -> None:
+    fill("results.db", [(small(device_kind=DeviceKind.CPU_DEVICE, **RESNET), 20.0)])
     told = analysis("predict", "--to", "num_gpus=8")
     assert told.exit_code == 2
     assert (
@@ -479,8 +479,8 @@ def test_figures_are_headed_by_who_made_them(analysis) -> None:
     assert "measured" not in told.splitlines()[1]
 
 
-def test_stand_ins_beside_gpus_have_a_line(analysis) -> None:
-    fill("results.db", [(small(device_kind=DeviceKind.CPU_STAND_IN, **RESNET), 20.0)])
+def test_cpu_devices_beside_gpus_have_a_line(analysis) -> None:
+    fill("results.db", [(small(device_kind=DeviceKind.CPU_DEVICE, **RESNET), 20.0)])
     fill_gpus(curve((200, 380, 740), **RESNET, **PS))
     told = analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8")
     assert told.exit_code == 0
@@ -493,7 +493,7 @@ def test_what_to_simulate_first_names_profile_and_noise(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9))
     told = simulated(analysis, "--to", "model=trivial").stdout
     assert "first measure: python sweep.py model=trivial num_gpus=1" in told
-    assert "engine=simulated hardware=p100_pcie_8 planted.noise=0" in told
+    assert "engine=simulated hardware=p100_pcie_8 injected.noise=0" in told
     assert told.count("first measure:") == 1
 
 

@@ -125,7 +125,7 @@ def test_one_number_of_gpus_does_not_scale(analysis):
     assert any(line.startswith("Only 1 GPU was tried") for line in lines(analysis("scaling")))
 
 
-def test_of_stand_ins_it_is_not_said_whether_more_pay(analysis):
+def test_of_cpu_devices_it_is_not_said_whether_more_pay(analysis):
     fill(
         "results.db",
         [
@@ -138,7 +138,7 @@ def test_of_stand_ins_it_is_not_said_whether_more_pay(analysis):
     assert "pay up to" not in ended.stdout
     assert "do not pay:" not in ended.stdout
     assert "What limits" not in ended.stdout
-    assert "CPU stand-ins share the cores of one machine" in ended.stdout
+    assert "CPU devices share the cores of one machine" in ended.stdout
 
 
 def test_only_failures_are_told_as_such(analysis):

@@ -91,12 +91,12 @@ def test_each_place_of_the_other_side_stands_alone():
     ]
 
 
-def test_stand_ins_against_gpus_are_compared_with_a_loud_note():
+def test_cpu_devices_against_gpus_are_compared_with_a_loud_note():
     ours = results([(small(), 100.0)])
     theirs = results([(small(device_kind=DeviceKind.GPU), 400.0)], name="second", machine=OTHER)
     (side,) = opposed(ours, theirs)
     assert ratios(side) == {("replicated_none", 1): 0.25}
-    assert side.notes[0].startswith("CPU STAND-INS AGAINST GPUs")
+    assert side.notes[0].startswith("CPU DEVICES AGAINST GPUs")
 
 
 def test_published_figures_match_by_what_sources_report():
@@ -169,7 +169,7 @@ def test_of_several_figures_the_one_told_best_is_taken_and_that_is_said():
 
 def test_nothing_in_common_is_said_with_what_each_side_has():
     theirs = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
-    said = r"nothing in common with the other side; here trivial; num_gpus 1; batch_size 2; fp32; synthetic on CPU stand-ins; there alexnet, .* on GPUs"
+    said = r"nothing in common with the other side; here trivial; num_gpus 1; batch_size 2; fp32; synthetic on CPU devices; there alexnet, .* on GPUs"
     with pytest.raises(StoreError, match=said):
         opposed(results([(small(), 1.0)]), theirs)
 

@@ -3,10 +3,10 @@
 import statistics
 from dataclasses import asdict, replace
 
+from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth
-from analysis.explanation.rungs import Ladder
 from analysis.results import Gpus, Origin, Place, Result
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
@@ -24,7 +24,7 @@ GPUS = Place(
     origin=Origin.MEASURED,
 )
 DGX_1 = replace(GPUS, gpus=Gpus(name="Tesla V100-SXM2-16GB", num=8, num_nvlink_pairs=16))
-STAND_INS = replace(GPUS, key="cpus", machine="box: 8 cores", device_kind=DeviceKind.CPU_STAND_IN)
+CPU_DEVICES = replace(GPUS, key="cpus", machine="box: 8 cores", device_kind=DeviceKind.CPU_DEVICE)
 ELSEWHERE = replace(GPUS, key="else", host="otherbox")
 
 INDEPENDENT = {"variable_update": "independent"}
@@ -74,7 +74,7 @@ def result(
         low=low,
         high=high,
         is_valid=True,
-        is_on_one_machine=spec.hosts > 1 and place.device_kind is DeviceKind.CPU_STAND_IN,
+        is_on_one_machine=spec.hosts > 1 and place.device_kind is DeviceKind.CPU_DEVICE,
     )
 
 
@@ -86,17 +86,17 @@ def explained(
 ) -> Explanation:
     """`seen`: by trial id what was observed, of all others nothing."""
     bandwidth = None if gb_per_s is None else Bandwidth(gb_per_s=gb_per_s, told_by="--gb-per-s")
-    ladder = Ladder([target, *others])
+    finder = AblationFinder([target, *others])
     (one,) = explain_all(
         [target],
-        ladder,
+        finder,
         lambda result: (seen or {}).get(result.trial_id, NOTHING),
         lambda _: bandwidth,
     )
     return one
 
 
-def ladder(
+def finder(
     alone: float,
     independent: float,
     reducing: float,
@@ -108,7 +108,7 @@ def ladder(
     place: Place = GPUS,
     launching: float = 1.0,
 ) -> list[Result]:
-    """The target first: milliseconds of each rung, of which calls cost `launching`, and a trivial model that takes nothing."""
+    """The target first: milliseconds of each ablation, of which calls cost `launching`, and a trivial model that takes nothing."""
     wide = {"num_gpus": num_gpus, "factors": factors, "place": place}
     found = [
         result(alone, place, factors, **INDEPENDENT),

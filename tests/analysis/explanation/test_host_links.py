@@ -3,13 +3,13 @@
 import pytest
 
 from analysis.explanation import text
+from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import chosen
 from analysis.explanation.observed import Observed, observed
-from analysis.explanation.rungs import Ladder, Rung
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, waterfall
-from tests.analysis.explanation.explained import INDEPENDENT, PHOTOS, STAND_INS, explained, result
+from tests.analysis.explanation.explained import CPU_DEVICES, INDEPENDENT, PHOTOS, explained, result
 
 MODEL = {
     "model": "trivial_of_tests"
@@ -19,21 +19,21 @@ DISTRIBUTED = {
     "local_parameter_device": "cpu",
     **MODEL,
 }
-HERE = {"num_gpus": 2, "place": STAND_INS}
+HERE = {"num_gpus": 2, "place": CPU_DEVICES}
 TWO_HOSTS = {**HERE, **DISTRIBUTED, "hosts": 2}
 SEEN = Observed(num_parameters=1_000_000, link_bytes_per_s=20e6)
 
-SLOW = result(310, **TWO_HOSTS, planted="link_mbit=200")
+SLOW = result(310, **TWO_HOSTS, injected="link_mbit=200")
 FAST = result(105, **TWO_HOSTS)
 INDEPENDENTS = result(100, **HERE, **MODEL, **INDEPENDENT)
-ALONE = result(60, place=STAND_INS, **MODEL, **INDEPENDENT)
-CALLS = result(309.9, **TWO_HOSTS, planted="link_mbit=200", steps_per_execution=10)
+ALONE = result(60, place=CPU_DEVICES, **MODEL, **INDEPENDENT)
+CALLS = result(309.9, **TWO_HOSTS, injected="link_mbit=200", steps_per_execution=10)
 FLOOR = result(0.1, **HERE, model="trivial", **INDEPENDENT)
-LADDER = (SLOW, FAST, INDEPENDENTS, ALONE, CALLS, FLOOR)
+ABLATION_ORDER = (SLOW, FAST, INDEPENDENTS, ALONE, CALLS, FLOOR)
 
 
 def test_a_slow_link_is_what_a_step_takes_longer_than_without_it():
-    fall = waterfall(Ladder(LADDER).around(SLOW))
+    fall = waterfall(AblationFinder(ABLATION_ORDER).around(SLOW))
     assert [part.causes for part in fall.parts] == [
         (Cause.CORES,),
         (Cause.COMMUNICATION,),
@@ -43,7 +43,7 @@ def test_a_slow_link_is_what_a_step_takes_longer_than_without_it():
 
 
 def test_a_trial_on_a_slow_link_is_communication_bound():
-    found = explained(*LADDER, seen={SLOW.trial_id: SEEN})
+    found = explained(*ABLATION_ORDER, seen={SLOW.trial_id: SEEN})
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (
         Bound.COMMUNICATION,
         Confidence.SURE,
@@ -55,7 +55,7 @@ def test_a_trial_on_a_slow_link_is_communication_bound():
 
 
 def test_what_links_between_hosts_do_not_explain_is_not_laid_on_them():
-    """Without the rungs that would tell."""
+    """Without the ablations that would tell."""
     fast = Observed(num_parameters=1_000_000, link_bytes_per_s=4e9)
     wide = {"num_gpus": 4, **DISTRIBUTED, "hosts": 2}
     target = result(456, **wide)
@@ -64,11 +64,11 @@ def test_what_links_between_hosts_do_not_explain_is_not_laid_on_them():
     assert "the links would take 1 ms of these 355 ms, and do not explain the rest" in text.verdict(
         found
     )
-    assert Rung.INDEPENDENT in [one.rung for one in found.diagnosis.needed]
+    assert Ablation.INDEPENDENT in [one.ablation for one in found.diagnosis.needed]
 
 
 def test_links_and_the_step_over_fast_ones_make_the_expected_step():
-    links = explained(*LADDER, seen={SLOW.trial_id: SEEN}).host_links
+    links = explained(*ABLATION_ORDER, seen={SLOW.trial_id: SEEN}).host_links
     assert links
     assert (
         links.link_bytes == 4e6
@@ -82,14 +82,16 @@ def test_links_and_the_step_over_fast_ones_make_the_expected_step():
 
 def test_what_fast_links_take_themselves_is_not_expected_twice():
     loopback = Observed(num_parameters=1_000_000, link_bytes_per_s=400e6)
-    links = explained(*LADDER, seen={SLOW.trial_id: SEEN, FAST.trial_id: loopback}).host_links
+    links = explained(
+        *ABLATION_ORDER, seen={SLOW.trial_id: SEEN, FAST.trial_id: loopback}
+    ).host_links
     assert links
     assert links.expected_step_s
     assert links.expected_step_s.value == pytest.approx(0.105 + 0.2 - 0.01, rel=1e-3)
 
 
 def test_people_are_told_what_was_expected():
-    found = explained(*LADDER, seen={SLOW.trial_id: SEEN})
+    found = explained(*ABLATION_ORDER, seen={SLOW.trial_id: SEEN})
     (sentence,) = (one for one in text.sentences(found) if "host's link" in one)
     assert sentence == (
         "A step sends 2.00 MB and then 2.00 MB over the busiest host's link, 200 ms at the 20.0 MB/s "
@@ -110,18 +112,20 @@ def test_without_a_trial_over_fast_links_bytes_and_rate_still_tell():
     )
     assert found.host_links
     assert found.host_links.expected_step_s is None
-    (missing,) = (one for one in found.diagnosis.needed if one.rung is Rung.FAST_LINKS)
+    (missing,) = (one for one in found.diagnosis.needed if one.ablation is Ablation.FAST_LINKS)
     assert "hosts=2" in missing.command
-    assert "planted" not in missing.command
+    assert "injected" not in missing.command
 
 
-def test_links_are_told_apart_from_what_several_missing_rungs_leave_open():
+def test_links_are_told_apart_from_what_several_missing_ablations_leave_open():
     found = explained(SLOW, ALONE, seen={SLOW.trial_id: SEEN})
     assert found.diagnosis.bound is Bound.COMMUNICATION
 
 
-def test_a_link_that_nobody_measured_is_as_fast_as_planted():
-    links = explained(*LADDER, seen={SLOW.trial_id: Observed(num_parameters=1_000_000)}).host_links
+def test_a_link_that_nobody_measured_is_as_fast_as_injected():
+    links = explained(
+        *ABLATION_ORDER, seen={SLOW.trial_id: Observed(num_parameters=1_000_000)}
+    ).host_links
     assert links
     assert links.bytes_per_s == pytest.approx(25e6 * 1448 / 1514)
     assert links.told_by == "injected, headers left out"
@@ -135,15 +139,15 @@ def test_a_link_of_which_nothing_is_known_tells_nothing():
 
 
 def test_the_input_of_a_trial_over_several_hosts_is_told_from_its_network():
-    reading = result(400, **TWO_HOSTS, planted="link_mbit=200", **PHOTOS)
-    fall = waterfall(Ladder([reading, *LADDER]).around(reading))
+    reading = result(400, **TWO_HOSTS, injected="link_mbit=200", **PHOTOS)
+    fall = waterfall(AblationFinder([reading, *ABLATION_ORDER]).around(reading))
     assert [part.causes for part in fall.parts][-2:] == [(Cause.NETWORK,), (Cause.INPUT,)]
 
 
-def test_stand_ins_have_no_network_but_the_planted_one():
-    rungs = Ladder([FAST, INDEPENDENTS]).around(FAST)
-    assert not rungs.has_meaning(Rung.FAST_LINKS)
-    assert [part.causes for part in waterfall(rungs).parts] == [(Cause.COMMUNICATION,)]
+def test_cpu_devices_have_no_network_but_the_injected_one():
+    ablations = AblationFinder([FAST, INDEPENDENTS]).around(FAST)
+    assert not ablations.has_meaning(Ablation.FAST_LINKS)
+    assert [part.causes for part in waterfall(ablations).parts] == [(Cause.COMMUNICATION,)]
 
 
 def test_gpus_of_several_hosts_are_held_against_those_of_one():
@@ -151,28 +155,28 @@ def test_gpus_of_several_hosts_are_held_against_those_of_one():
     target = result(300, **over)
     one_host = result(120, **over | {"num_gpus": 4, "hosts": 1})
     independents = result(110, num_gpus=4, **MODEL, **INDEPENDENT)
-    rungs = Ladder([target, one_host, independents]).around(target)
-    assert rungs.found[Rung.FAST_LINKS] == one_host
-    assert rungs.found[Rung.INDEPENDENT] == independents
-    fall = waterfall(rungs)
+    ablations = AblationFinder([target, one_host, independents]).around(target)
+    assert ablations.found[Ablation.FAST_LINKS] == one_host
+    assert ablations.found[Ablation.INDEPENDENT] == independents
+    fall = waterfall(ablations)
     assert [part.causes for part in fall.parts] == [(Cause.COMMUNICATION,), (Cause.NETWORK,)]
     assert [part.seconds.value for part in fall.parts] == pytest.approx([0.010, 0.180], rel=1e-3)
-    missing = {one.rung: one.command for one in Ladder([target]).around(target).missing}
-    assert "num_gpus=4" in missing[Rung.FAST_LINKS]
-    assert "hosts" not in missing[Rung.FAST_LINKS]
-    assert "hosts" not in missing[Rung.ALONE]
+    missing = {one.ablation: one.command for one in AblationFinder([target]).around(target).missing}
+    assert "num_gpus=4" in missing[Ablation.FAST_LINKS]
+    assert "hosts" not in missing[Ablation.FAST_LINKS]
+    assert "hosts" not in missing[Ablation.ALONE]
 
 
 def test_each_number_of_hosts_is_explained():
     one_host = result(100, **HERE, **DISTRIBUTED)
     results = [one_host, FAST]
-    assert chosen(results, Ladder(results)) == [one_host, FAST]
+    assert chosen(results, AblationFinder(results)) == [one_host, FAST]
 
 
 def test_the_trivial_model_over_several_hosts_may_wait_for_the_network():
     target = result(105, **TWO_HOSTS | {"model": "trivial"})
     here = result(100, **HERE, model="trivial", **INDEPENDENT)
-    alone = result(60, place=STAND_INS, model="trivial", **INDEPENDENT)
+    alone = result(60, place=CPU_DEVICES, model="trivial", **INDEPENDENT)
     assert explained(target).diagnosis.bound is None
     assert explained(target, here, alone).diagnosis.bound is Bound.LAUNCH
 
@@ -184,7 +188,7 @@ def test_remedies_of_a_slow_network_are_of_several_hosts_too():
         "all_reduce": "ring",
         **MODEL,
     }
-    target = result(500, num_gpus=4, place=STAND_INS, hosts=2, planted="link_mbit=200", **ring)
+    target = result(500, num_gpus=4, place=CPU_DEVICES, hosts=2, injected="link_mbit=200", **ring)
     found = explained(target, seen={target.trial_id: SEEN})
     changes = {one.change: one for one in found.remedies}
     assert list(changes) == [
@@ -195,12 +199,12 @@ def test_remedies_of_a_slow_network_are_of_several_hosts_too():
     assert fewer.why == "67% of the bytes go over each host's link"
     assert "strategy=distributed_ps" in fewer.command
     assert "hosts=2" in fewer.command
-    assert "planted.link_mbit=200" in fewer.command
+    assert "injected.link_mbit=200" in fewer.command
 
 
 def test_the_rate_of_the_links_is_the_median_of_the_attempts():
     row = {
-        "data_wait_share": None, "cores_taken_by_others": None, "num_cores": 2, "num_parameters": 7, "verdict_reasons": ["planted: link_mbit=200"],
+        "data_wait_share": None, "cores_taken_by_others": None, "num_cores": 2, "num_parameters": 7, "verdict_reasons": ["injected: link_mbit=200"],
         "recorded_profile": None,
     }  # fmt: skip
     seen = observed([row | {"link_bytes_per_s": rate} for rate in (20e6, 24e6, 21e6)])

@@ -19,7 +19,7 @@ from costs.work import Work
 from scalemark.abilities import ALL_REDUCES
 from scalemark.models import definitions
 from scalemark.records.devices import DeviceKind
-from tests.analysis.explanation.explained import GPUS, INDEPENDENT, STAND_INS, explained, result
+from tests.analysis.explanation.explained import CPU_DEVICES, GPUS, INDEPENDENT, explained, result
 
 pytestmark = pytest.mark.integration
 
@@ -179,7 +179,7 @@ def test_of_words_that_the_cost_model_does_not_know_nothing_is_denied():
 
 
 def test_cpu_devices_with_known_links_have_the_slowest_possible_box():
-    odd = result(100, STAND_INS, num_gpus=2)
+    odd = result(100, CPU_DEVICES, num_gpus=2)
     check = quick_check(odd, 1000, of_profile(profile("dgx1_v100").to_json()))
     links = inner_links(odd, check)
     assert links

@@ -20,13 +20,13 @@ from scalemark.records.unknown_axes import unknown_to
 from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Request, expand
 from tests.analysis.explanation.explained import (
+    CPU_DEVICES,
     DISTORTED,
     GPUS,
     INDEPENDENT,
     PS,
-    STAND_INS,
     explained,
-    ladder,
+    finder,
     result,
 )
 from tests.conf.test_resolve import FOLDER
@@ -70,13 +70,13 @@ def run():
     ],
     ids=str,
 )
-@pytest.mark.parametrize("place", [GPUS, STAND_INS], ids=["gpus", "stand-ins"])
+@pytest.mark.parametrize("place", [GPUS, CPU_DEVICES], ids=["gpus", "CPU devices"])
 def test_a_remedy_can_be_run(run, bound, target, place):
     changes = {"num_classes": 1001, "num_gpus": 2, "image_px": 64, **target}
-    if place is STAND_INS:
+    if place is CPU_DEVICES:
         changes["data_format"] = "NHWC"
     found = remedies(bound, result(100, place, **changes), num_cores=8)
-    assert found or (bound is Bound.CONTENTION and place is STAND_INS)
+    assert found or (bound is Bound.CONTENTION and place is CPU_DEVICES)
     for remedy in found:
         spec = run(remedy.command, place.device_kind)
         for change in remedy.change.split():
@@ -134,8 +134,8 @@ def test_refuted_remedies_are_not_offered_and_others_run_as_often():
     )
 
 
-def test_a_remedy_that_is_a_rung_already_is_not_proposed():
-    target, *others = ladder(100, 100, 100, 150, 300)
+def test_a_remedy_that_is_an_ablation_already_is_not_proposed():
+    target, *others = finder(100, 100, 100, 150, 300)
     assert "distortions=false" not in [one.change for one in explained(target, *others).remedies]
     undistorted = [one for one in others if one.axes["data"] == "photos"]
     kept = [one for one in others if one not in undistorted]

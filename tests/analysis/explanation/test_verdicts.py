@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from analysis.explanation import text
+from analysis.explanation.ablations import Ablation
 from analysis.explanation.observed import Observed
-from analysis.explanation.rungs import Rung
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause
@@ -14,15 +14,15 @@ from analysis.results import Origin
 from analysis.selection import Selection, load
 from tests.analysis.explanation.explained import (
     BATCH,
+    CPU_DEVICES,
     DGX_1,
     DISTORTED,
     ELSEWHERE,
     INDEPENDENT,
     PHOTOS,
     PS,
-    STAND_INS,
     explained,
-    ladder,
+    finder,
     result,
 )
 
@@ -36,7 +36,7 @@ def verdict(*results, seen=None):
 
 
 @pytest.mark.parametrize(
-    ("rungs", "bound"),
+    ("ablations", "bound"),
     [
         ((100, 101, 102), Bound.HEALTHY),
         ((100, 101, 150), Bound.COMMUNICATION),
@@ -46,12 +46,12 @@ def verdict(*results, seen=None):
         ((100, 101, 104, 113, 121), Bound.INPUT),  # reading and distorting together
     ],
 )
-def test_a_whole_ladder_with_repeats_makes_a_sure_verdict(rungs, bound):
-    assert verdict(*ladder(*rungs), TWICE_THE_BATCH) == (bound, Confidence.SURE)
+def test_a_whole_set_of_ablations_with_repeats_makes_a_sure_verdict(ablations, bound):
+    assert verdict(*finder(*ablations), TWICE_THE_BATCH) == (bound, Confidence.SURE)
 
 
 def test_what_calls_cost_makes_a_trial_launch_bound():
-    assert verdict(*ladder(100, 101, 102, launching=40)) == (Bound.LAUNCH, Confidence.SURE)
+    assert verdict(*finder(100, 101, 102, launching=40)) == (Bound.LAUNCH, Confidence.SURE)
 
 
 def test_a_step_that_hardly_grows_with_the_batch_is_launch_bound():
@@ -136,7 +136,7 @@ def test_fixed_costs_that_may_matter_leave_nothing_sure(fixed, num_gpus):
     if num_gpus == 1:
         target, others = result(100), [result(99.9, steps_per_execution=10)]
     else:
-        target, *others, _ = ladder(100, 101, 102)
+        target, *others, _ = finder(100, 101, 102)
     found = explained(target, alone, larger, *others).diagnosis
     assert (found.bound, found.confidence) == (
         Bound.COMPUTE if num_gpus == 1 else Bound.HEALTHY,
@@ -151,41 +151,41 @@ def test_fixed_costs_that_may_matter_leave_nothing_sure(fixed, num_gpus):
 
 
 def test_a_small_cause_with_a_wide_interval_leaves_one_replica_unsure():
-    rungs = [
+    ablations = [
         result(100, **INDEPENDENT),
         result(100),
         result(99.9, steps_per_execution=10),
         TWICE_THE_BATCH,
     ]
-    assert verdict(result(104, **PHOTOS), *rungs) == (Bound.COMPUTE, Confidence.SURE)
-    found = explained(result(110, **PHOTOS), *rungs).diagnosis
+    assert verdict(result(104, **PHOTOS), *ablations) == (Bound.COMPUTE, Confidence.SURE)
+    found = explained(result(110, **PHOTOS), *ablations).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMPUTE, Confidence.LIKELY)
     assert found.doubts[0] == "the interval of input reaches 10% of the step"
 
 
 def test_fixed_costs_do_not_matter_where_a_cause_surely_takes_more():
     larger = result(180, batch_size=2 * BATCH, **INDEPENDENT)
-    target, *others, _ = ladder(100, 101, 120)
+    target, *others, _ = finder(100, 101, 120)
     assert verdict(target, *others, larger) == (Bound.COMMUNICATION, Confidence.LIKELY)
-    target, *others, _ = ladder(100, 101, 150)
+    target, *others, _ = finder(100, 101, 150)
     assert verdict(target, *others, larger) == (Bound.COMMUNICATION, Confidence.SURE)
 
 
 def test_without_repeats_nothing_is_sure():
-    found = explained(*ladder(100, 101, 150, factors=(1.0,)), TWICE_THE_BATCH).diagnosis
+    found = explained(*finder(100, 101, 150, factors=(1.0,)), TWICE_THE_BATCH).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
     assert found.doubts == ("single runs: sweep.repeats=3 would show how far others differ",)
 
 
 def test_without_independent_replicas_communication_is_only_likely():
-    target, alone, _, many, _ = ladder(100, 101, 150)
+    target, alone, _, many, _ = finder(100, 101, 150)
     found = explained(target, alone, many)
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (
         Bound.COMMUNICATION,
         Confidence.LIKELY,
     )
     assert "missing to tell it from other causes: independent" in found.diagnosis.doubts
-    (missing,) = (one for one in found.diagnosis.needed if one.rung is Rung.INDEPENDENT)
+    (missing,) = (one for one in found.diagnosis.needed if one.ablation is Ablation.INDEPENDENT)
     assert missing.command.startswith(
         "python sweep.py model=resnet50 num_gpus=8 variable_update=independent "
     )
@@ -196,7 +196,7 @@ def test_without_independent_replicas_communication_is_only_likely():
 
 def test_what_links_do_not_explain_is_not_laid_on_communication():
     """1 ms expected and 356 ms lost was `communication-bound (likely)`, from an efficiency below 0.90 alone."""
-    target, alone, _, many, _ = ladder(100, 101, 456, place=DGX_1)
+    target, alone, _, many, _ = finder(100, 101, 456, place=DGX_1)
     found = explained(target, alone, many, gb_per_s=102.0)
     assert (found.diagnosis.bound, found.remedies) == (None, ())
     assert text.verdict(found) == (
@@ -210,7 +210,7 @@ def test_what_links_do_not_explain_is_not_laid_on_communication():
         )
         for line in text.sentences(found)
     )
-    assert Rung.INDEPENDENT in [one.rung for one in found.diagnosis.needed]
+    assert Ablation.INDEPENDENT in [one.ablation for one in found.diagnosis.needed]
     assert explained(target, alone, many, gb_per_s=2.0).diagnosis.bound is Bound.COMMUNICATION
 
 
@@ -244,9 +244,9 @@ def test_small_losses_too_are_laid_on_links_only_if_these_explain_them():
 
 
 def test_a_measured_reduction_that_no_link_explains_is_not_sure():
-    rungs = (*ladder(100, 101, 456, place=DGX_1), replace(TWICE_THE_BATCH, place=DGX_1))
-    assert verdict(*rungs) == (Bound.COMMUNICATION, Confidence.SURE)
-    found = explained(*rungs, gb_per_s=102.0).diagnosis
+    ablations = (*finder(100, 101, 456, place=DGX_1), replace(TWICE_THE_BATCH, place=DGX_1))
+    assert verdict(*ablations) == (Bound.COMMUNICATION, Confidence.SURE)
+    found = explained(*ablations, gb_per_s=102.0).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
     assert (
         "the links would take 69.2 ms of these 355 ms, and do not explain the rest" in found.doubts
@@ -257,19 +257,19 @@ def test_one_trial_only_is_no_ground_for_a_verdict():
     found = explained(result(100, num_gpus=8))
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (None, Confidence.CANNOT_TELL)
     assert found.diagnosis.evidence == ("nothing to compare it with",)
-    assert {one.rung for one in found.diagnosis.needed} == {
-        Rung.ALONE,
-        Rung.INDEPENDENT,
-        Rung.MANY_STEPS,
-        Rung.LARGER_BATCH,
-        Rung.FLOOR,
+    assert {one.ablation for one in found.diagnosis.needed} == {
+        Ablation.ALONE,
+        Ablation.INDEPENDENT,
+        Ablation.MANY_STEPS,
+        Ablation.LARGER_BATCH,
+        Ablation.FLOOR,
     }
     assert all(one.command.startswith("python sweep.py ") for one in found.diagnosis.needed)
 
 
 def test_missing_trials_of_strong_scaling_have_the_batch_of_a_replica():
     found = explained(result(100, num_gpus=8, scaling="strong"))
-    (alone,) = (one for one in found.diagnosis.needed if one.rung is Rung.ALONE)
+    (alone,) = (one for one in found.diagnosis.needed if one.ablation is Ablation.ALONE)
     for command in (alone.command, found.measure_all):
         assert f" batch_size={BATCH} " in command
         assert "scaling=strong" not in command
@@ -331,14 +331,14 @@ def test_replicas_that_exchange_nothing_are_not_bound_by_communication():
 
 
 def test_two_causes_of_one_size_are_not_told_apart():
-    found = explained(*ladder(100, 150, 201)).diagnosis
+    found = explained(*finder(100, 150, 201)).diagnosis
     assert (found.bound, found.confidence) == (None, Confidence.CANNOT_TELL)
     assert found.evidence[-1] == "communication-bound and contention are as large as each other"
 
 
 def test_repeats_that_contradict_each_other_leave_nothing_sure():
     one = (0.7, 1.0, 1.3)
-    found = explained(*ladder(100, 101, 150, factors=one))
+    found = explained(*finder(100, 101, 150, factors=one))
     assert found.diagnosis.confidence is Confidence.CANNOT_TELL
     assert "its repeats cannot tell it from nothing" in found.diagnosis.evidence
     (note,) = (note for note in found.notes if note.startswith("repeats of reducing"))
@@ -347,13 +347,13 @@ def test_repeats_that_contradict_each_other_leave_nothing_sure():
 
 
 def test_repeats_that_brought_no_number_are_told_beside_the_verdict():
-    target, *others = ladder(100, 101, 150)
+    target, *others = finder(100, 101, 150)
     notes = explained(replace(target, failed=("hung", "out_of_memory")), *others).notes
     assert "repeats of reducing brought no number (2 of 5: hung, out of memory)" in notes
 
 
 def test_an_interval_that_reaches_below_10_percent_leaves_doubt():
-    found = explained(*ladder(100, 101, 118, factors=(0.97, 1.0, 1.03)), TWICE_THE_BATCH).diagnosis
+    found = explained(*finder(100, 101, 118, factors=(0.97, 1.0, 1.03)), TWICE_THE_BATCH).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
     assert "its interval reaches below 10% of the step" in found.doubts
 
@@ -364,25 +364,25 @@ def test_trials_of_another_machine_do_not_count():
     assert found.diagnosis.bound is None
 
 
-def test_stand_ins_that_share_cores_are_compared_with_as_many_of_them():
-    larger = result(19.9, STAND_INS, batch_size=2 * BATCH, **INDEPENDENT)
-    found = explained(*ladder(10, 80, 82, num_gpus=8, place=STAND_INS), larger)
+def test_cpu_devices_that_share_cores_are_compared_with_as_many_of_them():
+    larger = result(19.9, CPU_DEVICES, batch_size=2 * BATCH, **INDEPENDENT)
+    found = explained(*finder(10, 80, 82, num_gpus=8, place=CPU_DEVICES), larger)
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.HEALTHY, Confidence.SURE)
     assert found.fall.efficiency == pytest.approx(80 / 82, rel=0.01)
     assert found.notes[0].startswith("CPU devices share the cores of one machine")
-    assert verdict(*ladder(10, 80, 160, num_gpus=8, place=STAND_INS), larger) == (
+    assert verdict(*finder(10, 80, 160, num_gpus=8, place=CPU_DEVICES), larger) == (
         Bound.COMMUNICATION,
         Confidence.SURE,
     )
 
 
-def test_stand_ins_without_independent_ones_cannot_be_judged():
-    target, alone, _, many, _ = ladder(10, 80, 160, num_gpus=8, place=STAND_INS)
+def test_cpu_devices_without_independent_ones_cannot_be_judged():
+    target, alone, _, many, _ = finder(10, 80, 160, num_gpus=8, place=CPU_DEVICES)
     assert verdict(target, alone, many) == (None, Confidence.CANNOT_TELL)
 
 
-def test_neighbors_on_the_cores_of_stand_ins_are_contention():
-    target, *others = ladder(10, 80, 82, num_gpus=8, place=STAND_INS)
+def test_neighbors_on_the_cores_of_cpu_devices_are_contention():
+    target, *others = finder(10, 80, 82, num_gpus=8, place=CPU_DEVICES)
     assert (
         verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)})[0]
         is Bound.CONTENTION
@@ -390,9 +390,9 @@ def test_neighbors_on_the_cores_of_stand_ins_are_contention():
 
 
 def test_a_tiny_model_is_launch_bound_whoever_takes_the_cores():
-    wide = {"place": STAND_INS, "num_gpus": 2, "model": "trivial"}
+    wide = {"place": CPU_DEVICES, "num_gpus": 2, "model": "trivial"}
     target, together = result(100, **wide), result(70, **wide, **INDEPENDENT)
-    alone = result(38, STAND_INS, model="trivial", **INDEPENDENT)
+    alone = result(38, CPU_DEVICES, model="trivial", **INDEPENDENT)
     found = explained(
         target, together, alone, seen={target.trial_id: Observed(cores_taken=0.81)}
     ).diagnosis
@@ -400,14 +400,14 @@ def test_a_tiny_model_is_launch_bound_whoever_takes_the_cores():
     assert "other programs took 81% of the cores" in found.doubts
 
     small, larger = (
-        result(10, STAND_INS, batch_size=1),
-        result(16, STAND_INS, (0.7, 1.0, 1.3), batch_size=2),
+        result(10, CPU_DEVICES, batch_size=1),
+        result(16, CPU_DEVICES, (0.7, 1.0, 1.3), batch_size=2),
     )
-    floor = result(6, STAND_INS, model="trivial", **INDEPENDENT)
+    floor = result(6, CPU_DEVICES, model="trivial", **INDEPENDENT)
     busy = {small.trial_id: Observed(cores_taken=0.93)}
     found = explained(small, floor, larger, seen=busy).diagnosis
     assert (found.bound, found.confidence) == (Bound.LAUNCH, Confidence.LIKELY)
-    quick = result(1, STAND_INS, model="trivial", **INDEPENDENT)
+    quick = result(1, CPU_DEVICES, model="trivial", **INDEPENDENT)
     assert verdict(small, quick, seen=busy)[0] is Bound.CONTENTION
 
 
@@ -422,7 +422,7 @@ def test_what_one_way_cannot_tell_from_nothing_another_may():
 
 
 def test_late_batches_are_contention_where_others_took_the_cores():
-    target, *others = ladder(100, 101, 102, 160)
+    target, *others = finder(100, 101, 102, 160)
     assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)}) == (
         Bound.CONTENTION,
         Confidence.LIKELY,
@@ -434,7 +434,7 @@ def test_late_batches_are_contention_where_others_took_the_cores():
 
 
 def test_many_short_kernels_leave_doubt_until_a_larger_batch_is_run():
-    target, *others = ladder(20, 21, 30)
+    target, *others = finder(20, 21, 30)
     found = explained(target, *others).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
     (doubt,) = found.doubts
@@ -446,21 +446,21 @@ def test_many_short_kernels_leave_doubt_until_a_larger_batch_is_run():
 
 
 def test_what_takes_most_of_the_step_is_sure_whatever_launching_costs():
-    target, *others, _ = ladder(20, 21, 30)
+    target, *others, _ = finder(20, 21, 30)
     assert verdict(target, *others) == (Bound.COMMUNICATION, Confidence.LIKELY)
-    target, *others, _ = ladder(20, 21, 60)
+    target, *others, _ = finder(20, 21, 60)
     assert verdict(target, *others) == (Bound.COMMUNICATION, Confidence.SURE)
 
 
 def test_without_a_floor_or_a_larger_batch_nobody_knows_what_is_fixed():
-    target, *others, _ = ladder(100, 101, 150)
+    target, *others, _ = finder(100, 101, 150)
     found = explained(target, *others).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
     assert found.doubts == ("without a larger batch nothing shows what is fixed in a step",)
 
 
 def test_throttling_is_contention_only_where_one_gpu_alone_is_not():
-    target, *others = ladder(100, 101, 102)
+    target, *others = finder(100, 101, 102)
     hot = Observed(clock_loss=0.3, throttled=("sw_thermal_slowdown",))
     every = {one.trial_id: hot for one in (target, *others)}
     assert verdict(target, *others, seen=every)[0] is Bound.COMPUTE
@@ -472,7 +472,7 @@ def test_throttling_is_contention_only_where_one_gpu_alone_is_not():
 
 
 def test_a_suspect_trial_leaves_nothing_sure():
-    target, *others = ladder(100, 101, 150)
+    target, *others = finder(100, 101, 150)
     seen = {
         target.trial_id: Observed(
             doubts=("steps became 9% slower within the window; look for heat or neighbors",)
@@ -482,7 +482,7 @@ def test_a_suspect_trial_leaves_nothing_sure():
 
 
 def test_a_profile_tells_communication_from_contention():
-    target, alone, _, many, _ = ladder(100, 101, 150)
+    target, alone, _, many, _ = finder(100, 101, 150)
     profile = {"step_s": 0.2, "exposed_reduction_s": 0.004, "launch_gap_share": 0.01}
     found = explained(
         target, alone, many, seen={target.trial_id: Observed(profile=profile)}
@@ -491,7 +491,7 @@ def test_a_profile_tells_communication_from_contention():
 
 
 def test_small_losses_that_add_up_are_the_largest_one_and_not_sure():
-    found = explained(*ladder(100, 106, 115)).diagnosis
+    found = explained(*finder(100, 106, 115)).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
     assert "no cause alone takes 10% of the step" in found.doubts
 
@@ -506,15 +506,15 @@ def test_a_parameter_server_alone_communicates_with_the_host():
     assert verdict(ps, *others) == (Bound.COMMUNICATION, Confidence.SURE)
 
 
-def test_what_is_planted_where_it_slows_nothing_makes_no_other_trial():
-    slowed = result(160, num_gpus=8, planted="reduction_s=0.05")
-    rungs = [
+def test_what_is_injected_where_it_slows_nothing_makes_no_other_trial():
+    slowed = result(160, num_gpus=8, injected="reduction_s=0.05")
+    ablations = [
         result(100, **INDEPENDENT),
-        result(101, num_gpus=8, planted="reduction_s=0.05", **INDEPENDENT),
+        result(101, num_gpus=8, injected="reduction_s=0.05", **INDEPENDENT),
     ]
-    assert verdict(slowed, *rungs)[0] is Bound.COMMUNICATION
-    read = result(160, num_gpus=8, planted="input_s=0.05", **PHOTOS)
-    assert verdict(read, *rungs, result(102, num_gpus=8))[0] is Bound.INPUT
+    assert verdict(slowed, *ablations)[0] is Bound.COMMUNICATION
+    read = result(160, num_gpus=8, injected="input_s=0.05", **PHOTOS)
+    assert verdict(read, *ablations, result(102, num_gpus=8))[0] is Bound.INPUT
 
 
 PUBLISHED = "tf-benchmarks-2017/dgx-1"

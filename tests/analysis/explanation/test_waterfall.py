@@ -5,9 +5,9 @@ from itertools import combinations
 
 import pytest
 
+from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import chosen
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile, quick_check
-from analysis.explanation.rungs import Ladder, Rung
 from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.waterfall import Cause, waterfall
 from costs.profiles import profile
@@ -18,17 +18,17 @@ from tests.analysis.explanation.explained import (
     INDEPENDENT,
     PHOTOS,
     PS,
-    ladder,
+    finder,
     result,
 )
 
 
 def fall(target, *others):
-    return waterfall(Ladder([target, *others]).around(target))
+    return waterfall(AblationFinder([target, *others]).around(target))
 
 
-def test_all_rungs_make_a_part_each_and_add_up():
-    found = fall(*ladder(100, 105, 135, 150, 170))
+def test_all_ablations_make_a_part_each_and_add_up():
+    found = fall(*finder(100, 105, 135, 150, 170))
     assert [part.causes for part in found.parts] == [
         (Cause.CONTENTION,),
         (Cause.COMMUNICATION,),
@@ -42,11 +42,11 @@ def test_all_rungs_make_a_part_each_and_add_up():
         part.seconds.value for part in found.parts
     ) == pytest.approx(found.step.value)
     assert found.efficiency == pytest.approx(100 / 170, rel=1e-3)
-    assert found.rungs.missing[0].rung is Rung.LARGER_BATCH
+    assert found.ablations.missing[0].ablation is Ablation.LARGER_BATCH
 
 
-def test_a_rung_that_is_missing_joins_the_causes_around_it():
-    target, alone, _, many, _ = ladder(100, 105, 135)
+def test_an_ablation_that_is_missing_joins_the_causes_around_it():
+    target, alone, _, many, _ = finder(100, 105, 135)
     (part,) = fall(target, alone, many).parts
     assert part.causes == (Cause.CONTENTION, Cause.COMMUNICATION)
     assert part.seconds.value == pytest.approx(0.035, rel=1e-4)
@@ -54,14 +54,16 @@ def test_a_rung_that_is_missing_joins_the_causes_around_it():
 
 @pytest.mark.parametrize("own", ["", "input_s=0.3"])
 def test_a_trial_with_an_idle_fault_counts_only_without_a_clean_one(own):
-    planted, clean = result(120, planted="input_s=0.3"), result(110, factors=(1.0,))
-    target = result(150, planted=own, **PHOTOS)
-    assert Ladder([planted, target, clean]).around(target).found[Rung.REDUCING] is clean
-    assert Ladder([planted, target]).around(target).found[Rung.REDUCING] is planted
+    injected, clean = result(120, injected="input_s=0.3"), result(110, factors=(1.0,))
+    target = result(150, injected=own, **PHOTOS)
+    assert (
+        AblationFinder([injected, target, clean]).around(target).found[Ablation.REDUCING] is clean
+    )
+    assert AblationFinder([injected, target]).around(target).found[Ablation.REDUCING] is injected
 
 
 def test_clean_trials_beside_the_ablation_go_first_too():
-    idle = {"planted": "input_s=0.3"}
+    idle = {"injected": "input_s=0.3"}
     target = result(150, **PHOTOS)
     calls = [
         result(90, steps_per_execution=10, **idle),
@@ -71,13 +73,13 @@ def test_clean_trials_beside_the_ablation_go_first_too():
         result(2, model="trivial", **INDEPENDENT, **idle),
         result(3, model="trivial", **INDEPENDENT),
     ]
-    found = Ladder([target, *calls, *floors]).around(target).found
-    assert (found[Rung.MANY_STEPS], found[Rung.FLOOR]) == (calls[1], floors[1])
+    found = AblationFinder([target, *calls, *floors]).around(target).found
+    assert (found[Ablation.MANY_STEPS], found[Ablation.FLOOR]) == (calls[1], floors[1])
 
 
 def test_what_a_call_costs_follows_from_few_and_many_steps_per_call():
     found = fall(
-        *ladder(100, 101, 102, launching=20)
+        *finder(100, 101, 102, launching=20)
     )  # of 20 ms a tenth is left with 10 steps per call
     assert found.calls.seconds.value == pytest.approx(0.020, rel=1e-3)
 
@@ -91,7 +93,7 @@ def test_what_is_fixed_follows_from_two_batches():
 
 def test_one_replica_with_its_own_variables_communicates_nothing():
     found = fall(result(100), result(90, **INDEPENDENT))
-    assert (found.base, found.parts) == (Rung.ALONE, ())
+    assert (found.base, found.parts) == (Ablation.ALONE, ())
 
 
 def test_one_replica_with_its_variables_on_the_host_communicates():
@@ -99,10 +101,10 @@ def test_one_replica_with_its_variables_on_the_host_communicates():
     assert [part.causes for part in found.parts] == [(Cause.COMMUNICATION,)]
 
 
-def test_effort_seed_and_scaling_make_no_other_rung():
+def test_effort_seed_and_scaling_make_no_other_ablation():
     target = result(120, num_gpus=2)
     alone = result(100, num_steps=77, seed=3, scaling="strong", min_window_s=9.0, **INDEPENDENT)
-    assert fall(target, alone).rungs.found[Rung.ALONE] is alone
+    assert fall(target, alone).ablations.found[Ablation.ALONE] is alone
 
 
 def test_other_axes_do():
@@ -114,39 +116,44 @@ def test_other_axes_do():
         {"image_px": 64},
         {"gpu_thread_mode": "gpu_private"},
     ):
-        assert Rung.ALONE not in fall(target, result(100, **INDEPENDENT | other)).rungs.found
+        assert (
+            Ablation.ALONE not in fall(target, result(100, **INDEPENDENT | other)).ablations.found
+        )
 
 
-def test_another_place_is_no_rung():
+def test_another_place_is_no_ablation():
     assert (
-        Rung.ALONE
-        not in fall(result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)).rungs.found
+        Ablation.ALONE
+        not in fall(result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)).ablations.found
     )
 
 
 def test_of_equal_trials_the_one_with_most_repeats_counts():
     often = result(100, num_steps=50, **INDEPENDENT)
     assert (
-        fall(result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often).rungs.found[
-            Rung.ALONE
-        ]
+        fall(
+            result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often
+        ).ablations.found[Ablation.ALONE]
         is often
     )
 
 
 def test_only_real_figures_of_one_replica_are_an_ideal_of_last_resort():
     found = fall(result(130, num_gpus=2, **PHOTOS), result(100, **PHOTOS))
-    assert found.base is Rung.ALONE_READING
+    assert found.base is Ablation.ALONE_READING
     assert [part.causes for part in found.parts] == [
         (Cause.CONTENTION, Cause.COMMUNICATION, Cause.INPUT)
     ]
 
 
-def test_what_is_explained_is_the_top_of_each_ladder_on_the_most_gpus():
-    whole = ladder(100, 101, 102, 110, 120)
+def test_what_is_explained_is_the_top_of_each_set_of_ablations_on_the_most_gpus():
+    whole = finder(100, 101, 102, 110, 120)
     fewer = result(101, num_gpus=4, **DISTORTED)
     other = result(70, num_gpus=4, batch_size=16)
-    assert chosen([*whole, fewer, other], Ladder([*whole, fewer, other])) == [whole[0], other]
+    assert chosen([*whole, fewer, other], AblationFinder([*whole, fewer, other])) == [
+        whole[0],
+        other,
+    ]
 
 
 def test_a_difference_has_welchs_interval():
@@ -232,15 +239,15 @@ def test_nvlinks_that_leave_a_gpu_out_make_no_ring():
 def test_one_replica_with_variables_on_the_cpu_is_the_second_choice():
     target, server, copies = result(650, num_gpus=8, **PS), result(577, **PS), result(495)
     found = fall(target, server, copies)
-    assert found.rungs.found[Rung.ALONE] is copies
+    assert found.ablations.found[Ablation.ALONE] is copies
     assert found.base_s.value == pytest.approx(0.495, rel=1e-3)
-    assert fall(target, server).rungs.found[Rung.ALONE] is server
+    assert fall(target, server).ablations.found[Ablation.ALONE] is server
 
 
 @pytest.mark.parametrize("name", ALL_REDUCES)
 def test_one_replica_of_any_all_reduce_there_is_is_alone(name):
     copies = result(495, all_reduce=name)
-    assert fall(result(650, num_gpus=8, **PS), copies).rungs.found[Rung.ALONE] is copies
+    assert fall(result(650, num_gpus=8, **PS), copies).ablations.found[Ablation.ALONE] is copies
 
 
 def test_no_step_may_take_less_than_nothing_however_its_repeats_differ():

@@ -90,7 +90,7 @@ def test_who_was_put_out_of_a_race_has_not_lost_the_lead_to_its_winner():
         == "replicated_none was put out of a race there, after too few repeats to be conclusive"
     )
     told = summarize(table).sentences
-    (sentence,) = (one for one in told if one.startswith("On 2 CPU stand-ins ps_cpu leads with 10"))
+    (sentence,) = (one for one in told if one.startswith("On 2 CPU devices ps_cpu leads with 10"))
     assert sentence.endswith(
         " images/s; replicated_none put out of a race, with too few repeats to be conclusive."
     )

@@ -110,7 +110,7 @@ def test_numbers_of_devices_are_pictures_of_their_own():
         "results.db",
         [(resnet(0, num_gpus, batch_size=size), 100.0) for num_gpus in (1, 2) for size in (8, 32)],
     )
-    assert ["on 1 CPU stand-in" in words(one.figure) for one in pictures("batch_sizes")] == [
+    assert ["on 1 CPU device" in words(one.figure) for one in pictures("batch_sizes")] == [
         True,
         False,
     ]
@@ -145,4 +145,4 @@ def test_strong_scaling_is_drawn_by_the_batch_of_each_device_and_says_so():
     )
     figure = picture("batch_sizes")
     assert lines(figure, 0) == {"replicated_none": ([8, 16], [80.0, 160.0])}
-    assert "batch sizes on 2 CPU stand-ins (strong scaling)" in words(figure)
+    assert "batch sizes on 2 CPU devices (strong scaling)" in words(figure)

@@ -44,7 +44,7 @@ def test_the_leader_is_named_with_its_lead_and_the_crossover():
         [*of(0, 1, 100, 101), *of(1, 1, 200, 201), *of(0, 2, 300, 301), *of(1, 2, 200, 201)]
     )
     assert cells == ["ps_cpu\n2.00x next", "replicated_none\n1.50x next"]
-    assert "resnet50: ps_cpu; from 2 CPU stand-ins on replicated_none" in every
+    assert "resnet50: ps_cpu; from 2 CPU devices on replicated_none" in every
 
 
 def test_a_tie_is_hatched_and_named_and_no_crossover():
@@ -64,7 +64,7 @@ def test_single_processes_are_told_and_make_a_perhaps():
     assert cells == ["replicated_none\n1.11x next ?", "ps_cpu\n1.10x next ?"]
     assert "?: single processes; another run could turn it" in every
     assert (
-        "resnet50: replicated_none; perhaps from 2 CPU stand-ins on ps_cpu (single run, not conclusive)"
+        "resnet50: replicated_none; perhaps from 2 CPU devices on ps_cpu (single run, not conclusive)"
         in every
     )
 

@@ -26,7 +26,7 @@ def drawn(name: str) -> list[Picture]:
         found = pictures(name)
     for one in found:
         checked(one.figure)
-        assert "testbox: 2 cores Testium, CPU stand-ins" in words(one.figure)
+        assert "testbox: 2 cores Testium, CPU devices" in words(one.figure)
         assert "database results.db" in words(one.figure)
     return found
 

@@ -10,7 +10,7 @@ from analysis.selection import Selection
 from plots.pictures.drawing import NothingToShow, chart, finish
 from plots.pictures.theme import PALETTES, Theme, settings
 from plots.source import Source
-from scalemark.records.devices import STAND_INS_NOTE
+from scalemark.records.devices import CPU_DEVICES_NOTE
 from scalemark.records.machine import Machine
 from scalemark.records.outcomes import Outcome, Verdict
 from tests.filled import fill
@@ -141,24 +141,24 @@ def test_without_a_number_on_1_the_ideal_says_where_it_starts():
     fill("results.db", [(resnet(num_gpus=2), 100.0), (resnet(num_gpus=4), 150.0)])
     figure = picture("scaling")
     assert curves(figure)["ideal"] == ([2, 4], [100, 200])
-    assert "No number on 1 CPU stand-in: the ideal line starts at the best on 2 instead." in words(
+    assert "No number on 1 CPU device: the ideal line starts at the best on 2 instead." in words(
         figure
     )
     assert "ideal: replicated_none on 2, the best there, times N/2" in words(figure)
 
 
-def test_the_footer_names_machine_versions_database_command_and_stand_ins():
+def test_the_footer_names_machine_versions_database_command_and_cpu_devices():
     fill_with(1)
     told = words(picture("scaling"))
     for part in (
-        "testbox: 2 cores Testium, CPU stand-ins",
+        "testbox: 2 cores Testium, CPU devices",
         "TensorFlow 2.21.0, scalemark 0.1.0",
         "database results.db",
         "made by: python -m plots charts scaling",
-        STAND_INS_NOTE,
+        CPU_DEVICES_NOTE,
     ):
         assert part in told
-    assert "GPU" not in told.replace(STAND_INS_NOTE, "")
+    assert "GPU" not in told.replace(CPU_DEVICES_NOTE, "")
 
 
 def test_weak_and_strong_scaling_are_told_and_have_a_picture_each():

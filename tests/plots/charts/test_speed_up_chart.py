@@ -52,12 +52,12 @@ def test_speed_ups_are_over_the_same_strategy_on_1():
         "ps_cpu": ([1, 2], [1, 1.6]),
         "ideal": ([1, 2], [1, 2]),
     }
-    assert "times the same strategy on 1 CPU stand-in" in words(figure)
+    assert "times the same strategy on 1 CPU device" in words(figure)
     efficiency = picture("efficiency")
     assert curves(efficiency)["replicated_none"] == ([1, 2], [1, 0.9])
     assert curves(efficiency)["ideal"] == ([1, 2], [1, 1])
     assert (
-        "speed-up over the same strategy on 1 CPU stand-in, divided by number of CPU stand-ins"
+        "speed-up over the same strategy on 1 CPU device, divided by number of CPU devices"
         in words(efficiency)
     )
 
@@ -66,7 +66,7 @@ def test_the_best_on_1_is_named_with_its_number():
     fill("results.db", [(resnet(), 100.0), (resnet(1), 50.0), (resnet(1, num_gpus=2), 80.0)])
     figure = picture("speed_up", baseline=BaselineRule.BEST)
     assert curves(figure)["ps_cpu"] == ([1, 2], [0.5, 0.8])
-    assert "times replicated_none on 1 CPU stand-in (100 images/s)" in words(figure)
+    assert "times replicated_none on 1 CPU device (100 images/s)" in words(figure)
 
 
 def test_the_bars_are_intervals_of_the_ratio_where_both_ran_twice():
@@ -90,7 +90,7 @@ def test_a_strategy_without_a_baseline_is_named_with_the_alternative():
     )
     figure = picture("speed_up")
     assert "ps_cpu" not in curves(figure)
-    told = "Not drawn, for want of a number on 1 CPU stand-in to compare with: ps_cpu. The alternative: --baseline fewest."
+    told = "Not drawn, for want of a number on 1 CPU device to compare with: ps_cpu. The alternative: --baseline fewest."
     assert told in words(figure)
 
 
@@ -103,7 +103,7 @@ def test_where_nothing_ran_on_1_the_fewest_stand_in_and_the_chart_says_so():
     assert curves(figure)["replicated_none (over its 2)"] == ([2, 4], [1, 1.5])
     assert curves(figure)["ideal, over 2"] == ([2, 4], [1, 2])
     assert (
-        "No number on 1 CPU stand-in to compare with: against the fewest that each strategy completed on."
+        "No number on 1 CPU device to compare with: against the fewest that each strategy completed on."
         in words(figure)
     )
     assert curves(picture("efficiency"))["replicated_none (over its 2)"] == ([2, 4], [1, 0.75])

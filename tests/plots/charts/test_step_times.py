@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from scalemark.records.devices import STAND_INS_NOTE
+from scalemark.records.devices import CPU_DEVICES_NOTE
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from tests.filled import fill
@@ -133,9 +133,9 @@ def test_the_footer_names_machine_database_and_command():
         "python -m plots charts step_times",
     ):
         assert part in told
-    assert "number of CPU stand-ins" in told
+    assert "number of CPU devices" in told
     assert "GPU" not in told.replace("nothing here speaks of GPUs", "")
-    assert STAND_INS_NOTE.split(":")[0] in told
+    assert CPU_DEVICES_NOTE.split(":")[0] in told
 
 
 def test_of_many_trials_those_on_the_most_devices_are_drawn():

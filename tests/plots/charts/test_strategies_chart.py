@@ -79,8 +79,8 @@ def test_a_panel_per_gpu_count_has_throughput_and_share_of_the_best():
     ]  # rows ps_cpu, replicated_none
     assert [text.get_text() for text in on_2.texts] == ["100\n50 %", "200\n100 %", "–", "–"]
     assert [text.get_fontweight() for text in on_1.texts] == ["normal", "bold", "normal", "normal"]
-    assert "on 1 CPU stand-in" in words(figure)
-    assert "on 2 CPU stand-ins" in words(figure)
+    assert "on 1 CPU device" in words(figure)
+    assert "on 2 CPU devices" in words(figure)
 
 
 def test_a_failed_cell_is_hatched_and_named():

@@ -82,9 +82,9 @@ def test_what_is_left_out_is_told():
     assert "published figures are of other hardware" in told
 
 
-def test_stand_ins_are_called_so_and_gpus_are_not():
+def test_cpu_devices_are_called_so_and_gpus_are_not():
     fill_with(1)
-    assert "number of GPUs (ours: CPU stand-ins)" in words(picture("then_and_now"))
+    assert "number of GPUs (ours: CPU devices)" in words(picture("then_and_now"))
 
 
 def test_gpus_are_counted_alike():

@@ -190,7 +190,7 @@ def test_without_a_profile_there_are_no_shares_of_ops():
 def test_nothing_here_speaks_of_gpus():
     fill_with(2, profile=PROFILE)
     for found in pictures("time_spent"):
-        assert "number of CPU stand-ins" in words(found.figure)
+        assert "number of CPU devices" in words(found.figure)
         assert "GPU" not in words(found.figure).replace("nothing here speaks of GPUs", "")
 
 

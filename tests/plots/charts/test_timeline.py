@@ -162,7 +162,7 @@ def test_bars_stand_on_their_slots_and_at_their_times():
     assert boxes(figure, "failed") == []
     told = words(figure)
     assert "s since 2026-11-21 12:00:00 UTC" in told
-    assert "CPU stand-in 2" in told
+    assert "CPU device 2" in told
     assert (
         "3 attempts, 0 of them not completed; the slots it used were held 32 % of the time" in told
     )

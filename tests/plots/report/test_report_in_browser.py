@@ -197,7 +197,7 @@ def test_the_heat_map_has_strategies_of_the_chosen_number_of_devices(everything,
         ("resnet50", "replicated_none"): ("300", 1),
         ("resnet50", "ps_cpu"): ("OOM", None),
     }
-    page.get_by_label("Number of CPU stand-ins").select_option("2")
+    page.get_by_label("Number of CPU devices").select_option("2")
     page.wait_for_function(
         f"() => window.scalemark.views.get('{chart}').data('points').length === 4"
     )
@@ -220,10 +220,10 @@ def test_hovering_shows_the_values(everything, show):
     assert "3.00x of replicated_none on 1" in tip.inner_text()
 
 
-def test_stand_ins_are_nowhere_called_gpus(everything, show):
+def test_cpu_devices_are_nowhere_called_gpus(everything, show):
     page = show().page
     assert "GPUs" not in page.locator("#trial-list").inner_text()
-    assert heading(page, "CPU stand-ins").count() == 1
+    assert heading(page, "CPU devices").count() == 1
     assert not re.search(r"\d GPU", page.locator("main").inner_text())
 
 
@@ -305,12 +305,12 @@ def test_the_list_is_sorted_by_keyboard_alone(everything, show, key):
 def test_a_table_is_sorted_by_a_column_and_failures_stay_last(everything, show):
     page = show().page
     table = page.locator("article.table table").first
-    button = table.get_by_role("button", name="4 CPU stand-ins")
+    button = table.get_by_role("button", name="4 CPU devices")
     rows = "article.table:first-of-type tbody tr th"
     for _ in range(2):
         button.click()
         assert texts(page, rows)[:2] == ["replicated_none", "ps_cpu"]
-    table.get_by_role("button", name="2 CPU stand-ins").click()
+    table.get_by_role("button", name="2 CPU devices").click()
     assert texts(page, rows)[:2] == ["ps_cpu", "replicated_none"]
 
 

@@ -14,7 +14,7 @@ from plots.pictures.theme import PALETTES, Theme
 from plots.report import content, libraries
 from plots.report.content import compose
 from plots.report.page import data
-from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
+from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from store.errors import StoreError
 from store.writer import Writer
@@ -117,16 +117,16 @@ def test_tables_and_summary_can_be_read_without_a_script(everything, make):
     ):
         assert told in text, told
     assert (
-        "On 2 CPU stand-ins replicated_none is fastest with 180 images/s, 20% ahead of ps_cpu."
+        "On 2 CPU devices replicated_none is fastest with 180 images/s, 20% ahead of ps_cpu."
         in text
     )
     assert "10 trials of 2 models; 3 without a number; 1 suspect." in text
 
 
-def test_stand_ins_are_said_to_be_stand_ins_before_any_number(everything, make):
+def test_cpu_devices_are_said_to_be_cpu_devices_before_any_number(everything, make):
     text = parsed(make(everything)).text
-    assert text.index(STAND_INS_NOTE) < text.index("images/s")
-    assert "resnet50, vgg16 on testbox (CPU stand-ins)" in text
+    assert text.index(CPU_DEVICES_NOTE) < text.index("images/s")
+    assert "resnet50, vgg16 on testbox (CPU devices)" in text
     assert not re.search(r"\d GPUs?\b", text)
 
 
@@ -231,12 +231,12 @@ def test_left_out_cells_are_told_with_the_reason(everything, make):
     assert "later first 1: xla=on" in parsed(make(everything)).text
 
 
-def test_gpus_are_named_and_nothing_is_said_of_stand_ins(make):
+def test_gpus_are_named_and_nothing_is_said_of_cpu_devices(make):
     write("results.db", times(small(device_kind=DeviceKind.GPU), 10.0), machine=WITH_GPU)
     text = parsed(make("results.db")).text
     assert "Testla V9 (16 GiB) at 00:1E.0" in text
     assert "trivial on gpubox (GPUs)" in text
-    assert "stand-in" not in text
+    assert "CPU device" not in text
 
 
 def test_two_machines_stand_apart(make):
@@ -259,7 +259,7 @@ def test_only_failures_make_a_page_that_says_so(make):
 def test_one_point_is_enough(make):
     write("results.db", times(small(), 10.0))
     assert (
-        "Only replicated_none was run: 10.0 images/s on 1 CPU stand-in."
+        "Only replicated_none was run: 10.0 images/s on 1 CPU device."
         in parsed(make("results.db")).text
     )
 
@@ -297,7 +297,7 @@ def test_published_figures_are_told_from_measured_ones(make):
     assert "Published figures: measured by others, without repeats or intervals" in page.text
     assert "published: TensorFlow benchmarks page (2017)" in page.text
     assert {trial["command"] for trial in page.trials} == {""}
-    assert "stand-in" not in page.text
+    assert "CPU device" not in page.text
 
 
 def test_steps_are_those_of_the_database(everything, make):

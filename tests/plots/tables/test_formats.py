@@ -57,7 +57,7 @@ def test_the_folder_is_the_registry():
 def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
     assert plots("tables").stdout.splitlines()[:4] == [
         "trivial (fp32, synthetic data, image_px 32, batch_size 2, weak scaling)",
-        "strategy         1 CPU stand-in  2 CPU stand-ins",
+        "strategy         1 CPU device  2 CPU devices",
         "ps_cpu             90.0 (1.00x)             FAIL",
         "replicated_none     100 (1.00x)      180 (1.80x)",
     ]
@@ -100,7 +100,7 @@ def test_very_long_tables_are_printed_plainly_also_on_a_terminal(
 
 def test_markdown_is_githubs(plots, filled):
     text = plots("tables", "--format", "md").stdout
-    assert "| strategy | 1 CPU stand-in | 2 CPU stand-ins |\n| --- | ---: | ---: |\n" in text
+    assert "| strategy | 1 CPU device | 2 CPU devices |\n| --- | ---: | ---: |\n" in text
     assert "| replicated_none | **100 (1.00x)** | 180 (1.80x) |" in text
     assert "| ps_cpu | 90.0 (1.00x) | FAIL |" in text
     assert "- FAIL: failed" in text

@@ -22,7 +22,7 @@ def test_rows_say_over_how_many_hosts(several):
     assert "distributed_ring over 2 hosts" in told
     assert "distributed_ps over 4 hosts" in told
     assert "replicated_none over" not in told
-    assert "speed-up: against the same strategy on 1 CPU stand-in of one host" in told
+    assert "speed-up: against the same strategy on 1 CPU device of one host" in told
     assert "over 2 and 4 hosts: processes of one machine, which share its cores" in told
 
 

@@ -45,9 +45,9 @@ def test_a_cell_has_throughput_and_speed_up_against_a_named_baseline():
         "ps_cpu": ["90.0 (1.00x)", "–"],
         "replicated_none": ["100 (1.00x)", "180 (1.80x)"],
     }
-    assert (layout.corner, layout.columns) == ("strategy", ("1 CPU stand-in", "2 CPU stand-ins"))
+    assert (layout.corner, layout.columns) == ("strategy", ("1 CPU device", "2 CPU devices"))
     assert "cells: images/s (speed-up)" in layout.notes
-    assert "speed-up: against the same strategy on 1 CPU stand-in" in layout.notes
+    assert "speed-up: against the same strategy on 1 CPU device" in layout.notes
     assert layout.legend == ("–: not run",)
 
 
@@ -132,7 +132,7 @@ def test_one_process_each_is_said_to_be_too_few():
                 "ms/step",
                 "per-device",
             ),
-            "200 [190..210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU stand-in)",
+            "200 [190..210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU device)",
         ),
         (("efficiency",), "80.0 %"),
         (("ms/step", "repeats"), "20.0 ms, n=1"),
@@ -219,7 +219,7 @@ def test_a_missing_baseline_names_the_rules_that_find_one():
     layout = laid_out([(small(), 100.0), (small(num_gpus=2, **PS), 150.0)])
     assert texts(layout)["ps_cpu"] == ["–", "150"]
     assert (
-        "no speed-up: no number of ps_cpu on 1 CPU stand-in; --baseline best compares with the "
+        "no speed-up: no number of ps_cpu on 1 CPU device; --baseline best compares with the "
         "fastest on 1; --baseline fewest compares with the fewest it ran on" in layout.notes
     )
 
@@ -254,12 +254,12 @@ def test_different_items_never_share_a_table_or_a_baseline():
         (
             BaselineRule.BEST,
             "150 (1.50x)",
-            "speed-up: against the fastest on 1 CPU stand-in: replicated_none, 100 images/s",
+            "speed-up: against the fastest on 1 CPU device: replicated_none, 100 images/s",
         ),
         (
             BaselineRule.FEWEST,
             "150 (1.00x)",
-            "speed-up: against the same strategy on the fewest it ran on: 1 CPU stand-in or 2 CPU stand-ins",
+            "speed-up: against the same strategy on the fewest it ran on: 1 CPU device or 2 CPU devices",
         ),
     ],
 )
@@ -280,8 +280,8 @@ def test_0_throughput_are_no_number_to_quote():
     assert texts(layout) == {"replicated_none": ["INVALID", "10.0"]}
 
 
-def test_stand_ins_carry_their_note():
-    assert "CPU stand-ins share the cores of one machine" in notes(laid_out([(small(), 1.0)]))
+def test_cpu_devices_carry_their_note():
+    assert "CPU devices share the cores of one machine" in notes(laid_out([(small(), 1.0)]))
 
 
 def told(entries, **options):

@@ -81,7 +81,7 @@ def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, f
 def test_axes_go_where_they_are_told(plots, filled):
     text = plots("tables", "--rows", "num_gpus", "--columns", "strategy").stdout
     assert re.search(
-        r"num_gpus +ps_cpu +replicated_none\n1 CPU stand-in +90\.0 \(1\.00x\) +100 \(1\.00x\)", text
+        r"num_gpus +ps_cpu +replicated_none\n1 CPU device +90\.0 \(1\.00x\) +100 \(1\.00x\)", text
     )
     assert plots("tables", "--rows", "num_gpus").stdout == text, "what is free goes across"
     assert plots("tables", "--columns", "strategy").stdout == text
@@ -89,9 +89,7 @@ def test_axes_go_where_they_are_told(plots, filled):
 
 def test_what_is_not_told_goes_where_there_is_room(plots, filled):
     text = plots("tables", "--rows", "strategy,num_gpus").stdout
-    assert re.search(
-        r"strategy num_gpus +trivial\nps_cpu, 1 CPU stand-in +90\.0 \(1\.00x\)\n", text
-    )
+    assert re.search(r"strategy num_gpus +trivial\nps_cpu, 1 CPU device +90\.0 \(1\.00x\)\n", text)
 
 
 def test_two_axes_can_go_across(plots):
@@ -105,7 +103,7 @@ def test_two_axes_can_go_across(plots):
     )
     text = plots("tables", "--columns", "precision,num_gpus").stdout
     assert re.search(
-        r"bf16, 1 CPU stand-in +bf16, 2 CPU stand-ins +fp32, 1 CPU stand-in +fp32, 2 CPU stand-ins",
+        r"bf16, 1 CPU device +bf16, 2 CPU devices +fp32, 1 CPU device +fp32, 2 CPU devices",
         text,
     )
 
@@ -151,14 +149,14 @@ def test_against_a_date(plots, filled):
     )
 
 
-def test_against_the_article_stand_ins_are_said_loudly(plots):
+def test_against_the_article_cpu_devices_are_said_loudly(plots):
     resnet = {"model": "resnet50", "batch_size": 64, "image_px": 224}
     fill("results.db", [(small(num_gpus=num, **resnet, **PS), 5.0 * num) for num in (1, 2)])
     text = plots("tables", "--against", "tf-benchmarks-2017").stdout
     assert text.count("against ") == 2, "a table for each machine that ran resnet50 like this"
     assert re.search(r"ps_cpu +5\.00 \(0\.0228 of 219\) +10\.0 \(0\.0237 of 422\)", text)
     assert re.search(r"ps_cpu +5\.00 \(0\.0963 of 51\.9\) +10\.0 \(0\.10 of 99\.0\)", text)
-    assert text.count("CPU STAND-INS AGAINST GPUs") == 2
+    assert text.count("CPU DEVICES AGAINST GPUs") == 2
     assert "the source does not tell what is here image_px 224, optimizer momentum" in text
 
 
@@ -182,7 +180,7 @@ def test_a_single_point_is_a_table(plots):
     ended = plots("tables")
     assert re.search(r"replicated_none +10\.0\n", ended.stdout)
     assert (
-        "no speed-up: no number of replicated_none on 1 CPU stand-in; --baseline fewest"
+        "no speed-up: no number of replicated_none on 1 CPU device; --baseline fewest"
         in ended.stdout
     )
 

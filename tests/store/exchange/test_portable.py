@@ -113,7 +113,7 @@ IN_MEASUREMENT = ("measured", "measurement")
         (changed(*IN_MEASUREMENT, "window_s", to=-0.5), r"window_s=-0.5: wanted 0 or more"),
         (changed(*IN_MEASUREMENT, "steady", to=1), r"steady=1: wanted true or false"),
         (changed("spec", "num_gpus", to=0), r"num_gpus=0: wanted 1 or more"),
-        (changed("spec", "device_kind", to="tpu"), r"device_kind=tpu: wanted one of gpu, cpu_stand_in"),
+        (changed("spec", "device_kind", to="tpu"), r"device_kind=tpu: wanted one of gpu, cpu_device"),
         (changed("spec", "seed", to=2), r"trial_id=\w{16}: the digest of its spec is \w{16}"),
         (changed("spec", "colour", to="red"), r"spec: unknown: colour; wanted model, num_gpus"),
         (changed("spec", to=[]), r"spec: found \[\], wanted an object"),

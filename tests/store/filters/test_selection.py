@@ -111,7 +111,7 @@ CHOSEN: list[tuple[list[str], list[int]]] = [
     (["attempt=2,6,77"], [2, 6]),
     (["attempt>4"], [5, 6]),
     (["origin="], [1, 2, 3, 4, 5, 6]),
-    (["device_kind=cpu_stand_in"], [1, 2, 3, 4, 5, 6]),
+    (["device_kind=cpu_device"], [1, 2, 3, 4, 5, 6]),
     (["started_at=2026-11-21"], [1, 2, 3, 4]),
     (["started_at=2026-11-21T12:01"], [1, 2, 3, 4]),
     (["started_at=2026-11-21T12:01:00.000001"], []),

@@ -45,7 +45,7 @@ def test_a_running_sweep_shows_what_runs_has_finished_and_is_left(writer, db):
         "strategy": "replicated_none",
         "num_gpus": 1,
         "hosts": 1,
-        "device_kind": "cpu_stand_in",
+        "device_kind": "cpu_device",
     }
     ended = {"attempt": 1, "duration_s": 9.5}
     failure = {

@@ -22,7 +22,7 @@ TINY = [
     str(PROJECT / "tests" / "tiny_sweep.py"),
     "model=trivial",
     "hardware=cpu",
-    "hardware.num_stand_ins=4",
+    "hardware.num_cpu_devices=4",
     "sweep.name=s",
 ]
 
@@ -108,7 +108,7 @@ def test_two_agents_train_and_the_sweep_ends_with_tables_and_charts(postgresql_u
         "num_steps=3",
         "min_warm_up_steps=1",
         "hardware=cpu",
-        "hardware.num_stand_ins=4",
+        "hardware.num_cpu_devices=4",
         "sweep.name=s",
     ]
     command = [

@@ -124,9 +124,9 @@ def test_which_gpu_was_in_the_way_is_told_and_none_when_it_was_the_host(lock, ot
 
 
 def test_sharing_attempts_share_no_stand_in(lock, other):
-    assert other("stand-in-0", shares_host=True).holds
-    with lock.try_hold(["stand-in-1"], shares_host=True):
-        assert lock.try_hold(["stand-in-0"], shares_host=True) is None
+    assert other("CPU device-0", shares_host=True).holds
+    with lock.try_hold(["CPU device-1"], shares_host=True):
+        assert lock.try_hold(["CPU device-0"], shares_host=True) is None
         assert lock.try_hold(shares_host=False) is None
 
 

@@ -50,14 +50,14 @@ def test_sweeps_with_other_masks_know_the_same_gpus_of_the_machine():
     assert [gpu.uuid for gpu in told[0]] == ["MIG-1", "MIG-2", "GPU-bb", "GPU-cc", "GPU-dd"]
 
 
-def test_stand_ins_are_known_by_their_numbers_where_there_are_gpus_too():
-    inventory = take_inventory(BOX, HardwareConfig(device_kind="cpu_stand_in", num_stand_ins=4), {})
+def test_cpu_devices_are_known_by_their_numbers_where_there_are_gpus_too():
+    inventory = take_inventory(BOX, HardwareConfig(device_kind="cpu_device", num_cpu_devices=4), {})
     assert (inventory.kind, inventory.num_devices, inventory.gpus) == (
-        DeviceKind.CPU_STAND_IN,
+        DeviceKind.CPU_DEVICE,
         4,
         (),
     )
-    assert inventory.uuids((0, 3)) == ("stand-in-0", "stand-in-3")
+    assert inventory.uuids((0, 3)) == ("CPU device-0", "CPU device-3")
 
 
 def test_asking_for_gpus_where_the_mask_leaves_none_is_refused():
@@ -131,8 +131,8 @@ def test_gpus_in_mig_mode_without_slices_are_refused():
         ):
             take_inventory(box, HardwareConfig(device_kind=kind), {})
     assert (
-        take_inventory(box, HardwareConfig(device_kind="cpu_stand_in"), {}).kind
-        == DeviceKind.CPU_STAND_IN
+        take_inventory(box, HardwareConfig(device_kind="cpu_device"), {}).kind
+        == DeviceKind.CPU_DEVICE
     )
 
 
@@ -149,11 +149,11 @@ def test_a_mask_that_names_no_gpu_is_refused():
         take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "MIG-1"})
     assert (
         take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "-1"}).kind
-        == DeviceKind.CPU_STAND_IN
+        == DeviceKind.CPU_DEVICE
     )
 
 
-def test_a_broken_driver_is_refused_unless_only_stand_ins_are_wanted(monkeypatch):
+def test_a_broken_driver_is_refused_unless_only_cpu_devices_are_wanted(monkeypatch):
     def fail():
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
 
@@ -163,4 +163,4 @@ def test_a_broken_driver_is_refused_unless_only_stand_ins_are_wanted(monkeypatch
         match=r"NVML: .*version mismatch.*; mend the NVIDIA driver, or choose hardware=cpu",
     ):
         describe_machine(HardwareConfig(device_kind="auto"))
-    assert describe_machine(HardwareConfig(device_kind="cpu_stand_in")).gpus == ()
+    assert describe_machine(HardwareConfig(device_kind="cpu_device")).gpus == ()

@@ -35,8 +35,8 @@ def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
     return Inventory(kind=DeviceKind.GPU, gpus=found, num_devices=num, links=wired)
 
 
-def stand_ins(num: int) -> Inventory:
-    return Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=num)
+def cpu_devices(num: int) -> Inventory:
+    return Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=num)
 
 
 def exclusive(inventory: Inventory, cores=tuple(range(16))) -> Slots:
@@ -137,7 +137,7 @@ def test_unknown_near_cores_are_all_allowed_ones(near):
 
 
 def test_an_exclusive_trial_on_cpu_devices_is_not_pinned():
-    grant = exclusive(stand_ins(4)).take(2)
+    grant = exclusive(cpu_devices(4)).take(2)
     assert (grant.cores, grant.spare_core, grant.visible_devices) == ((), None, "")
 
 
@@ -147,7 +147,7 @@ def test_cores_never_leave_those_of_this_process():
 
 
 @pytest.mark.parametrize(
-    "inventory", [gpus(4), gpus(4, cores=lambda _: (7,)), stand_ins(4), stand_ins(1)]
+    "inventory", [gpus(4), gpus(4, cores=lambda _: (7,)), cpu_devices(4), cpu_devices(1)]
 )
 @pytest.mark.parametrize("share_host", [True, False])
 def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
@@ -155,13 +155,13 @@ def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
     grant = slots.take(1)
     assert grant.cores in (
         (7,),
-        () if inventory.kind is DeviceKind.CPU_STAND_IN and not share_host else (7,),
+        () if inventory.kind is DeviceKind.CPU_DEVICE and not share_host else (7,),
     )
     assert grant.spare_core is None
 
 
 @pytest.mark.parametrize(("cores", "share_host", "inventory", "spare"), [
-    (7, True, gpus(2), None), (8, True, gpus(2), 7), (8, False, gpus(2), 7), (8, True, stand_ins(2), 7), (8, False, stand_ins(2), None),
+    (7, True, gpus(2), None), (8, True, gpus(2), 7), (8, False, gpus(2), 7), (8, True, cpu_devices(2), 7), (8, False, cpu_devices(2), None),
 ])  # fmt: skip
 def test_of_eight_cores_the_last_is_kept_free_for_watchers(cores, share_host, inventory, spare):
     slots = Slots(inventory, share_host=share_host, max_parallel=None, cores=tuple(range(cores)))
@@ -202,8 +202,8 @@ def test_two_free_gpus_that_are_no_block_are_no_room_now():
     assert (slots.fits(1), slots.fits(2), slots.take(2)) == (True, False, None)
 
 
-def test_two_free_stand_ins_are_room_wherever_they_are():
-    slots = shared(stand_ins(4))
+def test_two_free_cpu_devices_are_room_wherever_they_are():
+    slots = shared(cpu_devices(4))
     grants = [slots.take(1) for _ in range(4)]
     slots.free(grants[1])
     slots.free(grants[2])
@@ -211,7 +211,7 @@ def test_two_free_stand_ins_are_room_wherever_they_are():
     assert slots.take(2).devices == (1, 2)
 
 
-@pytest.mark.parametrize("inventory", [gpus(4), stand_ins(4)], ids=["gpus", "stand-ins"])
+@pytest.mark.parametrize("inventory", [gpus(4), cpu_devices(4)], ids=["gpus", "CPU devices"])
 def test_what_another_sweep_has_is_not_handed_out_until_it_is_forgotten(inventory):
     slots = shared(inventory)
     slots.mark_taken([inventory.uuids((0,))[0], "GPU-of-another-machine"])
@@ -247,8 +247,8 @@ def test_sweeps_of_other_gpus_of_one_machine_have_other_cores(near):
 
 
 def test_sweeps_side_by_side_begin_on_other_cores():
-    one, other = (shared(stand_ins(16), cores=(0, 1)) for _ in range(2))
-    other.mark_taken(["stand-in-0"])
+    one, other = (shared(cpu_devices(16), cores=(0, 1)) for _ in range(2))
+    other.mark_taken(["CPU device-0"])
     assert (one.take(1).cores, other.take(1).cores) == ((0,), (1,))
 
 
@@ -287,23 +287,23 @@ def test_gpus_whose_near_cores_overlap_in_parts_divide_all_cores():
     assert (slots.take(1).cores, slots.take(1).cores) == ((0, 1), (2, 3))
 
 
-def test_stand_ins_have_disjoint_cores_where_there_are_enough():
-    slots = shared(stand_ins(4), cores=tuple(range(7)))
+def test_cpu_devices_have_disjoint_cores_where_there_are_enough():
+    slots = shared(cpu_devices(4), cores=tuple(range(7)))
     cores = [slots.take(1).cores for _ in range(4)]
     assert sorted(itertools.chain(*cores)) == list(range(7))
 
 
-def test_stand_ins_with_fewer_cores_overlap_as_little_as_can_be():
-    slots = shared(stand_ins(16), cores=(0, 1), max_parallel=3)
+def test_cpu_devices_with_fewer_cores_overlap_as_little_as_can_be():
+    slots = shared(cpu_devices(16), cores=(0, 1), max_parallel=3)
     first, second = slots.take(1), slots.take(8)
     assert (first.cores, second.cores) == ((0,), (1,))
     slots.free(first)
     assert slots.take(2).cores == (0,)
-    assert shared(stand_ins(16), cores=(0, 1)).take(16).cores == (0, 1)
+    assert shared(cpu_devices(16), cores=(0, 1)).take(16).cores == (0, 1)
 
 
 @pytest.mark.parametrize(("inventory", "cores", "asked", "wanted"), [
-    (gpus(4), 2, None, 4), (gpus(4), 2, 3, 3), (stand_ins(16), 2, None, 2), (stand_ins(16), 2, 5, 5), (stand_ins(3), 6, None, 3),
+    (gpus(4), 2, None, 4), (gpus(4), 2, 3, 3), (cpu_devices(16), 2, None, 2), (cpu_devices(16), 2, 5, 5), (cpu_devices(3), 6, None, 3),
 ])  # fmt: skip
 def test_trials_run_side_by_side_up_to_the_limit(inventory, cores, asked, wanted):
     slots = shared(inventory, cores=tuple(range(cores)), max_parallel=asked)
@@ -317,12 +317,12 @@ def test_visibility_all_shows_the_trials_own_gpus_first():
     slots.take(2)
     assert slots.take(2, "all").visible_devices == "GPU-2,GPU-3,GPU-0,GPU-1"
     assert exclusive(gpus(4)).take(2).visible_devices == "GPU-0,GPU-1"
-    assert exclusive(stand_ins(4)).take(2, "all").visible_devices == ""
+    assert exclusive(cpu_devices(4)).take(2, "all").visible_devices == ""
 
 
 @pytest.mark.parametrize("num", [0, -1, 5])
 def test_what_can_never_fit_is_told_apart_from_no_room_now(num):
-    for slots in (shared(gpus(4)), exclusive(gpus(4)), shared(stand_ins(4))):
+    for slots in (shared(gpus(4)), exclusive(gpus(4)), shared(cpu_devices(4))):
         for ask in (slots.take, slots.fits):
             with pytest.raises(ValueError, match=f"num_gpus={num} can never fit: wanted 1 to 4"):
                 ask(num)
@@ -357,8 +357,8 @@ def test_a_grant_is_given_back_once():
 
 @pytest.mark.parametrize(
     "inventory",
-    [gpus(8), TWO_SOCKETS, gpus(6), stand_ins(8)],
-    ids=["8", "sockets", "6", "stand-ins"],
+    [gpus(8), TWO_SOCKETS, gpus(6), cpu_devices(8)],
+    ids=["8", "sockets", "6", "CPU devices"],
 )
 def test_whatever_comes_and_goes_nothing_is_held_twice_and_all_comes_back(inventory):
     chance = random.Random(1)

@@ -30,11 +30,11 @@ def test_the_settings_come_first_then_what_the_engine_tells():
         devices_of_hosts(config("launcher=slurm", "launcher.agents.gpus_per_host=4"), 8).num_devices
         == 4
     )
-    stand_ins = devices_of_hosts(
-        config("launcher=slurm", "hardware=cpu", "hardware.num_stand_ins=2"), 8
+    cpu_devices = devices_of_hosts(
+        config("launcher=slurm", "hardware=cpu", "hardware.num_cpu_devices=2"), 8
     )
-    assert (stand_ins.kind, stand_ins.num_devices) == (DeviceKind.CPU_STAND_IN, 2)
-    assert devices_of_hosts(config("launcher=slurm"), 0).kind is DeviceKind.CPU_STAND_IN
+    assert (cpu_devices.kind, cpu_devices.num_devices) == (DeviceKind.CPU_DEVICE, 2)
+    assert devices_of_hosts(config("launcher=slurm"), 0).kind is DeviceKind.CPU_DEVICE
 
 
 def test_what_is_left_open_or_contradicted_is_refused():
@@ -45,7 +45,7 @@ def test_what_is_left_open_or_contradicted_is_refused():
     assert "launcher=slurm knows hosts with 4 at most" in refused(
         4, "launcher.agents.gpus_per_host=8"
     )
-    assert "with hardware=cpu each host has hardware.num_stand_ins; leave it out" in refused(
+    assert "with hardware=cpu each host has hardware.num_cpu_devices; leave it out" in refused(
         None, "hardware=cpu", "launcher.agents.gpus_per_host=8"
     )
     assert "knows no host with GPUs; choose hardware=cpu" in refused(0, "hardware=gpu")
@@ -55,8 +55,8 @@ def test_what_is_left_open_or_contradicted_is_refused():
     assert "launcher.agents.gpus_per_host=0: wanted 1 or more, or null" in refused(
         8, "launcher.agents.gpus_per_host=0"
     )
-    assert "hardware.num_stand_ins=0: wanted 1 or more" in refused(
-        8, "hardware=cpu", "hardware.num_stand_ins=0"
+    assert "hardware.num_cpu_devices=0: wanted 1 or more" in refused(
+        8, "hardware=cpu", "hardware.num_cpu_devices=0"
     )
 
 
@@ -64,26 +64,24 @@ def test_a_trial_may_have_as_many_devices_as_its_hosts_together():
     two = Hosts(most=2, remedy="raise it")
     assert (
         resolve(
-            config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two
+            config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_DEVICE, 4, hosts=two
         ).gpus_per_host
         == 4
     )
     with pytest.raises(
-        TrialRefusedError, match="num_gpus=16 hosts=2: 8 on each host, which has 4 CPU stand-ins"
+        TrialRefusedError, match="num_gpus=16 hosts=2: 8 on each host, which has 4 CPU devices"
     ):
-        resolve(
-            config(DISTRIBUTED, "num_gpus=16", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two
-        )
+        resolve(config(DISTRIBUTED, "num_gpus=16", "hosts=2"), DeviceKind.CPU_DEVICE, 4, hosts=two)
     with pytest.raises(TrialRefusedError, match="hosts=4: here a trial has 2 at most; raise it"):
-        resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=4"), DeviceKind.CPU_STAND_IN, 4, hosts=two)
+        resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=4"), DeviceKind.CPU_DEVICE, 4, hosts=two)
 
 
 def test_hosts_that_are_processes_of_this_machine_share_its_devices():
     assert (
-        resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=2"), DeviceKind.CPU_STAND_IN, 4).hosts == 2
+        resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=2"), DeviceKind.CPU_DEVICE, 4).hosts == 2
     )
     with pytest.raises(TrialRefusedError, match="num_gpus=8: there are 4 CPU devices"):
-        resolve(config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_STAND_IN, 4)
+        resolve(config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_DEVICE, 4)
 
 
 def test_agents_that_people_start_run_trials_of_one_host():

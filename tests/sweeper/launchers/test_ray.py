@@ -26,7 +26,7 @@ from sweeper.ray import feasible
 from sweeper.ray.cluster import Node
 from tests.conf.test_resolve import config
 from tests.conftest import PROJECT
-from tests.ray_keeper import VARIABLES
+from tests.ray_supervisor import VARIABLES
 from tests.slurm import until as wait_for
 from tests.sweeper.processes import wait_until
 from tests.sweeper.sharing import completed, rows, states
@@ -42,8 +42,8 @@ HERE = {"PYTHONPATH": str(PROJECT)}
 class Cluster:
     """Of nodes n1 and n2, with 1 CPU and 2 GPUs each."""
 
-    def __init__(self, keeper: subprocess.Popen[str], address: str) -> None:
-        self.address, self._keeper = address, keeper
+    def __init__(self, supervisor: subprocess.Popen[str], address: str) -> None:
+        self.address, self._supervisor = address, supervisor
 
     def kill(self, node: str) -> None:
         self._ask(node)
@@ -53,19 +53,19 @@ class Cluster:
         self._ask(node)
 
     def _ask(self, what: str) -> None:
-        assert self._keeper.stdin
-        assert self._keeper.stdout
-        print(what, file=self._keeper.stdin, flush=True)
-        assert self._keeper.stdout.readline() == "done\n"
+        assert self._supervisor.stdin
+        assert self._supervisor.stdout
+        print(what, file=self._supervisor.stdin, flush=True)
+        assert self._supervisor.stdout.readline() == "done\n"
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One for all tests of this file: it takes a quarter of a minute to start."""
     folder = Path(tempfile.mkdtemp(prefix="scalemark-ray-"))  # short: names of sockets are
-    command = [sys.executable, "-m", "tests.ray_keeper", str(folder)]
-    with (folder / "keeper.txt").open("w") as log:
-        keeper = subprocess.Popen(
+    command = [sys.executable, "-m", "tests.ray_supervisor", str(folder)]
+    with (folder / "supervisor.txt").open("w") as log:
+        supervisor = subprocess.Popen(
             command,
             cwd=PROJECT,
             env=os.environ | HERE,
@@ -74,13 +74,13 @@ def cluster() -> Iterator[Cluster]:
             stderr=log,
             text=True,
         )
-    with keeper:
-        assert keeper.stdout
-        address = keeper.stdout.readline().strip()
-        assert address, (folder / "keeper.txt").read_text()
-        yield Cluster(keeper, address)
-        keeper.stdin.close()  # type: ignore[union-attr]  # a pipe
-        keeper.wait()
+    with supervisor:
+        assert supervisor.stdout
+        address = supervisor.stdout.readline().strip()
+        assert address, (folder / "supervisor.txt").read_text()
+        yield Cluster(supervisor, address)
+        supervisor.stdin.close()  # type: ignore[union-attr]  # a pipe
+        supervisor.wait()
     shutil.rmtree(folder)
 
 
@@ -97,7 +97,7 @@ def sweep(
             "hardware=cpu",
         ),
         *(
-            "hardware.num_stand_ins=2",
+            "hardware.num_cpu_devices=2",
             "model=trivial",
             "sweep.name=s",
             "launcher.agents.lease_s=30",

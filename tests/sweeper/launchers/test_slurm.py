@@ -25,7 +25,7 @@ while :; do sleep 0.1; done
 
 @pytest.fixture
 def config(tmp_path) -> Config:
-    hardware = HardwareConfig(device_kind="cpu_stand_in")
+    hardware = HardwareConfig(device_kind="cpu_device")
     config = Config(
         model=ModelConfig(),
         data=DataConfig(),
@@ -208,8 +208,8 @@ def test_devices_are_counted_as_slurm_or_the_settings_tell(config, slurm_cluster
     assert load(config).check().num_devices == 3
     config.launcher.slurm.gres, config.launcher.agents.gpus_per_host = None, 2
     assert load(config).check().num_devices == 2
-    config.launcher.agents.gpus_per_host, config.hardware.device_kind = None, "cpu_stand_in"
-    assert load(config).check().kind is DeviceKind.CPU_STAND_IN
+    config.launcher.agents.gpus_per_host, config.hardware.device_kind = None, "cpu_device"
+    assert load(config).check().kind is DeviceKind.CPU_DEVICE
 
 
 # What agents get

@@ -20,8 +20,8 @@ def test_speeds_are_in_one_column_however_long_the_labels():
     specs = [
         small(),
         *(
-            small(model="resnet18_cifar", planted=planted, **OVER_HOSTS)
-            for planted in ("", "link_mbit=200")
+            small(model="resnet18_cifar", injected=injected, **OVER_HOSTS)
+            for injected in ("", "link_mbit=200")
         ),
     ]
     plan = make_plan(specs, [], SweepConfig(), {})
@@ -38,4 +38,4 @@ def test_speeds_are_in_one_column_however_long_the_labels():
     ] * 3
     for trial, line in zip(plan.trials, lines, strict=True):
         assert progress.label(trial) in line
-    assert "resnet18_cifar-distributed_replicated-x2h2 planted=link_mbit=200 " in lines[2]
+    assert "resnet18_cifar-distributed_replicated-x2h2 injected=link_mbit=200 " in lines[2]

@@ -14,11 +14,11 @@ from tests.conf.test_resolve import config
 from tests.over_hosts import spread
 from tests.specs import small
 
-STAND_INS = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=4)
+CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
 
 
 def resolve(
-    *cells: tuple[str, ...], sweep: SweepConfig | None = None, inventory: Inventory = STAND_INS
+    *cells: tuple[str, ...], sweep: SweepConfig | None = None, inventory: Inventory = CPU_DEVICES
 ):
     given = [tuple(Choice(text=text, override=None) for text in cell) for cell in cells]
     return resolve_grid(

@@ -6,7 +6,7 @@ import json
 from rich.console import Console
 
 from conf.schema import SweepConfig
-from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
+from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.planning.estimate import Estimate
@@ -22,12 +22,12 @@ from sweeper.planning.plan_view import (
 from tests.filled import MACHINE
 from tests.specs import small
 
-STAND_INS = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=4)
+CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
 
 
 def shown(plan: Plan, estimate: Estimate | None = None) -> list[str]:
     out = io.StringIO()
-    print_plan(Console(file=out, width=1000), plan, MACHINE, STAND_INS, estimate or Estimate())
+    print_plan(Console(file=out, width=1000), plan, MACHINE, CPU_DEVICES, estimate or Estimate())
     return out.getvalue().splitlines()
 
 
@@ -36,10 +36,10 @@ def grid(num_seeds: int) -> list[TrialSpec]:
 
 
 def test_a_plan_for_agents_says_what_each_has():
-    per_host = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=1, num_hosts=2)
+    per_host = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=1, num_hosts=2)
     assert (
         machine_line(MACHINE, per_host)
-        == f"agents, each on a host with 1 CPU stand-in. {STAND_INS_NOTE}"
+        == f"agents, each on a host with 1 CPU device. {CPU_DEVICES_NOTE}"
     )
     per_host = Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=8, num_hosts=2)
     assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
@@ -53,7 +53,7 @@ def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
             specs, left_out, SweepConfig(repeats=2), {specs[0].trial_id: 2, specs[1].trial_id: 1}
         )
     )
-    assert lines[0] == machine_line(MACHINE, STAND_INS)
+    assert lines[0] == machine_line(MACHINE, CPU_DEVICES)
     assert lines[1].split() == [
         "model",
         "strategy",
@@ -123,7 +123,7 @@ def test_scripts_get_the_whole_plan_as_one_object():
         {
             "trial_id": specs[0].trial_id,
             "model": "trivial",
-            "device_kind": "cpu_stand_in",
+            "device_kind": "cpu_device",
             "num_gpus": 1,
             "hosts": 1,
             "duration_s": 7.0,

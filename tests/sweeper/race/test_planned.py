@@ -22,7 +22,7 @@ from sweeper.race.tally import Tally
 from tests.filled import MACHINE
 from tests.specs import small
 
-STAND_INS = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=4)
+CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
 PS_CPU = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 
 
@@ -49,7 +49,7 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]], rep
 def shown(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> list[str]:
     plan, races = planned(specs, completed)
     out = io.StringIO()
-    print_plan(Console(file=out, width=1000), plan, MACHINE, STAND_INS, Estimate(), races)
+    print_plan(Console(file=out, width=1000), plan, MACHINE, CPU_DEVICES, Estimate(), races)
     return out.getvalue().splitlines()
 
 

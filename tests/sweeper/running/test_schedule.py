@@ -18,7 +18,7 @@ def gpus(*order: int) -> Blocks:
     return Blocks(order=order, aligned=True, most_at_once=len(order))
 
 
-def stand_ins(num: int, most_at_once: int) -> Blocks:
+def cpu_devices(num: int, most_at_once: int) -> Blocks:
     return Blocks(order=tuple(range(num)), aligned=False, most_at_once=most_at_once)
 
 
@@ -439,11 +439,11 @@ def test_the_remaining_time_counts_all_that_runs_and_waits():
 
 def test_the_remaining_time_knows_how_many_may_run_at_once():
     tasks = [task(key, 1, 60) for key in range(16)]
-    assert remaining_s(tasks, blocks=stand_ins(16, 16), seed=1, packs=True) == 60
-    assert remaining_s(tasks, blocks=stand_ins(16, 2), seed=1, packs=True) == 480
+    assert remaining_s(tasks, blocks=cpu_devices(16, 16), seed=1, packs=True) == 60
+    assert remaining_s(tasks, blocks=cpu_devices(16, 2), seed=1, packs=True) == 480
     running = [started(0, end_s=30)]
     assert (
-        remaining_s(tasks[:1], blocks=stand_ins(16, 1), seed=1, packs=True, running=running) == 90
+        remaining_s(tasks[:1], blocks=cpu_devices(16, 1), seed=1, packs=True, running=running) == 90
     )
 
 

@@ -140,8 +140,8 @@ except UnsupportedTrialError as error:
         [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
     ).stdout
     assert told == (
-        "planted.link_mbit: no network namespace: Operation not permitted; this process has not the right; run as root "
-        "(CAP_SYS_ADMIN and CAP_NET_ADMIN), or leave planted.link_mbit out\n"
+        "injected.link_mbit: no network namespace: Operation not permitted; this process has not the right; run as root "
+        "(CAP_SYS_ADMIN and CAP_NET_ADMIN), or leave injected.link_mbit out\n"
     )
 
 

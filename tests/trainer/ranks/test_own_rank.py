@@ -149,11 +149,11 @@ def test_a_flag_that_is_given_empty_is_not_taken_for_one_that_is_not_given(tmp_p
                 variable_update="distributed_all_reduce",
                 all_reduce="ring",
                 num_gpus=2,
-                planted="link_mbit=200",
+                injected="link_mbit=200",
             ),
-            "planted.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts",
+            "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts",
         ),
-        (small(planted="link_mbit=200"), "planted.link_mbit: wanted hosts=2 or more"),
+        (small(injected="link_mbit=200"), "injected.link_mbit: wanted hosts=2 or more"),
     ],
 )
 def test_hosts_that_a_hand_written_trial_cannot_have_are_refused(tmp_path, spec, message):
@@ -173,7 +173,7 @@ def test_ranks_by_hand_whose_links_nobody_limits_are_refused(tmp_path, task_inde
         all_reduce="ring",
         hosts=2,
         num_gpus=2,
-        planted="link_mbit=200",
+        injected="link_mbit=200",
     )
     (tmp_path / "trial.json").write_text(spec.to_json())
     ended = command(
@@ -182,7 +182,7 @@ def test_ranks_by_hand_whose_links_nobody_limits_are_refused(tmp_path, task_inde
         f"--task_index={task_index}",
         "--worker_hosts=127.0.0.1:1,127.0.0.1:2",
     )
-    told = "planted.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts"
+    told = "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts"
     assert ended.returncode == 3
     assert ended.stderr.startswith(f"unsupported: {told}")
     assert RunFolder(tmp_path).result.exists() == (task_index == 0)

@@ -46,7 +46,7 @@ def test_worker_0_names_its_own_that_is_taken(taken):
     code = f"""
 from scalemark.records.cluster import Cluster; from scalemark.records.devices import DeviceKind
 from trainer import devices
-devices.connect(devices.claim(DeviceKind.CPU_STAND_IN, 1), Cluster(worker_hosts=({taken!r},)))
+devices.connect(devices.claim(DeviceKind.CPU_DEVICE, 1), Cluster(worker_hosts=({taken!r},)))
 """
     ended = subprocess.run(
         [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False

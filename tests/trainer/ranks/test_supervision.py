@@ -532,9 +532,9 @@ def test_what_goes_wrong_once_ranks_run_is_not_told_as_their_start(tmp_path):
 
 
 @pytest.mark.parametrize("rank_start", ["srun", "ray"])
-def test_links_between_machines_cannot_be_planted(begin, rank_start):
-    trial = begin(SERVE, rank_start=rank_start, planted="link_mbit=200")
-    told = f"planted.link_mbit: hosts of rank_start={rank_start} are machines, whose links nothing here limits; leave it out"
+def test_links_between_machines_cannot_be_injected(begin, rank_start):
+    trial = begin(SERVE, rank_start=rank_start, injected="link_mbit=200")
+    told = f"injected.link_mbit: hosts of rank_start={rank_start} are machines, whose links nothing here limits; leave it out"
     assert trial.outcome() == (3, Outcome.UNSUPPORTED, told)
 
 

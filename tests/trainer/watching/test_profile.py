@@ -1,4 +1,4 @@
-"""A profile says what ran, where and for how long; on stand-ins it is a real one, for GPUs one written down by hand."""
+"""A profile says what ran, where and for how long; on CPU devices it is a real one, for GPUs one written down by hand."""
 
 import os
 from collections import Counter
@@ -25,7 +25,7 @@ PROFILED = ["ps_cpu", "ps_gpu", "replicated_none", "replicated_pscpu", "replicat
 
 @pytest.fixture(scope="module")
 def captured(all_devices, tmp_path_factory):
-    """captured(mode, 2): what two stand-ins did in each step by the graphs that ran, and the file of their profile."""
+    """captured(mode, 2): what two CPU devices did in each step by the graphs that ran, and the file of their profile."""
     done = {}
 
     def capture(mode: str, num_replicas: int):
@@ -57,7 +57,7 @@ def counted(events) -> dict[str, int]:
 @pytest.mark.parametrize("mode", PROFILED)
 @pytest.mark.parametrize("num_replicas", [1, 2])
 def test_a_profile_holds_every_op_of_the_graph_on_its_device(captured, mode, num_replicas):
-    """Also those inside the towers, which on stand-ins are functions called once per replica."""
+    """Also those inside the towers, which on CPU devices are functions called once per replica."""
     placement, path = captured(mode, num_replicas)
     trace = xplane.read_trace(path)
     assert len(trace.steps_ps) == NUM_STEPS + 2

@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine, of a head without CPUs and two nodes: `python -m tests.ray_keeper FOLDER`.
+"""A Ray cluster on this machine, of a head without CPUs and two nodes: `python -m tests.ray_supervisor FOLDER`.
 
 Prints its address, and ends with its input. A line of input, `n1` or `n2`, has that node die as if its host had; the next with
 that name adds it anew; each is answered by one. Ray's own processes and threads stay out of the tests this way, which fork.

@@ -21,19 +21,19 @@ from typing import Any
 from analysis.results import Origin, Result
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.records import overrides
-from scalemark.records.planted import planted_text, read_planted
+from scalemark.records.injected import injected_text, read_injected
 from scalemark.records.trial import AXES, free_names
 
 FLOOR = "trivial"
 """The model whose step has nothing but what every step costs."""
 
-PLANTED_LINK = "link_mbit"
+INJECTED_LINK = "link_mbit"
 """The injected rate of links between hosts."""
 
 MANY_STEPS = 10  # per call: what a call costs is then a tenth
 
 
-class Rung(StrEnum):
+class Ablation(StrEnum):
     """What a trial is to a target, which may be itself one of them."""
 
     ALONE = "alone"  # one replica, synthetic data, nothing exchanged
@@ -50,13 +50,13 @@ class Rung(StrEnum):
     FLOOR = "floor"  # the trivial model, each replica for itself
 
 
-LADDER = (
-    Rung.ALONE,
-    Rung.INDEPENDENT,
-    Rung.FAST_LINKS,
-    Rung.REDUCING,
-    Rung.READING,
-    Rung.DISTORTING,
+ABLATION_ORDER = (
+    Ablation.ALONE,
+    Ablation.INDEPENDENT,
+    Ablation.FAST_LINKS,
+    Ablation.REDUCING,
+    Ablation.READING,
+    Ablation.DISTORTING,
 )
 """Each has one thing more than the one before."""
 
@@ -77,7 +77,7 @@ _OF_THE_FLOOR = (
     "data",
     "variable_update",
     "steps_per_execution",
-    "planted",
+    "injected",
     "precision",
     "xla",
 )
@@ -104,35 +104,35 @@ def exchanging_nothing() -> dict[str, Any]:
 class Missing:
     """A trial that would say more."""
 
-    rung: Rung
+    ablation: Ablation
     command: str  # that would make it; empty where there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rungs:
+class Ablations:
     """The trials around one target."""
 
     target: Result
-    found: Mapping[Rung, Result]
+    found: Mapping[Ablation, Result]
     missing: tuple[Missing, ...]
-    own: Rung  # of the ladder, what the target itself is
+    own: Ablation  # of the ablations, what the target itself is
 
-    def has_meaning(self, rung: Rung) -> bool:
+    def has_meaning(self, ablation: Ablation) -> bool:
         """Return whether there could be one: it is found, or missing."""
-        return rung in self.found or any(one.rung is rung for one in self.missing)
+        return ablation in self.found or any(one.ablation is ablation for one in self.missing)
 
     @property
-    def trials(self) -> dict[Rung, Result]:
-        """Each trial once, by its last rung: it may be several."""
+    def trials(self) -> dict[Ablation, Result]:
+        """Each trial once, by its last ablation: it may be several."""
         last = {}
-        for rung in Rung:
-            if rung in self.found:
-                last[self.found[rung].trial_id] = rung
-        return {rung: self.found[rung] for rung in last.values()}
+        for ablation in Ablation:
+            if ablation in self.found:
+                last[self.found[ablation].trial_id] = ablation
+        return {ablation: self.found[ablation] for ablation in last.values()}
 
 
-class Ladder:
-    """Finds rungs among all results: those of one environment are never compared with another's."""
+class AblationFinder:
+    """Finds ablations among all results: those of one environment are never compared with another's."""
 
     def __init__(self, results: Iterable[Result]) -> None:
         self._by_identity: dict[object, list[Result]] = defaultdict(list)
@@ -150,36 +150,41 @@ class Ladder:
         if result.axes["model"] == FLOOR:
             self._floors[place, _kind_of_floor(result.axes)].append(result)
 
-    def around(self, target: Result) -> Rungs:
-        """Find the rungs of a result that has a number."""
+    def around(self, target: Result) -> Ablations:
+        """Find the ablations of a result that has a number."""
         own = _own(target.axes)
-        found: dict[Rung, Result] = {own: target}
+        found: dict[Ablation, Result] = {own: target}
         missing = []
-        for rung in (*LADDER[: LADDER.index(own)], Rung.MANY_STEPS, Rung.LARGER_BATCH, Rung.FLOOR):
-            if not _has_meaning(rung, target):
+        for ablation in (
+            *ABLATION_ORDER[: ABLATION_ORDER.index(own)],
+            Ablation.MANY_STEPS,
+            Ablation.LARGER_BATCH,
+            Ablation.FLOOR,
+        ):
+            if not _has_meaning(ablation, target):
                 continue
-            if result := self._find(rung, target):
-                found[rung] = result
+            if result := self._find(ablation, target):
+                found[ablation] = result
             else:
-                missing.append(Missing(rung=rung, command=command(rung, target)))
-        if Rung.ALONE not in found and reads(target.axes):
+                missing.append(Missing(ablation=ablation, command=command(ablation, target)))
+        if Ablation.ALONE not in found and reads(target.axes):
             alone = self._best(_with(target.axes, {"num_gpus": 1, "hosts": 1}), target)
             if alone is not None:
-                found[Rung.ALONE_READING] = alone
-        return Rungs(target=target, found=found, missing=tuple(missing), own=own)
+                found[Ablation.ALONE_READING] = alone
+        return Ablations(target=target, found=found, missing=tuple(missing), own=own)
 
-    def _find(self, rung: Rung, target: Result) -> Result | None:
+    def _find(self, ablation: Ablation, target: Result) -> Result | None:
         on_one = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
-        if rung is Rung.MANY_STEPS:
+        if ablation is Ablation.MANY_STEPS:
             return self._like(target, SYNTHETIC, "steps_per_execution")
-        if rung is Rung.LARGER_BATCH:
-            apart = self._like(target, _changes(rung, target), "batch_size")
+        if ablation is Ablation.LARGER_BATCH:
+            apart = self._like(target, _changes(ablation, target), "batch_size")
             return apart or self._like(target, on_one, "batch_size")
-        if rung is Rung.FLOOR:
+        if ablation is Ablation.FLOOR:
             return self._floor(target)
-        ways = [_changes(rung, target)]
+        ways = [_changes(ablation, target)]
         # On one replica most strategies exchange nothing, and published figures have no other.
-        if rung is Rung.ALONE:
+        if ablation is Ablation.ALONE:
             variables_on = target.axes["local_parameter_device"]
             # With variables on the CPU one replica, too, fetches them from there: then copies on
             # the GPU go first, whose reductions are all the same on one replica.
@@ -216,7 +221,7 @@ class Ladder:
 
     def _floor(self, target: Result) -> Result | None:
         """Return the fastest of its kind, whatever its images: they hardly count there."""
-        axes = _with(target.axes, _changes(Rung.FLOOR, target))
+        axes = _with(target.axes, _changes(Ablation.FLOOR, target))
         alike = self._floors[target.place.key, _kind_of_floor(axes)]
         plain = [one for one in alike if _is_plain(one)]
         return min(plain or alike, key=_step_s, default=None)
@@ -226,24 +231,24 @@ def _step_s(result: Result) -> float:
     return float(result.num_gpus * result.axes["batch_size"] / (result.throughput or 1))
 
 
-def command(rung: Rung, target: Result) -> str:
+def command(ablation: Ablation, target: Result) -> str:
     """Return the command that makes the trial; empty for published figures."""
     if target.place.origin is Origin.PUBLISHED:
         return ""
-    axes = _with(target.axes, _changes(rung, target))
-    if rung is Rung.MANY_STEPS:
+    axes = _with(target.axes, _changes(ablation, target))
+    if ablation is Ablation.MANY_STEPS:
         axes["steps_per_execution"] = MANY_STEPS * target.axes["steps_per_execution"]
-    if rung is Rung.LARGER_BATCH:
+    if ablation is Ablation.LARGER_BATCH:
         axes["batch_size"] = 2 * target.axes["batch_size"]
     # The batch of each replica is known, whatever the target scaled.
     wanted = {name: axes[name] for name in AXES} | {"scaling": "weak"}
     return overrides.command(replace(target.spec, **wanted), target.place.hardware)
 
 
-def _own(axes: Mapping[str, Any]) -> Rung:
+def _own(axes: Mapping[str, Any]) -> Ablation:
     if axes.get("distortions"):
-        return Rung.DISTORTING
-    return Rung.READING if reads(axes) else Rung.REDUCING
+        return Ablation.DISTORTING
+    return Ablation.READING if reads(axes) else Ablation.REDUCING
 
 
 def reads(axes: Mapping[str, Any]) -> bool:
@@ -251,18 +256,18 @@ def reads(axes: Mapping[str, Any]) -> bool:
     return not str(axes["data"]).startswith("synthetic")
 
 
-def _has_meaning(rung: Rung, target: Result) -> bool:
+def _has_meaning(ablation: Ablation, target: Result) -> bool:
     axes = target.axes
-    if rung is Rung.INDEPENDENT:
+    if ablation is Ablation.INDEPENDENT:
         return bool(axes["num_gpus"] > 1)  # of one it is the one alone
     # Hosts that are processes of one machine have no network between them but the injected one.
-    if rung is Rung.FAST_LINKS:
-        is_slowed = PLANTED_LINK in read_planted(axes.get("planted", ""))
+    if ablation is Ablation.FAST_LINKS:
+        is_slowed = INJECTED_LINK in read_injected(axes.get("injected", ""))
         return several_hosts(axes) and (is_slowed or not target.is_on_one_machine)
-    if rung is Rung.MANY_STEPS:
+    if ablation is Ablation.MANY_STEPS:
         # Sources report no steps per call.
         return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)
-    if rung in (Rung.LARGER_BATCH, Rung.FLOOR):
+    if ablation in (Ablation.LARGER_BATCH, Ablation.FLOOR):
         return str(axes["model"]) != FLOOR
     return True
 
@@ -272,26 +277,26 @@ def several_hosts(axes: Mapping[str, Any]) -> bool:
     return bool(axes.get("hosts", 1) > 1)
 
 
-def is_on_one_host(rung: Rung, target: Result) -> bool:
+def is_on_one_host(ablation: Ablation, target: Result) -> bool:
     """Return whether it is several replicas on one host, of a target over several."""
-    changes = _changes(rung, target)
+    changes = _changes(ablation, target)
     return several_hosts(target.axes) and changes.get("hosts") == 1 and changes.get("num_gpus") != 1
 
 
-def _changes(rung: Rung, target: Result) -> dict[str, Any]:
-    """Return the axes that make that rung, or a lower one, of a target."""
+def _changes(ablation: Ablation, target: Result) -> dict[str, Any]:
+    """Return the axes that make that ablation, or a lower one, of a target."""
     apart = SYNTHETIC | exchanging_nothing()
-    changes: dict[Rung, dict[str, Any]] = {
-        Rung.ALONE: apart | {"num_gpus": 1},
-        Rung.INDEPENDENT: apart | _on_one_host(target),
-        Rung.FAST_LINKS: SYNTHETIC | _over_fast_links(target),
-        Rung.REDUCING: SYNTHETIC,
-        Rung.READING: {"distortions": False},
-        Rung.MANY_STEPS: SYNTHETIC,
-        Rung.LARGER_BATCH: apart | {"num_gpus": 1},
-        Rung.FLOOR: apart | _on_one_host(target) | {"model": FLOOR},
+    changes: dict[Ablation, dict[str, Any]] = {
+        Ablation.ALONE: apart | {"num_gpus": 1},
+        Ablation.INDEPENDENT: apart | _on_one_host(target),
+        Ablation.FAST_LINKS: SYNTHETIC | _over_fast_links(target),
+        Ablation.REDUCING: SYNTHETIC,
+        Ablation.READING: {"distortions": False},
+        Ablation.MANY_STEPS: SYNTHETIC,
+        Ablation.LARGER_BATCH: apart | {"num_gpus": 1},
+        Ablation.FLOOR: apart | _on_one_host(target) | {"model": FLOOR},
     }
-    return changes[rung]
+    return changes[ablation]
 
 
 def _on_one_host(target: Result) -> dict[str, Any]:
@@ -302,10 +307,10 @@ def _on_one_host(target: Result) -> dict[str, Any]:
 
 
 def _over_fast_links(target: Result) -> dict[str, Any]:
-    injected = read_planted(target.axes.get("planted", ""))
-    if injected.pop(PLANTED_LINK, None) is None:
+    injected = read_injected(target.axes.get("injected", ""))
+    if injected.pop(INJECTED_LINK, None) is None:
         return _on_one_host(target)
-    return {"planted": planted_text(injected)}
+    return {"injected": injected_text(injected)}
 
 
 def _with(axes: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,20 +325,20 @@ def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
     is_of_one_host = axes["num_gpus"] == 1 or trains_apart(axes["variable_update"])
     if is_of_one_host and "hosts" in settled:
         settled["hosts"] = 1
-    if injected := read_planted(settled.get("planted", "")):
+    if injected := read_injected(settled.get("injected", "")):
         if not reads(settled):
             injected.pop("input_s", None)
         if is_of_one_host:
             injected.pop("reduction_s", None)
         if not several_hosts(settled):
-            injected.pop(PLANTED_LINK, None)
-        settled["planted"] = planted_text(injected)
+            injected.pop(INJECTED_LINK, None)
+        settled["injected"] = injected_text(injected)
     return settled
 
 
 def _is_plain(result: Result) -> bool:
     """Return whether every injected fault has an effect there, unlike a slow synthetic input."""
-    return bool(result.axes.get("planted", "") == _settled(result.axes).get("planted", ""))
+    return bool(result.axes.get("injected", "") == _settled(result.axes).get("injected", ""))
 
 
 def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PLANTED = {
+INJECTED = {
     "noise": "standard deviation of a step's time within a process, over its mean",
     "process_noise": "standard deviation of a process's mean step time among processes, over their mean",
     "drift": "growth of the step time over the whole attempt, over its mean",
@@ -22,49 +22,49 @@ PLANTED = {
 }
 """Faults by name, with their meaning. Simulated trials can have all of them."""
 
-PLANTED_ON_LINKS = ("link_mbit",)
+INJECTED_ON_LINKS = ("link_mbit",)
 """Faults that slow links between hosts."""
 
 NOISE = ("noise", "process_noise")
 """Noise that simulated trials have as real ones do; it is no fault."""
 
-PLANTED_FOR_REAL = ("reduction_s", "input_s", "link_mbit")
+INJECTED_FOR_REAL = ("reduction_s", "input_s", "link_mbit")
 """Faults that TensorFlow trials can have, too, by waiting or by a slower network. Their numbers are
 suspect.
 """
 
-PLANTED_REASON = "planted: "
+INJECTED_REASON = "injected: "
 """Begins the reason of a verdict that is suspect only for injected faults."""
 
 
-def planted_text(values: Mapping[str, float]) -> str:
+def injected_text(values: Mapping[str, float]) -> str:
     """Return faults as canonical text, the same for equal values."""
     return " ".join(f"{name}={values[name]:g}" for name in sorted(values))
 
 
-def read_planted(text: str) -> dict[str, float]:
-    """Invert `planted_text`. Raises ValueError for text that is not canonical."""
+def read_injected(text: str) -> dict[str, float]:
+    """Invert `injected_text`. Raises ValueError for text that is not canonical."""
     values: dict[str, float] = {}
     for part in text.split():
         name, _, value = part.partition("=")
-        if name not in PLANTED:
-            raise ValueError(f"planted={text}: no {name}; there are {', '.join(PLANTED)}")
+        if name not in INJECTED:
+            raise ValueError(f"injected={text}: no {name}; there are {', '.join(INJECTED)}")
         try:
             values[name] = float(value)
         except ValueError:
-            raise ValueError(f"planted={text}: wanted NAME=NUMBER, found {part}") from None
+            raise ValueError(f"injected={text}: wanted NAME=NUMBER, found {part}") from None
         if not 0 <= values[name] < float("inf"):
-            raise ValueError(f"planted={text}: wanted finite numbers, 0 or more")
-    if planted_text(values) != text:
+            raise ValueError(f"injected={text}: wanted finite numbers, 0 or more")
+    if injected_text(values) != text:
         raise ValueError(
-            f"planted={text}: wanted {planted_text(values)}, each name once and in order"
+            f"injected={text}: wanted {injected_text(values)}, each name once and in order"
         )
     return values
 
 
-def planted_on_one_host(text: str) -> str:
+def injected_on_one_host(text: str) -> str:
     """Leave out the faults of links between hosts."""
-    values = read_planted(text)
-    for name in PLANTED_ON_LINKS:
+    values = read_injected(text)
+    for name in INJECTED_ON_LINKS:
         values.pop(name, None)
-    return planted_text(values)
+    return injected_text(values)

@@ -1,4 +1,4 @@
-"""What is planted waits where it says, once for each step or batch, and changes no number but the time."""
+"""What is injected waits where it says, once for each step or batch, and changes no number but the time."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from scalemark.records.outcomes import Verdict
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES, trained
 from tests.trainer.test_verdict import verdict
-from trainer import planted
+from trainer import injected
 from trainer.check.exactness import convolutional, whole_batches
 from trainer.input.replica_feed import ReplicaFeed
 from trainer.run import build
@@ -22,7 +22,7 @@ REDUCTION = "reduction_s=0.25"
 def sleeps(monkeypatch):
     """What would have been slept, in seconds."""
     found = []
-    monkeypatch.setattr(planted, "sleep", found.append)
+    monkeypatch.setattr(injected, "sleep", found.append)
     return found
 
 
@@ -33,29 +33,29 @@ def test_every_mode_that_reduces_waits_once_per_step_and_trains_the_same(
     batches = list(whole_batches(2, num_steps=2))
     plain = trained(make_devices, 2, batches, **MODES[mode])
     assert sleeps == []
-    slowed = trained(make_devices, 2, batches, planted=REDUCTION, **MODES[mode])
+    slowed = trained(make_devices, 2, batches, injected=REDUCTION, **MODES[mode])
     assert sleeps == [0.25] * len(batches)
     for one, other in zip(plain.update.weights(0), slowed.update.weights(0), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_where_nothing_is_reduced_nothing_waits(make_devices, sleeps):
-    trained(make_devices, 2, whole_batches(2, 1), planted=REDUCTION, **INDEPENDENT)
-    trained(make_devices, 1, whole_batches(1, 1), planted=REDUCTION)
+    trained(make_devices, 2, whole_batches(2, 1), injected=REDUCTION, **INDEPENDENT)
+    trained(make_devices, 1, whole_batches(1, 1), injected=REDUCTION)
     assert sleeps == []
 
 
 def test_each_step_of_a_call_waits(make_devices, sleeps):
     trained(
-        make_devices, 2, whole_batches(2, num_steps=4), planted=REDUCTION, steps_per_execution=2
+        make_devices, 2, whole_batches(2, num_steps=4), injected=REDUCTION, steps_per_execution=2
     )
     assert sleeps == [0.25] * 4
 
 
-def test_the_update_waits_for_the_planted_reduction(make_devices, monkeypatch):
-    training = build(small(num_gpus=2, planted=REDUCTION), make_devices(2), convolutional)
+def test_the_update_waits_for_the_injected_reduction(make_devices, monkeypatch):
+    training = build(small(num_gpus=2, injected=REDUCTION), make_devices(2), convolutional)
     before, seen = training.update.weights(0), []
-    monkeypatch.setattr(planted, "sleep", lambda _: seen.append(training.update.weights(0)))
+    monkeypatch.setattr(injected, "sleep", lambda _: seen.append(training.update.weights(0)))
     ((images, labels),) = whole_batches(1, num_steps=1)
     training.towers.step([(tf.constant(images), tf.constant(labels))] * 2)
     for at_first, while_waiting, after in zip(
@@ -67,7 +67,7 @@ def test_the_update_waits_for_the_planted_reduction(make_devices, monkeypatch):
 
 def test_every_batch_of_every_replica_is_made_later(make_devices, sleeps):
     images = tf.data.Dataset.from_tensor_slices((tf.zeros((12, 4, 4, 3)), tf.range(12)))
-    feed = ReplicaFeed(images, small(batch_size=2, planted="input_s=0.5"), make_devices(2))
+    feed = ReplicaFeed(images, small(batch_size=2, injected="input_s=0.5"), make_devices(2))
     first = feed.next()
     assert [labels.numpy().tolist() for _, labels in first] == [[0, 1], [2, 3]]
     for _ in range(2):
@@ -75,8 +75,8 @@ def test_every_batch_of_every_replica_is_made_later(make_devices, sleeps):
     assert sleeps == [0.5] * 6
 
 
-def test_a_planted_trial_is_suspect_and_says_why():
-    assert verdict(spec=small(planted=REDUCTION)) == (
+def test_an_injected_trial_is_suspect_and_says_why():
+    assert verdict(spec=small(injected=REDUCTION)) == (
         Verdict.SUSPECT,
-        ("planted: reduction_s=0.25",),
+        ("injected: reduction_s=0.25",),
     )

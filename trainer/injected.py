@@ -1,4 +1,4 @@
-"""Injects faults into a trial, to see whether they are found: `TrialSpec.planted`.
+"""Injects faults into a trial, to see whether they are found: `TrialSpec.injected`.
 
 They wait, and burn no core:
 
