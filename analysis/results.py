@@ -15,7 +15,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from analysis.text.versions import Where, told_apart
+from analysis.text.versions import Where, distinguished
 from costs.profiles import overrides_of
 from scalemark.abilities import trains_apart
 from scalemark.records import trial
@@ -157,7 +157,7 @@ class Result:
 
     @property
     def hosts(self) -> int:
-        """Sources report several by words alone, see `analysis.hosts_told.hosts_of`."""
+        """Sources report several by words alone, see `analysis.reported_hosts.hosts_of`."""
         return int(self.axes.get("hosts", 1))
 
     @property
@@ -301,7 +301,7 @@ def _places(
         environments[where] |= {
             one["id"]: one for attempt in of_trial if (one := attempt["environment"])
         }
-    versions = told_apart({where: list(environments[where].values()) for where in machines})
+    versions = distinguished({where: list(environments[where].values()) for where in machines})
     return {where: _place(where, machine, versions[where]) for where, machine in machines.items()}
 
 

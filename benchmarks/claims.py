@@ -83,8 +83,8 @@ def main(arguments: Sequence[str]) -> int:
         f"\nwanted: {LEAST_PER_S} claims per s or more, none twice: {'met' if is_met else 'missed'}"
     )
     if options.json:
-        told = {"machine": machine(), "rows": [asdict(row) for row in rows]}
-        Path(options.json).write_text(json.dumps(told, indent=1) + "\n")
+        reported = {"machine": machine(), "rows": [asdict(row) for row in rows]}
+        Path(options.json).write_text(json.dumps(reported, indent=1) + "\n")
     return 0 if is_met else 1
 
 
@@ -126,17 +126,17 @@ def _round(
     """In a database of its own."""
     context = multiprocessing.get_context("spawn")
     barrier: Barrier = context.Barrier(options.processes)
-    told: Queue[tuple[float, float, list[float], list[int]]] = context.Queue()
+    reported: Queue[tuple[float, float, list[float], list[int]]] = context.Queue()
     with postgresql.new_database(server) as url, closing(Writer(url)) as writer:
         num_trials = options.repeats // REPEATS_OF_A_TRIAL
         share(writer, {small(seed=seed): REPEATS_OF_A_TRIAL for seed in range(1, num_trials + 1)})
-        arguments = (url, num_threads, work, barrier, told)
+        arguments = (url, num_threads, work, barrier, reported)
         processes = [
             context.Process(target=_agents, args=arguments) for _ in range(options.processes)
         ]
         for process in processes:
             process.start()
-        found = [told.get() for _ in processes]
+        found = [reported.get() for _ in processes]
         for process in processes:
             process.join()
     claimed = Counter(repeat_id for one in found for repeat_id in one[3])
@@ -156,7 +156,7 @@ def _agents(
     num_threads: int,
     work: Callable[[SharedLedger, OpenRepeat], None],
     barrier: Barrier,
-    told: Queue[tuple[float, float, list[float], list[int]]],
+    reported: Queue[tuple[float, float, list[float], list[int]]],
 ) -> None:
     """Those of one process."""
     takes_s: list[float] = []
@@ -172,7 +172,7 @@ def _agents(
             thread.start()
         for thread in threads:
             thread.join()
-        told.put((begin, time.monotonic(), takes_s, claimed))
+        reported.put((begin, time.monotonic(), takes_s, claimed))
 
 
 def _work(

@@ -57,10 +57,12 @@ class Row:
     is_ours: bool
 
     def __str__(self) -> str:
-        told = ["" if share is None else f"{share:.1%}" for share in (self.held, self.different)]
+        reported = [
+            "" if share is None else f"{share:.1%}" for share in (self.held, self.different)
+        ]
         verdict = "met" if self.is_met else "missed"
         return (
-            f"| {self.case} | {self.method} | {' | '.join(told)} | "
+            f"| {self.case} | {self.method} | {' | '.join(reported)} | "
             f"{verdict if self.is_ours else ''} |"
         )
 

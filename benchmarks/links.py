@@ -113,7 +113,9 @@ def _cells(one: Explanation, counts: Counts, folders: dict[int, Path]) -> list[s
     return [
         one.target.strategy,
         f"{_mbit(one):g}" if is_limited else "as it is",
-        f"{links.bytes_per_s * 8e-6:.0f} ({links.told_by.split()[0].rstrip(',')})" if links else "",
+        f"{links.bytes_per_s * 8e-6:.0f} ({links.known_by.split()[0].rstrip(',')})"
+        if links
+        else "",
         ", ".join(f"{sent:.2f} + {received:.2f}" for sent, received in known),
         _worked_out(one),
         f"{links.link_bytes / 1e6:.2f}" if links else "",

@@ -46,13 +46,13 @@ def main(arguments: Sequence[str]) -> int:
             rows += error.rows
             print(f"  broken: {error}", file=sys.stderr)
         if options.json:  # after each question: the next one may take long
-            told = {
+            reported = {
                 "machine": machine(),
                 "settings": asdict(settings),
                 "broken": broken,
-                "rows": [row.told() for row in rows],
+                "rows": [row.reported() for row in rows],
             }
-            options.json.write_text(json.dumps(told, indent=1) + "\n")
+            options.json.write_text(json.dumps(reported, indent=1) + "\n")
     print(table(rows))
     print(f"\n{machine()}; {settings.num_rounds} rounds.")
     if options.quick:

@@ -82,10 +82,10 @@ def checked(
     *,
     as_unknown: bool = False,
 ) -> list[Checked]:
-    """All on more than FEW GPUs of one host. Those without a row to rest on are told by the physics
+    """All on more than FEW GPUs of one host. Those without a row to rest on are known from the physics
     alone.
 
-    `as_unknown`: as if nothing were told of the boxes, not even their GPUs' names.
+    `as_unknown`: as if nothing were reported of the boxes, not even their GPUs' names.
     """
     by_place: dict[str, list[tuple[Result, Mapping[str, Any]]]] = defaultdict(list)
     for result, reference in zip(published(references), references, strict=True):
@@ -119,16 +119,16 @@ def pairs(found: Sequence[Checked], more_than: float = 0.05) -> list[Pair]:
                 work.real_data,
             )
             grouped[one.source, one.hardware, *axes][work].append(one)
-    told: dict[tuple[str, Work, Work], Pair] = {}
+    reported: dict[tuple[str, Work, Work], Pair] = {}
     for cells in grouped.values():
         for one, other in combinations([_median(of) for of in cells.values()], 2):
             slower, faster = sorted((one, other), key=_published)
             if _published(faster) > (1 + more_than) * _published(slower):
-                told.setdefault(
+                reported.setdefault(
                     (one.hardware, faster.row.work, slower.row.work),
                     Pair(faster=faster, slower=slower),
                 )
-    return list(told.values())
+    return list(reported.values())
 
 
 def _median(of: Sequence[Checked]) -> Checked:
@@ -193,13 +193,13 @@ def _predicted(source: str, hardware: str, known: Learned, left_out: LeftOut) ->
     asked = [row for row in known.rows if row.work.num_gpus > FEW]
     refused = [refusal(row, rows, known.guess.hardware) if rows else None for row in asked]
     possible = [row for row, no in zip(asked, refused, strict=True) if no is None]
-    told = iter(predicted(rows, possible, known.guess, left_out=left_out))
+    reported = iter(predicted(rows, possible, known.guess, left_out=left_out))
     for row, no in zip(asked, refused, strict=True):
         yield Checked(
             source=source,
             hardware=hardware,
             row=row,
             num_rows=len(rows),
-            predictive=next(told) if no is None else None,
+            predictive=next(reported) if no is None else None,
             refused=no.reason if no else "",
         )

@@ -31,7 +31,7 @@ def main() -> None:
     print(rows_table(found))
     print()
     print(summaries(found))
-    print("\nAs if nothing were told of the boxes, not even their GPUs' names:\n")
+    print("\nAs if nothing were reported of the boxes, not even their GPUs' names:\n")
     print(summaries(checked(references, as_unknown=True)))
     print()
     for title, rests in (
@@ -55,21 +55,21 @@ def rows_table(found: Sequence[Checked]) -> str:
     ]
     for one in found:
         work = one.row.work
-        told = [
+        reported = [
             one.source,
             one.hardware,
             work.network.name,
             work.batch_size,
             "real" if work.real_data else "synthetic",
         ]
-        told += [
+        reported += [
             work.precision + ("+XLA" if work.xla else ""),
             _way(one),
             work.num_gpus,
             f"{one.row.throughput:.0f}",
         ]
         if one.predictive is None:
-            told += ["", "", "", "", f"refused: {one.refused}"]
+            reported += ["", "", "", "", f"refused: {one.refused}"]
         else:
             between = f"{one.predictive.low:.0f}..{one.predictive.high:.0f}"
             said = (
@@ -77,14 +77,14 @@ def rows_table(found: Sequence[Checked]) -> str:
                 if one.num_rows
                 else "no row to rest on: physics alone"
             )
-            told += [
+            reported += [
                 f"{one.predictive.throughput:.0f}",
                 between,
                 f"{one.error:+.1%}",
                 "yes" if one.is_inside else "no",
                 said,
             ]
-        lines.append(f"| {' | '.join(map(str, told))} |")
+        lines.append(f"| {' | '.join(map(str, reported))} |")
     return "\n".join(lines)
 
 
@@ -112,7 +112,7 @@ def summaries(found: Sequence[Checked]) -> str:
     for name, of in groups.items():
         if rested(of):
             one = summary(of)
-            told = [
+            reported = [
                 one.num,
                 f"{one.median_error:.1%}",
                 f"{one.bias:+.1%}",
@@ -121,7 +121,7 @@ def summaries(found: Sequence[Checked]) -> str:
                 f"{one.share_uncertain:.0%}",
                 f"{one.share_inside:.0%}",
             ]
-            lines.append(f"| {name} | {' | '.join(map(str, told))} |")
+            lines.append(f"| {name} | {' | '.join(map(str, reported))} |")
     return "\n".join(lines)
 
 
@@ -136,7 +136,7 @@ def pairs_table(found: Sequence[Pair]) -> str:
         assert pair.slower.predictive is not None
         published = (pair.faster.row.throughput or 0) / (pair.slower.row.throughput or 1)
         predicted = pair.faster.predictive.throughput / pair.slower.predictive.throughput
-        told = [
+        reported = [
             pair.faster.row.work.network.name,
             pair.faster.row.work.num_gpus,
             _way(pair.faster),
@@ -144,7 +144,7 @@ def pairs_table(found: Sequence[Pair]) -> str:
         ]
         verdict = "right" if pair.is_right else "wrong"
         lines.append(
-            f"| {' | '.join(map(str, told))} | {published:.3f} | {predicted:.3f} | {verdict} |"
+            f"| {' | '.join(map(str, reported))} | {published:.3f} | {predicted:.3f} | {verdict} |"
         )
     right = sum(pair.is_right for pair in found)
     return "\n".join([*lines, "", f"{right} of {len(found)} pairs right"])
@@ -152,12 +152,12 @@ def pairs_table(found: Sequence[Pair]) -> str:
 
 def _way(one: Checked) -> str:
     work = one.row.work
-    told = [
+    reported = [
         *one.row.strategy,
         f"repacked {work.gradient_repacking}" if work.gradient_repacking else "",
         "compact" if work.compact_gradients else "",
     ]
-    return " ".join(filter(None, told))
+    return " ".join(filter(None, reported))
 
 
 def halves(references: Sequence[Mapping[str, Any]]) -> str:
@@ -176,7 +176,7 @@ def halves(references: Sequence[Mapping[str, Any]]) -> str:
     for side in (0, 1):
         best = min(_CHOICES, key=lambda one: _badness(checked(sides[side], one)))
         other = summary(checked(sides[1 - side], best))
-        told = [
+        reported = [
             f"half {side}",
             best.walk,
             best.overhead,
@@ -185,7 +185,7 @@ def halves(references: Sequence[Mapping[str, Any]]) -> str:
             other.num_far_unflagged,
             f"{other.share_inside:.0%}",
         ]
-        lines.append(f"| {' | '.join(map(str, told))} |")
+        lines.append(f"| {' | '.join(map(str, reported))} |")
     return "\n".join(lines)
 
 
@@ -197,8 +197,8 @@ _CHOICES = [
 
 def _badness(found: Sequence[Checked]) -> float:
     """Distance of the intervals' coverage from 95 %, then the error."""
-    told = summary(found)
-    return 10 * abs(told.share_inside - 0.95) + told.median_error
+    reported = summary(found)
+    return 10 * abs(reported.share_inside - 0.95) + reported.median_error
 
 
 def _half(place: str) -> int:

@@ -47,7 +47,7 @@ class Kind:
     most_behind: float = 0.0
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         equal = f"up to {self.most_behind:.0%} behind" if self.most_behind else "equal"
         others = f"{self.num_other_races} other races" if self.num_other_races else "no other race"
         return f"{self.num}, {equal} | {self.most_repeats} | {self.deviation:.1%} | {others}"
@@ -104,7 +104,7 @@ def main(num_grids: int) -> None:
         )
         score = play(kind, num_grids)
         shares = f"{score.num_raced_out / num_grids:.1%} | {score.num_wrong / num_grids:.1%}"
-        print(f"| {kind.told} | {shares} |".replace("%", " %"), flush=True)
+        print(f"| {kind.reported} | {shares} |".replace("%", " %"), flush=True)
 
 
 def _raced(

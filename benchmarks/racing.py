@@ -83,7 +83,7 @@ class Kind:
     fluke_rate: float = 0.0
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         flukes = ", flukes" if self.fluke_rate else ""
         return f"{self.num_models} models, up to {self.most_behind:.0%} behind{flukes}".replace(
             "%", " %"
@@ -98,7 +98,7 @@ class Score:
     num_same: int = 0
     num_true: int = 0
     num_true_of_full: int = 0
-    num_told: int = 0
+    num_reported: int = 0
     spent_s: float = 0.0
     full_s: float = 0.0
 
@@ -184,10 +184,10 @@ def main(num_grids: int) -> None:
         score = Score()
         for seed in range(num_grids):
             score += play(grid(kind, random.Random(seed)), kind.most_repeats, seed)
-        shares = (score.num_same, score.num_true, score.num_true_of_full, score.num_told)
-        told = " | ".join(f"{share / score.num_races:.1%}" for share in shares)
+        shares = (score.num_same, score.num_true, score.num_true_of_full, score.num_reported)
+        reported = " | ".join(f"{share / score.num_races:.1%}" for share in shares)
         line = (
-            f"| {kind.told} | {kind.most_repeats} | {score.num_races} | {told} | "
+            f"| {kind.reported} | {kind.most_repeats} | {score.num_races} | {reported} | "
             f"{score.spent_s / score.full_s:.1%} |"
         )
         print(line.replace("%", " %").replace("  %", " %"), flush=True)
@@ -215,7 +215,7 @@ def _score(
         num_same=ruling.leader == full,
         num_true=ruling.leader == true,
         num_true_of_full=full == true,
-        num_told=true in (ruling.leader, *ruling.tied),
+        num_reported=true in (ruling.leader, *ruling.tied),
         spent_s=sum(by_id[trial_id].spent_s(num_run[trial_id]) for trial_id in ids),
         full_s=sum(by_id[trial_id].gpu_seconds for trial_id in ids),
     )

@@ -78,7 +78,7 @@ class Ratio:
             else "missed"
         )
 
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return asdict(self) | {"verdict": self.verdict}
 

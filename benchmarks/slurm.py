@@ -42,22 +42,24 @@ def main(arguments: Sequence[str]) -> int:
         postgresql.new_database(server) as url,
     ):
         os.environ["SLURM_CONF"] = str(cluster.config)
-        told = slurm_campaign.run(
+        reported = slurm_campaign.run(
             cluster, url, Path(folder), options.trials, options.kill_at, timeout_s=600
         )
         at = ", ".join(map(str, options.kill_at)) or "none"
         print(
             f"{options.trials} trials, nodes killed at completed repeats: {at}: "
-            f"{told.states}, {told.num_twice} completed twice"
+            f"{reported.states}, {reported.num_twice} completed twice"
         )
-        print(f"{told.num_interrupted} attempts did not complete; {told.wall_s:.1f} s in all")
+        print(
+            f"{reported.num_interrupted} attempts did not complete; {reported.wall_s:.1f} s in all"
+        )
         print(
             "from the end of an attempt to the start of its agent's next: "
-            f"{told.overhead_s:.3f} s (median)"
+            f"{reported.overhead_s:.3f} s (median)"
         )
         print(cluster.run("squeue", "-h", "-r", "-t", "all", "-o", "job %i on %N: %T %r"))
         print((cluster.folder / "log" / "slurmctld.log").read_text())
-    return 0 if told.states == {"completed": options.trials} and not told.num_twice else 1
+    return 0 if reported.states == {"completed": options.trials} and not reported.num_twice else 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -64,12 +64,12 @@ def main(arguments: Sequence[str]) -> int:
             print(f"  {row}", file=sys.stderr)
         rows += found
         if options.json:  # after each question: the next one may take long
-            told = {
+            reported = {
                 "machine": machine(),
                 "scale": options.scale,
                 "rows": [asdict(row) for row in rows],
             }
-            options.json.write_text(json.dumps(told, indent=1) + "\n")
+            options.json.write_text(json.dumps(reported, indent=1) + "\n")
     print(table(rows))
     print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
     return 0
@@ -93,10 +93,10 @@ def size(database: Path, scale: float, rounds: int) -> list[Row]:
             "SELECT sum(json_array_length(gap_before)) FROM step_arrays"
         ).fetchone()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    told = f"file of {counts[0]:,} trials, {counts[1]:,} attempts, {num_steps:,} steps"
+    reported = f"file of {counts[0]:,} trials, {counts[1]:,} attempts, {num_steps:,} steps"
     return [
         *found,
-        Row(what=told, figures=(database.stat().st_size / 1e6,), unit="MB", most=400 * scale),
+        Row(what=reported, figures=(database.stat().st_size / 1e6,), unit="MB", most=400 * scale),
     ]
 
 
@@ -271,8 +271,8 @@ def readers(database: Path, scale: float, rounds: int) -> list[Row]:
             add_all(engine, [next(written) for _ in range(5)])
             num_written += 5
         engine.dispose()
-        told = [process.communicate()[0] for process in reading]
-    waits = [float(line) for text in told for line in text.split()]
+        reported = [process.communicate()[0] for process in reading]
+    waits = [float(line) for text in reported for line in text.split()]
     num_refused = (
         NUM_READERS * NUM_READS - len(waits) + sum(process.returncode != 0 for process in reading)
     )
@@ -298,7 +298,7 @@ def mlflow(database: Path, scale: float, rounds: int) -> list[Row]:
             add_all(engine, given)
             engine.dispose()
 
-        told = f"{len(given):,} attempts of {NUM_STEPS} steps"
+        reported = f"{len(given):,} attempts of {NUM_STEPS} steps"
         ours_s = _seconds(write)
         theirs = mlflow_store.Store(Path(name) / "mlflow.db")
         theirs_s = _seconds(lambda: theirs.write(given))
@@ -306,8 +306,10 @@ def mlflow(database: Path, scale: float, rounds: int) -> list[Row]:
             ("writing", ours_s, theirs_s, "s"),
             ("file", _size(ours), _size(Path(name) / "mlflow.db"), "MB"),
         ):
-            rows.append(Row(what=f"{told}, {what}: ours", figures=(own,), unit=unit, most=None))
-            rows.append(Row(what=f"{told}, {what}: MLflow", figures=(other,), unit=unit, most=None))
+            rows.append(Row(what=f"{reported}, {what}: ours", figures=(own,), unit=unit, most=None))
+            rows.append(
+                Row(what=f"{reported}, {what}: MLflow", figures=(other,), unit=unit, most=None)
+            )
         db = api.open(str(ours))
         questions: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "filtered list": (lambda: list(_listed(str(ours), FILTERS)), theirs.listed),
@@ -321,7 +323,7 @@ def mlflow(database: Path, scale: float, rounds: int) -> list[Row]:
             pairs = [(_seconds(ask_ours), _seconds(ask_theirs)) for _ in range(rounds)]
             rows.append(
                 Row(
-                    what=f"{told}, {what}: ours",
+                    what=f"{reported}, {what}: ours",
                     figures=tuple(own for own, _ in pairs),
                     unit="s",
                     most=None,
@@ -329,7 +331,7 @@ def mlflow(database: Path, scale: float, rounds: int) -> list[Row]:
             )
             rows.append(
                 Row(
-                    what=f"{told}, {what}: MLflow",
+                    what=f"{reported}, {what}: MLflow",
                     figures=tuple(other for _, other in pairs),
                     unit="s",
                     most=None,

@@ -242,7 +242,7 @@ def main(arguments: Sequence[str]) -> int:
             "machine": machine(),
             "settings": asdict(settings),
             "broken": broken,
-            "rows": [row.told() for row in rows],
+            "rows": [row.reported() for row in rows],
         }
         options.json.write_text(json.dumps(written, indent=1) + "\n")
     return 1 if broken else 0

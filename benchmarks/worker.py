@@ -2,7 +2,7 @@
 JSON lines on stdout.
 
 `benchmarks/trainer.py` starts it. Waiting for a line sleeps in the kernel, and what the process
-burns meanwhile is told.
+burns meanwhile is reported.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ def rebuild_problems(database: Path, runs: Path, odd: Collection[str]) -> list[s
     kept = [row for row in rows(database, ATTEMPTS) if row[:4] not in of_odd]
     again = {row[:4]: row[4:] for row in rows(anew, ATTEMPTS)}
     for *identity, outcome, throughput in kept:
-        if (told := again.get(tuple(identity))) != (outcome, throughput):
+        if (reported := again.get(tuple(identity))) != (outcome, throughput):
             found.append(
-                f"attempt {identity}: {outcome}, {throughput} images/s, after store rebuild {told}"
+                f"attempt {identity}: {outcome}, {throughput} images/s, after store rebuild {reported}"
             )
     completed_anew = {
         identity for identity, (outcome, _) in again.items() if outcome == "completed"
@@ -122,17 +122,17 @@ def _step_problems(database: Path, attempt_id: int, wanted: list[dict[str, Any]]
     errors = {"start_s": time_error, "duration_s": time_error, "data_wait_s": time_error}
     errors["loss"] = _KEPT * min(losses, default=0.0) * 1.001
     return [
-        f"step {told['step']}: {name} is {has[name]}, in its folder {told[name]}"
-        for has, told in zip(stored, wanted, strict=True)
+        f"step {reported['step']}: {name} is {has[name]}, in its folder {reported[name]}"
+        for has, reported in zip(stored, wanted, strict=True)
         for name in names
-        if not _equal(has, told, name, errors)
+        if not _equal(has, reported, name, errors)
     ]
 
 
 def _equal(
-    has: Mapping[str, Any], told: Mapping[str, Any], name: str, errors: Mapping[str, float]
+    has: Mapping[str, Any], reported: Mapping[str, Any], name: str, errors: Mapping[str, float]
 ) -> bool:
-    wanted = told[name]
+    wanted = reported[name]
     if name not in errors or wanted is None or not math.isfinite(wanted):
         return bool(has[name] == (None if isinstance(wanted, float) else wanted))
     return has[name] is not None and abs(has[name] - wanted) <= errors[name]

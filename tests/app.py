@@ -29,5 +29,5 @@ def run_app(
         exit_code = run(app, name)
     except SystemExit as ended:  # of typer, after usage errors and at its end
         exit_code = int(ended.code or 0)
-    told = capsys.readouterr()
-    return Ended(exit_code, told.out, told.err)
+    reported = capsys.readouterr()
+    return Ended(exit_code, reported.out, reported.err)

@@ -71,7 +71,7 @@ class Campaign:
             for process in self.processes():
                 process.kill()
             if isinstance(error, TimeoutError | subprocess.TimeoutExpired):
-                raise BrokenError(f"{error}; {self._told(self.num_rivals)}") from error
+                raise BrokenError(f"{error}; {self._reported(self.num_rivals)}") from error
             raise
 
     def _run(self) -> None:
@@ -111,9 +111,9 @@ class Campaign:
         """Whatever happens, nobody sees a traceback. Raises BrokenError."""
         for number in range(self.num_rivals):
             if "Traceback (most recent call last)" in self._log(number).read_text(errors="replace"):
-                raise BrokenError(f"a traceback; {self._told(number + 1)}")
+                raise BrokenError(f"a traceback; {self._reported(number + 1)}")
 
-    def _told(self, num_logs: int) -> str:
+    def _reported(self, num_logs: int) -> str:
         said = "".join(
             f"\n--- {self._log(n).name}\n{self._log(n).read_text(errors='replace')[-4000:]}"
             for n in range(num_logs)
@@ -439,7 +439,7 @@ def main() -> int:
     parser.add_argument(
         "--trainer",
         choices=TRAINERS,
-        help="what is swept; all, one after another, unless it is told",
+        help="what is swept; all, one after another, unless it is reported",
     )
     parser.add_argument("overrides", nargs="*", help="for sweep.py")
     asked = parser.parse_args()
@@ -454,13 +454,13 @@ def _run(trainer: str, asked: argparse.Namespace) -> int:
             campaign, start = campaign_of(trainer, Path(folder), asked), time.monotonic()
             campaign.run()
             problems = campaign.problems()
-            told = {
+            reported = {
                 "trainer": trainer,
                 "injected": dict(campaign.injected),
                 "exit_codes": campaign.exit_codes,
             }
-            told |= {"problems": problems, "wall_s": round(time.monotonic() - start, 1)}
-            print(json.dumps(told, indent=1), flush=True)
+            reported |= {"problems": problems, "wall_s": round(time.monotonic() - start, 1)}
+            print(json.dumps(reported, indent=1), flush=True)
             return 1 if problems else 0
         finally:
             if mounted:

@@ -181,8 +181,8 @@ def fill(
         repeat = waiting[spec.trial_id, seen[spec.trial_id]]
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        told = {"repeat": repeat.repeat, "number": number, "environment": environment, **detail}
-        finished = attempt(spec, throughput, **told)
+        reported = {"repeat": repeat.repeat, "number": number, "environment": environment, **detail}
+        finished = attempt(spec, throughput, **reported)
         ledger.finish(repeat.repeat_id, finished, NOON)
     ledger.end(NOON, finished=True)
     writer.close()

@@ -26,8 +26,8 @@ def main() -> None:
         if pid == 0:
             _run(folder, log, arguments)
         _, status = os.waitpid(pid, 0)
-        told = {"returncode": os.waitstatus_to_exitcode(status), "stderr": log.read_text()}
-        Path(f"{folder}.json").write_text(json.dumps(told))
+        reported = {"returncode": os.waitstatus_to_exitcode(status), "stderr": log.read_text()}
+        Path(f"{folder}.json").write_text(json.dumps(reported))
 
 
 def _run(folder: str, log: Path, arguments: list[str]) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept(what: str, *command: str) -> Iterator[str]:
-    """The folder that the supervisor prints once its server runs; it is told to stop in the end, or finds its input closed."""
+    """The folder that the supervisor prints once its server runs; it is reported to stop in the end, or finds its input closed."""
     supervisor = subprocess.Popen(
         [sys.executable, "-I", *command],
         stdin=subprocess.PIPE,

@@ -14,9 +14,9 @@ def advice(reasons: Iterable[str]) -> str:
     counts = Counter(found[0] for reason in reasons if (found := _SCRIPT.search(reason)))
     if not counts:
         return ""
-    told = ", ".join(f"{script} ({num})" for script, num in counts.most_common())
+    reported = ", ".join(f"{script} ({num})" for script, num in counts.most_common())
     num = counts.total()
-    return f"{num} {'test was' if num == 1 else 'tests were'} skipped for want of programs, which these scripts install: {told}"
+    return f"{num} {'test was' if num == 1 else 'tests were'} skipped for want of programs, which these scripts install: {reported}"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -16,18 +16,18 @@ def poison(run_dir: Path, name: str) -> None:
     file, change = ODD[name]
     path = run_dir / file
     lines = path.read_text().splitlines() if file == "steps.jsonl" else [path.read_text()]
-    told = json.loads(lines[-1])
-    change(told)
-    lines[-1] = json.dumps(told)
+    reported = json.loads(lines[-1])
+    change(reported)
+    lines[-1] = json.dumps(reported)
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def _measured(name: str, value: object) -> tuple[str, Change]:
-    return "result.json", lambda told: told["measurement"].update({name: value})
+    return "result.json", lambda reported: reported["measurement"].update({name: value})
 
 
 def _of(file: str, name: str, value: object) -> tuple[str, Change]:
-    return file, lambda told: told.update({name: value})
+    return file, lambda reported: reported.update({name: value})
 
 
 ODD: dict[str, tuple[str, Change]] = {

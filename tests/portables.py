@@ -119,7 +119,7 @@ def attempt(
     """A completed attempt, or with None one that failed."""
     spec = spec or small()
     outcome = Outcome.FAILED if throughput is None else Outcome.COMPLETED
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "sweep": HEAD,
         "position": 0,
         "trial_id": spec.trial_id,
@@ -138,7 +138,7 @@ def attempt(
         "measured": None if throughput is None else measured(throughput),
         "steps": None if throughput is None else pack(STEPS),
     }
-    return PortableAttempt(**told | changes)
+    return PortableAttempt(**reported | changes)
 
 
 def everything() -> list[Portable]:

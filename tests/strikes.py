@@ -153,7 +153,7 @@ STRIKES: dict[str, Strike] = {
         phase=Phase.RUNNING, act=_kill_supervisor_and_sweep
     ),
 }
-"""What is done, and when, as it is told."""
+"""What is done, and when, as it is reported."""
 
 POISONS: dict[str, Strike] = {
     **{

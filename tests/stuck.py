@@ -19,7 +19,7 @@ MOST_TOLD = 20_000  # characters of what a process wrote
 
 def stacks(pid: int) -> str:
     """All are ended, those below first: Linux ends ranks with the process that started them, and one that is left goes on."""
-    family, told = _suspended(psutil.Process(pid))
+    family, reported = _suspended(psutil.Process(pid))
     with ExitStack() as stack:
         logs = {}
         for process in family:
@@ -31,7 +31,7 @@ def stacks(pid: int) -> str:
                 )
         for process in family:
             _end(process)
-        return "\n".join([*told, *(f"-- {name}\n{_last(log)}" for name, log in logs.values())])
+        return "\n".join([*reported, *(f"-- {name}\n{_last(log)}" for name, log in logs.values())])
 
 
 def of_descriptor(descriptor: int) -> str:
@@ -49,7 +49,7 @@ def _suspended(process: psutil.Process) -> tuple[list[psutil.Process], list[str]
     below = [_suspended(child) for child in process.children()]
     return [each for family, _ in below for each in family] + [process], [
         own,
-        *(line for _, told in below for line in told),
+        *(line for _, reported in below for line in reported),
     ]
 
 

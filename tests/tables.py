@@ -66,11 +66,11 @@ def contents(url: str, *without: str) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for table, rows in tables.items():
         if table not in without:
-            told = [
+            reported = [
                 _named(row, named, {name for name in row if f"{table}.{name}" in without})
                 for row in rows
             ]
-            found[table] = sorted(told, key=repr)
+            found[table] = sorted(reported, key=repr)
     return found
 
 

@@ -60,12 +60,12 @@ class Sweep:
 def _name(process: psutil.Process) -> str:
     """Of forked ranks the kernel knows it, of spawned ones their command line tells. Of what has just ended nobody does."""
     with suppress(psutil.NoSuchProcess):
-        told = [
+        reported = [
             word.partition("=")[2]
             for word in process.cmdline()
             if word.startswith(("--job_name=", "--task_index="))
         ]
-        return "-".join(told) or process.name()
+        return "-".join(reported) or process.name()
     return ""
 
 
@@ -73,8 +73,10 @@ def _name(process: psutil.Process) -> str:
 def running(*arguments: str) -> Iterator[Sweep]:
     command = [sys.executable, str(PROJECT / "sweep.py"), "-m", *GRID, *arguments]
     with (
-        Path("told.txt").open("w") as told,
-        psutil.Popen(command, stdout=told, stderr=told, env=os.environ | stuck.TELLS) as process,
+        Path("told.txt").open("w") as reported,
+        psutil.Popen(
+            command, stdout=reported, stderr=reported, env=os.environ | stuck.TELLS
+        ) as process,
     ):
         descriptor = os.pidfd_open(process.pid)
         try:
@@ -133,8 +135,8 @@ def test_a_campaign_of_ranks_that_complete_hang_and_are_orphaned(start):
             ranks["ps-1"].suspend()
         sweep.wait_for_outcomes("completed", "hung")
         sweep.end()
-    told = "rank ps-1 gave no sign of life for launcher.rank_timeout_s=20; see log-ps-1.txt"
-    assert attempts()[1][1].startswith(told)
+    reported = "rank ps-1 gave no sign of life for launcher.rank_timeout_s=20; see log-ps-1.txt"
+    assert attempts()[1][1].startswith(reported)
     with running(ENDLESS, by, "seed=2") as sweep:
         ranks = sweep.wait_for_steps()
         with ends(list(ranks.values())):

@@ -29,14 +29,14 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 def write_package(folder: Path, name: str) -> str:
     """Write a wheel of one module, and return its line for a constraints file."""
     path = folder / f"{name}-1-py3-none-any.whl"
-    told = {
+    reported = {
         f"{name}.py": "",
         f"{name}-1.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n",
         f"{name}-1.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{name}-1.dist-info/RECORD": "",
     }
     with zipfile.ZipFile(path, "w") as wheel:
-        for file, text in told.items():
+        for file, text in reported.items():
             wheel.writestr(file, text)
     return f"./{path.name} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 

@@ -52,7 +52,7 @@ def agent_options(arguments: list[str]) -> dict[str, Any]:
     return agent.make_context("agent", [*arguments]).params
 
 
-def test_agents_are_told_options_that_they_have(monkeypatch):
+def test_agents_are_reported_options_that_they_have(monkeypatch):
     (variable,) = container(AGENTS)["env"]
     monkeypatch.setenv(variable["name"], "postgresql://u@h/d")
     python, *run, command, first, name = container(AGENTS)["command"]

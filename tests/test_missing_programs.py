@@ -54,8 +54,8 @@ def ends_with(tests: str, *options: str) -> list[str]:
 
 @pytest.mark.parametrize("num_processes", [0, 2])
 def test_scripts_that_would_make_skipped_tests_run_are_named(num_processes: int):
-    told, closing = ends_with(TESTS, f"--numprocesses={num_processes}")
-    assert told == (
+    reported, closing = ends_with(TESTS, f"--numprocesses={num_processes}")
+    assert reported == (
         "4 tests were skipped for want of programs, which these scripts install: scripts/install-slurm (3), "
         "scripts/install-chromium (1)"
     )
@@ -63,6 +63,6 @@ def test_scripts_that_would_make_skipped_tests_run_are_named(num_processes: int)
 
 
 def test_nothing_is_said_where_no_program_is_missing():
-    told, closing = ends_with("def test_that_passes():\n    pass\n", "--numprocesses=0")
-    assert "scripts/" not in told
+    reported, closing = ends_with("def test_that_passes():\n    pass\n", "--numprocesses=0")
+    assert "scripts/" not in reported
     assert re.fullmatch(r"=+ 1 passed in .* =+", closing)

@@ -50,10 +50,10 @@ def test_rebuild_loses_no_more_than_the_attempt_of_a_mutated_folder(tmp_path, nu
     what, untouched = {}, set()
     for name in FILES:
         original = sorted(swept.glob("trivial-*"))[0] / name
-        for text, told in _mutated(original, num_mutations, seed):
+        for text, reported in _mutated(original, num_mutations, seed):
             victim, other = _copied(swept, tmp_path / "mutated" / f"mutated{len(what)}")
             (victim / name).write_text(text)
-            what[victim] = f"{name}: {told}"
+            what[victim] = f"{name}: {reported}"
             untouched.add(str(other))
     rebuilt = store("rebuild", "mutated", "--db", "rebuilt.db", "--json")
     assert "Traceback" not in rebuilt.stderr, f"seed {seed}: {rebuilt.stderr}"
@@ -78,25 +78,25 @@ def test_a_mutated_run_folder_stops_no_recovery(num_mutations, seed):
         killed.backup(left)  # with what is in its write-ahead log
     for name in READ_BY_RECOVERY:
         right = (run_dir / name).read_text()
-        for text, told in _mutated(run_dir / name, num_mutations, seed):
-            told = f"{name}: {told}, seed {seed}"
+        for text, reported in _mutated(run_dir / name, num_mutations, seed):
+            reported = f"{name}: {reported}, seed {seed}"
             shutil.copyfile("left.db", "again.db")
             (run_dir / name).write_text(text)
             writer = Writer("again.db")
             try:
                 recovered = recover(writer.engine)
             except Exception as error:
-                raise AssertionError(told) from error
+                raise AssertionError(reported) from error
             finally:
                 writer.close()
                 (run_dir / "ended.json").unlink(missing_ok=True)  # of the recovery
                 (run_dir / name).write_text(right)
-            assert recovered is not None, told
+            assert recovered is not None, reported
             assert rows(
                 Path("again.db"),
                 "SELECT count(*) FROM repeats WHERE state IN ('claimed', 'running')",
-            ) == [(0,)], told
-            assert list(check("again.db")) == [], told
+            ) == [(0,)], reported
+            assert list(check("again.db")) == [], reported
 
 
 @SHORT_AND_LONG
@@ -132,13 +132,13 @@ def _mutated(path: Path, num: int, seed: int) -> list[tuple[str, str]]:
 def _copied(swept: Path, path: Path) -> list[Path]:
     """Another sweep of the same attempts, with the folder's name: their folders."""
     shutil.copytree(swept, path)
-    told = json.loads((swept / "sweep.json").read_text())
-    uid = sweep_uid(path.name, datetime.fromisoformat(told["started_at"]), told["command"])
+    reported = json.loads((swept / "sweep.json").read_text())
+    uid = sweep_uid(path.name, datetime.fromisoformat(reported["started_at"]), reported["command"])
     for file in [path / "sweep.json", *path.glob("*/attempt.json")]:
         file.write_text(
             file.read_text()
-            .replace(told["uid"], uid)
-            .replace(json.dumps(told["name"]), json.dumps(path.name))
+            .replace(reported["uid"], uid)
+            .replace(json.dumps(reported["name"]), json.dumps(path.name))
         )
     return sorted(path.glob("trivial-*"))
 

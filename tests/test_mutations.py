@@ -18,9 +18,9 @@ def test_every_place_gets_every_wrong_value() -> None:
         == set(places(RIGHT))
         == {(), ("kind",), ("steps",), ("steps", 0), ("steps", 1), ("steps", 1, "loss")}
     )
-    told = [mutation.wrong for mutation in every(RIGHT) if mutation.at == ("kind",)]
-    assert len(told) == len(WRONG) + 1
-    assert told[-1] == MISSING
+    reported = [mutation.wrong for mutation in every(RIGHT) if mutation.at == ("kind",)]
+    assert len(reported) == len(WRONG) + 1
+    assert reported[-1] == MISSING
 
 
 def test_the_right_value_stays_as_it_is() -> None:
@@ -30,14 +30,14 @@ def test_the_right_value_stays_as_it_is() -> None:
 
 
 def test_names_are_taken_out_and_added() -> None:
-    told = {
+    reported = {
         (mutation.at, mutation.wrong): mutation.value
         for mutation in every(RIGHT)
         if mutation.wrong in (MISSING, UNKNOWN)
     }
-    assert told[("kind",), MISSING] == {"steps": [1, {"loss": 0.5}]}
-    assert told[("steps", 0), MISSING] == {"kind": "attempt", "steps": [{"loss": 0.5}]}
-    assert told[("steps", 1), UNKNOWN] == {
+    assert reported[("kind",), MISSING] == {"steps": [1, {"loss": 0.5}]}
+    assert reported[("steps", 0), MISSING] == {"kind": "attempt", "steps": [{"loss": 0.5}]}
+    assert reported[("steps", 1), UNKNOWN] == {
         "kind": "attempt",
         "steps": [1, {"loss": 0.5, "surprise": 1}],
     }

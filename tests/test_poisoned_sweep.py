@@ -13,7 +13,7 @@ from scalemark.records.outcomes import State
 from tests.conftest import PROJECT
 from tests.filled import measurement
 from tests.specs import small
-from tests.sweeper.sharing import agent, begin, rows, states, told
+from tests.sweeper.sharing import agent, begin, reported, rows, states
 
 pytestmark = pytest.mark.integration
 
@@ -62,7 +62,7 @@ def test_a_poisoned_attempt_ends_neither_agent_nor_controller(postgresql_url):
     poison("result.json")
     begin(postgresql_url, [small(seed=908), small(seed=1), small(seed=2)], repeats=2)
     one = agent(postgresql_url)
-    said = told(one)
+    said = reported(one)
     assert one.wait() == 0, said
     assert "Traceback" not in said
     assert states(postgresql_url) == {State.COMPLETED: 4, State.FAILED: 2}

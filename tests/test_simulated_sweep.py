@@ -59,8 +59,8 @@ def test_a_simulated_grid_is_stored_as_others_are_and_each_repeat_is_a_process_o
     rates = rows(RATES, "forked/results.db")
     assert [rate[:2] for rate in rates] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert len({rate[2] for rate in rates}) == 4, "each repeat has noise of its own"
-    told = rows("SELECT truth FROM measurements", "forked/results.db")
-    assert all(json.loads(truth)["step_s"] > 0 for (truth,) in told)
+    reported = rows("SELECT truth FROM measurements", "forked/results.db")
+    assert all(json.loads(truth)["step_s"] > 0 for (truth,) in reported)
     (profile,) = rows("SELECT hardware_profile FROM machines", "forked/results.db")
     assert json.loads(profile[0])["name"] == "dgx1_p100"
     assert {
@@ -102,14 +102,16 @@ def test_faults_end_trials_as_they_end_real_ones():
     found = rows(
         "SELECT attempts.outcome, attempts.message FROM attempts JOIN trials ON trials.id = attempts.trial_id ORDER BY trials.injected, attempts.id"
     )
-    told = sorted(f"{outcome}: {message}" for outcome, message in found)
-    assert [line[:50] for line in told][:2] == [
+    reported = sorted(f"{outcome}: {message}" for outcome, message in found)
+    assert [line[:50] for line in reported][:2] == [
         "failed: ended with exit code 1 and left no result:"
     ] * 2, "a crash is tried again"
-    assert "simulated: injected.failure_rate=1 met this attempt" in told[0]
-    assert told[2].startswith("hung: no step within launcher.step_timeout_s=10 after step 5")
-    assert "out_of_memory: simulated: out of GPU memory, for injected.out_of_memory=1" in told
-    assert any("out_of_memory: simulated: out of GPU memory: a GPU needs" in line for line in told)
+    assert "simulated: injected.failure_rate=1 met this attempt" in reported[0]
+    assert reported[2].startswith("hung: no step within launcher.step_timeout_s=10 after step 5")
+    assert "out_of_memory: simulated: out of GPU memory, for injected.out_of_memory=1" in reported
+    assert any(
+        "out_of_memory: simulated: out of GPU memory: a GPU needs" in line for line in reported
+    )
 
 
 REFUSED = {
@@ -163,8 +165,8 @@ def test_what_cannot_be_simulated_is_refused_with_the_way_out():
         text=True,
         check=True,
     )
-    for folder, (_, told) in REFUSED.items():
+    for folder, (_, reported) in REFUSED.items():
         ended = json.loads(Path(f"{folder}.json").read_text())
         assert ended["returncode"] == 2, ended
-        assert told in ended["stderr"]
+        assert reported in ended["stderr"]
         assert not list(Path(folder).iterdir()), "nothing was begun"

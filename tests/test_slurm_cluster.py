@@ -29,10 +29,10 @@ def submit(to: Cluster, script: str, *options: str) -> str:
 
 
 def test_jobs_get_nodes_and_devices_of_their_own(slurm_cluster, tmp_path):
-    told = tmp_path / "told"
-    script = f"srun sh -c 'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES >>{told}'"
+    reported = tmp_path / "reported"
+    script = f"srun sh -c 'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES >>{reported}'"
     submit(slurm_cluster, script, "--nodes=4", "--gres=gpu:2", "--wait")
-    assert sorted(told.read_text().splitlines()) == [f"{node} 0,1" for node in NODES]
+    assert sorted(reported.read_text().splitlines()) == [f"{node} 0,1" for node in NODES]
 
 
 def test_a_killed_node_takes_its_jobs_along_and_comes_back(slurm_cluster):
@@ -111,9 +111,9 @@ def test_a_cluster_started_by_hand_says_what_to_export_and_ends_at_ctrl_c():
         assert name == "export SLURM_CONF"
         assert Path(config).exists()
         run.send_signal(signal.SIGINT)
-        _, told = run.communicate()
-    assert run.returncode == 0, told
-    assert "nodes n1, n2, n3, n4 are idle" in told
+        _, reported = run.communicate()
+    assert run.returncode == 0, reported
+    assert "nodes n1, n2, n3, n4 are idle" in reported
     assert not Path(config).parent.exists()
 
 

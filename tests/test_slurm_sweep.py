@@ -50,11 +50,11 @@ def num_repeats(url: str) -> int:
 
 def test_trials_of_a_killed_node_run_elsewhere_once(postgresql_url, slurm_cluster, tmp_path):
     """tests.slurm_campaign of 200 trials and two nodes is in benchmarks/slurm.py."""
-    told = slurm_campaign.run(
+    reported = slurm_campaign.run(
         slurm_cluster, postgresql_url, tmp_path, num_trials=24, kill_at=[6], timeout_s=PATIENCE_S
     )
-    assert told.states == {"completed": 24}, told.said
-    assert told.num_twice == 0
+    assert reported.states == {"completed": 24}, reported.said
+    assert reported.num_twice == 0
     until(lambda: slurm_cluster.processes() == [])
 
 
@@ -162,8 +162,8 @@ def check_that_another_job_takes_over(url: str, cluster, command, first: str) ->
     _, said = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 130, said
     assert "ended: it was sent SIGTERM" in said
-    told = rows(url, "SELECT message FROM attempts ORDER BY id")
-    assert told == [
+    reported = rows(url, "SELECT message FROM attempts ORDER BY id")
+    assert reported == [
         ("its agent was ended by SIGTERM; others run it",),
         ("the sweep was interrupted",),
     ]

@@ -114,14 +114,18 @@ def test_the_experiment_of_hosts_spreads_replicas_over_hosts():
     )
     assert ended.returncode == 0, ended.stderr
     plan = json.loads(ended.stdout)
-    told = {way: [] for way in ("distributed_ps", "distributed_replicated", "distributed_ring")}
-    told |= {"multi_worker_mirrored_ring": [], "replicated_none": []}
+    reported = {way: [] for way in ("distributed_ps", "distributed_replicated", "distributed_ring")}
+    reported |= {"multi_worker_mirrored_ring": [], "replicated_none": []}
     for trial in plan["trials"]:
-        told[trial["strategy"]].append((trial["spec"]["num_gpus"], trial["spec"]["hosts"]))
-    assert told["replicated_none"] == [(1, 1), (2, 1), (4, 1)]
-    assert told["multi_worker_mirrored_ring"] == [(1, 1), (2, 2), (4, 4)]
-    assert told["distributed_ps"] == told["distributed_replicated"] == told["distributed_ring"]
-    assert told["distributed_ring"] == [(1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4), (8, 4)]
+        reported[trial["strategy"]].append((trial["spec"]["num_gpus"], trial["spec"]["hosts"]))
+    assert reported["replicated_none"] == [(1, 1), (2, 1), (4, 1)]
+    assert reported["multi_worker_mirrored_ring"] == [(1, 1), (2, 2), (4, 4)]
+    assert (
+        reported["distributed_ps"]
+        == reported["distributed_replicated"]
+        == reported["distributed_ring"]
+    )
+    assert reported["distributed_ring"] == [(1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4), (8, 4)]
     assert len(plan["left_out"]) == 8
 
 
@@ -141,11 +145,11 @@ def test_a_plan_for_scripts_is_one_json_object_on_stdout():
         "sweep.exclude=['num_gpus>2']",
     )
     plan = json.loads(ended.stdout)
-    told = [
+    reported = [
         (trial["spec"]["model"], trial["spec"]["batch_size"], trial["spec"]["num_gpus"])
         for trial in plan["trials"]
     ]
-    assert told == [
+    assert reported == [
         ("resnet18_cifar", 16, 1),
         ("resnet18_cifar", 16, 2),
         ("trivial", 64, 1),
@@ -185,14 +189,14 @@ def test_hydra_shows_the_config_with_and_without_multirun(multirun):
 
 
 def test_help_tells_how_to_write_grids():
-    told = sweep("--help").stdout
+    reported = sweep("--help").stdout
     for way in (
         "hydra.sweeper.zip=[[model,batch_size]]",
         "hydra.sweeper.grids=[{",
         "glob(resnet*)",
         "sweep.exclude=",
     ):
-        assert way in told
+        assert way in reported
     assert "--multirun,-m" in sweep("--hydra-help").stdout
 
 
@@ -443,13 +447,13 @@ def test_output_that_cannot_be_written_is_said_in_one_line():
     assert ended.stderr == "sweep: the output cannot be written: No space left on device\n"
 
 
-def test_the_end_of_a_sweep_is_told_to_the_users_command():
+def test_the_end_of_a_sweep_is_reported_to_the_users_command():
     ended = scripted(
         "sweep.name=mine", 'sweep.notify="env | grep ^SCALEMARK_SWEEP_ > told.txt; exit 3"'
     )
     assert ended.returncode == 0
-    told = dict(line.split("=", 1) for line in Path("told.txt").read_text().splitlines())
-    assert told == {
+    reported = dict(line.split("=", 1) for line in Path("told.txt").read_text().splitlines())
+    assert reported == {
         "SCALEMARK_SWEEP_NAME": "mine",
         "SCALEMARK_SWEEP_SUMMARY": "1 completed",
         "SCALEMARK_SWEEP_EXIT_CODE": "0",

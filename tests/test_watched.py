@@ -49,16 +49,16 @@ def test_a_stuck_program_ends_and_tells_the_stacks_of_all_its_processes(tmp_path
             assert [process.stdout.readline() for _ in ("child", "parent")] == ["begun\n"] * 2
             (child,) = psutil.Process(process.pid).children()
             with ends([child]):
-                told = stuck.stacks(process.pid)
+                reported = stuck.stacks(process.pid)
         finally:
             process.kill()  # where the test fails: it never ends by itself
-    assert told.splitlines()[0].startswith(f"{process.pid} python")
-    assert told.splitlines()[1].startswith(f"{child.pid} python")
-    assert "in serves\n" in told
-    assert "in waits_without_an_end_and_keeps_the_interpreter\n" in told
+    assert reported.splitlines()[0].startswith(f"{process.pid} python")
+    assert reported.splitlines()[1].startswith(f"{child.pid} python")
+    assert "in serves\n" in reported
+    assert "in waits_without_an_end_and_keeps_the_interpreter\n" in reported
 
 
-def test_the_process_of_a_pidfd_is_told():
+def test_the_process_of_a_pidfd_is_reported():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         descriptor = os.pidfd_open(process.pid)
         assert stuck.of_descriptor(descriptor).startswith(f"{process.pid} ")

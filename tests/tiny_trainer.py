@@ -1,4 +1,4 @@
-"""A trainer in a hundredth of a second, for tests of what starts trainers: what it does is told by its trial's seed.
+"""A trainer in a hundredth of a second, for tests of what starts trainers: what it does is known from its trial's seed.
 
 | seed | does |
 |---|---|
@@ -61,11 +61,11 @@ def _do(spec: TrialSpec, folder: RunFolder) -> tuple[Outcome, str]:
     if spec.seed == 900 and folder.path.name.endswith("-a1"):
         os.kill(os.getpid(), signal.SIGSEGV)
     if spec.seed == 901:
-        return Outcome.FAILED, "as it was told"
+        return Outcome.FAILED, "as it was reported"
     if spec.seed == 906 and "-r1-" not in folder.path.name:
-        return Outcome.FAILED, "as it was told"
+        return Outcome.FAILED, "as it was reported"
     if spec.seed == 902 and spec.batch_size > 4:
-        return Outcome.OUT_OF_MEMORY, "as it was told"
+        return Outcome.OUT_OF_MEMORY, "as it was reported"
     if spec.seed == 904:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
         folder.write(folder.doing, Doing.STEPPING)

@@ -16,15 +16,15 @@ def described(result: Result, *, against: Result | None = None) -> str:
     """
     axes = result.axes
     unusual = [axis for axis in unusual_axes(axes) if axis not in _TOLD_APART]
-    told = [f"{result.strategy} on {result.counted}"]
+    reported = [f"{result.strategy} on {result.counted}"]
     for axis in ("batch_size", "precision", *unusual):
         if against is None or against.axes.get(axis) != axes.get(axis):
-            told.append(named(axis, axes[axis]))
+            reported.append(named(axis, axes[axis]))
     if against is None:
-        return ", ".join(told)
+        return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
         is_named = axis in unusual or axis in _TOLD_APART
         if not is_named and axes.get(axis) != against.axes.get(axis):
-            told.append(f"{axis} {axes[axis]}")
-    return ", ".join(told)
+            reported.append(f"{axis} {axes[axis]}")
+    return ", ".join(reported)

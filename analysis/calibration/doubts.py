@@ -157,7 +157,7 @@ def _misfit(case: _Case) -> Doubt | None:
 
 
 def _unreported(case: _Case) -> Doubt | None:
-    if case.target.row.is_told or case.num_gpus == 1:
+    if case.target.row.is_known or case.num_gpus == 1:
         return None
     reason = "how variables are shared is assumed"
     return Doubt(reason=reason, error=_WRONG_BY * case.share)

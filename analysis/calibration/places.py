@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from analysis.calibration.boxes import Possible, possible
 from analysis.hardware_words import normalized
-from analysis.hosts_told import read
+from analysis.reported_hosts import read
 from analysis.results import Gpus, Place
 from costs.hardware import MOST_GPUS, Hardware
 from costs.profiles import profile

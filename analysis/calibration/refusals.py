@@ -107,7 +107,7 @@ def _memory(asked: Row, hardware: Hardware, ran: Sequence[Row]) -> Refusal | Non
     The estimate is wrong then, or what is known of the GPU.
     """
     needed, there = memory_bytes(asked.work), hardware.memory_gib * 2**30
-    most = max((memory_bytes(row.work) for row in ran if row.is_batch_told), default=0.0)
+    most = max((memory_bytes(row.work) for row in ran if row.is_batch_known), default=0.0)
     if needed <= max(_TOO_MUCH_MEMORY * there, most):
         return None
     return Refusal(

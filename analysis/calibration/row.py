@@ -26,15 +26,15 @@ class Row:
     # known
     spread: float = 0.0
     # its source says how variables are shared, in words that the cost model knows
-    is_told: bool = True
+    is_known: bool = True
     # the same of more than one GPU: on one, where nothing is reduced, sources may leave that out
-    is_told_of_more: bool = True
+    is_known_of_more: bool = True
     # who asks for it names how variables are shared, whatever its rows report
     is_named: bool = False
-    is_batch_told: bool = True  # else its batch is assumed
+    is_batch_known: bool = True  # else its batch is assumed
     # what its source does not report, or not in our words, and what it is taken to be
     assumed: tuple[str, ...] = ()
-    # axes that the cost model does not look at and in which rows of its place differ
+    # axes that the cost model does not look at and in which rows of its environment differ
     apart: tuple[tuple[str, str], ...] = ()
     name: str = ""  # of the result that it is
     is_strong: bool = False  # its batch in all is what stays when GPUs are added
@@ -42,9 +42,9 @@ class Row:
 
     def asked(self, work: Work, *, is_named: bool = False) -> Row:
         """Ask for other work."""
-        is_told = self.is_told and (work.num_gpus == 1 or self.is_told_of_more)
+        is_known = self.is_known and (work.num_gpus == 1 or self.is_known_of_more)
         return replace(
-            self, work=work, throughput=None, spread=0.0, is_told=is_told, is_named=is_named
+            self, work=work, throughput=None, spread=0.0, is_known=is_known, is_named=is_named
         )
 
     def on(self, num_gpus: int) -> Row:
@@ -65,8 +65,8 @@ class Row:
     @property
     def cell(self) -> tuple[object, ...]:
         """What is equal for rows of one cell; the cost model may have one figure for several."""
-        is_told = self.is_told or self.is_named
-        return self.work, self.undivided, is_told, self.is_batch_told, self.apart
+        is_known = self.is_known or self.is_named
+        return self.work, self.undivided, is_known, self.is_batch_known, self.apart
 
     @property
     def step_s(self) -> float:
@@ -97,9 +97,9 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
         work=Work.of(axes),
         throughput=result.throughput,
         spread=error_of_log_mean(result.repeats) if len(result.repeats) > 1 else 0.0,
-        is_told=is_told(result.axes),
-        is_told_of_more=is_told({**result.axes, "num_gpus": max(2, result.num_gpus)}),
-        is_batch_told=result.axes["batch_size"] is not None,
+        is_known=is_known(result.axes),
+        is_known_of_more=is_known({**result.axes, "num_gpus": max(2, result.num_gpus)}),
+        is_batch_known=result.axes["batch_size"] is not None,
         assumed=assumed,
         name=result.trial_id,
         is_strong=result.axes.get("scaling") == "strong",
@@ -111,35 +111,37 @@ def completed(axes: Mapping[str, Any], hardware: Hardware, note: str = "") -> di
 
     A published figure's note may say more than its axes.
     """
-    told = dict(axes)
-    told["variable_update"], told["local_parameter_device"], told["all_reduce"] = _way(axes)
-    told["data"] = _bare(axes["data"]) or "synthetic"
+    reported = dict(axes)
+    reported["variable_update"], reported["local_parameter_device"], reported["all_reduce"] = _way(
+        axes
+    )
+    reported["data"] = _bare(axes["data"]) or "synthetic"
     precision, plus, compiler = _bare(axes["precision"]).partition("+")
-    told["precision"] = f"{_PRECISIONS.get(precision, precision)}{plus}{compiler}"
+    reported["precision"] = f"{_PRECISIONS.get(precision, precision)}{plus}{compiler}"
     said = f"{axes['all_reduce']} {note}".lower()
     if found := re.search(r"repack(?:ing)?\W*(?:in)?(?:to)?\s*(\d+)", said):
-        told["gradient_repacking"] = int(found[1])
+        reported["gradient_repacking"] = int(found[1])
     if "compact" in said:
-        told["compact_gradients"] = True
-    if told.get("batch_size") is None:
-        told["batch_size"] = _fitting(told, hardware)
-    return told
+        reported["compact_gradients"] = True
+    if reported.get("batch_size") is None:
+        reported["batch_size"] = _fitting(reported, hardware)
+    return reported
 
 
-def _assumed(told: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]:
+def _assumed(reported: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]:
     """Yield each assumption as a sentence: what a source does not report is not given as a fact."""
-    if told["batch_size"] is None:
+    if reported["batch_size"] is None:
         batch = taken["batch_size"]
         yield (
             f"batch_size is not reported, {batch} is assumed: the largest power of two up to 256 "
             "that fits"
         )
     name = strategy_name(*(taken[axis] for axis in STRATEGY_AXES))
-    if _bare(told["variable_update"]) not in updates():
-        update = str(told["variable_update"] or "").strip("?")
+    if _bare(reported["variable_update"]) not in updates():
+        update = str(reported["variable_update"] or "").strip("?")
         found = f"reported as {update!r}" if update else "not reported"
         yield f"how variables are shared is {found}, {name} is assumed"
-    for axis in _unreported(told):
+    for axis in _unreported(reported):
         yield f"{axis} is not reported, {name} is assumed"
 
 
@@ -172,7 +174,7 @@ def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
-def is_told(axes: Mapping[str, Any]) -> bool:
+def is_known(axes: Mapping[str, Any]) -> bool:
     """Return whether the strategy is known by its name, and nothing of it is assumed."""
     return _bare(axes["variable_update"]) in updates() and not _unreported(axes)
 

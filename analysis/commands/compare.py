@@ -127,8 +127,8 @@ def _sentences(rows: Sequence[Compared]) -> Iterator[str]:
         yield f"{start}{row.words}{plan}."
     if len(rows) > 1:
         counts = Counter(_answer(row) for row in rows).most_common()
-        told = ", ".join(f"{answer} in {count}" for answer, count in counts)
-        yield f"Of {len(rows)} pairs: {told}."
+        reported = ", ".join(f"{answer} in {count}" for answer, count in counts)
+        yield f"Of {len(rows)} pairs: {reported}."
     commands = list(dict.fromkeys(text for row in rows for text in row.to_run))
     if 0 < len(commands) <= 2:
         yield from ("To run them:", *commands)

@@ -101,7 +101,7 @@ def _targets(
 def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result], Bandwidth | None]:
     def bandwidth(result: Result) -> Bandwidth | None:
         if gb_per_s is not None:
-            return Bandwidth(gb_per_s=gb_per_s, told_by="--gb-per-s")
+            return Bandwidth(gb_per_s=gb_per_s, known_by="--gb-per-s")
         if not result.attempt_ids or result.place.device_kind is DeviceKind.CPU_DEVICE:
             return None
         key = everything.attempts[result.attempt_ids[-1]]["machine"]
@@ -192,7 +192,7 @@ def _host_links(one: Explanation) -> dict[str, Any] | None:
     return {
         "link_bytes": links.link_bytes,
         "bytes_per_s": links.bytes_per_s,
-        "told_by": links.told_by,
+        "told_by": links.known_by,
         "seconds": links.seconds,
         "rest": links.rest and links.rest.trial_id,
         "expected_step_s": links.expected_step_s and asdict(links.expected_step_s),

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.hosts_told import hosts_of
 from analysis.published import precision_as_published, usual_image_px
+from analysis.reported_hosts import hosts_of
 from analysis.results import AXES, Against, Origin, Place, Result
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES
@@ -25,7 +25,7 @@ _MOST_TRIED = 200  # of each side, to find the closest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opposed:
-    """Our results, each against the same trial in one place of the other side, if it is there."""
+    """Our results, each against the same trial in one environment of the other side, if it is there."""
 
     other: Place
     results: tuple[Result, ...]
@@ -33,7 +33,7 @@ class Opposed:
 
 
 def opposed(results: Sequence[Result], others: Sequence[Result]) -> list[Opposed]:
-    """Return one per place of the other side that has something in common with ours.
+    """Return one per environment of the other side that has something in common with ours.
 
     Raises StoreError when none has.
     """

@@ -182,11 +182,9 @@ def _closest(a: Side, b: Side, fixed: Sequence[str]) -> str:
             differing = [axis for axis in fixed if one.axes[axis] != other.axes[axis]]
             found.append((differing, one, other))
     axes, one, other = min(found, key=lambda each: len(each[0]))
-    told = ", ".join(f"{axis} (A {one.axes[axis]}, B {other.axes[axis]})" for axis in axes)
+    reported = ", ".join(f"{axis} (A {one.axes[axis]}, B {other.axes[axis]})" for axis in axes)
     remedy = "run more"
     if axes:
         example = f"{axes[0]}={one.axes[axes[0]]}"
         remedy = f"name it on both sides, as '{a.text} {example}', or run what is missing"
-    return (
-        f"{a.text} and {b.text} have no setting in common; the closest differ in {told}: {remedy}"
-    )
+    return f"{a.text} and {b.text} have no setting in common; the closest differ in {reported}: {remedy}"

@@ -119,5 +119,5 @@ def _is_compacted(result: Result) -> bool:
 
 def packs(result: Result) -> str:
     num = result.axes["gradient_repacking"]
-    told = f"in {num} packs" if num else "tensor by tensor"
-    return f"{told}, compacted," if _is_compacted(result) else told
+    reported = f"in {num} packs" if num else "tensor by tensor"
+    return f"{reported}, compacted," if _is_compacted(result) else reported

@@ -273,7 +273,7 @@ def _has_meaning(ablation: Ablation, target: Result) -> bool:
 
 
 def several_hosts(axes: Mapping[str, Any]) -> bool:
-    """Return whether it ran over several hosts; for published figures see `analysis.hosts_told`."""
+    """Return whether it ran over several hosts; for published figures see `analysis.reported_hosts`."""
     return bool(axes.get("hosts", 1) > 1)
 
 

@@ -28,7 +28,7 @@ class HostLinks:
     # bytes over the busiest link of each step: of a reduction, or of weights and then gradients
     phases: tuple[float, ...]
     bytes_per_s: float
-    told_by: str  # how that is known
+    known_by: str  # how that is known
     rest: Result | None  # the same trial where no slow link is in its way
     # of its own links, as a machine's loopback; None where nobody knows
     rest_bytes_per_s: float | None
@@ -59,10 +59,10 @@ def host_links(fall: Waterfall, seen: Observed, rest_seen: Observed = NOTHING) -
     `seen` is of the target, `rest_seen` of the same trial over fast links.
     """
     axes = fall.target.axes
-    rate, told_by = seen.link_bytes_per_s, "measured before the steps"
+    rate, known_by = seen.link_bytes_per_s, "measured before the steps"
     injected = read_injected(axes.get("injected", "")).get(INJECTED_LINK)
     if not rate and injected is not None:
-        rate, told_by = injected * 1e6 / 8 * PAYLOAD, "injected, headers left out"
+        rate, known_by = injected * 1e6 / 8 * PAYLOAD, "injected, headers left out"
     if not rate or not seen.num_parameters:
         return None
     phases = _phases(axes, seen.num_parameters)
@@ -71,7 +71,7 @@ def host_links(fall: Waterfall, seen: Observed, rest_seen: Observed = NOTHING) -
     return HostLinks(
         phases=phases,
         bytes_per_s=rate,
-        told_by=told_by,
+        known_by=known_by,
         rest=fall.ablations.found.get(Ablation.FAST_LINKS),
         rest_bytes_per_s=rest_seen.link_bytes_per_s,
     )

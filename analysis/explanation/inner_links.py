@@ -54,7 +54,7 @@ def _communication_s(target: Result, box: Hardware) -> Iterator[float]:
     """Yield the seconds of the target's own strategy; of all where it is not reported."""
     try:
         own = row(target, box)
-        strategies = [own.strategy] if own.is_told else list(STRATEGY_COLUMNS)
+        strategies = [own.strategy] if own.is_known else list(STRATEGY_COLUMNS)
         for update, device, all_reduce in strategies:
             # Gradients are fp32 whatever the precision, which a box need not have.
             work = replace(

@@ -34,7 +34,7 @@ class Bandwidth:
     """The rate of the links that gradients take, one direction."""
 
     gb_per_s: float
-    told_by: str
+    known_by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ def of_profile(hardware_profile: str) -> Bandwidth:
     """Return the bandwidth of simulated hardware, given as canonical JSON."""
     box = Hardware.from_json(hardware_profile)
     if box.nvlink_gb_per_s and not box.is_bridged:
-        return Bandwidth(gb_per_s=box.nvlink_gb_per_s, told_by=f"{box.name}: NVLink")
-    return Bandwidth(gb_per_s=box.pcie_gb_per_s, told_by=f"{box.name}: PCIe")
+        return Bandwidth(gb_per_s=box.nvlink_gb_per_s, known_by=f"{box.name}: NVLink")
+    return Bandwidth(gb_per_s=box.pcie_gb_per_s, known_by=f"{box.name}: PCIe")
 
 
 def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:
@@ -85,7 +85,7 @@ def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Ban
         return None
     generation = _NVLINKS.get(compute_capability.partition(".")[0])
     if generation is None or not _reaches_all(links):
-        return Bandwidth(gb_per_s=PCIE_GB_PER_S, told_by="PCIe 3.0 x16, at least")
+        return Bandwidth(gb_per_s=PCIE_GB_PER_S, known_by="PCIe 3.0 x16, at least")
     gb_per_s, most = generation
     per_gpu: Counter[str] = Counter()
     for link in links:
@@ -93,7 +93,7 @@ def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Ban
             per_gpu[link[end]] += link["num_nvlinks"]
     # The links to a switch are listed once for each GPU behind it.
     fewest = min(*per_gpu.values(), most)
-    return Bandwidth(gb_per_s=fewest * gb_per_s, told_by=f"{fewest} NVLinks of {gb_per_s:g} GB/s")
+    return Bandwidth(gb_per_s=fewest * gb_per_s, known_by=f"{fewest} NVLinks of {gb_per_s:g} GB/s")
 
 
 _ENDS = ("first_uuid", "second_uuid")

@@ -23,7 +23,7 @@ class Seconds:
     over_processes: bool
 
     @property
-    def told(self) -> bool:
+    def reported(self) -> bool:
         """The interval may decide something."""
         return self.over_processes and self.low is not None
 

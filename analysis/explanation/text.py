@@ -163,7 +163,7 @@ def _host_links(explained: Explanation) -> Iterator[str]:
     sent = " and then ".join(f"{number(phase / 1e6)} MB" for phase in links.phases)
     said = (
         f"A step sends {sent} over the busiest host's link, {_ms(links.seconds)} at the "
-        f"{number(links.bytes_per_s / 1e6)} MB/s {links.told_by}"
+        f"{number(links.bytes_per_s / 1e6)} MB/s {links.known_by}"
     )
     expected = links.expected_step_s
     if links.rest is not None and expected is not None:
@@ -181,7 +181,7 @@ def _quick_check(explained: Explanation) -> Iterator[str]:
         return
     said = (
         "The guide's quick check expects a reduction of "
-        f"{_ms(check.seconds)} ({check.bandwidth.told_by})"
+        f"{_ms(check.seconds)} ({check.bandwidth.known_by})"
     )
     lost = [part for part in explained.fall.parts if Cause.COMMUNICATION in part.causes]
     if lost:

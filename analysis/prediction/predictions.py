@@ -14,8 +14,8 @@ from analysis.calibration.predictive import Predictive
 from analysis.calibration.refusals import Refusal, refusal
 from analysis.calibration.row import Row, row
 from analysis.explanation.ablations import COMPARED
-from analysis.hosts_told import read, why_several
 from analysis.prediction.measuring import measuring
+from analysis.reported_hosts import read, why_several
 from analysis.results import Origin, Place, Result
 from costs.hardware import Hardware
 from costs.networks import network
@@ -42,12 +42,12 @@ class Prediction:
     rests_on: tuple[str, ...]  # trials, or keys of published figures
     # command that would supply what a refused one lacks; empty where no row would
     measure_first: str = ""
-    # images/s of this cell, by its place's origin; no part of what the prediction rests on
+    # images/s of this cell, by its environment's origin; no part of what the prediction rests on
     figure: float | None = None
     # its rows report how variables are shared, or who asked named it; else its strategy is assumed
-    is_told: bool = True
-    is_batch_told: bool = True  # its batch is reported, or was asked for; else it is assumed
-    # axes that the cost model does not look at, where rows of its place differ in them
+    is_known: bool = True
+    is_batch_known: bool = True  # its batch is reported, or was asked for; else it is assumed
+    # axes that the cost model does not look at, where rows of its environment differ in them
     apart: tuple[tuple[str, str], ...] = ()
     # a batch in all that does not divide among its GPUs: `work` has not what was asked for
     is_undivided: bool = False
@@ -181,11 +181,11 @@ def _is_reported_by_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
 
     That is what is reduced how.
     """
-    if cell.is_named or cell.is_told or not one.is_told:
+    if cell.is_named or cell.is_known or not one.is_known:
         return False
     update, network = one.work.variable_update, one.work.network
     return any(
-        row.is_told_of_more and (row.work.variable_update, row.work.network) == (update, network)
+        row.is_known_of_more and (row.work.variable_update, row.work.network) == (update, network)
         for row in rows
     )
 
@@ -196,10 +196,10 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
         work = changed(work, axis, value)
     one = replace(
         one,
-        is_batch_told=one.is_batch_told or "batch_size" in change,
+        is_batch_known=one.is_batch_known or "batch_size" in change,
         apart=tuple((axis, value) for axis, value in one.apart if axis not in change),
     )
-    is_named = not _NAMING.isdisjoint(change) or (one.is_told and "all_reduce" in change)
+    is_named = not _NAMING.isdisjoint(change) or (one.is_known and "all_reduce" in change)
     if one.is_strong and "batch_size" not in change:
         before = replace(one, work=replace(work, num_gpus=one.work.num_gpus))
         return replace(before.on(work.num_gpus), is_named=is_named)
@@ -250,8 +250,8 @@ def _from(
             predictive=next(predictive) if no is None else None,
             refusal=no,
             rests_on=tuple(row.name for row in rows),
-            is_told=one.is_told or one.is_named,
-            is_batch_told=one.is_batch_told,
+            is_known=one.is_known or one.is_named,
+            is_batch_known=one.is_batch_known,
             apart=one.apart,
             is_undivided=bool(one.undivided),
         )

@@ -85,12 +85,12 @@ def _figure(one: Prediction) -> str:
 def _batch(one: Prediction) -> str:
     if one.is_undivided:
         return "-"
-    return str(one.work.batch_size) if one.is_batch_told else f"{one.work.batch_size}?"
+    return str(one.work.batch_size) if one.is_batch_known else f"{one.work.batch_size}?"
 
 
 def _way(one: Prediction) -> str:
     work = one.work
-    said = [one.strategy if one.is_told else f"{one.strategy}?"]
+    said = [one.strategy if one.is_known else f"{one.strategy}?"]
     if work.gradient_repacking:
         said.append(f"repacking {work.gradient_repacking}")
     if work.compact_gradients:

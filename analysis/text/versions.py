@@ -18,8 +18,8 @@ Where = tuple[str, str, bool, str]
 """Keys of machine and software, whether the host was shared, and the kind of device."""
 
 
-def told_apart(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
-    """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another place of the
+def distinguished(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
+    """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another environment of the
     machine had another one.
     """
     found = {where: _usual(of, where[3]) for where, of in environments.items()}

@@ -109,10 +109,10 @@ def run(name: str, folder: Path, repeats: int) -> dict[str, Any]:
                 f"store.figures_dir={folder}",
             ]
         )
-    told = _run(
+    reported = _run(
         ["-m", "analysis", "explain", "--db", str(folder / "r.db"), "--json", *scenario.target]
     )
-    found = json.loads(told)
+    found = json.loads(reported)
     if len(found) != 1:
         raise RuntimeError(
             f"{name}: wanted one explanation, found {[one['title'] for one in found]}"
@@ -126,14 +126,14 @@ def table(folder: Path, repeats: int = 3) -> str:
     lines = ["| bottleneck | wanted | verdict | confidence | in words |", "|---|---|---|---|---|"]
     for name, scenario in SCENARIOS.items():
         found = run(name, folder, repeats)
-        told = [
+        reported = [
             name,
             str(scenario.wanted),
             str(found["verdict"]),
             found["confidence"],
             found["sentence"],
         ]
-        lines.append(f"| {' | '.join(told)} |")
+        lines.append(f"| {' | '.join(reported)} |")
         print(f"{name}: {found['sentence']} {'; '.join(found['doubts'])}", file=sys.stderr)
     return "\n".join(lines)
 

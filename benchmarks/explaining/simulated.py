@@ -110,7 +110,7 @@ class Answer:
     bound: Bound | None
     confidence: Confidence
     setting: Setting
-    told: str
+    reported: str
 
     @property
     def is_right(self) -> bool:
@@ -165,7 +165,7 @@ def asked(
         bound=found.bound,
         confidence=found.confidence,
         setting=setting,
-        told="; ".join([*found.evidence, *found.doubts]),
+        reported="; ".join([*found.evidence, *found.doubts]),
     )
 
 

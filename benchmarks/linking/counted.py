@@ -95,8 +95,8 @@ def _steps(folder: Path) -> bool:
 
 def _look(process: Path) -> list[Look]:
     for line in (process / "net" / "dev").read_text().splitlines():
-        name, _, told = line.partition(":")
+        name, _, reported = line.partition(":")
         if name.strip() == LINK:
-            columns = told.split()
+            columns = reported.split()
             return [Look(time.monotonic(), int(columns[_SENT]), int(columns[_RECEIVED]))]
     return []

@@ -76,9 +76,11 @@ def _stock(num_jobs: int, folder: Path) -> Cost:
     cost = run(
         module("benchmarks.orchestration.stock_hydra", "-m", *axes), folder, watch_memory=True
     )
-    told = (folder / "output.txt").read_text()
-    if told.count("composed\n") != num_jobs:
-        raise BrokenError(f"stock Hydra composed {told.count('composed')} jobs, wanted {num_jobs}")
+    reported = (folder / "output.txt").read_text()
+    if reported.count("composed\n") != num_jobs:
+        raise BrokenError(
+            f"stock Hydra composed {reported.count('composed')} jobs, wanted {num_jobs}"
+        )
     return cost
 
 

@@ -59,10 +59,10 @@ class Store:
             ]
             assert attempt.measured is not None
             assert attempt.steps is not None
-            told = attempt.measured.measurement
+            reported = attempt.measured.measurement
             metrics = [
                 self._Metric(name, float(value), at_ms, 0)
-                for name, value in told.items()
+                for name, value in reported.items()
                 if value is not None
             ]
             for step in unpack(attempt.steps.columns()):
@@ -78,7 +78,7 @@ class Store:
             self._run_ids.append(run.info.run_id)
 
     def listed(self) -> object:
-        """Params are text to it, so num_gpus >= 4 is told as what it can be."""
+        """Params are text to it, so num_gpus >= 4 is reported as what it can be."""
         wanted = (
             "params.model = 'resnet50' and params.batch_size = '64' and params.precision = 'bf16'"
         )

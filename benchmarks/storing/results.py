@@ -235,9 +235,9 @@ def _measured(
         "update": {f"ResourceApplyMomentum @ CPU:{device}": 161 for device in range(spec.num_gpus)},
         "reduce": {f"AddN @ CPU:{device}": 20 for device in range(spec.num_gpus)},
     }
-    told = json.loads(json.dumps(asdict(measurement)))
+    reported = json.loads(json.dumps(asdict(measurement)))
     return Measured(
-        measurement=told,
+        measurement=reported,
         op_placement=op_placement,
         verdict=Verdict.VALID.value,
         verdict_reasons=(),

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from analysis.hosts_told import hosts_of
 from analysis.pivot import Table, pivot
 from analysis.published import precision_as_published, published
+from analysis.reported_hosts import hosts_of
 from analysis.results import Origin, Result
 from analysis.text.titles import headings, scaling, table_notes
 from plots.looks import Looks

@@ -57,8 +57,8 @@ def report(
         write(out, render(source, datetime.now(UTC), failed=failures.setdefault))
     for name, error in failures.items():
         print(f"plots: not in the report: {name}: {in_words(error)}", file=sys.stderr)
-    told = {"path": str(out), "bytes": out.stat().st_size, "trials": num_trials}
-    print(json.dumps(told) if as_json else out)
+    reported = {"path": str(out), "bytes": out.stat().st_size, "trials": num_trials}
+    print(json.dumps(reported) if as_json else out)
     if failures:
         raise typer.Exit(1)
 

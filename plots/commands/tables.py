@@ -132,7 +132,7 @@ def _compared(
     quantities: Sequence[str] | None,
     failed: Failed,
 ) -> list[Document]:
-    """Return a document for each place of the other side."""
+    """Return a document for each environment of the other side."""
     results, others = load_against(selection, against)
     found = []
     for side in opposed(results, others):

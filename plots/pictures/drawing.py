@@ -200,10 +200,10 @@ def write(figure: Figure, path: Path, form: PictureFormat) -> None:
 def _file_name(chart_name: str, shown: str, theme: Theme) -> str:
     """Use letters that every file system takes, and no more than fit into all of them."""
     parts = [chart_name, shown, "" if theme is Theme.LIGHT else theme]
-    told = "-".join(part for part in parts if part)
-    name = _FORBIDDEN.sub("_", told)
-    is_whole = len(name) <= _LONGEST and not _FORBIDDEN.search(told.replace(" ", "_"))
-    return name if is_whole else f"{name[: _LONGEST - 7]}-{_digest(told)}"
+    reported = "-".join(part for part in parts if part)
+    name = _FORBIDDEN.sub("_", reported)
+    is_whole = len(name) <= _LONGEST and not _FORBIDDEN.search(reported.replace(" ", "_"))
+    return name if is_whole else f"{name[: _LONGEST - 7]}-{_digest(reported)}"
 
 
 def _digest(text: str) -> str:

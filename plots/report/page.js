@@ -4,7 +4,7 @@ const root = document.documentElement;
 const find = (selector, within = document) => within.querySelector(selector);
 const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-/** As the page holds it, trials take a line each, and commands are told by their words. */
+/** As the page holds it, trials take a line each, and commands are known from their words. */
 const unpacked = (packed) => {
   const { fields, rows, words } = packed.trials;
   const trials = rows.map((row) => {
@@ -27,7 +27,7 @@ const number = (value) => {
 };
 const times = (value) => (value === null ? "" : `${value.toFixed(2)}x`);
 const percent = (value) => (value === null ? "" : `${Math.round(100 * value)}%`);
-/** Over processes; within the only one it says less, and is told apart. */
+/** Over processes; within the only one it says less, and is distinguished. */
 const interval = (of) => {
   if (of.low === null || of.high === null) return "";
   return `${number(of.low)}..${number(of.high)}${of.repeats.length === 1 ? " within one" : ""}`;

@@ -59,10 +59,10 @@ class Now:
 
     def to_json(self) -> str:
         """Return `problem`, `sweeps`, `report` and its `mark`, which browsers poll."""
-        told = json.dumps(
+        reported = json.dumps(
             {"problem": self.problem, "sweeps": self.sweeps, "mark": self.report_mark}
         )
-        return f'{told[:-1]}, "report": {self.report}}}'
+        return f'{reported[:-1]}, "report": {self.report}}}'
 
 
 class Current:

@@ -49,7 +49,7 @@ class Answer:
     body: str
     kind: str = "text/plain"  # a MIME type; always UTF-8
     status: HTTPStatus = HTTPStatus.OK
-    etag: str | None = None  # who has it already is told so instead
+    etag: str | None = None  # who has it already is reported so instead
     policy: str = "default-src 'none'"  # Content-Security-Policy: all that a browser may do with it
     headers: Mapping[str, str] = field(default_factory=dict)
 

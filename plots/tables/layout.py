@@ -40,7 +40,7 @@ MEANINGS = {
     "INVALID": "completed, but not as its axes say: no number to quote",
     NOT_RUN: "not run",
     NOT_PUBLISHED: "not published",
-    TIE: "not told apart from the fastest: the 95 % interval of their ratio reaches 1",
+    TIE: "not distinguished from the fastest: the 95 % interval of their ratio reaches 1",
     OUT: "stopped early by a race: too far behind, but its few repeats do not exclude a tie",
 }
 _MARKS = {Rank.TIE: TIE, Rank.OUT: OUT}

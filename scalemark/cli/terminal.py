@@ -94,11 +94,11 @@ def is_narrow(console: Console) -> bool:
 
 def tell_left_out(columns: Sequence[str], remedy: str) -> None:
     """Say on stderr which columns a narrow terminal has no room for, and how to see them."""
-    told = (
+    reported = (
         f"left out, for the terminal is narrower than {_WIDE} characters: {', '.join(columns)}; "
         f"{remedy}"
     )
-    make_console(stderr=True).print(told, style="dim", markup=False)
+    make_console(stderr=True).print(reported, style="dim", markup=False)
 
 
 def print_columns(

@@ -15,7 +15,7 @@ _SIGNS = re.compile(
     # unless its file system is noexec
     r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"
 )
-_OTHER_LIMITS = {  # that are told with the same words, or mostly the cause of what is told
+_OTHER_LIMITS = {  # that are reported with the same words, or mostly the cause of what is reported
     re.compile(r"pthread_create\(\) failed|can't start new thread"): (
         "no thread could be started; raise the limit of processes (ulimit -u, pids.max of "
         "the control group), or that of memory"

@@ -43,9 +43,11 @@ def parsed(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def canonical(told: object) -> str:
+def canonical(reported: object) -> str:
     """Return JSON that is the same text for equal values."""
-    return json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+    return json.dumps(
+        reported, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
+    )
 
 
 def utc_text(at: datetime) -> str:
@@ -70,10 +72,10 @@ class JsonRecord:
         return build(cls, parsed(text))
 
 
-def build(record: type[_Record], told: object, where: str = "") -> _Record:
+def build(record: type[_Record], reported: object, where: str = "") -> _Record:
     """Make a dataclass of a JSON object."""
     try:
-        return record(**checked(record, told, where))
+        return record(**checked(record, reported, where))
     except RecursionError as error:
         raise ValueError(f"{where or 'it'}: nested too deeply") from error
 
@@ -109,9 +111,9 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
 
 
-def checked(record: type[Any], told: object, where: str = "") -> dict[str, Any]:
+def checked(record: type[Any], reported: object, where: str = "") -> dict[str, Any]:
     """Return the values for a dataclass's fields, each as the type of its field."""
-    values = _object(told, where)
+    values = _object(reported, where)
     checks, required, known = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
     if missing := required - values.keys():
         raise ValueError(f"{_at(where)}{', '.join(sorted(missing))} missing")
@@ -150,17 +152,17 @@ def check_json(value: object, where: str, depth: int = 0) -> None:
 def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str], dict[str, None]]:
     """Return the check of each field, the names without default, and all names in their order."""
     assert is_dataclass(record)
-    told = fields(record)
+    reported = fields(record)
     required = frozenset(
         field.name
-        for field in told
+        for field in reported
         if field.default is MISSING and field.default_factory is MISSING
     )
     hints = get_type_hints(record)
     return (
-        {field.name: _check_of(hints[field.name]) for field in told},
+        {field.name: _check_of(hints[field.name]) for field in reported},
         required,
-        dict.fromkeys(field.name for field in told),
+        dict.fromkeys(field.name for field in reported),
     )
 
 
@@ -190,14 +192,18 @@ def _all_fit(wanted: Any, values: Sequence[Any]) -> bool:
     """Return whether all have this type and any database takes them; False also where it does not
     know.
     """
-    told = [value for value in values if value is not None] if wanted == float | None else values
-    found = set(map(type, told))
+    reported = (
+        [value for value in values if value is not None] if wanted == float | None else values
+    )
+    found = set(map(type, reported))
     if wanted is int and found <= {int}:
-        return not told or (min(told) >= -LARGEST_INTEGER and max(told) <= LARGEST_INTEGER)
+        return not reported or (
+            min(reported) >= -LARGEST_INTEGER and max(reported) <= LARGEST_INTEGER
+        )
     if wanted in (float, float | None) and found <= {float}:
-        return all(map(math.isfinite, told))
+        return all(map(math.isfinite, reported))
     if wanted is str and found <= {str}:
-        for text in set(told):
+        for text in set(reported):
             _text(text, "")
         return True
     return False
@@ -229,8 +235,8 @@ def _list(check: _Check, whole: set[type] | None, value: object, where: str) -> 
     if not isinstance(value, list | tuple):
         raise ValueError(f"{where}={_shown(value)}: wanted a list")
     if whole and set(map(type, value)) <= whole:
-        told = [item for item in value if item is not None]
-        if not told or (min(told) >= -LARGEST_INTEGER and max(told) <= LARGEST_INTEGER):
+        reported = [item for item in value if item is not None]
+        if not reported or (min(reported) >= -LARGEST_INTEGER and max(reported) <= LARGEST_INTEGER):
             return tuple(value)
     return tuple(check(item, f"{where}[{index}]") for index, item in enumerate(value))
 

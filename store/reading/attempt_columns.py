@@ -89,14 +89,20 @@ def read_others(connection: sa.Connection, numbers: Mapping[str, Any]) -> dict[s
         statement = sa.select(
             table.id.label("id"), *(column.label(name) for name, column in columns.items())
         )
-        told = fetch(connection, statement, {"id": Kind.WHOLE} | dict.fromkeys(columns, Kind.WORDS))
-        found |= _looked_up(told, numbers[id_name], columns)
+        reported = fetch(
+            connection, statement, {"id": Kind.WHOLE} | dict.fromkeys(columns, Kind.WORDS)
+        )
+        found |= _looked_up(reported, numbers[id_name], columns)
     return found
 
 
-def _looked_up(told: Mapping[str, Any], ids: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+def _looked_up(reported: Mapping[str, Any], ids: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     """Return None where there is no id."""
-    places = pd.Index(told["id"]).get_indexer(pd.Index(np.nan_to_num(ids, nan=-1).astype(np.int64)))
+    places = pd.Index(reported["id"]).get_indexer(
+        pd.Index(np.nan_to_num(ids, nan=-1).astype(np.int64))
+    )
     # -1 takes the last: none
-    codes = {name: np.append(told[name].codes, -1).take(places) for name in names}
-    return {name: pd.Categorical.from_codes(codes[name], dtype=told[name].dtype) for name in names}
+    codes = {name: np.append(reported[name].codes, -1).take(places) for name in names}
+    return {
+        name: pd.Categorical.from_codes(codes[name], dtype=reported[name].dtype) for name in names
+    }

@@ -82,15 +82,15 @@ def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
     """Return what a reader of the ratio must know."""
     differing = {one.name for one in found if one.section == "axes"}
     differing.update(_differing_keys(a, b))
-    told = [f"{name} was named, and does not differ" for name in named if name not in differing]
+    reported = [f"{name} was named, and does not differ" for name in named if name not in differing]
     for label, side in (("A", a), ("B", b)):
         suspect = [row for row in side.attempts if row["verdict"] == Verdict.SUSPECT]
         reasons = [reason for row in suspect for reason in row["verdict_reasons"] or ()]
         if suspect:
             why = "; ".join(dict.fromkeys(reasons)) or "no reason told"
-            told.append(f"{label}: {len(suspect)} of {len(side.attempts)} suspect ({why})")
+            reported.append(f"{label}: {len(suspect)} of {len(side.attempts)} suspect ({why})")
     kinds = dict.fromkeys(DeviceKind(side.trial["device_kind"]) for side in (a, b))
-    return told + [kind.note for kind in kinds if kind.note]
+    return reported + [kind.note for kind in kinds if kind.note]
 
 
 def _differing_axes(

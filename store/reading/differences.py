@@ -112,10 +112,12 @@ def _facts(side: Side) -> dict[str, dict[str, Any]]:
     """Return section -> name -> value; where the attempts differ, a list of values."""
     axes = {name: value for name, value in side.trial.items() if name not in NOT_AXES}
     found: dict[str, dict[str, Any]] = {"axes": axes}
-    told = [dict(_of_attempt(row)) for row in side.attempts]
+    reported = [dict(_of_attempt(row)) for row in side.attempts]
     for section in _SECTIONS:
-        names = dict.fromkeys(name for of in told for name in of[section])
-        found[section] = {name: _merged([of[section].get(name) for of in told]) for name in names}
+        names = dict.fromkeys(name for of in reported for name in of[section])
+        found[section] = {
+            name: _merged([of[section].get(name) for of in reported]) for name in names
+        }
     return found
 
 

@@ -72,10 +72,10 @@ def _medians(connection: sa.Connection, which: sa.ColumnElement[bool]) -> pd.Dat
     groups = grouped(kinds, attempts)
     groups = groups[groups["num_completed"] > 0]
     first, places = groups["first"].to_numpy(), groups["trial"].to_numpy()
-    told = {"curve": take(trials.curves, places)} | trials.of(places)
-    told |= {name: take(others[name], first) for name in ("host", "gpu", "software_key")}
-    told["item"] = take(attempts["item"], first)
+    reported = {"curve": take(trials.curves, places)} | trials.of(places)
+    reported |= {name: take(others[name], first) for name in ("host", "gpu", "software_key")}
+    reported["item"] = take(attempts["item"], first)
     numbers = groups.rename(columns={"num_completed": "num_repeats"}).drop(
         columns=["trial", "software", "item", "num_attempts", "first"]
     )
-    return pd.DataFrame(told | {name: numbers[name].to_numpy() for name in numbers}, copy=False)
+    return pd.DataFrame(reported | {name: numbers[name].to_numpy() for name in numbers}, copy=False)

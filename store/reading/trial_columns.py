@@ -55,14 +55,14 @@ def read_trials(connection: sa.Connection, ids: pd.Categorical) -> TrialColumns:
         connection.dialect.name
     ]
     together = sa.cast(array(*(columns[name] for name in alike)), sa.Text).label("together")
-    told = (
+    reported = (
         TrialRow.id,
         TrialRow.curve,
         together,
         *(columns[name] for name in _APART),
         *free.values(),
     )
-    statement = sa.select(*told).where(among(TrialRow.id, ids.categories))
+    statement = sa.select(*reported).where(among(TrialRow.id, ids.categories))
     kinds = {"id": Kind.WORDS, "curve": Kind.WORDS, "together": Kind.WORDS} | {
         name: _KINDS[name] for name in _APART
     }

@@ -103,16 +103,16 @@ def _wait_for_sweep(asked: Joining) -> dict[str, Any]:
     """Return its settings, once its command has begun it. Raises StoreError when it has not for
     long, and for other sweeps.
     """
-    gives_up_s, is_told = time.monotonic() + asked.wait_s, False
+    gives_up_s, is_known = time.monotonic() + asked.wait_s, False
     while True:
         try:
             return settings_of(open_for_reading(asked.url), asked.sweep)[1]
         except NoSweepError as error:
             if time.monotonic() >= gives_up_s:
                 raise
-            if not is_told:
+            if not is_known:
                 _print(f"{error}; waiting {asked.wait_s:g} s for its command (--wait)")
-                is_told = True
+                is_known = True
         time.sleep(LOOK_AGAIN_EVERY_S)
 
 

@@ -45,8 +45,8 @@ class Fleet:
     ) -> None:
         self._launcher, self._sweep, self._num_hosts = launcher, sweep, num_hosts
         self._command, self._note, self._clock = command, note, clock
-        self._told_new: set[str] = set()  # jobs
-        self._told: set[str] = set()  # jobs whose end was printed
+        self._reported_new: set[str] = set()  # jobs
+        self._reported: set[str] = set()  # jobs whose end was printed
         self._next_start_s = clock()
         self._rounds = Rounds(note)
         self.waits_for = ""  # why agents that were asked for do not run yet, for people
@@ -112,16 +112,16 @@ class Fleet:
 
     def _tell_new(self, alive: Sequence[AgentJob]) -> None:
         """Name them as the engine does: people may want to look after them there."""
-        new = [job.job_id for job in alive if job.job_id and job.job_id not in self._told_new]
+        new = [job.job_id for job in alive if job.job_id and job.job_id not in self._reported_new]
         if new:
-            self._told_new.update(new)
+            self._reported_new.update(new)
             self._note(f"agents asked for: {', '.join(new)}")
 
     def _tell_ends(self, jobs: Sequence[AgentJob]) -> None:
         for job in jobs:
             # some say why later
-            if job.state is JobState.ENDED and job.why and job.job_id not in self._told:
-                self._told.add(job.job_id)
+            if job.state is JobState.ENDED and job.why and job.job_id not in self._reported:
+                self._reported.add(job.job_id)
                 self._note(f"agent {job.job_id} ended: {job.why}{_log_of(job)}")
 
 

@@ -27,7 +27,7 @@ class Orders:
         self.is_finishing = False  # nothing more is started, whatever the user says
         self._on_interrupt, self._stop, self._fleet = on_interrupt, stop, fleet
         self._set_wish, self._tell = set_wish, tell
-        self._num_told = 0  # signals
+        self._num_reported = 0  # signals
 
     @property
     def wanted(self) -> Wish:
@@ -55,8 +55,8 @@ class Orders:
             else:
                 self._fleet.stop(at_once=wish is Wish.KILL)
             self.wish = wish
-        if self._stop.times_asked > self._num_told:
-            self._num_told = self._stop.times_asked
+        if self._stop.times_asked > self._num_reported:
+            self._num_reported = self._stop.times_asked
             if wish < Wish.KILL and num_running:
                 doing = "waiting for" if wish is Wish.FINISH else "ending"
                 self._tell(f"{doing} {num_running} running attempts{self._stop.hint}")

@@ -53,19 +53,19 @@ class Roster:
     def __init__(self, first: SharedStatus, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self._old = {agent.orchestrator_id for agent in first.agents if agent.ended_at}
-        self._told: dict[int, str] = {}  # id -> what was said of it last
+        self._reported: dict[int, str] = {}  # id -> what was said of it last
         self._ever_busy: set[int] = set()  # agents that ran something
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._reported)
 
     def look(self, status: SharedStatus) -> None:
         for agent in self._ours(status):
             about = "ended" if agent.ended_at is not None else "joined"
             if agent.note:
                 about += f": {agent.note}"
-            if self._told.get(agent.orchestrator_id) != about:
-                self._told[agent.orchestrator_id] = about
+            if self._reported.get(agent.orchestrator_id) != about:
+                self._reported[agent.orchestrator_id] = about
                 self._tell(f"agent on {agent.process.host} (process {agent.process.pid}) {about}")
 
     def seen(

@@ -53,8 +53,8 @@ class SharedSettings:
             "num_devices": self.num_devices,
             "lease_s": self.lease_s,
             "pool": launcher.agents.pool,
-            "launcher": _told(launcher),
-            "retry": _told(self.retry),
+            "launcher": _reported(launcher),
+            "retry": _reported(self.retry),
             "on_failure": self.sweep.on_failure.name,
         }
 
@@ -89,7 +89,7 @@ def shared_settings(config: Config, inventory: Inventory, runs_dir: str) -> Shar
     )
 
 
-def _told(settings: object) -> dict[str, Any]:
+def _reported(settings: object) -> dict[str, Any]:
     """Return plain values; what is a group of its own is sent apart, or meant for the controller
     alone.
     """

@@ -28,7 +28,7 @@ class Launcher:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._has_told = False
+        self._has_reported = False
 
     def check(self) -> Inventory:
         other = (
@@ -42,9 +42,9 @@ class Launcher:
 
     def start(self, num: int, command: AgentCommand) -> None:
         """Print what to type, once."""
-        if self._has_told:
+        if self._has_reported:
             return
-        self._has_told = True
+        self._has_reported = True
         typed = shlex.join(command.argv)
         url = command.environment[DATABASE_VARIABLE]
         is_set = os.environ.get(DATABASE_VARIABLE) == url

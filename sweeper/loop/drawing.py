@@ -24,7 +24,7 @@ class Backoff:
         self.text = ""
         self.ask_again_s = clock()
         self._clock, self._tell = clock, tell
-        self._told = ""
+        self._reported = ""
         self._next_wait_s = ASK_AGAIN_EVERY_S
 
     @property
@@ -32,11 +32,11 @@ class Backoff:
         return bool(self.text) and self._clock() >= self.ask_again_s
 
     def wait(self, what: str, *, is_idle: bool, for_s: float = ASK_AGAIN_EVERY_S) -> None:
-        """Ask again then. People are told once, if nothing runs meanwhile."""
+        """Ask again then. People are reported once, if nothing runs meanwhile."""
         self.text = f"waiting: {what}"
-        if self._told != what and is_idle:
+        if self._reported != what and is_idle:
             self._tell(self.text)
-            self._told = what
+            self._reported = what
         self.ask_again_s = self._clock() + for_s
 
     def wait_longer(self, what: str, *, is_idle: bool) -> None:

@@ -36,7 +36,7 @@ class Starter:
         supervision: Supervision,
     ) -> None:
         self.given: Given | None = None
-        self._told_problem = False
+        self._reported_problem = False
         self._tools, self._start, self._policy = tools, tools.start, policy
         self._heartbeat, self._stopping = heartbeat, stopping
         self._supervision = supervision
@@ -116,8 +116,8 @@ class Starter:
         given = replace(given, placement=placement, started=started)
         self._supervision.runs.append(Run(given=given, attempt=attempt))
         self._tools.progress.attempt_started(started)
-        if self._start.problem and not self._told_problem:
-            self._told_problem = True
+        if self._start.problem and not self._reported_problem:
+            self._reported_problem = True
             self._tools.progress.note(self._start.problem)
         try:
             ticks = start_ticks(process.pid) or 0

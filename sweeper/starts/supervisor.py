@@ -50,7 +50,7 @@ class Supervisor:
         assert process.stdin
         try:
             process.stdin.write(text.encode())
-        except BrokenPipeError:  # somebody killed it: the next one is told everything
+        except BrokenPipeError:  # somebody killed it: the next one is reported everything
             self.close()
             self._send("".join(f"+{group}\n" for group in self._groups))
 

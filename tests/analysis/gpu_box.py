@@ -52,5 +52,5 @@ def curve(values: Sequence[float], **changes: object) -> list[tuple[TrialSpec, f
     ]
 
 
-def fill_gpus(results: Sequence[tuple[TrialSpec, float | None]], **told: object) -> None:
-    fill("results.db", list(results), machine=GPU_BOX, **told)  # type: ignore[arg-type]  # a test names what `fill` takes
+def fill_gpus(results: Sequence[tuple[TrialSpec, float | None]], **reported: object) -> None:
+    fill("results.db", list(results), machine=GPU_BOX, **reported)  # type: ignore[arg-type]  # a test names what `fill` takes

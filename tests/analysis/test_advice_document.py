@@ -1,4 +1,4 @@
-"""What docs/advice.md shows is what the commands print, and every goal and command is told."""
+"""What docs/advice.md shows is what the commands print, and every goal and command is reported."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def test_what_is_shown_is_what_is_printed(capsys, monkeypatch, command, output):
 
 
 @pytest.mark.parametrize("goal", list(Goal))
-def test_every_goal_is_told(goal):
+def test_every_goal_is_reported(goal):
     assert f"| `{goal}` |" in ADVICE
 
 

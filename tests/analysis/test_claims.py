@@ -117,11 +117,11 @@ def test_an_answer_says_of_how_many_cases_it_is():
     open_ = grid(
         "alexnet", {"replicated_nccl": [100.0, 140.0], "replicated_none": [101.0, 141.0]}, 2
     )
-    told = [
+    reported = [
         {one.claim.id: one.summary for one in checked(made(*rows))}["C1"]
         for rows in (known, [*known, *open_])
     ]
-    assert told == ["agrees", "agrees where cases are conclusive (2 of 3)"]
+    assert reported == ["agrees", "agrees where cases are conclusive (2 of 3)"]
 
 
 def test_the_order_of_models_is_that_of_machines_with_nvlink():

@@ -45,11 +45,11 @@ def test_every_number_of_published_figures_is_one_of_its_rows():
             figures = {f"{row.throughput:.0f}" for row in one.rows} | {
                 f"{row.throughput:.1f}" for row in one.rows
             }
-            told = re.findall(
+            reported = re.findall(
                 r"(?:replicated_\w+|ps_\w+|synthetic|real|tensor) (\d+(?:\.\d)?)(?=[,;. ])",
                 one.sentence,
             )
-            assert set(told) <= figures, one.sentence
+            assert set(reported) <= figures, one.sentence
 
 
 def test_small_and_large_models_have_leaders_of_their_own():
@@ -71,8 +71,8 @@ def test_small_and_large_models_have_leaders_of_their_own():
 
 def test_the_deep_resnet_has_few_parameters_for_its_work():
     trial = {"model": "resnet152", "num_gpus": 8, "image_px": 224, "num_classes": 1001}
-    (told,) = sentences(made(({**trial, "strategy": "ps_cpu"}, FAST), (trial, SLOW)), "leading")
-    assert "few parameters for their work (less than 5 MB per GFLOP: resnet152)" in told
+    (reported,) = sentences(made(({**trial, "strategy": "ps_cpu"}, FAST), (trial, SLOW)), "leading")
+    assert "few parameters for their work (less than 5 MB per GFLOP: resnet152)" in reported
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_gradients_that_meet_on_the_cpu_are_copies():
 
 def test_models_whose_layers_nobody_knows_have_leaders_too():
     trial = {"model": "mine", "num_gpus": 2}
-    (told,) = sentences(made(({**trial, "strategy": "ps_cpu"}, FAST), (trial, SLOW)), "leading")
+    (reported,) = sentences(made(({**trial, "strategy": "ps_cpu"}, FAST), (trial, SLOW)), "leading")
     assert (
         "of models with layers that the cost model does not know (mine): mine: ps_cpu leads with 202 images/s"
-        in told
+        in reported
     )
 
 
-def test_a_parameter_server_is_told_as_a_share_of_the_fastest_other():
+def test_a_parameter_server_is_reported_as_a_share_of_the_fastest_other():
     results = made(({"strategy": "ps_cpu", "num_gpus": 8}, [150.0, 151.0]), ({"num_gpus": 8}, FAST))
     assert (
         "reaches 75 % of the fastest other strategy, and is slower in 1 of 1 comparison"
@@ -156,7 +156,7 @@ def test_batch_precision_and_model_are_compared_by_efficiency(snapshot):
     assert [sentences(results, topic) for topic in topics] == snapshot
 
 
-def test_an_efficiency_of_single_processes_is_not_told_apart():
+def test_an_efficiency_of_single_processes_is_not_distinguished():
     one, other = (
         made(({}, [100.0]), ({"num_gpus": 2}, [190.0])),
         made(({"batch_size": 8}, [100.0]), ({"batch_size": 8, "num_gpus": 2}, [150.0])),
@@ -221,8 +221,8 @@ def test_real_data_that_are_not_cached_are_compared_with_synthetic():
         "cache": False,
         "num_gpus": 2,
     }
-    [told] = sentences(made((read, SLOW), ({"num_gpus": 2}, FAST)), "real_data")
-    assert told.startswith(
+    [reported] = sentences(made((read, SLOW), ({"num_gpus": 2}, FAST)), "real_data")
+    assert reported.startswith(
         "On the most GPUs real data reach 50 % of synthetic, and are slower in 1 of 1 comparison"
     )
 
@@ -238,18 +238,18 @@ def test_a_precision_is_compared_with_its_data_format():
         (half, FAST),
         ({**half, "num_gpus": 4}, [400.0, 401.0]),
     ]
-    [told] = sentences(made(*results), "precision")
+    [reported] = sentences(made(*results), "precision")
     assert (
         "in 1 of 1 comparison; the data format differs, too: trivial on 4: fp32 94.3 %, fp16 49.6 %"
-        in told
+        in reported
     )
 
     in_one_format = [
         ({**single, "data_format": "NHWC"}, SLOW),
         ({**single, "data_format": "NHWC", "num_gpus": 4}, [360.0, 361.0]),
     ]
-    [told] = sentences(made(*results, *in_one_format), "precision")
-    assert "in 1 of 1 comparison: trivial on 4: fp32 89.4 %, fp16 49.6 %" in told
+    [reported] = sentences(made(*results, *in_one_format), "precision")
+    assert "in 1 of 1 comparison: trivial on 4: fp32 89.4 %, fp16 49.6 %" in reported
 
 
 def test_models_are_put_in_order_only_where_nothing_else_differs():
@@ -266,8 +266,8 @@ def test_models_are_put_in_order_only_where_nothing_else_differs():
             for model, num, speeds in MODELS_ON_1_AND_4
         ),
     )
-    [told] = sentences(on_both, "models")
-    assert told.startswith(
+    [reported] = sentences(on_both, "models")
+    assert reported.startswith(
         "On 4 GPUs with synthetic data in fp32, xla on models scale in this order, "
     )
 
@@ -281,13 +281,13 @@ MODELS_ON_1_AND_4 = (
 
 
 def test_that_steps_take_longer_is_said_where_repeats_show_it(snapshot):
-    def told(on_1, on_2):
+    def reported(on_1, on_2):
         return sentences(
             made(({"batch_size": 10}, on_1), ({"batch_size": 10, "num_gpus": 2}, on_2)), "slowdown"
         )
 
-    assert told([100.0, 101.0], [130.0, 220.0]) == []
-    sure, single_run = told([100.0, 101.0], [150.0, 151.0]), told([100.0], [150.0])
+    assert reported([100.0, 101.0], [130.0, 220.0]) == []
+    sure, single_run = reported([100.0, 101.0], [150.0, 151.0]), reported([100.0], [150.0])
     assert [sure, single_run] == snapshot
 
 
@@ -313,10 +313,10 @@ def test_published_figures_that_differ_in_a_note_are_not_mixed():
     assert (
         "in 8 packs, compacted, 5330, tensor by tensor, compacted, 4701" in repacked
     )  # both of relaxed consistency
-    told = sentences(of("4d8aa53"), "leading")
+    reported = sentences(of("4d8aa53"), "leading")
     assert (
         "replicated_hierarchical_copy leads with 4987 images/s, 5% ahead of replicated_nccl"
-        in told[0]
+        in reported[0]
     )
 
 

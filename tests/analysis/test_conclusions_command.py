@@ -23,8 +23,8 @@ def analysis(capsys, monkeypatch):
             code = run(app, "analysis")
         except SystemExit as ended:
             code = int(ended.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        reported = capsys.readouterr()
+        return code, reported.out, reported.err
 
     return called
 
@@ -76,13 +76,15 @@ def test_injected_faults_are_left_out_unless_asked_for(analysis, snapshot):
 
 
 def test_simulated_noise_leaves_no_trial_out(analysis):
-    told = {
+    reported = {
         "device_kind": DeviceKind.SIMULATED_GPU,
         "num_gpus": 2,
         "injected": "noise=0.02 process_noise=0.005",
     }
     fill(
-        "results.db", [(small(**told), 100), (small(**told, **PS), 200)], machine=SIMULATED_MACHINE
+        "results.db",
+        [(small(**reported), 100), (small(**reported, **PS), 200)],
+        machine=SIMULATED_MACHINE,
     )
     _, out, _ = analysis("conclusions", "--origin", "simulated")
     assert "Left out" not in out
@@ -100,8 +102,8 @@ def test_suspect_rows_of_a_conclusion_say_so(analysis):
     assert out.startswith("1 of 2 trials is suspect: python -m store show says why.\n")
     assert f"{suspect.trial_id} 100 (suspect)" in out
     assert "200 (suspect)" not in out
-    _, told, _ = analysis("conclusions", "--json")
-    assert {row["throughput"]: row["is_valid"] for row in json.loads(told)[0]["rows"]} == {
+    _, reported, _ = analysis("conclusions", "--json")
+    assert {row["throughput"]: row["is_valid"] for row in json.loads(reported)[0]["rows"]} == {
         100.0: False,
         200.0: True,
     }
@@ -159,8 +161,8 @@ def test_beside_simulated_rows_the_supplying_command_simulates(analysis, claim, 
 
 def test_a_check_in_json_has_parts_cases_and_rows(analysis):
     _, out, _ = analysis("conclusions", "--origin", "published", "--check", "--json")
-    told = json.loads(out)
-    (packs,) = [claim for claim in told["claims"] if claim["id"] == "C13"]
+    reported = json.loads(out)
+    (packs,) = [claim for claim in reported["claims"] if claim["id"] == "C13"]
     assert packs["answer"] == packs["parts"][0]["answer"] == "agrees"
     assert {row["throughput"] for case in packs["parts"][0]["cases"] for row in case["rows"]} >= {
         3620.9595,

@@ -8,9 +8,9 @@ import pytest
 from analysis.conclusions import models, slowdown
 from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import chosen
-from analysis.hosts_told import hosts_of
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import Rank, by_hosts, lines, pivot
+from analysis.reported_hosts import hosts_of
 from analysis.results import BaselineRule, Origin, measured, with_baselines
 from analysis.scaling.crossovers import leads
 from analysis.scaling.curves import scalings
@@ -28,11 +28,11 @@ from tests.over_hosts import OVER_TWO_MACHINES, SPREADS, WAYS, mixed, spread
 
 def of_spreads(throughput, *, kind=DeviceKind.GPU, repeats=(0.99, 1.0, 1.01)):
     """Of (strategy, GPUs, hosts) -> images/s."""
-    told = [
+    reported = [
         ({"num_gpus": num_gpus, "hosts": hosts, "strategy": way}, [value * one for one in repeats])
         for (way, num_gpus, hosts), value in throughput.items()
     ]
-    return made(*told, kind=kind)
+    return made(*reported, kind=kind)
 
 
 def stored(entries, **options):
@@ -42,7 +42,7 @@ def stored(entries, **options):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_cell_of_every_table_is_one_whole_trial(seed):
-    told = [
+    reported = [
         (
             {"strategy": way, "num_gpus": num_gpus, "hosts": hosts, "batch_size": batch_size},
             [float(number)],
@@ -51,9 +51,9 @@ def test_every_cell_of_every_table_is_one_whole_trial(seed):
             product(WAYS, SPREADS, (4, 8)), 1
         )
     ]
-    random.Random(seed).shuffle(told)
-    results = made(*told)
-    whole = {one.trial_id: repeats[0] for one, (_, repeats) in zip(results, told, strict=True)}
+    random.Random(seed).shuffle(reported)
+    results = made(*reported)
+    whole = {one.trial_id: repeats[0] for one, (_, repeats) in zip(results, reported, strict=True)}
     axes = ("strategy", "hosts", "num_gpus", "batch_size")
     for rows_by, columns_by in [
         (lines(results), ("num_gpus",)),
@@ -72,9 +72,9 @@ def test_every_cell_of_every_table_is_one_whole_trial(seed):
 def test_a_speed_up_is_against_one_gpu_of_one_host_in_any_order(rule):
     values = {("distributed_ring", *of): 10.0 * number + 70 for number, of in enumerate(SPREADS)}
     for results in permutations(of_spreads(values)[:5]):
-        told = with_baselines(results, rule)
+        reported = with_baselines(results, rule)
         assert {
-            (one.baseline.num_gpus, one.baseline.hosts, one.baseline.throughput) for one in told
+            (one.baseline.num_gpus, one.baseline.hosts, one.baseline.throughput) for one in reported
         } == {(1, 1, 70.0)}
 
 
@@ -161,22 +161,22 @@ def test_who_leads_is_said_for_each_number_of_hosts():
          for way in ("distributed_ring", "distributed_ps") for of in SPREADS}
     )  # fmt: skip
     (table,) = pivot(results, lines(results))
-    told = summarize(table).sentences
+    reported = summarize(table).sentences
     assert (
         "On 4 GPUs distributed_ring is fastest with 600 images/s, 50% ahead of distributed_ps."
-        in told
+        in reported
     )
     assert (
         "On 4 GPUs over 2 hosts distributed_ps is fastest with 400 images/s, 33% ahead of distributed_ring."
-        in told
+        in reported
     )
     assert any(
         one.startswith(
             "On 8 GPUs over 4 hosts distributed_ring reaches 2.00x of distributed_ring on 1:"
         )
-        for one in told
+        for one in reported
     )
-    assert not any("leads from" in one for one in told)
+    assert not any("leads from" in one for one in reported)
     assert [lead.num_gpus for part in by_hosts(table) for lead in leads(part)] == [
         1,
         2,
@@ -199,25 +199,25 @@ def test_a_scaling_curve_is_over_one_number_of_hosts():
         [4, 8],
     ]
     over_two = sentences(found[1])
-    (told,) = (one for one in over_two if one.startswith("distributed_ring: "))
-    assert "4.00x" in told
-    assert "of 1 on 8 GPUs over 2 hosts, an efficiency of 50%" in told
+    (reported,) = (one for one in over_two if one.startswith("distributed_ring: "))
+    assert "4.00x" in reported
+    assert "of 1 on 8 GPUs over 2 hosts, an efficiency of 50%" in reported
     assert not any("No number on 1" in one for one in over_two)
 
 
 def test_what_would_tell_more_of_several_hosts_can_run_on_them():
     (alone,) = scalings(of_spreads({("distributed_ring", 4, 4): 100.0}, repeats=[1.0]))
-    (told,) = (
+    (reported,) = (
         one for one in sentences(alone) if one.startswith("Only 4 GPUs over 4 hosts were tried")
     )
-    assert " num_gpus=8 " in told
-    assert " hosts=4 " in told
+    assert " num_gpus=8 " in reported
+    assert " hosts=4 " in reported
     without_one = scalings(
         of_spreads({("distributed_ring", 4, 2): 100.0, ("distributed_ring", 8, 2): 150.0})
     )[0]
-    (told,) = (one for one in sentences(without_one) if one.startswith("No number on 1"))
-    assert " num_gpus=1 " in told
-    assert "hosts=" not in told
+    (reported,) = (one for one in sentences(without_one) if one.startswith("No number on 1"))
+    assert " num_gpus=1 " in reported
+    assert "hosts=" not in reported
 
 
 def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
@@ -245,18 +245,18 @@ def test_models_are_ordered_over_one_number_of_hosts():
         ("vgg16", 8, 1, 700.0),
         ("resnet50", 8, 2, 780.0),
     ]
-    told = [
+    reported = [
         (
             {"model": model, "num_gpus": num_gpus, "hosts": hosts, "strategy": "distributed_ring"},
             [value],
         )
         for model, num_gpus, hosts, value in values
     ]
-    assert list(models.models(made(*told))) == []
-    told.append(
+    assert list(models.models(made(*reported))) == []
+    reported.append(
         ({"model": "vgg16", "num_gpus": 8, "hosts": 2, "strategy": "distributed_ring"}, [500.0])
     )
-    (one,) = models.models(made(*told))
+    (one,) = models.models(made(*reported))
     assert one.sentence.startswith("On 8 GPUs over 2 hosts")
     assert "resnet50 97.5 %" in one.sentence
 
@@ -328,17 +328,17 @@ def test_injected_links_are_compared_with_one_host_which_has_none(rule):
     )
     assert slow.curve == free.curve == alone.curve
     assert with_num_gpus(slow, 1) == alone
-    told = with_baselines(stored([(slow, 30.0), (free, 90.0), (alone, 60.0)]), rule)
-    assert [one.speed_up for one in told] == [0.5, 1.5, 1.0]
-    assert len({one.course for one in told}) == 3
+    reported = with_baselines(stored([(slow, 30.0), (free, 90.0), (alone, 60.0)]), rule)
+    assert [one.speed_up for one in reported] == [0.5, 1.5, 1.0]
+    assert len({one.course for one in reported}) == 3
 
 
 def test_links_are_never_the_baseline_of_others():
     slow, free = (
         spread("distributed_ring", 2, 2, injected=injected) for injected in (SLOW_LINKS, "")
     )
-    told = with_baselines(stored([(slow, 30.0), (free, 90.0)]), BaselineRule.FEWEST)
-    assert [one.speed_up for one in told] == [1.0, 1.0]
+    reported = with_baselines(stored([(slow, 30.0), (free, 90.0)]), BaselineRule.FEWEST)
+    assert [one.speed_up for one in reported] == [1.0, 1.0]
 
 
 def test_nothing_injected_is_said_and_is_no_part_of_a_file_name():

@@ -59,7 +59,7 @@ def test_machines_get_tables_of_their_own():
     ]
 
 
-def test_strong_scaling_is_one_table_told_by_its_global_batch():
+def test_strong_scaling_is_one_table_reported_by_its_global_batch():
     (table,) = pivot(
         results(
             [
@@ -90,10 +90,10 @@ def test_models_across_share_a_table_at_their_largest_global_batches():
         strong("resnet50", 16),
     ]
     found = pivot(results(sizes), ("num_gpus",), ("model",))
-    told = [
+    reported = [
         {model: str(of["batch_size"]) for model, of in table.of_models.items()} for table in found
     ]
-    assert told == [
+    assert reported == [
         {"vgg16": "256 in all", "resnet50": "32 in all"},
         {"vgg16": "64 in all", "resnet50": "16 in all"},
     ]

@@ -48,7 +48,7 @@ def test_models_come_in_the_order_of_their_article():
     assert tables[0].rows == ((1,), (2,), (4,), (8,))
 
 
-def test_a_figure_told_twice_gets_a_table_of_its_own():
+def test_a_figure_reported_twice_gets_a_table_of_its_own():
     tables = pivot(published([like(throughput=10.0), like(throughput=20.0, note="on another day")]))
     assert [[result.throughput for result in table.results] for table in tables] == [
         [10.0],
@@ -93,7 +93,7 @@ def test_an_unknown_source_or_machine_lists_those_there_are():
 
 
 @pytest.mark.parametrize(
-    ("axes", "told"),
+    ("axes", "reported"),
     [
         ({"precision": "fp16", "xla": "off"}, "fp16"),
         ({"precision": "fp16", "xla": "on"}, "fp16+XLA"),
@@ -101,8 +101,8 @@ def test_an_unknown_source_or_machine_lists_those_there_are():
         ({"precision": "fp16+XLA?"}, "fp16+XLA"),
     ],
 )
-def test_precision_is_told_as_sources_do(axes, told):
-    assert precision_as_published(axes) == told
+def test_precision_is_reported_as_sources_do(axes, reported):
+    assert precision_as_published(axes) == reported
 
 
 def test_the_usual_image_size_is_that_of_the_definition():

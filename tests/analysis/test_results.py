@@ -177,7 +177,7 @@ def test_trials_that_ran_side_by_side_stand_apart_and_say_so():
     ]
 
 
-def test_strong_scaling_is_one_curve_told_by_its_global_batch():
+def test_strong_scaling_is_one_curve_reported_by_its_global_batch():
     found = by_cell(
         results(
             [
@@ -210,7 +210,7 @@ def test_a_completed_attempt_without_a_number_is_invalid(nothing):
     assert on_2.failed == ("invalid",)
 
 
-def test_a_verdict_of_invalid_is_told_and_is_no_baseline():
+def test_a_verdict_of_invalid_is_reported_and_is_no_baseline():
     fill("r.db", [(small(), 10.0), (small(num_gpus=2), 20.0)])
     with changing("r.db") as connection:
         connection.exec_driver_sql(

@@ -42,22 +42,22 @@ def test_intervals_hold_nearly_all(found: list[Checked]) -> None:
 
 def test_the_faster_of_two_ways_is_found(found: list[Checked]) -> None:
     """20 pairs differ by more than 5 %, 7 of them rest on rows."""
-    told = pairs(found)
-    assert len(told) == 20
+    reported = pairs(found)
+    assert len(reported) == 20
     rested_ones, alone = (
-        [pair.is_right for pair in told if pair.rests is rests] for rests in (True, False)
+        [pair.is_right for pair in reported if pair.rests is rests] for rests in (True, False)
     )
     assert (len(rested_ones), len(alone)) == (7, 13)
     assert sum(rested_ones) >= 5
     assert sum(alone) >= 12
-    assert sum(rested_ones) + sum(alone) >= 0.9 * len(told)
+    assert sum(rested_ones) + sum(alone) >= 0.9 * len(reported)
 
 
 def test_each_pair_of_cells_counts_once(found: list[Checked]) -> None:
-    told = [
+    reported = [
         (pair.faster.hardware, pair.faster.row.work, pair.slower.row.work) for pair in pairs(found)
     ]
-    assert len(set(told)) == len(told)
+    assert len(set(reported)) == len(reported)
 
 
 def test_no_prediction_rests_on_what_it_predicts() -> None:
@@ -104,7 +104,7 @@ def test_of_boxes_that_nobody_knows_none_is_far_off_without_saying_so(
     assert summary(of_unknown).num_far_unflagged == 0
 
 
-def test_links_that_nobody_told_make_heavy_communication_uncertain(
+def test_links_that_nobody_gave_make_heavy_communication_uncertain(
     of_unknown: list[Checked],
 ) -> None:
     heavy = [one for one in of_unknown if one.row.work.network.name == "vgg16"]
@@ -113,16 +113,16 @@ def test_links_that_nobody_told_make_heavy_communication_uncertain(
 
 
 def test_vgg16_on_two_cliques_is_uncertain(found: list[Checked]) -> None:
-    told = [
+    reported = [
         one
         for one in found
         if "DGX-1 8xP100" in one.hardware and one.row.work.network.name == "vgg16"
     ]
-    assert told
-    assert all(one.is_uncertain for one in told)
+    assert reported
+    assert all(one.is_uncertain for one in reported)
 
 
 def test_an_input_that_collapses_is_uncertain(found: list[Checked]) -> None:
     """AlexNet of tensorflow/benchmarks#359 falls from 11,548 images/s on 4 GPUs to 2,812 on 8, which nothing foretells."""
-    told = [one for one in found if "#359" in one.source]
-    assert [one.is_uncertain for one in told] == [True] * 4
+    reported = [one for one in found if "#359" in one.source]
+    assert [one.is_uncertain for one in reported] == [True] * 4

@@ -30,7 +30,7 @@ def test_ours_is_compared_with_the_best_peer_of_each_round_and_of_each_kind():
     assert found(rows, BEST_REUSED) == [(1, 4), (2, 5)]
 
 
-def test_cpu_seconds_that_nobody_knows_are_not_told():
+def test_cpu_seconds_that_nobody_knows_are_not_reported():
     rows = _ratios({"ours fork": costs(1), "Ray Tune": costs(7), "joblib": costs(4)})
     assert [row.peer for row in rows if row.metric == "CPU s"] == ["joblib"]
 

@@ -9,13 +9,13 @@ from tests.conftest import PROJECT
 
 
 def test_every_axis_stands_there_with_its_meaning():
-    told = " ".join(axes_help().split())
+    reported = " ".join(axes_help().split())
     for axis in AXES_SET_BY_NAME:
-        assert f"{axis.name}=" in told
-        assert axis.help in told
-    assert "xla=off (off, on, auto) compile with XLA" in told
-    assert "all_reduce=auto (auto, hierarchical_copy, nccl," in told
-    assert "staged_vars=false" in told
+        assert f"{axis.name}=" in reported
+        assert axis.help in reported
+    assert "xla=off (off, on, auto) compile with XLA" in reported
+    assert "all_reduce=auto (auto, hierarchical_copy, nccl," in reported
+    assert "staged_vars=false" in reported
     assert max(map(len, axes_help().splitlines())) <= WIDTH
 
 

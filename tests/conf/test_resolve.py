@@ -338,7 +338,7 @@ def test_a_precision_that_the_gpus_do_not_have_is_refused(precision, capability)
     assert resolve(config(f"precision={precision}"), GPU, 8, (9, 0)).precision == precision
 
 
-def test_float16_has_a_dynamic_loss_scale_unless_told_otherwise():
+def test_float16_has_a_dynamic_loss_scale_unless_reported_otherwise():
     assert trial("precision=fp16").loss_scale == "dynamic"
     assert trial("precision=fp16", "loss_scale=static").loss_scale == "128"
     assert trial("precision=fp16", "loss_scale=none").loss_scale == "none"

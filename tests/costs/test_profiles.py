@@ -34,12 +34,12 @@ def test_every_figure_of_a_profile_has_a_source(name):
     assert hardware.name == name
 
     default = {field: one.default for field, one in Hardware.__dataclass_fields__.items()}
-    told = {field for field, usual in default.items() if getattr(hardware, field) != usual} - {
+    reported = {field for field, usual in default.items() if getattr(hardware, field) != usual} - {
         "name",
         "sources",
     }
 
-    assert told <= set(hardware.sources), "figures without a source"
+    assert reported <= set(hardware.sources), "figures without a source"
     assert set(hardware.sources) <= set(default), "sources of no figure"
 
 
@@ -51,11 +51,13 @@ def test_a_profile_is_the_same_read_back(name):
 def test_whole_numbers_and_decimal_ones_make_the_same_profile():
     values = {"pcie_gb_per_s": 12, "tflops": {"fp32": 9}}
     others = {"pcie_gb_per_s": 12.0, "tflops": {"fp32": 9.0}}
-    told = {name: getattr(profile("p100_pcie_8"), name) for name in Hardware.__dataclass_fields__}
+    reported = {
+        name: getattr(profile("p100_pcie_8"), name) for name in Hardware.__dataclass_fields__
+    }
 
     assert (
-        Hardware.from_values(told | values).to_json()
-        == Hardware.from_values(told | others).to_json()
+        Hardware.from_values(reported | values).to_json()
+        == Hardware.from_values(reported | others).to_json()
     )
 
 

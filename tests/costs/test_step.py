@@ -170,24 +170,24 @@ def test_communication_that_overlaps_fully_is_hidden_behind_a_long_pass() -> Non
 
 
 def test_without_overlap_all_communication_is_visible() -> None:
-    told = costs(work("vgg16", strategy="none"), BOX, Rates(overlap=0.0))
-    assert told.exposed_s == pytest.approx(told.communication_s)
+    reported = costs(work("vgg16", strategy="none"), BOX, Rates(overlap=0.0))
+    assert reported.exposed_s == pytest.approx(reported.communication_s)
 
 
 def test_a_tiny_model_is_bound_by_launches_and_longer_calls_help() -> None:
     tiny = work("trivial", num_gpus=1, batch_size=1)
-    told = costs(tiny, NVLINK)
-    assert told.launch_s > told.compute_s - told.launch_s
-    assert costs(replace(tiny, steps_per_execution=10), NVLINK).step_s < told.step_s
+    reported = costs(tiny, NVLINK)
+    assert reported.launch_s > reported.compute_s - reported.launch_s
+    assert costs(replace(tiny, steps_per_execution=10), NVLINK).step_s < reported.step_s
 
 
 def test_input_sets_the_pace_when_it_is_the_longest() -> None:
-    told = costs(
+    reported = costs(
         work("alexnet", strategy="nccl", batch_size=512, real_data=True, distortions=True), BOX
     )
     assert (
-        told.step_s
-        == told.input_s
+        reported.step_s
+        == reported.input_s
         == pytest.approx(8 * 512 / (BOX.num_cores * BOX.decode_images_per_s_per_core))
     )
 
@@ -245,8 +245,8 @@ def test_gpus_without_peer_access_go_through_the_host() -> None:
 
 
 def test_the_throughput_are_those_of_all_gpus() -> None:
-    told = costs(work(), BOX)
-    assert told.throughput == pytest.approx(8 * 64 / told.step_s)
+    reported = costs(work(), BOX)
+    assert reported.throughput == pytest.approx(8 * 64 / reported.step_s)
 
 
 def test_a_ring_of_a_mesh_has_the_links_between_its_own_gpus_alone() -> None:

@@ -16,7 +16,7 @@ from tests.filled import fill
 from tests.specs import small
 
 
-class Told(list[str]):
+class Reported(list[str]):
     """Lines on stderr."""
 
     def after(self, beginning: str) -> list[str]:
@@ -24,12 +24,12 @@ class Told(list[str]):
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def reported() -> Reported:
+    return Reported()
 
 
-def show(told: Told, sweep: str = "first", url: str = "results.db") -> bool:
-    return at_end.show(url, sweep, Path("figures"), told.append)
+def show(reported: Reported, sweep: str = "first", url: str = "results.db") -> bool:
+    return at_end.show(url, sweep, Path("figures"), reported.append)
 
 
 @pytest.fixture
@@ -37,60 +37,60 @@ def results() -> None:
     fill("results.db", [(small(), 100.0), (small(num_gpus=2), 180.0)])
 
 
-def test_tables_charts_and_a_report_are_made_and_named(results, told, capsys):
-    assert show(told)
+def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys):
+    assert show(reported)
     assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
-    assert told.after("report: ") == ["figures/report.html"]
-    assert told[-1] == "ask what it means: python -m analysis advise --sweep first"
-    assert "figures/scaling-trivial.png" in told.after("chart: ")
+    assert reported.after("report: ") == ["figures/report.html"]
+    assert reported[-1] == "ask what it means: python -m analysis advise --sweep first"
+    assert "figures/scaling-trivial.png" in reported.after("chart: ")
     files = {str(path) for path in Path("figures").iterdir()}
-    assert files == {*told.after("report: "), *told.after("chart: ")}
+    assert files == {*reported.after("report: "), *reported.after("chart: ")}
     assert "python -m plots report --sweep first" in Path("figures/report.html").read_text()
 
 
-def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, told, capsys):
+def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, reported, capsys):
     Path("figures").mkdir()
     Path("figures/scaling-trivial.png").write_text("old")
     Path("figures/other.png").write_text("old")
     fill("results.db", [(small(model="vgg16"), 10.0)], name="second")
-    assert show(told)
+    assert show(reported)
     assert "vgg16" not in capsys.readouterr().out
     assert Path("figures/scaling-trivial.png").read_bytes().startswith(b"\x89PNG")
     assert Path("figures/other.png").read_text() == "old"
 
 
-def test_too_many_tables_and_pictures_are_left_out_and_counted(told, capsys, monkeypatch):
+def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys, monkeypatch):
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
     monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
     monkeypatch.setattr(drawing, "names", lambda: ["scaling"])
     fill(
         "it's.db", [(small(seed=seed, num_gpus=num), 100.0) for seed in (1, 2, 3) for num in (1, 2)]
     )
-    assert show(told, url="it's.db")
+    assert show(reported, url="it's.db")
     assert capsys.readouterr().out.count("trivial (seed ") == 2
     again = "--db 'it'\"'\"'s.db' --sweep first"
-    assert told[0] == f"1 more table: python -m plots tables {again}"
+    assert reported[0] == f"1 more table: python -m plots tables {again}"
     assert (
-        told[-2]
+        reported[-2]
         == f"chart: scaling: more than 1 pictures; all are drawn by python -m plots charts {again} --chart scaling"
     )
     assert len(list(Path("figures").glob("*.png"))) == 1
 
 
-def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, told, monkeypatch):
+def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, monkeypatch):
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a mistake of ours")
 
     monkeypatch.setattr(scaling, "draw", broken)
-    assert not show(told)
-    assert "figures/efficiency-trivial.png" in told.after("chart: ")
-    assert told.after("sweep: ") == [
+    assert not show(reported)
+    assert "figures/efficiency-trivial.png" in reported.after("chart: ")
+    assert reported.after("sweep: ") == [
         "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, see "
         "python -m plots charts --sweep first"
     ]
 
 
-def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, told, monkeypatch, capsys):
+def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, reported, monkeypatch, capsys):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 7.0)], name="second")
     usual = layout.table_notes
 
@@ -100,78 +100,78 @@ def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, told, monkey
         return usual(table)
 
     monkeypatch.setattr(layout, "table_notes", broken)
-    assert not show(told, sweep="second")
+    assert not show(reported, sweep="second")
     assert "vgg16" in capsys.readouterr().out
-    table, part = told.after("sweep: no")
+    table, part = reported.after("sweep: no")
     assert table.startswith(" table trivial")
     assert table.endswith(
         "ZeroDivisionError: a mistake of ours; the results are stored, see python -m plots tables --sweep second"
     )
     assert part.startswith(" table trivial")
     assert part.endswith("see python -m plots report --sweep second")
-    assert told.after("report: ") == ["figures/report.html"]
+    assert reported.after("report: ") == ["figures/report.html"]
     assert "vgg16" in Path("figures/report.html").read_text()
 
 
-def test_why_the_only_table_failed_is_told(results, told, monkeypatch):
+def test_why_the_only_table_failed_is_reported(results, reported, monkeypatch):
     def broken(table: Table) -> list[str]:
         raise ZeroDivisionError("a mistake of ours")
 
     monkeypatch.setattr(layout, "table_notes", broken)
-    assert not show(told)
+    assert not show(reported)
     assert any(
         " table trivial" in line and "ZeroDivisionError: a mistake of ours" in line
-        for line in told.after("sweep: no")
+        for line in reported.after("sweep: no")
     )
 
 
-def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, told):
+def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, reported):
     Path("figures/scaling-trivial.png").mkdir(parents=True)
     Path("figures/report.html").mkdir()
-    assert not show(told)
-    report, chart = told.after("sweep: ")
+    assert not show(reported)
+    report, chart = reported.after("sweep: ")
     assert report.startswith("no report: figures/report.html: Is a directory")
     assert chart.startswith("no chart scaling: figures/scaling-trivial.png: Is a directory")
     assert Path("figures/efficiency-trivial.png").exists()
 
 
-def test_a_folder_that_is_none_is_said(results, told):
+def test_a_folder_that_is_none_is_said(results, reported):
     Path("figures").write_text("a file")
-    assert not show(told)
-    assert told[0] == (
+    assert not show(reported)
+    assert reported[0] == (
         "sweep: no report: figures: File exists; the results are stored, see python -m plots report --sweep first"
     )
 
 
-def test_ctrl_c_is_told_what_it_interrupted_and_that_results_are_stored(results, told):
+def test_ctrl_c_is_reported_what_it_interrupted_and_that_results_are_stored(results, reported):
     def tell(line: str) -> None:
-        told.append(line)
+        reported.append(line)
         if line.startswith("report: "):
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         at_end.show("results.db", "first", Path("figures"), tell)
-    assert told[-1] == (
+    assert reported[-1] == (
         "sweep: drawing was interrupted at report; the results are stored, python -m plots report --sweep first and "
         "python -m plots charts --sweep first draw them"
     )
-    assert told.after("chart: ") == []
+    assert reported.after("chart: ") == []
 
 
 @pytest.mark.integration
-def test_a_password_is_in_no_command(told, postgresql_url):
+def test_a_password_is_in_no_command(reported, postgresql_url):
     url = postgresql_url.replace("postgres@", "postgres:s3same@")
     fill(url, [(small(), 100.0)])
-    show(told, url=url)
-    assert "s3same" not in "".join(told)
+    show(reported, url=url)
+    assert "s3same" not in "".join(reported)
     assert "s3same" not in Path("figures/report.html").read_text()
 
 
-def test_a_database_that_is_damaged_is_told_once_and_nothing_is_drawn(results, told):
+def test_a_database_that_is_damaged_is_reported_once_and_nothing_is_drawn(results, reported):
     path = Path("results.db")
     path.write_bytes(path.read_bytes()[:4096] + b"x" * 40960)
-    assert not show(told)
-    (said,) = told.after("sweep: ")
+    assert not show(reported)
+    (said,) = reported.after("sweep: ")
     assert said.startswith("nothing more is drawn: results.db: ")
     assert "python -m store rebuild" in said
-    assert told.after("chart: ") == []
+    assert reported.after("chart: ") == []

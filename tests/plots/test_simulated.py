@@ -39,10 +39,10 @@ def trials(kind: DeviceKind) -> list[TrialSpec]:
 
 
 def fill_measured() -> None:
-    told = zip(trials(DeviceKind.GPU), map(float, MEASURED), strict=True)
+    reported = zip(trials(DeviceKind.GPU), map(float, MEASURED), strict=True)
     fill(
         "results.db",
-        list(told),
+        list(reported),
         name="measured",
         machine=TWO_GPUS,
         details=[{"steps": steps(0.1)}] * 5,
@@ -50,8 +50,8 @@ def fill_measured() -> None:
 
 
 def fill_simulated() -> None:
-    told = zip(trials(DeviceKind.SIMULATED_GPU), map(float, SIMULATED), strict=True)
-    fill("results.db", list(told), name="simulated", details=[{"steps": steps(0.1)}] * 5)
+    reported = zip(trials(DeviceKind.SIMULATED_GPU), map(float, SIMULATED), strict=True)
+    fill("results.db", list(reported), name="simulated", details=[{"steps": steps(0.1)}] * 5)
 
 
 @pytest.fixture
@@ -121,14 +121,16 @@ def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, ori
         "time_spent",
     }
     for name, picture in found:
-        told = [text.get_text() for text in picture.figure.findobj(Text)]
+        reported = [text.get_text() for text in picture.figure.findobj(Text)]
         assert ("simulated" in picture.figure.texts[0].get_text()) == (
             origin is Origin.SIMULATED
         ), name
-        assert any(SIMULATED_NOTE in " ".join(text.split()) for text in told) == (
+        assert any(SIMULATED_NOTE in " ".join(text.split()) for text in reported) == (
             origin is Origin.SIMULATED
         ), name
-        assert not has("\n".join(told), SIMULATED if origin is Origin.MEASURED else MEASURED), name
+        assert not has("\n".join(reported), SIMULATED if origin is Origin.MEASURED else MEASURED), (
+            name
+        )
 
 
 @pytest.mark.integration
@@ -168,8 +170,8 @@ def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
 @OF_BOTH
 def test_a_summary_in_words_begins_with_what_its_numbers_are(both, origin):
     for table in pivot(load(Selection(db="results.db", origin=origin))):
-        told = summarize(table).sentences
-        assert (told[0] == "Simulated by a cost model, not measured.") == (
+        reported = summarize(table).sentences
+        assert (reported[0] == "Simulated by a cost model, not measured.") == (
             origin is Origin.SIMULATED
         )
 
@@ -185,8 +187,10 @@ def test_simulated_gpus_scale_in_words_as_gpus_do():
 
 
 def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
-    told: list[str] = []
-    assert at_end.show("results.db", "simulated", Path("figures"), told.append, Origin.SIMULATED)
+    reported: list[str] = []
+    assert at_end.show(
+        "results.db", "simulated", Path("figures"), reported.append, Origin.SIMULATED
+    )
     check(capsys.readouterr().out, Origin.SIMULATED)
     files = sorted(path.name for path in Path("figures").iterdir())
     assert all("-simulated" in name for name in files)
@@ -197,18 +201,18 @@ def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
 
 
 @pytest.mark.parametrize("command", [("tables",), ("report",), ("charts",)])
-def test_who_asks_for_what_there_is_none_of_is_told_of_the_other(plots, command):
+def test_who_asks_for_what_there_is_none_of_is_reported_of_the_other(plots, command):
     fill_simulated()
     ended = plots(*command)
     assert (ended.exit_code, ended.stderr) == (
         2,
         "plots: results.db: only simulated numbers in it; show them with --origin simulated\n",
     )
-    told = "plots: results.db: only simulated numbers are like model=resnet50; show them with --origin simulated\n"
-    assert plots(*command, "model=resnet50").stderr == told
+    reported = "plots: results.db: only simulated numbers are like model=resnet50; show them with --origin simulated\n"
+    assert plots(*command, "model=resnet50").stderr == reported
 
 
-def test_who_asks_for_simulated_ones_and_has_measured_ones_is_told_so():
+def test_who_asks_for_simulated_ones_and_has_measured_ones_is_reported_so():
     fill_measured()
     with pytest.raises(
         StoreError,

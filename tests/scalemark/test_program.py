@@ -80,9 +80,9 @@ def test_help_and_version_import_no_library():
 )
 def test_a_wrong_command_is_refused_with_the_right_one(arguments, said, capsys):
     assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert f"scalemark: {said}" in told.err
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert f"scalemark: {said}" in reported.err
 
 
 @pytest.mark.integration
@@ -130,7 +130,7 @@ def test_a_sweep_records_the_command_that_was_typed():
     assert f"scalemark sweep {' '.join(TINY[:3])} sweep.name=mine" in asked.stdout
 
 
-def test_a_folder_that_was_removed_is_told(tmp_path, monkeypatch, capsys):
+def test_a_folder_that_was_removed_is_reported(tmp_path, monkeypatch, capsys):
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

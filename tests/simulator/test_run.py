@@ -225,7 +225,7 @@ def test_of_many_attempts_as_many_fail_as_were_injected():
     assert 15 < codes.count(1) < 45
 
 
-def test_missing_links_are_told_and_not_guessed():
+def test_missing_links_are_reported_and_not_guessed():
     found = result("num_gpus=8", hardware=replace(P100, socket_gb_per_s=None))
     assert found.outcome == Outcome.UNSUPPORTED
     assert "hardware.profile.socket_gb_per_s=" in found.message
@@ -238,17 +238,17 @@ def test_an_axis_that_the_cost_model_does_not_know_is_refused(axis, value):
     """A bug: a trial that a sweep did not make was played as if the axis were not there."""
     code, folder = play(replace(spec_of(), **{axis: value}))
     found = folder.read_result()
-    told = f"{axis}={value}".lower()
+    reported = f"{axis}={value}".lower()
     assert (code, found.outcome) == (3, Outcome.UNSUPPORTED)
     assert (
         found.message
-        == f"simulated: {told}: the cost model does not know what it changes; leave it out of simulated trials"
+        == f"simulated: {reported}: the cost model does not know what it changes; leave it out of simulated trials"
     )
 
 
 def test_a_name_that_is_no_axis_is_refused_with_the_nearest_that_is(tmp_path):
-    told = json.loads(spec_of().to_json())
-    (tmp_path / "trial.json").write_text(json.dumps(told | {"prefetchh": 7}))
+    reported = json.loads(spec_of().to_json())
+    (tmp_path / "trial.json").write_text(json.dumps(reported | {"prefetchh": 7}))
     for program in ("simulator", "trainer"):
         arguments = [sys.executable, "-m", program, str(tmp_path / "trial.json"), str(tmp_path)]
         ended = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=PROJECT)

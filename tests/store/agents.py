@@ -47,7 +47,7 @@ def share(
     **changes: Any,
 ) -> SharedLedger:
     """The ledger of its controller. `changes`: of NewSweep."""
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "name": name,
         "reason": "",
         "command": "sweep.py launcher=agents",
@@ -62,15 +62,19 @@ def share(
         "shares_host": True,
         "process": PROCESS,
     }
-    return writer.begin_shared_sweep(NewSweep(**told | changes), settings)
+    return writer.begin_shared_sweep(NewSweep(**reported | changes), settings)
 
 
 def join(
     writer: Writer, *, name: str = "night", machine: Machine = MACHINE, **changes: Any
 ) -> SharedLedger:
     """One more agent. `changes`: of what it tells of itself."""
-    told: dict[str, Any] = {"process": PROCESS, "software_key": SOFTWARE_KEY, "shares_host": True}
-    return writer.join_sweep(name, machine=machine, **told | changes)
+    reported: dict[str, Any] = {
+        "process": PROCESS,
+        "software_key": SOFTWARE_KEY,
+        "shares_host": True,
+    }
+    return writer.join_sweep(name, machine=machine, **reported | changes)
 
 
 def now() -> datetime:

@@ -16,7 +16,7 @@ from store.sweeps.shared import shared_status
 from store.writer import Writer
 from tests.specs import small
 from tests.store import agents
-from tests.store.told_steps import ToldSteps, go_on, is_told
+from tests.store.reported_steps import ReportedSteps, go_on, is_known
 
 pytestmark = pytest.mark.integration
 
@@ -25,7 +25,7 @@ LEASE_S = 1.5
 
 
 def _work(url: str, host: str, steps: Connection) -> None:
-    agents.work(url, host, ToldSteps(steps))
+    agents.work(url, host, ReportedSteps(steps))
 
 
 def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
@@ -51,7 +51,7 @@ def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
     while running:
         for steps in wait(list(running)):
             assert isinstance(steps, Connection)
-            if not is_told(steps):
+            if not is_known(steps):
                 process = running.pop(steps)
                 process.join()
                 steps.close()

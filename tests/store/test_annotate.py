@@ -62,9 +62,9 @@ def test_notes_are_shown_with_whatever_they_say(filled):
     for text in NASTY:
         marking.add_note(engine, target, text, NOON)
         marking.add_tags(engine, target, [text], NOON)
-    (told,) = show(open_for_reading(filled), "2")["attempts"]
-    assert [note["note"] for note in told["notes"]] == NASTY
-    assert [tag["tag"] for tag in told["tags"]] == NASTY
+    (reported,) = show(open_for_reading(filled), "2")["attempts"]
+    assert [note["note"] for note in reported["notes"]] == NASTY
+    assert [tag["tag"] for tag in reported["tags"]] == NASTY
     assert run(filled, "note", "2", "fan was loud").stdout == "attempt 2: note added\n"
     assert "fan was loud" in run(filled, "show", "2").stdout
     assert show(open_for_reading(filled), "1")["attempts"][0]["notes"] == []
@@ -194,7 +194,7 @@ def test_a_word_that_is_no_target_is_refused(filled):
         marking.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
 
 
-def test_everything_is_told_as_json(filled):
+def test_everything_is_reported_as_json(filled):
     run(filled, "tag", "1", "x")
     assert (
         json.loads(run(filled, "show", "1", "--json").stdout)["attempts"][0]["tags"][0]["tag"]

@@ -165,13 +165,14 @@ def test_a_filter_of_axes_reaches_the_indexes_behind_the_view():
     """On SQLite, whose plans do not depend on how many rows there are."""
     fill("plan.db", [(ONE, 1.0)])
     plan = "EXPLAIN QUERY PLAN SELECT * FROM scaling WHERE model = 'resnet50' AND batch_size = 64"
-    told = [row["detail"] for row in queries.rows(open_for_reading("plan.db"), plan)]
-    assert "SEARCH trials USING INDEX ix_trials_model (model=?)" in told
+    reported = [row["detail"] for row in queries.rows(open_for_reading("plan.db"), plan)]
+    assert "SEARCH trials USING INDEX ix_trials_model (model=?)" in reported
     assert not any(
-        detail.startswith(("SCAN trials", "SCAN attempts", "SCAN measurements")) for detail in told
+        detail.startswith(("SCAN trials", "SCAN attempts", "SCAN measurements"))
+        for detail in reported
     )
     assert (
-        sum(detail.startswith("CORRELATED") for detail in told) == 3
+        sum(detail.startswith("CORRELATED") for detail in reported) == 3
     )  # two medians, and the trial on 1 GPU
 
 

@@ -129,8 +129,8 @@ def test_a_list_of_a_database_without_attempts_says_so(filled):
     with Writer(filled).engine.begin() as connection:
         connection.execute(sa.update(AttemptRow).values(deleted_at=NOON))
     name = locate(filled).name
-    told = f"store: {name}: no attempt in it yet; run a sweep first; --deleted lists the 3 that are deleted\n"
-    assert run(filled, "list").stderr == told
+    reported = f"store: {name}: no attempt in it yet; run a sweep first; --deleted lists the 3 that are deleted\n"
+    assert run(filled, "list").stderr == reported
     assert run(filled, "list", "--deleted").stderr == ""
     fill("empty.db", [])
     assert (
@@ -369,19 +369,19 @@ def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
         connection.execute(
             sa.insert(NoteRow).values(attempt_id=1, note="fan was\nloud", added_at=NOON)
         )
-    (told,) = show(open_for_reading(db), "1")["attempts"]
-    assert [gpu["name"] for gpu in told["gpus"]] == ["H200", "H200"]
-    assert told["links"] == [
+    (reported,) = show(open_for_reading(db), "1")["attempts"]
+    assert [gpu["name"] for gpu in reported["gpus"]] == ["H200", "H200"]
+    assert reported["links"] == [
         {"first_uuid": "GPU-0", "second_uuid": "GPU-1", "num_nvlinks": 18, "pcie": None}
     ]
-    assert (told["tags"][0]["tag"], told["tags"][0]["of"]) == ("night", "sweep")
+    assert (reported["tags"][0]["tag"], reported["tags"][0]["of"]) == ("night", "sweep")
     assert (
-        told["steps"]["num_warm_up_calls"],
-        told["steps"]["median_s"],
-        told["steps"]["last_loss"],
+        reported["steps"]["num_warm_up_calls"],
+        reported["steps"]["median_s"],
+        reported["steps"]["last_loss"],
     ) == (1, 0.1, 6.5)
     text = answer(db, "show", small().trial_id[:6])
-    for told_so in (
+    for reported_so in (
         "H200",
         "580.1",
         "tensorflow  2.21.0",
@@ -390,23 +390,23 @@ def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
         r"fan was\nloud",
         "night",
     ):
-        assert told_so in text
+        assert reported_so in text
     assert "nothing here speaks of GPUs" in text  # its trial ran on CPU devices
     assert "100" in text
 
 
 def test_show_of_a_sweep_has_its_trials_and_counts(filled):
-    told = json.loads(answer(filled, "show", "first", "--json"))
-    assert told["counts"] == {"completed": 2, "failed": 1}
+    reported = json.loads(answer(filled, "show", "first", "--json"))
+    assert reported["counts"] == {"completed": 2, "failed": 1}
     assert [
         (row["num_gpus"], row["num_attempts"], row["num_completed"], row["throughput"])
-        for row in told["trials"]
+        for row in reported["trials"]
     ] == [
         (1, 1, 1, 100.0),
         (2, 1, 1, 12345.678),
         (4, 1, 0, None),
     ]
-    assert told["left_out"] == [{"overrides": "xla=on", "reason": "later"}]
+    assert reported["left_out"] == [{"overrides": "xla=on", "reason": "later"}]
     text = answer(filled, "show", "sweep=first")
     assert small(num_gpus=4).trial_id[:8] in text
     assert "xla=on" in text

@@ -1,4 +1,4 @@
-"""What differs is told before any ratio; what cannot be compared is refused; an interval says on what it rests."""
+"""What differs is reported before any ratio; what cannot be compared is refused; an interval says on what it rests."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return store(*arguments, "--db", db)
 
 
-def told(db: str, a: str, b: str) -> list[tuple[str, str, Any, Any]]:
+def reported(db: str, a: str, b: str) -> list[tuple[str, str, Any, Any]]:
     return [
         (one.section, one.name, one.a, one.b)
         for one in differences(*sides(open_for_reading(db), a, b))
@@ -53,27 +53,27 @@ def change(db: str, table: Any, key: Any, number: int, **values: object) -> None
 
 
 def gpu(place: int, **changes: Any) -> Gpu:
-    told = {
+    reported = {
         "uuid": f"GPU-{place}",
         "name": "H200",
         "memory_bytes": 2**37,
         "pci_bus_id": f"0{place}",
         "compute_capability": "9.0",
     }
-    return Gpu(**{"power_limit_w": 700.0, **told, **changes})
+    return Gpu(**{"power_limit_w": 700.0, **reported, **changes})
 
 
-def test_the_axes_in_which_two_trials_differ_are_told(db):
+def test_the_axes_in_which_two_trials_differ_are_reported(db):
     fill(db, [(ONE, 1.0), (small(num_gpus=4, all_reduce="nccl"), 1.0)])
-    assert told(db, "1", "2") == [
+    assert reported(db, "1", "2") == [
         ("axes", "strategy", "replicated_none", "replicated_nccl"),
         ("axes", "num_gpus", 1, 4),
         ("axes", "all_reduce", "none", "nccl"),
     ]
-    assert told(db, "1", "1") == []
+    assert reported(db, "1", "1") == []
 
 
-def test_machines_gpus_links_packages_variables_and_commits_are_told(db):
+def test_machines_gpus_links_packages_variables_and_commits_are_reported(db):
     links = (GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=18),)
     there = replace(MACHINE, gpus=(gpu(0), gpu(1)), driver="580", links=links)
     here = replace(
@@ -89,7 +89,7 @@ def test_machines_gpus_links_packages_variables_and_commits_are_told(db):
         "python": "3.12",
     }
     fill(db, [(ONE, 1.0)], name="second", machine=here, environment=ENVIRONMENT | changed)
-    assert told(db, "1", "2") == [
+    assert reported(db, "1", "2") == [
         ("gpus", "1 power_limit_w", 700.0, 500.0),
         ("links", "0-1", "18 NVLinks", "system"),
         ("software", "python", "3.11.7", "3.12"),
@@ -104,9 +104,9 @@ def test_machines_gpus_links_packages_variables_and_commits_are_told(db):
     assert json.loads(run(db, "diff", "1", "2", "--json").stdout)["differences"][1]["b"] == "system"
 
 
-def test_an_attempt_that_told_no_environment_says_so_once(db):
+def test_an_attempt_that_reported_no_environment_says_so_once(db):
     fill(db, [(ONE, 1.0), (ONE, None)])
-    assert ("software", "environment", None, "unknown: it ended before it could tell") in told(
+    assert ("software", "environment", None, "unknown: it ended before it could tell") in reported(
         db, "1", "2"
     )
 
@@ -318,7 +318,7 @@ def test_what_is_invalid_is_refused_and_what_is_suspect_is_said(db):
     ended = run(db, "compare", "1", "2")
     assert ended.returncode == 2
     assert "attempt 1 of A is invalid (ran on the wrong device); name with --axis" in ended.stderr
-    assert "num_gpus" in ended.stdout  # what differs is told all the same
+    assert "num_gpus" in ended.stdout  # what differs is reported all the same
     assert "A / B" not in ended.stdout
     anyway = run(db, "compare", "1", "2", "--anyway")
     assert anyway.returncode == 0
@@ -403,11 +403,11 @@ def test_what_has_no_number_is_refused(db, a, b, message):
         compared(db, a, b)
 
 
-def test_a_trial_without_attempts_is_told_apart_by_its_axes_alone(db):
+def test_a_trial_without_attempts_is_distinguished_by_its_axes_alone(db):
     fill(db, [(ONE, 100.0)])
     fill(db, [(TWO, 100.0)], name="b")
     change(db, AttemptRow, AttemptRow.id, 2, deleted_at=NOON)
-    assert ("axes", "num_gpus", 1, 2) in told(db, ONE.trial_id, TWO.trial_id)
+    assert ("axes", "num_gpus", 1, 2) in reported(db, ONE.trial_id, TWO.trial_id)
     assert "attempts none; 1 others left out" in run(db, "diff", ONE.trial_id, TWO.trial_id).stdout
     with pytest.raises(StoreError, match=r"it has no completed attempt \(no attempts\)"):
         compared(db, ONE.trial_id, TWO.trial_id)

@@ -180,13 +180,13 @@ def test_who_makes_a_backup_can_be_killed_at_any_point(empty_database):
 
 
 def void(_: object) -> None:
-    """Of what is told, nothing."""
+    """Of what is reported, nothing."""
 
 
 def test_writers_that_are_killed_at_any_moment_leave_whole_attempts(empty_database):
-    """Between statements and within: the parent kills, after as many attempts as it was told of."""
+    """Between statements and within: the parent kills, after as many attempts as it was reported of."""
     restore(empty_database)
-    chance, num_told = random.Random(5), 0
+    chance, num_reported = random.Random(5), 0
     for number in range(4):
         read, write = os.pipe()
         child = os.fork()
@@ -198,21 +198,21 @@ def test_writers_that_are_killed_at_any_moment_leave_whole_attempts(empty_databa
                 os._exit(1)
         os.close(write)
         for _ in range(chance.randrange(1, 12)):
-            num_told += len(os.read(read, 1))
+            num_reported += len(os.read(read, 1))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         while more := os.read(read, 4096):
-            num_told += len(more)
+            num_reported += len(more)
         os.close(read)
         assert list(check("r.db")) == []
         (found,) = queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts")
-        assert found["num"] - num_told in range(
+        assert found["num"] - num_reported in range(
             number + 2
-        )  # what was told is there; what was not may be, once for each killed
+        )  # what was reported is there; what was not may be, once for each killed
         assert queries.rows(open_for_reading("r.db"), HALF) == []
 
 
-def endless(name: str, told: int) -> None:
+def endless(name: str, reported: int) -> None:
     writer = Writer("r.db")
     spec = small(seed=72)
     ledger = begin(writer, {spec: 10_000}, name=name, rerun=True)
@@ -222,4 +222,4 @@ def endless(name: str, told: int) -> None:
         ledger.finish(
             repeat.repeat_id, attempt(spec, 7.0, repeat=repeat.repeat, number=number), NOON
         )
-        os.write(told, b".")
+        os.write(reported, b".")

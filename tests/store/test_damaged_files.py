@@ -190,15 +190,15 @@ def test_a_damaged_file_is_named_with_what_to_do(
     is_seen_by_all = request.node.callspec.params["damaged"] not in ONLY_SEEN_BY_SOME
     for name in COMMANDS:
         ended = run(name)
-        told = ended.stdout + ended.stderr
+        reported = ended.stdout + ended.stderr
         if ended.exit_code == 0:
-            assert not is_seen_by_all, (name, told)
-            assert name != "store check", told
+            assert not is_seen_by_all, (name, reported)
+            assert name != "store check", reported
             continue
         if name == "analysis predict" and not is_seen_by_all:
             continue  # it refuses CPU devices first
-        assert "r.db: " in told, (name, told)
-        assert REMEDY.search(told), (name, told)
+        assert "r.db: " in reported, (name, reported)
+        assert REMEDY.search(reported), (name, reported)
 
 
 @pytest.mark.parametrize(

@@ -56,5 +56,5 @@ def test_every_view_is_documented():
         )
     }
     assert "simulated_scaling" in views
-    told = (PROJECT / "docs" / "database.md").read_text()
-    assert {view for view in views if f"| `{view}` |" not in told} == set()
+    reported = (PROJECT / "docs" / "database.md").read_text()
+    assert {view for view in views if f"| `{view}` |" not in reported} == set()

@@ -205,13 +205,13 @@ def test_no_command_shows_a_password(arguments, url, monkeypatch, capsys):
         code: object = run(app, "store")
     except SystemExit as ended:
         code = ended.code
-    told = "".join(capsys.readouterr())
+    reported = "".join(capsys.readouterr())
     assert code in (1, 2)
-    assert told
-    assert "TOPSECRET" not in told
+    assert reported
+    assert "TOPSECRET" not in reported
 
 
-def test_a_server_that_is_not_there_is_told(postgresql_server):
+def test_a_server_that_is_not_there_is_reported(postgresql_server):
     with pytest.raises(
         StoreError,
         match=r"^postgresql://me:\*\*\*@localhost:1/db: .*; is the server there, and are user",

@@ -1,4 +1,4 @@
-"""Results go from one database to another without loss, without doubles, and what cannot be is told with its reason."""
+"""Results go from one database to another without loss, without doubles, and what cannot be is reported with its reason."""
 
 import csv
 import json
@@ -163,7 +163,7 @@ def truncated() -> None:
     ],
     ids=["text", "garbage", "foreign", "truncated"],
 )
-def test_what_is_no_database_is_told_and_the_rest_is_imported(db, make, reason):
+def test_what_is_no_database_is_reported_and_the_rest_is_imported(db, make, reason):
     make()
     lines("good.jsonl", attempt())
     ended = store("import", "in.db", "good.jsonl", "--db", db)
@@ -192,14 +192,18 @@ def test_rejected_rows_are_listed_and_the_rest_is_imported(db):
     )
     ended = store("import", "in.jsonl", "--db", db, "--json")
     assert ended.returncode == 1
-    told = json.loads(ended.stdout)
-    assert {name: told[name] for name in ("num_new", "num_known", "num_references", "renamed")} == {
+    reported = json.loads(ended.stdout)
+    assert {
+        name: reported[name] for name in ("num_new", "num_known", "num_references", "renamed")
+    } == {
         "num_new": 2,
         "num_known": 1,
         "num_references": 0,
         "renamed": {},
     }
-    assert sorted((one["where"], one["reason"].split(":")[0][:30]) for one in told["rejected"]) == [
+    assert sorted(
+        (one["where"], one["reason"].split(":")[0][:30]) for one in reported["rejected"]
+    ) == [
         ("in.jsonl line 2", "throughput=-1.0"),
         ("in.jsonl line 4", "NaN"),
         ("in.jsonl line 5", "Expecting property name enclos"),
@@ -266,7 +270,7 @@ def test_a_dry_run_changes_and_leaves_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_password_of_a_database_that_is_not_there_is_not_told(db):
+def test_the_password_of_a_database_that_is_not_there_is_not_reported(db):
     (rejected,) = import_files(db, ["postgresql://me:secret@localhost:1/x"]).rejected
     assert rejected.where == "postgresql://me:***@localhost:1/x"
     assert "secret" not in rejected.reason
@@ -276,12 +280,16 @@ def test_the_password_of_a_database_that_is_not_there_is_not_told(db):
 def test_the_first_twenty_rejected_rows_are_shown(db):
     lines("in.jsonl", *["{}"] * 25)
     ended = store("import", "in.jsonl", "--db", db)
-    told = ended.stderr.splitlines()
-    assert (told[0], len(told), told[-1]) == ("25 rejected:", 22, "  and 5 more; --json lists all")
+    reported = ended.stderr.splitlines()
+    assert (reported[0], len(reported), reported[-1]) == (
+        "25 rejected:",
+        22,
+        "  and 5 more; --json lists all",
+    )
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("reported", "reason"),
     [
         ({"duration_s": 1e20}, "duration_s=1e+20: wanted 315576000 (ten years) or less"),
         (
@@ -290,11 +298,11 @@ def test_the_first_twenty_rejected_rows_are_shown(db):
         ),
     ],
 )
-def test_an_attempt_beyond_all_time_is_rejected(db, told, reason):
+def test_an_attempt_beyond_all_time_is_rejected(db, reported, reason):
     """Its repeat does not tell when it ended, so that it is reckoned."""
     record = json.loads(to_json(attempt()))
     record["repeat"] |= {"changes": []}
-    lines("in.jsonl", json.dumps(record | told), attempt(small(seed=2)))
+    lines("in.jsonl", json.dumps(record | reported), attempt(small(seed=2)))
     added = import_files(db, ["in.jsonl"])
     assert (added.num_new, [one.reason for one in added.rejected]) == (1, [reason])
 
@@ -422,7 +430,7 @@ def test_what_is_not_utf8_is_one_rejected_line(db):
         ("x.log", b"10\timages/sec: 100.0", ImportFormat.TF_CNN_BENCHMARKS),
     ],
 )
-def test_what_a_file_is_is_told_by_its_content_or_its_name(name, content, kind):
+def test_what_a_file_is_is_known_from_its_content_or_its_name(name, content, kind):
     Path(name).write_bytes(content)
     assert guessed(name) is kind
 
@@ -494,19 +502,19 @@ def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning(db):
     assert "/dev/stdin: not a file" in ended.stderr
 
 
-def test_what_a_log_does_not_tell_is_told_beside_it(db):
+def test_what_a_log_does_not_tell_is_reported_beside_it(db):
     Path("log.txt").write_text(
         "10\timages/sec: 219.3 +/- 0.5 (jitter = 3.2)\t7.908\ntotal images/sec: 219.00\n"
     )
-    told = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
+    reported = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
     assert (
         "the log does not tell how many devices: say it with --num-gpus"
-        in store("import", "log.txt", *told, "--db", db).stderr
+        in store("import", "log.txt", *reported, "--db", db).stderr
     )
     ended = store(
         "import",
         "log.txt",
-        *told,
+        *reported,
         "--model",
         "resnet50",
         "--num-gpus",
@@ -561,7 +569,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing(db):
     assert sorted(path.name for path in Path().iterdir() if path.name.startswith("out")) == []
 
 
-def test_damaged_rows_are_left_out_of_an_export_and_told(db, other):
+def test_damaged_rows_are_left_out_of_an_export_and_reported(db, other):
     add(db, attempt(), attempt(small(seed=2)), attempt(small(seed=3)))
     with changing(db) as connection:
         connection.execute(
@@ -590,7 +598,7 @@ def test_everything_is_read_in_the_order_it_was_written(db):
     with opened(db) as connection:
         found = list(PortableRows(connection, "r.db", "").attempts())
     export(db, "out.jsonl", ExportFormat.JSONL)
-    told = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
-    assert [one["trial_id"] for one in told if one["kind"] == "attempt"] == [
+    reported = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [one["trial_id"] for one in reported if one["kind"] == "attempt"] == [
         one.trial_id for one in found
     ]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The file system of a database is told from the table of mounts."""
+"""The file system of a database is distinguished from the table of mounts."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def kind(tmp_path: Path, *lines: str) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("reported", "found"),
     [
         ("nfs4 server:/export rw,vers=4.2", "nfs4"),
         ("fuse.sshfs me@server: rw,user_id=0", "fuse.sshfs"),
@@ -29,9 +29,9 @@ def kind(tmp_path: Path, *lines: str) -> str | None:
         ("ext4 /dev/vdb rw", None),
     ],
 )
-def test_network_file_systems_are_told_from_local_ones(tmp_path, told, found):
+def test_network_file_systems_are_distinguished_from_local_ones(tmp_path, reported, found):
     assert (
-        kind(tmp_path, f"31 22 0:28 / {tmp_path}/data rw,relatime shared:9 master:2 - {told}")
+        kind(tmp_path, f"31 22 0:28 / {tmp_path}/data rw,relatime shared:9 master:2 - {reported}")
         == found
     )
 

@@ -37,7 +37,7 @@ def chosen(db: str, *filters: str) -> list[float]:
     return [row["throughput"] for row in rows]
 
 
-def told(db: str, sql: str) -> list[tuple[object, ...]]:
+def reported(db: str, sql: str) -> list[tuple[object, ...]]:
     with open_for_reading(db).connect() as connection:
         return [tuple(row) for row in connection.execute(sa.text(sql))]
 
@@ -64,7 +64,7 @@ def test_names_of_ours_are_taken_by_nobody(db):
     assert [result.spec for result in load(Selection(db=db))] == [spec, small()]
     assert chosen(db, "axes.num_gpus=16") == [10.0]
     assert chosen(db, "num_gpus=16") == []
-    assert told(db, 'SELECT "axes.host" FROM throughput WHERE throughput = 10') == [("far",)]
+    assert reported(db, 'SELECT "axes.host" FROM throughput WHERE throughput = 10') == [("far",)]
 
 
 @pytest.mark.parametrize("name", ["", "Zero", "1st", "a-b", "a" * 41])
@@ -81,22 +81,22 @@ def test_a_value_that_no_table_can_show_is_refused(value):
 
 def test_each_is_a_column_of_the_table_and_of_every_view(db):
     fill(db, [(trial(zero=1, order="up"), 10.0), (small(), 20.0)])
-    assert told(db, 'SELECT "axes.zero", "axes.order" FROM trials ORDER BY 1') in (
+    assert reported(db, 'SELECT "axes.zero", "axes.order" FROM trials ORDER BY 1') in (
         [(None, None), (1, "up")],  # SQLite has nulls first
         [(1, "up"), (None, None)],
     )
     for view in WITH_AXES:
         names = open_for_reading(db).connect().execute(sa.text(f"SELECT * FROM {view}")).keys()
         assert {"axes.zero", "axes.order", "strategy", *AXES} <= set(names)
-    assert told(db, 'SELECT throughput FROM throughput WHERE "axes.zero" = 1') == [(10.0,)]
+    assert reported(db, 'SELECT throughput FROM throughput WHERE "axes.zero" = 1') == [(10.0,)]
 
 
 def test_its_column_becomes_wider_when_it_must(db):
     fill(db, [(trial(zero=1), 10.0)], name="whole")
     fill(db, [(trial(zero=2.5), 20.0)], name="numbers")
-    assert told(db, 'SELECT "axes.zero" FROM trials ORDER BY 1') == [(1.0,), (2.5,)]
+    assert reported(db, 'SELECT "axes.zero" FROM trials ORDER BY 1') == [(1.0,), (2.5,)]
     fill(db, [(trial(zero=True), 30.0), (trial(zero="off"), 40.0)], name="words")
-    assert {zero for (zero,) in told(db, 'SELECT "axes.zero" FROM trials')} == {
+    assert {zero for (zero,) in reported(db, 'SELECT "axes.zero" FROM trials')} == {
         "1",
         "2.5",
         "true",
@@ -129,9 +129,9 @@ def test_a_new_axis_keeps_rights_and_views_of_others(postgresql_url):
         connection.execute(sa.text("GRANT SELECT ON throughput, scaling TO PUBLIC"))
         connection.execute(sa.text("CREATE VIEW mine AS SELECT throughput, model FROM throughput"))
     fill(postgresql_url, [(trial(zero=1), 20.0)], name="second")
-    assert told(postgresql_url, "SELECT throughput FROM mine ORDER BY 1") == [(10.0,), (20.0,)]
-    assert told(postgresql_url, 'SELECT "axes.zero" FROM scaling ORDER BY 1') == [(1,), (None,)]
-    assert told(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
+    assert reported(postgresql_url, "SELECT throughput FROM mine ORDER BY 1") == [(10.0,), (20.0,)]
+    assert reported(postgresql_url, 'SELECT "axes.zero" FROM scaling ORDER BY 1') == [(1,), (None,)]
+    assert reported(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
 
 
 @pytest.mark.integration
@@ -149,8 +149,11 @@ def test_a_wider_axis_keeps_rights_and_names_a_view_that_is_in_the_way(postgresq
     with changing(postgresql_url) as connection:
         connection.execute(sa.text("DROP VIEW mine"))
     fill(postgresql_url, [(trial(zero="off"), 20.0)], name="second")
-    assert told(postgresql_url, 'SELECT "axes.zero" FROM scaling ORDER BY 1') == [("1",), ("off",)]
-    assert told(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
+    assert reported(postgresql_url, 'SELECT "axes.zero" FROM scaling ORDER BY 1') == [
+        ("1",),
+        ("off",),
+    ]
+    assert reported(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
 
 
 def test_filters_compare_numbers_as_numbers_and_words_as_words(db):
@@ -214,4 +217,6 @@ def test_it_travels_into_another_database(db, tmp_path):
         export(db, out, kind)
         other = str(tmp_path / f"from_{kind}.db")
         assert import_files(other, [out]).num_new == 1
-        assert told(other, 'SELECT id, "axes.zero" FROM trials') == [(trial(zero=1).trial_id, 1)]
+        assert reported(other, 'SELECT id, "axes.zero" FROM trials') == [
+            (trial(zero=1).trial_id, 1)
+        ]

@@ -60,13 +60,13 @@ def changed(name: str, place: str, value: object) -> Callable[[RunFolder], None]
     def change(folder: RunFolder) -> None:
         path = folder.path / name
         lines = path.read_text().splitlines() if name == "steps.jsonl" else [path.read_text()]
-        told = json.loads(lines[-1])
-        at = told
+        reported = json.loads(lines[-1])
+        at = reported
         *outer, last = place.split(".")
         for part in outer:
             at = at[part]
         at[last] = value
-        path.write_text("\n".join([*lines[:-1], json.dumps(told)]) + "\n")
+        path.write_text("\n".join([*lines[:-1], json.dumps(reported)]) + "\n")
 
     return change
 
@@ -234,8 +234,8 @@ def as_recorded(folder: RunFolder, number: int) -> FinishedAttempt:
     """As the orchestrator does after a trainer that ended with 0."""
     judged = judge(folder, Ended(exit_code=0, duration_s=9.5), LIMITS)
     left = recorded_left(folder, judged.result)
-    told = {"result": left.result, "steps": left.steps, "environment": left.environment}
-    return replace(attempt(small(seed=number), 100.0), run_dir=str(folder.path), **told)
+    reported = {"result": left.result, "steps": left.steps, "environment": left.environment}
+    return replace(attempt(small(seed=number), 100.0), run_dir=str(folder.path), **reported)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -375,7 +375,7 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
         assert (recovered.num_completed, recovered.problems) == (1, [])
 
 
-def test_a_problem_that_stays_is_told_once(monkeypatch):
+def test_a_problem_that_stays_is_reported_once(monkeypatch):
     def found(num: int, *problems: str) -> Recovered:
         return Recovered(
             num_orchestrators=num,
@@ -389,12 +389,15 @@ def test_a_problem_that_stays_is_told_once(monkeypatch):
         [found(1, "repeat 1: no answer"), found(1, "repeat 1: no answer"), None, found(1), found(1)]
     )
     monkeypatch.setattr("sweeper.running.recover.expire", lambda *_: next(looks))
-    told: list[str] = []
-    expiry = Expiry(sa.create_engine("sqlite://"), 1, told.append)
+    reported: list[str] = []
+    expiry = Expiry(sa.create_engine("sqlite://"), 1, reported.append)
     for _ in range(5):
         expiry.look()
     lost = "agents that were lost: 1"
-    assert told == [f"{lost}; repeat 1: no answer", *2 * [f"{lost}; nothing of them was running"]]
+    assert reported == [
+        f"{lost}; repeat 1: no answer",
+        *2 * [f"{lost}; nothing of them was running"],
+    ]
 
 
 VALUES = st.sampled_from(
@@ -403,14 +406,14 @@ VALUES = st.sampled_from(
 
 
 @st.composite
-def mutated(draw: st.DrawFn, told: Any) -> Any:
+def mutated(draw: st.DrawFn, reported: Any) -> Any:
     """The same JSON, with another value somewhere."""
-    if isinstance(told, dict) and told and draw(st.integers(0, 9)):
-        name = draw(st.sampled_from(sorted(told)))
-        return told | {name: draw(mutated(told[name]))}
-    if isinstance(told, list) and told and draw(st.integers(0, 9)):
-        index = draw(st.integers(0, len(told) - 1))
-        return [*told[:index], draw(mutated(told[index])), *told[index + 1 :]]
+    if isinstance(reported, dict) and reported and draw(st.integers(0, 9)):
+        name = draw(st.sampled_from(sorted(reported)))
+        return reported | {name: draw(mutated(reported[name]))}
+    if isinstance(reported, list) and reported and draw(st.integers(0, 9)):
+        index = draw(st.integers(0, len(reported) - 1))
+        return [*reported[:index], draw(mutated(reported[index])), *reported[index + 1 :]]
     return draw(VALUES)
 
 
@@ -430,8 +433,8 @@ def test_what_passes_the_check_is_taken_by_the_database(db, tmp_path_factory):
         def passes(data: st.DataObject) -> None:
             folder = fill(tmp_path_factory.mktemp("run") / "x")
             name = data.draw(st.sampled_from(sorted(FILES)))
-            told = data.draw(mutated(FILES[name]))
-            lines = told if name == "steps.jsonl" and isinstance(told, list) else [told]
+            reported = data.draw(mutated(FILES[name]))
+            lines = reported if name == "steps.jsonl" and isinstance(reported, list) else [reported]
             (folder.path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
             with writer.engine.connect() as connection:
                 add_attempt(connection, 1, 1, as_recorded(folder, 1))

@@ -65,9 +65,9 @@ def test_every_line_of_wrong_types_is_refused_or_taken(engine: sa.Engine, record
 
 
 def test_a_kind_that_is_no_text_is_a_rejected_line() -> None:
-    told = json.loads(to_json(attempt()))
+    reported = json.loads(to_json(attempt()))
     Path("in.jsonl").write_text(
-        "".join(f"{json.dumps(told | {'kind': kind})}\n" for kind in ([], {}, 1, None))
+        "".join(f"{json.dumps(reported | {'kind': kind})}\n" for kind in ([], {}, 1, None))
     )
     assert [one.reason.split(":")[0] for one in import_files("r.db", ["in.jsonl"]).rejected] == [
         "kind='[]'",

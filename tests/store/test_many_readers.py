@@ -42,8 +42,8 @@ def read(barrier: Barrier, written: Event) -> None:
         for row in queries.rows(engine, "SELECT num_gpus, num_repeats, speed_up FROM scaling"):
             assert row["num_gpus"] == 1 or row["speed_up"] is None or row["speed_up"] > 0
         if found:
-            told = show(engine, str(found[-1]["attempt"]))["attempts"]
-            assert told[0]["throughput"] is not None
+            reported = show(engine, str(found[-1]["attempt"]))["attempts"]
+            assert reported[0]["throughput"] is not None
         for status in sweep_status(engine, "all"):
             assert sum(status.counts.values()) == NUM_ATTEMPTS
         engine.dispose()

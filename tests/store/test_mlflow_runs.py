@@ -253,14 +253,14 @@ def test_a_database_of_ours_is_refused_and_left_as_it_was(writer):
         ("nosuch://user:secret@host/x", r"nosuch://\*\*\*@host/x"),
     ],
 )
-def test_what_mlflow_cannot_write_to_is_told_without_secrets(uri, expected):
+def test_what_mlflow_cannot_write_to_is_reported_without_secrets(uri, expected):
     Path("garbage.db").write_bytes(b"no database" * 1000)
     with pytest.raises(StoreError, match=f"MLflow cannot write to .*{expected}") as refused:
         export([ATTEMPT], lambda attempt_id: [], tracking_uri=uri, experiment="sweeps")
     assert "secret" not in str(refused.value)
 
 
-def test_without_mlflow_it_is_told_how_to_install_it(monkeypatch):
+def test_without_mlflow_it_is_reported_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(
         StoreError, match=r"MLflow is not installed .*pip install 'scalemark\[mlflow\]' adds it"

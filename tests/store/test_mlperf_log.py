@@ -20,14 +20,14 @@ FROM = {"source": "a log", "citation": "https://example.org/log", "hardware": "D
 
 
 def event(key, value=None, at_s=0.0, **metadata):
-    told = {
+    reported = {
         "namespace": "",
         "time_ms": round(1000 * at_s),
         "event_type": "POINT_IN_TIME",
         "key": key,
         "value": value,
     }
-    return f":::MLLOG {json.dumps(told | {'metadata': metadata})}"
+    return f":::MLLOG {json.dumps(reported | {'metadata': metadata})}"
 
 
 def log(*middle, benchmark="resnet", platform="4xNVIDIA H200", batch=1024, samples=1000):
@@ -76,10 +76,10 @@ def reason(lines, **options):
     ],
 )
 def test_logs_of_two_rounds_are_read(
-    name, told_num_gpus, batch_size, num_gpus, throughput, evidence
+    name, reported_num_gpus, batch_size, num_gpus, throughput, evidence
 ):
     found = read(
-        (LOGS / f"{name}.txt").read_text().splitlines(keepends=True), num_gpus=told_num_gpus
+        (LOGS / f"{name}.txt").read_text().splitlines(keepends=True), num_gpus=reported_num_gpus
     )
     assert (found.model, found.data, found.precision, found.variable_update) == (
         "resnet50_v1.5",
@@ -131,11 +131,11 @@ def test_blocks_may_count_their_samples():
     assert read(log(*block)).throughput == 400
 
 
-def test_throughput_that_is_told_comes_before_what_follows_from_epochs():
-    told = [
+def test_throughput_that_is_reported_comes_before_what_follows_from_epochs():
+    reported = [
         event("tracked_stats", {"throughput": figure, "loss": 3.0}) for figure in (90, 110, 500)
     ]
-    found = read(log(*epochs(10), *told, event("throughput", 7)))
+    found = read(log(*epochs(10), *reported, event("throughput", 7)))
     assert (found.throughput, found.evidence) == (110, "log: throughput, median of 3")
 
 
@@ -154,10 +154,10 @@ def test_an_interval_begins_with_the_first_process_and_ends_with_the_first():
 
 
 @pytest.mark.parametrize(
-    "told", ["0: {}", "[1,0]<stdout>:{}", "\x1b[0m{}\r\n", "{} and words of another process"]
+    "reported", ["0: {}", "[1,0]<stdout>:{}", "\x1b[0m{}\r\n", "{} and words of another process"]
 )
-def test_what_stands_around_a_line_is_passed_over(told):
-    assert read([told.format(line) for line in log(*epochs(10))]) == read(log(*epochs(10)))
+def test_what_stands_around_a_line_is_passed_over(reported):
+    assert read([reported.format(line) for line in log(*epochs(10))]) == read(log(*epochs(10)))
 
 
 def test_several_runs_in_one_file_are_kept_apart():
@@ -305,7 +305,7 @@ LINES = st.builds(
 )
 def test_no_text_whatever_raises(lines):
     references, rejected = parse(lines)
-    assert references or rejected, "a log without a figure is told of"
+    assert references or rejected, "a log without a figure is reported of"
 
 
 def test_a_line_of_nothing_but_beginnings_is_given_up():

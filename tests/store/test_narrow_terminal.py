@@ -31,12 +31,12 @@ def on_a_terminal(width: int, *arguments: str) -> list[str]:
         command, stdin=slave, stdout=slave, stderr=slave, env=environment | {"TERM": "xterm"}
     ) as process:
         os.close(slave)
-        told = b""
+        reported = b""
         while piece := _read(master):
-            told += piece
+            reported += piece
     os.close(master)
     assert process.returncode == 0
-    return re.sub(r"\x1b\[[0-9;]*m", "", told.decode()).splitlines()
+    return re.sub(r"\x1b\[[0-9;]*m", "", reported.decode()).splitlines()
 
 
 def _read(master: int) -> bytes:
@@ -55,12 +55,12 @@ def filled() -> None:
 def test_a_list_has_a_line_per_attempt():
     lines = on_a_terminal(80, "list")
     assert max(map(len, lines)) <= 80
-    told = next(number for number, line in enumerate(lines) if line.startswith("left out"))
-    assert " ".join(" ".join(lines[told:]).split()) == (
+    reported = next(number for number, line in enumerate(lines) if line.startswith("left out"))
+    assert " ".join(" ".join(lines[reported:]).split()) == (
         "left out, for the terminal is narrower than 120 characters: trial, precision, data, device_kind, repeat, sweep; "
         "--columns NAME,NAME shows others, --format csv all"
     )
-    first, second = (line.split() for line in lines[told - 2 : told])
+    first, second = (line.split() for line in lines[reported - 2 : reported])
     assert first == [
         "1",
         "resnet18_cifar",
@@ -80,8 +80,8 @@ def test_a_sweep_has_a_line_per_trial():
     assert "sweep a_name_as_long_as_people_like" in [line.strip() for line in lines]
     (line,) = (line.split() for line in lines if "resnet18_cifar" in line)
     assert line[1:] == ["resnet18_cifar", "replicated_pscpu", "4", "2", "1", "12345"]
-    told = "narrower than 120 characters: precision, data, num_attempts; --json has them"
-    assert told in " ".join(" ".join(lines).split())
+    reported = "narrower than 120 characters: precision, data, num_attempts; --json has them"
+    assert reported in " ".join(" ".join(lines).split())
 
 
 def test_a_wide_terminal_and_who_names_columns_get_all_of_them():

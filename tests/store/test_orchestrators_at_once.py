@@ -16,7 +16,7 @@ from store.reading import queries
 from store.sweeps.ledger import unended
 from tests.specs import small
 from tests.store import orchestrator_process
-from tests.store.told_steps import ToldSteps, go_on, is_told
+from tests.store.reported_steps import ReportedSteps, go_on, is_known
 
 pytestmark = pytest.mark.integration
 
@@ -25,7 +25,7 @@ SPECS = [small(seed=seed) for seed in range(1, NUM_TRIALS + 1)]
 
 
 def _orchestrate(name: str, specs: list[TrialSpec], steps: Connection) -> None:
-    orchestrator_process.orchestrate("r.db", name, specs, NUM_REPEATS, ToldSteps(steps))
+    orchestrator_process.orchestrate("r.db", name, specs, NUM_REPEATS, ReportedSteps(steps))
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _Sweep:
 
     def step(self) -> bool:
         """False when it has ended."""
-        if not is_told(self.steps):
+        if not is_known(self.steps):
             return False
         if self.num_steps_left is not None:
             self.num_steps_left -= 1

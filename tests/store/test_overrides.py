@@ -137,8 +137,13 @@ def test_any_trial_is_made_again_by_its_overrides(planned, axes, kind):
 
 
 def test_overrides_say_what_auto_would_decide_elsewhere():
-    told = overrides(small(), ())
-    assert told[:4] == ["model=trivial", "num_gpus=1", "strategy=replicated_none", "hardware=cpu"]
+    reported = overrides(small(), ())
+    assert reported[:4] == [
+        "model=trivial",
+        "num_gpus=1",
+        "strategy=replicated_none",
+        "hardware=cpu",
+    ]
     assert {
         "batch_size=2",
         "image_px=32",
@@ -146,17 +151,17 @@ def test_overrides_say_what_auto_would_decide_elsewhere():
         "num_steps=4",
         "data_format=NHWC",
         "loss_scale=none",
-    } <= set(told)
+    } <= set(reported)
 
 
 def test_the_batch_of_strong_scaling_is_that_of_all_replicas():
     assert "batch_size=8" in overrides(small(num_gpus=4, scaling="strong"), ())
 
 
-def test_a_strategy_without_a_name_is_told_by_its_axes():
-    told = overrides(small(all_reduce="psgpu", num_gpus=2), ())
+def test_a_strategy_without_a_name_is_known_from_its_axes():
+    reported = overrides(small(all_reduce="psgpu", num_gpus=2), ())
     assert {"variable_update=replicated", "local_parameter_device=gpu", "all_reduce=psgpu"} <= set(
-        told
+        reported
     )
 
 
@@ -173,10 +178,10 @@ def test_a_command_names_the_strategy_and_the_number_of_hosts(name):
         local_parameter_device=device,
         all_reduce=all_reduce,
     )
-    told = overrides(spec, ())
-    assert f"strategy={name}" in told
-    assert "hosts=2" in told
-    assert not any(one.startswith(("variable_update=", "hosts=1")) for one in told)
+    reported = overrides(spec, ())
+    assert f"strategy={name}" in reported
+    assert "hosts=2" in reported
+    assert not any(one.startswith(("variable_update=", "hosts=1")) for one in reported)
     assert not any(one.startswith("hosts=") for one in overrides(replace(spec, hosts=1), ()))
 
 
@@ -202,9 +207,9 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
         DeviceKind.CPU_DEVICE,
     )
     wanted = replace(first, data_dir=str(place))
-    told = again(wanted, (), repeats=3, shares_host=True)
-    assert told.isprintable()
-    pasted = told.replace(
+    reported = again(wanted, (), repeats=3, shares_host=True)
+    assert reported.isprintable()
+    pasted = reported.replace(
         "python sweep.py", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1
     )
     ended = subprocess.run(
@@ -222,13 +227,13 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
 
 def test_a_simulated_command_has_engine_hardware_and_faults():
     spec = small(device_kind=DeviceKind.SIMULATED_GPU, injected="drift=0.05 noise=0")
-    told = overrides(spec, ("engine=simulated", "hardware=k80_8"))
-    assert told[3:8] == [
+    reported = overrides(spec, ("engine=simulated", "hardware=k80_8"))
+    assert reported[3:8] == [
         "engine=simulated",
         "hardware=k80_8",
         *("injected.noise=0", "injected.process_noise=0", "injected.drift=0.05"),
     ]
-    with pytest.raises(ValueError, match="hardware profile, and which is not told"):
+    with pytest.raises(ValueError, match="hardware profile, and which is not reported"):
         overrides(spec, ())
 
 

@@ -120,13 +120,13 @@ def test_a_secret_in_quotes_may_have_spaces(secret):
 @settings(deadline=None)
 @given(secret=ANY_SECRET)
 def test_a_secret_in_an_argument_never_survives_whatever_it_is_made_of(form, secret):
-    told = command_line(["sweep.py", form.replace("SECRET", secret), "num_gpus=1"])
-    assert "s3cr3t" not in told
-    assert told.endswith(" num_gpus=1")
+    reported = command_line(["sweep.py", form.replace("SECRET", secret), "num_gpus=1"])
+    assert "s3cr3t" not in reported
+    assert reported.endswith(" num_gpus=1")
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "git+https", "HTTPS"])
-def test_who_asks_over_http_may_be_a_token_and_is_told_to_nobody(scheme):
+def test_who_asks_over_http_may_be_a_token_and_is_reported_to_nobody(scheme):
     assert (
         without_secrets(f"cloning {scheme}://s3cr3t@github.com/x")
         == f"cloning {scheme}://***@github.com/x"

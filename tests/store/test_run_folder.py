@@ -173,9 +173,9 @@ def test_a_machine_is_read_as_it_was_written(folder):
     )
     folder.machine.write_text(machine.to_json())
     assert folder.read_machine() == machine
-    told = json.loads(machine.to_json())
-    del told["links"], told["gpus"][0]["cores"]
-    folder.machine.write_text(json.dumps(told))
+    reported = json.loads(machine.to_json())
+    del reported["links"], reported["gpus"][0]["cores"]
+    folder.machine.write_text(json.dumps(reported))
     assert folder.read_machine() == replace(machine, links=(), gpus=(replace(gpu, cores=()),))
 
 

@@ -86,7 +86,7 @@ def test_frames_have_one_of_both(db):
         ("injected~*noise*", [5]),
     ],
 )
-def test_both_are_listed_and_can_be_told_apart(db, chosen, attempts):
+def test_both_are_listed_and_can_be_distinguished(db, chosen, attempts):
     both(db)
     rows = queries.selected(open_for_reading(db), queries.listing(open_for_reading(db), [chosen]))
     assert [row["attempt"] for row in rows] == attempts
@@ -96,9 +96,9 @@ def test_the_profile_the_truth_and_what_was_injected_are_shown(db):
     both(db)
     found = show(open_for_reading(db), "5")
     assert found["trial"]["injected"] == INJECTED
-    (told,) = found["attempts"]
-    assert told["truth"] == TRUTH
-    assert told["machine_facts"]["hardware_profile"] == SIMULATED_MACHINE.hardware_profile
+    (reported,) = found["attempts"]
+    assert reported["truth"] == TRUTH
+    assert reported["machine_facts"]["hardware_profile"] == SIMULATED_MACHINE.hardware_profile
     text = run("show", "5", "--db", db).stdout
     assert SIMULATED_NOTE in " ".join(text.split())
     assert {"simulation", "truth behind the simulation"} < {
@@ -138,8 +138,8 @@ def test_simulated_attempts_travel_whole(db, kind, tmp_path):
     ]
 
 
-def _parsed(told: object) -> object:
-    return json.loads(told) if isinstance(told, str) else told
+def _parsed(reported: object) -> object:
+    return json.loads(reported) if isinstance(reported, str) else reported
 
 
 @pytest.mark.parametrize(
@@ -169,5 +169,5 @@ def test_merged_databases_keep_measured_and_simulated_numbers_apart(db):
 
 
 def test_the_truth_is_read_from_a_run_folder():
-    told = Result(outcome="failed", message="", measurement=None, op_placement={}, truth=TRUTH)
-    assert Result.from_json(told.to_json()) == told
+    reported = Result(outcome="failed", message="", measurement=None, op_placement={}, truth=TRUTH)
+    assert Result.from_json(reported.to_json()) == reported

@@ -125,12 +125,12 @@ def test_the_view_has_a_row_per_step_as_it_was(db):
     ]
     writer = Writer(db)
     ledger = begin(writer, {small(): 2}, rerun=True)
-    for repeat, told in zip(ledger.open_repeats(), (steps, STEPS), strict=True):
+    for repeat, reported in zip(ledger.open_repeats(), (steps, STEPS), strict=True):
         assert ledger.claim(repeat, NOON) is Claim.TAKEN
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         ledger.finish(
             repeat.repeat_id,
-            replace(attempt(small(), 5.0, repeat=repeat.repeat, number=number), steps=told),
+            replace(attempt(small(), 5.0, repeat=repeat.repeat, number=number), steps=reported),
             NOON,
         )
     writer.close()

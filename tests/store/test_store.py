@@ -208,7 +208,7 @@ def _open(barrier: Barrier) -> None:
     Writer("r.db").close()
 
 
-def test_a_database_that_another_process_makes_for_ever_is_told(monkeypatch):
+def test_a_database_that_another_process_makes_for_ever_is_reported(monkeypatch):
     monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.01)
     with (
         filelock.FileLock("r.db.lock"),

@@ -165,7 +165,7 @@ def test_a_run_that_died_before_its_first_step_does_not_spoil_the_next():
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         "[1,0]<stdout>:{}",
         "[3]: {}",
@@ -176,8 +176,8 @@ def test_a_run_that_died_before_its_first_step_does_not_spoil_the_next():
         "{}\r",
     ],
 )
-def test_colors_line_ends_ranks_and_times_are_passed_over(told):
-    assert read("\n".join(told.format(line) for line in REPLICATED.splitlines())) == read(
+def test_colors_line_ends_ranks_and_times_are_passed_over(reported):
+    assert read("\n".join(reported.format(line) for line in REPLICATED.splitlines())) == read(
         REPLICATED
     )
 
@@ -239,7 +239,7 @@ def test_the_all_reduce_is_found_in_every_version(old, new, all_reduce):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         ("imagenet (synthetic)", "imagenet", {"data": "real"}),
         ("imagenet (synthetic)", "cifar10", {"data": "real", "note": "TensorFlow 1.13; optimizer momentum; NCHW; 100 batches; cifar10"}),
@@ -249,9 +249,9 @@ def test_the_all_reduce_is_found_in_every_version(old, new, all_reduce):
         ("/gpu:", "/cpu:", {"local_parameter_device": "cpu?", "num_gpus": 4}),
     ],
 )  # fmt: skip
-def test_versions_differ_in_what_they_tell(old, new, told):
+def test_versions_differ_in_what_they_tell(old, new, reported):
     found = read(REPLICATED.replace(old, new))
-    assert {name: getattr(found, name) for name in told} == told
+    assert {name: getattr(found, name) for name in reported} == reported
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ PIECES = st.sampled_from(
 @given(st.lists(st.one_of(PIECES, st.text(), st.builds("{}{}".format, PIECES, st.text()))))
 def test_no_text_whatever_raises(lines):
     references, rejected = tf_cnn_benchmarks.parse(lines, **FROM)
-    assert references or rejected, "a log without a figure is told of"
+    assert references or rejected, "a log without a figure is reported of"
 
 
 @given(st.floats(min_value=0.01, max_value=1e9), st.integers(1, 512), st.integers(1, 64))

@@ -63,13 +63,13 @@ class FakeDriver:
         return gpu.name
 
     def nvmlDeviceGetMemoryInfo(self, gpu):  # noqa: N802
-        return SimpleNamespace(total=told(gpu.memory_bytes))
+        return SimpleNamespace(total=reported(gpu.memory_bytes))
 
     def nvmlDeviceGetCudaComputeCapability(self, gpu):  # noqa: N802
         return (6, 0)
 
     def nvmlDeviceGetEnforcedPowerLimit(self, gpu):  # noqa: N802
-        return told(gpu.power_limit_mw)
+        return reported(gpu.power_limit_mw)
 
     def nvmlDeviceGetMigMode(self, gpu):  # noqa: N802
         if gpu.mig_devices is None:
@@ -86,7 +86,7 @@ class FakeDriver:
         return device
 
     def nvmlDeviceGetTopologyCommonAncestor(self, one, other):  # noqa: N802
-        return told(self.levels)[frozenset({one.uuid, other.uuid})]
+        return reported(self.levels)[frozenset({one.uuid, other.uuid})]
 
     def nvmlDeviceGetNvLinkState(self, gpu, link):  # noqa: N802
         if link >= len(gpu.nvlinks):
@@ -110,7 +110,7 @@ class FakeDriver:
         return SimpleNamespace(busId=gpu.nvlinks[link])
 
 
-def told(fact):
+def reported(fact):
     if fact is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return fact

@@ -26,12 +26,12 @@ def make_folder(path: Path, script: str) -> RunFolder:
     return folder
 
 
-def wait_until(told: Callable[[], bool], descriptor: int) -> None:
+def wait_until(reported: Callable[[], bool], descriptor: int) -> None:
     """Until that is true; fails when the process of the pidfd ends before, or runs on for too long."""
     patient_until_s = time.monotonic() + PATIENCE_S
-    while not told():
+    while not reported():
         has_ended = bool(select.select([descriptor], [], [], 0.01)[0])
-        assert told() or not has_ended, "the process ended before"
+        assert reported() or not has_ended, "the process ended before"
         if time.monotonic() > patient_until_s:
             pytest.fail(
                 f"waited for {PATIENCE_S} s for what the process does not do:\n{stuck.of_descriptor(descriptor)}"

@@ -94,7 +94,7 @@ def agent(url: str, *arguments: str, locks: str = "", sweep: str = "s") -> subpr
     )
 
 
-def told(process: subprocess.Popen[str]) -> str:
+def reported(process: subprocess.Popen[str]) -> str:
     """What it said on stderr, once it has ended."""
     return process.communicate()[1]
 

@@ -227,9 +227,9 @@ def test_a_wish_is_written_by_the_one_controller_that_the_sweep_has(begin):
         set_wish(engine, sweep_id, second.orchestrator_id, Wish.STOP)
 
 
-@pytest.mark.parametrize(("asks", "told"), [(1, Wish.STOP), (2, Wish.KILL)])
+@pytest.mark.parametrize(("asks", "reported"), [(1, Wish.STOP), (2, Wish.KILL)])
 def test_ctrl_c_while_the_database_does_not_answer_is_obeyed_when_it_does(
-    begin, monkeypatch, asks, told
+    begin, monkeypatch, asks, reported
 ):
     world = begin()
     outages = [1] * (2 - asks)  # at the second Ctrl-C nobody waits for a database
@@ -243,8 +243,8 @@ def test_ctrl_c_while_the_database_does_not_answer_is_obeyed_when_it_does(
     monkeypatch.setattr("sweeper.agents.controller.set_wish", sometimes)
     world.do(lambda: world.stop.ask(asks))
     assert outages == []
-    assert world.wish == told
-    assert world.engine.asked[0] == {Wish.STOP: "stop", Wish.KILL: "kill"}[told]
+    assert world.wish == reported
+    assert world.engine.asked[0] == {Wish.STOP: "stop", Wish.KILL: "kill"}[reported]
 
 
 def test_a_failure_stops_the_sweep_after_the_database_was_away(begin, monkeypatch):

@@ -15,7 +15,7 @@ from tests.specs import small
 from tests.sweeper.agents.test_agent import once_running
 from tests.sweeper.agents.test_controller import controller
 from tests.sweeper.processes import wait_until
-from tests.sweeper.sharing import agent, begin, completed, rows, states, told
+from tests.sweeper.sharing import agent, begin, completed, reported, rows, states
 
 pytestmark = pytest.mark.integration
 
@@ -62,7 +62,7 @@ def test_agents_and_controller_wait_for_a_server_that_is_restarted(server, mode,
     while_it_runs(watching, lambda: len(completed(server)) >= 2)
     with stopped(server, mode):
         pass
-    said = [told(process) for process in (*agents, watching)]
+    said = [reported(process) for process in (*agents, watching)]
     assert [process.returncode for process in (*agents, watching)] == [0, 0, 0], said
     assert "Traceback" not in "".join(said)
     assert states(server) == {State.COMPLETED: 5}
@@ -81,7 +81,7 @@ def test_agents_end_when_the_server_is_away_too_long(
         first.send_signal(signal.SIGSTOP)  # so that the trial ends before it does
         end_trials(watching, 1)
         first.send_signal(signal.SIGCONT)
-        said = told(first)
+        said = reported(first)
     assert first.returncode == 2, said
     assert (
         "gave no sign for 3 s, so that others run what it ran: it is ended here; start another agent"
@@ -90,7 +90,7 @@ def test_agents_end_when_the_server_is_away_too_long(
     assert "Traceback" not in said
     while_it_runs(watching, lambda: len(completed(server)) == 1)  # from its run folder
     second = agent(server)
-    said = told(watching) + told(second)
+    said = reported(watching) + reported(second)
     assert (watching.returncode, second.returncode) == (0, 0), said
     assert states(server) == {State.COMPLETED: 2}
     assert rows(server, "SELECT count(*) FROM attempts") == [(2,)]
@@ -108,7 +108,7 @@ def test_an_agent_that_waits_for_the_server_ends_at_the_second_ctrl_c(server):
         while "ending 1 running attempts" not in (line := waiting.stderr.readline()):
             assert line
         waiting.send_signal(signal.SIGINT)
-        said = told(waiting)
+        said = reported(waiting)
     assert waiting.returncode == 2, said
     assert "is the server there" in said.splitlines()[-1]
     assert "Traceback" not in said

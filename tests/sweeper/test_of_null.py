@@ -1,4 +1,4 @@
-"""An assertion of OmegaConf about a null setting is told from one of our own, which is nothing that a user can mend."""
+"""An assertion of OmegaConf about a null setting is distinguished from one of our own, which is nothing that a user can mend."""
 
 import pytest
 from omegaconf import OmegaConf

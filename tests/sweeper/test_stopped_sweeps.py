@@ -13,7 +13,7 @@ from sweeper.loop.source import Wish
 from tests.sweeper.agents.test_agent import once_running
 from tests.sweeper.agents.test_controller import controller
 from tests.sweeper.processes import wait_until
-from tests.sweeper.sharing import agent, rows, states, told
+from tests.sweeper.sharing import agent, reported, rows, states
 
 pytestmark = pytest.mark.integration
 
@@ -33,8 +33,8 @@ def num_attempts(url: str) -> int:
 
 
 def wish(url: str) -> Wish:
-    ((told,),) = rows(url, "SELECT coalesce(settings ->> 'wish', '0') FROM sweeps")
-    return Wish(int(told))
+    ((reported,),) = rows(url, "SELECT coalesce(settings ->> 'wish', '0') FROM sweeps")
+    return Wish(int(reported))
 
 
 def while_it_runs(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
@@ -51,9 +51,9 @@ def test_on_interrupt_finish_lets_all_hosts_finish_what_runs(postgresql_url, age
     watching.send_signal(signal.SIGINT)
     while_it_runs(watching, lambda: wish(postgresql_url) == Wish.FINISH)
     Path("go").touch()
-    said = told(watching)
+    said = reported(watching)
     assert watching.returncode == 130, said
-    ended = [(told(one), one.returncode) for one in both]
+    ended = [(reported(one), one.returncode) for one in both]
     assert [code for _, code in ended] == [0, 0], ended
     assert states(postgresql_url) == {State.COMPLETED: 2, State.PENDING: 2}
     assert rows(postgresql_url, "SELECT outcome FROM attempts") == [("completed",)] * 2
@@ -76,9 +76,9 @@ def test_a_second_ctrl_c_ends_at_once_what_was_to_come_to_its_end(postgresql_url
     while_it_runs(watching, lambda: wish(postgresql_url) == Wish.FINISH)
     assert states(postgresql_url) == {State.RUNNING: 2, State.PENDING: 1}
     watching.send_signal(signal.SIGINT)
-    said = told(watching)
+    said = reported(watching)
     assert watching.returncode == 130, said
-    assert [(told(one), one.returncode)[1] for one in both] == [130, 130]
+    assert [(reported(one), one.returncode)[1] for one in both] == [130, 130]
     assert states(postgresql_url) == {State.PENDING: 3}
     assert rows(postgresql_url, "SELECT DISTINCT outcome FROM attempts") == [("interrupted",)]
 
@@ -88,8 +88,8 @@ def test_on_failure_stop_stops_all_hosts(postgresql_url, agents):
         postgresql_url, f"seed={SLOW},{FAILS}", "sweep.repeats=20", "sweep.on_failure=stop"
     )
     both = agents()
-    said = told(watching)
-    ended = [(told(one), one.returncode) for one in both]
+    said = reported(watching)
+    ended = [(reported(one), one.returncode) for one in both]
     assert watching.returncode == 1, said
     assert [code for _, code in ended] == [0, 0], ended
     found = states(postgresql_url)
@@ -97,4 +97,4 @@ def test_on_failure_stop_stops_all_hosts(postgresql_url, agents):
     assert num_attempts(postgresql_url) == found[State.COMPLETED] + found[State.FAILED]
     assert "sweep.on_failure=stop: nothing more is started" in said
     assert f"{found[State.FAILED]} failed, {found[State.PENDING]} not started" in said
-    assert "failed: as it was told (" in said
+    assert "failed: as it was reported (" in said

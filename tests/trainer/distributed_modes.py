@@ -81,8 +81,8 @@ def check_all(num_hosts, on):
     found = {}
     for update, all_reduce in modes():
         options = OPTIONS[update] if num_hosts == 2 and all_reduce in ("none", "ring") else PLAIN
-        for told, changes in options.items():
-            print(update, all_reduce, told, flush=True)
+        for reported, changes in options.items():
+            print(update, all_reduce, reported, flush=True)
             spec = replace(
                 alone,
                 num_gpus=num_hosts * PER_HOST,
@@ -90,7 +90,7 @@ def check_all(num_hosts, on):
                 variable_update=update,
                 all_reduce=all_reduce,
             )
-            found[f"{update} {all_reduce} {told}"] = check(
+            found[f"{update} {all_reduce} {reported}"] = check(
                 replace(spec, **changes), on, batches, *reference(changes)
             )
     return found

@@ -10,7 +10,7 @@ from trainer.errors import UnsupportedTrialError
 
 @pytest.fixture
 def hidden_but(monkeypatch):
-    """There is no GPU here: TensorFlow is told of four, and what is left visible is noted."""
+    """There is no GPU here: TensorFlow is reported of four, and what is left visible is noted."""
     left: list[str] = []
     monkeypatch.setattr(
         tf.config, "list_physical_devices", lambda _: ["first", "second", "third", "fourth"]

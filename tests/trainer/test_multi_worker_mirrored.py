@@ -112,19 +112,19 @@ def test_all_workers_take_the_same_steps_though_only_one_measures(ran):
     ]
     result = folder.read_result()
     assert (result.outcome, result.message) == (Outcome.COMPLETED, "")
-    told = result.measurement
-    assert told.window_s >= 0.3
+    reported = result.measurement
+    assert reported.window_s >= 0.3
     others = (
         1 + (run.PROFILED_CALLS + 2) + lockstep.AHEAD
     )  # the first, and after the measured ones: profiled, and the last
-    wanted = told.num_warm_up_steps + told.num_steps + others * TRIAL.steps_per_execution
+    wanted = reported.num_warm_up_steps + reported.num_steps + others * TRIAL.steps_per_execution
     assert f"worker-1 took {wanted} steps" in folder.rank_log(WORKER_1).read_text()
 
 
 def test_a_trial_tells_the_images_of_all_workers_and_where_its_ops_ran(ran):
     result = RunFolder(ran / "trial").read_result()
-    told = result.measurement
-    assert told.throughput == pytest.approx(2 * 2 * told.num_steps / told.window_s)
+    reported = result.measurement
+    assert reported.throughput == pytest.approx(2 * 2 * reported.num_steps / reported.window_s)
     assert set(result.op_placement["reduction"]) == {"CollectiveReduceV2 @ worker-0 CPU:0"}
     assert set(result.op_placement["update"]) == {"ResourceApplyMomentum @ worker-0 CPU:0"}
     assert result.profile is not None

@@ -91,7 +91,7 @@ def test_every_replica_gets_its_own_batch_of_images_between_minus_1_and_1(
     assert not bool(tf.reduce_all(first[0] == second[0]))
 
 
-def test_a_label_beyond_the_classes_is_told_while_reading(folder, make_devices):
+def test_a_label_beyond_the_classes_is_reported_while_reading(folder, make_devices):
     images = photos.open_input(
         small(data="photos", data_dir=str(folder), num_classes=5), make_devices(1)
     )

@@ -107,9 +107,9 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
         "distributed_all_reduce",
     }
     assert benches == {Bench(kind="cpu_device", num_replicas=6, num_hosts=3)}
-    told = capsys.readouterr().out
-    assert "3 hosts with 2 CPU devices each (processes of this machine)" in told
-    assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +1e-06", told, re.MULTILINE)
+    reported = capsys.readouterr().out
+    assert "3 hosts with 2 CPU devices each (processes of this machine)" in reported
+    assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +1e-06", reported, re.MULTILINE)
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):

@@ -190,9 +190,9 @@ print(begun_s, before_s - age_s, after_s - age_s)
 
 def test_the_age_of_a_process_is_counted_from_its_start():
     asked_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", AGE], cwd=PROJECT, stdout=subprocess.PIPE, check=True
     ).stdout
-    begun_s, earliest_start_s, latest_start_s = map(float, told.split())
+    begun_s, earliest_start_s, latest_start_s = map(float, reported.split())
     assert earliest_start_s <= begun_s
     assert latest_start_s >= asked_s - 1 / os.sysconf("SC_CLK_TCK")  # the kernel counts in these

@@ -328,16 +328,16 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("told", "problem"),
+    ("reported", "problem"),
     [
         ({"data_format": "NCHW"}, "convolutions ran in NHWC, not NCHW"),
         ({"compute_type": "half"}, "products were computed in float, not half"),
         ({"xla": "on"}, "XLA compiled on no device, not on every replica"),
     ],
 )
-def test_another_format_type_or_compiler_makes_it_invalid(make_devices, told, problem):
+def test_another_format_type_or_compiler_makes_it_invalid(make_devices, reported, problem):
     placement, _, wanted = recorded(make_devices, 2, whole_batches(2, 1))
-    assert placement.problem(replace(wanted, **told)) == problem
+    assert placement.problem(replace(wanted, **reported)) == problem
 
 
 @pytest.mark.integration
@@ -505,7 +505,7 @@ def test_each_variable_goes_to_the_least_loaded_gpu(make_devices):
         load[owner] += size
 
 
-def _reference(make_devices, num_steps, rule, **told):
+def _reference(make_devices, num_steps, rule, **reported):
     """Weights after `num_steps` of rule(weights, slots, gradients) -> weights, slots, in numpy."""
     weights = trained(make_devices, 1, []).update.weights(0)
     slots: list = []

@@ -1,4 +1,4 @@
-"""Every reason to doubt a number is told, with what to do."""
+"""Every reason to doubt a number is reported, with what to do."""
 
 from dataclasses import replace
 

@@ -111,14 +111,16 @@ if __name__ == "__main__":
     parser.add_argument("--task_index", type=int, default=0)
     parser.add_argument("trial", type=Path)
     parser.add_argument("folder", type=Path)
-    told = parser.parse_args()
-    if not told.job_name:
-        ending.run_and_exit(main, told.trial, RunFolder(told.folder))
-    own = Rank(job_name=told.job_name, task_index=told.task_index)
+    reported = parser.parse_args()
+    if not reported.job_name:
+        ending.run_and_exit(main, reported.trial, RunFolder(reported.folder))
+    own = Rank(job_name=reported.job_name, task_index=reported.task_index)
     among = Cluster(
-        worker_hosts=tuple(told.worker_hosts.split(",")),
-        ps_hosts=tuple(told.ps_hosts.split(",")) if told.ps_hosts else (),
+        worker_hosts=tuple(reported.worker_hosts.split(",")),
+        ps_hosts=tuple(reported.ps_hosts.split(",")) if reported.ps_hosts else (),
     )
     sys.exit(
-        run_rank(TrialSpec.from_json(told.trial.read_text()), RunFolder(told.folder), among, own)
+        run_rank(
+            TrialSpec.from_json(reported.trial.read_text()), RunFolder(reported.folder), among, own
+        )
     )

@@ -253,8 +253,8 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
 
 def _text(changes: Changes) -> str:
     """Write changes as overrides."""
-    told = [f"{name}={value}" for name, value in changes.items() if _UNTOLD.get(name) != value]
-    return " ".join(told) or "-"
+    reported = [f"{name}={value}" for name, value in changes.items() if _UNTOLD.get(name) != value]
+    return " ".join(reported) or "-"
 
 
 def main(mode_json: str, bench_json: str, out: str) -> None:

@@ -40,7 +40,7 @@ def unusable(
                 name, number = path.numpy().decode(), int(index)
                 begin, _ = list(shards.record_bounds(Path(name)))[number]
                 return BadDataError(f"{name}: record {number} (at byte {begin}) {reason}")
-    return BadDataError(f"the data cannot be used: {told(error)}")
+    return BadDataError(f"the data cannot be used: {reported(error)}")
 
 
 def unreadable(error: tf.errors.OpError, paths: Sequence[str]) -> BadDataError:
@@ -52,10 +52,10 @@ def unreadable(error: tf.errors.OpError, paths: Sequence[str]) -> BadDataError:
                 at = _record_at(path, int(found.group(1)))
                 if at and not _can_be_read(path, at[0]):
                     return BadDataError(f"{path}: record {at[0]} (at byte {at[1]}) is damaged")
-    return BadDataError(f"the data cannot be read: {told(error)}")
+    return BadDataError(f"the data cannot be read: {reported(error)}")
 
 
-def told(error: tf.errors.OpError) -> str:
+def reported(error: tf.errors.OpError) -> str:
     """Return TensorFlow's message in one line, without the names of nodes."""
     (line, *_) = error.message.splitlines() or [""]
     return re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", line).strip() or type(error).__name__

@@ -183,7 +183,7 @@ def _problem(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> str | N
     try:
         _, label, _ = _parsed(record, with_boxes=spec.distortions)
     except tf.errors.InvalidArgumentError as error:
-        return f"does not have ImageNet's schema: {bad_records.told(error)}"
+        return f"does not have ImageNet's schema: {bad_records.reported(error)}"
     if not 0 <= label < spec.num_classes:
         return (
             f"has label {int(label)}, and num_classes={spec.num_classes} allows 0 to "
@@ -192,5 +192,5 @@ def _problem(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> str | N
     try:
         image_and_label(record, position, spec)
     except tf.errors.InvalidArgumentError as error:
-        return f"has an image that does not decode as JPEG: {bad_records.told(error)}"
+        return f"has an image that does not decode as JPEG: {bad_records.reported(error)}"
     return None

@@ -25,8 +25,8 @@ from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob
 from trainer.ranks import ports
+from trainer.ranks.assigned_ranks import AssignedRanks
 from trainer.ranks.srun_task import visible_devices
-from trainer.ranks.told_ranks import ToldRanks
 
 ANSWER_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0
@@ -40,7 +40,7 @@ _OF_THIS_HOST = (
 
 
 @contextmanager
-def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
+def start_ranks(job: RanksJob) -> Iterator[AssignedRanks]:
     with closing(_connected()) as connection:
         hosts = _hosts(connection, job)
         # of this host; on others they are as likely to be free
@@ -50,7 +50,7 @@ def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
             order = json.dumps({"environment": _environment(), "ranks": ranks})
             try:
                 connection.sendall(order.encode() + b"\n")
-                yield ToldRanks(cluster, connection.fileno())
+                yield AssignedRanks(cluster, connection.fileno())
             finally:
                 _end(connection)
 

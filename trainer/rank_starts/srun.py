@@ -29,7 +29,7 @@ from trainer.errors import UnsupportedTrialError
 from trainer.process import parent
 from trainer.rank_starts import RanksJob
 from trainer.ranks import ports, srun_task
-from trainer.ranks.told_ranks import ToldRanks
+from trainer.ranks.assigned_ranks import AssignedRanks
 
 ANSWER_TIMEOUT_S = 60.0  # of Slurm's controller; its commands give up after 10 s
 END_TIMEOUT_S = 60.0  # Slurm's KillWait is 30 s
@@ -37,7 +37,7 @@ _ADDRESS = re.compile(r"(?:^|\s)NodeName=(\S+).*?\sNodeAddr=(\S+)")  # a node is
 
 
 @contextmanager
-def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
+def start_ranks(job: RanksJob) -> Iterator[AssignedRanks]:
     hosts = _hosts(job)
     addresses = _addresses(hosts)
     # of this host; on others they are as likely to be free
@@ -46,7 +46,7 @@ def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
         srun = _start(job, cluster, hosts)
         assert srun.stdout
         try:
-            yield ToldRanks(cluster, srun.stdout.fileno())
+            yield AssignedRanks(cluster, srun.stdout.fileno())
         finally:
             _end(srun)
 

@@ -50,8 +50,8 @@ def _escaped(text: str) -> str:
     """A row may begin with a bracket, which LaTeX would take for an option of the line before:
     braces hide it.
     """
-    told = "".join(_SPECIAL.get(one, one) for one in visible(text))
-    return f"{{{told[0]}}}{told[1:]}" if told[:1] == "[" else told
+    reported = "".join(_SPECIAL.get(one, one) for one in visible(text))
+    return f"{{{reported[0]}}}{reported[1:]}" if reported[:1] == "[" else reported
 
 
 _SPECIAL = {

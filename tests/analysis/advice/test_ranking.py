@@ -92,7 +92,7 @@ def test_repeats_of_some_do_not_tell_of_others_that_scatter():
 
 
 @pytest.mark.parametrize("repeats", [[95.0], [94.0, 99.0]])
-def test_what_a_race_put_out_is_told_so_and_never_called_worse_for_it(repeats):
+def test_what_a_race_put_out_is_reported_so_and_never_called_worse_for_it(repeats):
     assert ranked([[100.0, 101.0], repeats]).worse == ()
     raced = ranked([[100.0, 101.0], repeats], out_of_race=(1,))
     assert (len(raced.out), raced.unclear, raced.worse, raced.is_sure) == (1, (), (), False)

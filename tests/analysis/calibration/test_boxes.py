@@ -1,4 +1,4 @@
-"""Boxes of which nothing but the GPU is told: what rows say of their links, and what is doubted."""
+"""Boxes of which nothing but the GPU is reported: what rows say of their links, and what is doubted."""
 
 from dataclasses import replace
 
@@ -62,13 +62,13 @@ def test_a_ring_that_reaches_its_second_switch_costs_hardly_more(
     fits: list[tuple[float, Fit]],
 ) -> None:
     """A bug: predicted was what 4 GPUs of other switches would cost, up to a third too slow."""
-    for told, truth in zip(predicted(FEW, MANY, GUESS), MANY, strict=True):
-        assert told.throughput == pytest.approx(truth.throughput, rel=0.05)
+    for reported, truth in zip(predicted(FEW, MANY, GUESS), MANY, strict=True):
+        assert reported.throughput == pytest.approx(truth.throughput, rel=0.05)
         assert truth.throughput is not None
-        assert told.low < truth.throughput < told.high
+        assert reported.low < truth.throughput < reported.high
 
 
-def test_links_that_nobody_told_are_doubted_where_they_matter() -> None:
+def test_links_that_nobody_gave_are_doubted_where_they_matter() -> None:
     heavy, none = predicted(FEW, [ring("vgg16", 8), ring("vgg16", 1)], GUESS)
     assert any(
         "how the GPUs are linked is not known, and communication is about" in why
@@ -77,6 +77,8 @@ def test_links_that_nobody_told_are_doubted_where_they_matter() -> None:
     assert none.uncertain == ()
 
 
-def test_the_weights_of_one_box_alone_are_told_by_its_rows(fits: list[tuple[float, Fit]]) -> None:
+def test_the_weights_of_one_box_alone_are_known_from_its_rows(
+    fits: list[tuple[float, Fit]],
+) -> None:
     assert sum(weight for weight, _ in fits) == pytest.approx(1)
     assert all(np.isfinite(fit.log_evidence) for _, fit in fits)

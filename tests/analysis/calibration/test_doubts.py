@@ -6,11 +6,11 @@ from analysis.calibration.predictive import Predictive
 from analysis.calibration.row import Row
 from costs.hardware import Hardware
 from costs.profiles import profile
-from tests.analysis.calibration.test_fit import BOX, TRUE, row, rows, told
+from tests.analysis.calibration.test_fit import BOX, TRUE, reported, row, rows
 
 
 def one(target: Row, known: list[Row], box: Hardware = BOX) -> Predictive:
-    return told(known, [target], box)[0]
+    return reported(known, [target], box)[0]
 
 
 def test_a_sound_prediction_is_not_doubted() -> None:
@@ -71,7 +71,7 @@ def test_another_precision_is_doubted() -> None:
 
 
 def test_a_way_that_its_source_does_not_tell_is_doubted() -> None:
-    found = one(replace(row("vgg16", 4, "nccl"), is_told=False), rows())
+    found = one(replace(row("vgg16", 4, "nccl"), is_known=False), rows())
     assert any("how variables are shared is assumed" in why for why in found.uncertain)
 
 

@@ -56,9 +56,9 @@ def rows(rates: Rates = TRUE) -> list[Row]:
     ]
 
 
-def told(known: list[Row], targets: list[Row], box: Hardware = BOX) -> list[Predictive]:
+def reported(known: list[Row], targets: list[Row], box: Hardware = BOX) -> list[Predictive]:
     """By the profile of a box."""
-    return predicted(known, targets, Guess(hardware=box, reason="told"))
+    return predicted(known, targets, Guess(hardware=box, reason="reported"))
 
 
 def test_injected_rates_are_found() -> None:
@@ -94,7 +94,7 @@ def covered(num_boxes: int) -> float:
     inside = []
     for _ in range(num_boxes):
         truth = random.standard_normal(len(shape.priors))
-        found = told([_drawn(one, shape, truth, random) for one in known], target)
+        found = reported([_drawn(one, shape, truth, random) for one in known], target)
         true = [_drawn(one, shape, truth, random).throughput or 0.0 for one in target]
         inside += [one.low <= speed <= one.high for one, speed in zip(found, true, strict=True)]
     return sum(inside) / len(inside)
@@ -115,7 +115,7 @@ def test_a_curve_that_lies_off_the_physics_stays_off_it() -> None:
         if one.throughput
     ]
     target = [row("vgg16", 8, "nccl")]
-    plain, dragged = (told(known, target)[0].throughput for known in (rows(), slower))
+    plain, dragged = (reported(known, target)[0].throughput for known in (rows(), slower))
     assert dragged < 0.93 * plain
 
 
@@ -124,21 +124,21 @@ _DRAG = {1: 1.0, 2: 1.05, 4: 1.1}
 
 def test_the_interval_is_narrower_with_more_rows() -> None:
     target = [row("vgg16", 8, "ps_cpu")]
-    few = told([one for one in rows() if one.work.num_gpus == 1], target)[0]
-    many = told(rows(), target)[0]
+    few = reported([one for one in rows() if one.work.num_gpus == 1], target)[0]
+    many = reported(rows(), target)[0]
     assert many.half_width < 0.7 * few.half_width
 
 
 def test_a_guessed_box_has_wider_intervals() -> None:
     target = [row("vgg16", 8, "ps_cpu")]
     guess = Guess(hardware=BOX, reason="guessed", others=possible(BOX, is_gpu_known=True))
-    assert predicted(rows(), target, guess)[0].half_width > told(rows(), target)[0].half_width
+    assert predicted(rows(), target, guess)[0].half_width > reported(rows(), target)[0].half_width
 
 
 def test_what_else_is_asked_for_changes_nothing() -> None:
     one, other = row("vgg16", 8, "ps_cpu"), row("resnet50", 8, "none", batch_size=32)
-    [alone] = told(rows(), [one])
-    _, beside = told(rows(), [other, one])
+    [alone] = reported(rows(), [one])
+    _, beside = reported(rows(), [other, one])
     assert (beside.throughput, beside.low, beside.high) == pytest.approx(
         (alone.throughput, alone.low, alone.high), rel=1e-6
     )
@@ -146,4 +146,4 @@ def test_what_else_is_asked_for_changes_nothing() -> None:
 
 def test_the_same_rows_give_the_same_prediction() -> None:
     target = [row("resnet50", 8, "nccl")]
-    assert told(rows(), target)[0].low == told(rows(), target)[0].low
+    assert reported(rows(), target)[0].low == reported(rows(), target)[0].low

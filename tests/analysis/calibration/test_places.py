@@ -1,4 +1,4 @@
-"""Which box a place is taken to be: by words, and known only where all agrees that is told."""
+"""Which box a place is taken to be: by words, and known only where all agrees that is reported."""
 
 from dataclasses import replace
 from math import comb

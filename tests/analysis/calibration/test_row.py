@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.calibration.places import guessed
-from analysis.calibration.row import completed, is_told, row
+from analysis.calibration.row import completed, is_known, row
 from costs.profiles import profile
 from tests.analysis.made import made
 
@@ -23,16 +23,20 @@ AXES = {
 
 
 def test_doubts_and_remarks_are_left_out() -> None:
-    told = completed(
+    reported = completed(
         {**AXES, "all_reduce": "none(implicit copies)", "data": "real?", "precision": "fp16?+XLA"},
         BOX,
     )
-    assert (told["all_reduce"], told["data"], told["precision"]) == ("none", "real", "fp16")
+    assert (reported["all_reduce"], reported["data"], reported["precision"]) == (
+        "none",
+        "real",
+        "fp16",
+    )
 
 
 def test_notes_tell_of_packs() -> None:
-    told = completed(AXES, BOX, "default; compact fp16 + repack 8")
-    assert (told["gradient_repacking"], told["compact_gradients"]) == (8, True)
+    reported = completed(AXES, BOX, "default; compact fp16 + repack 8")
+    assert (reported["gradient_repacking"], reported["compact_gradients"]) == (8, True)
     assert (
         completed({**AXES, "all_reduce": "hierarchical_copy+gradient_repacking=8"}, BOX)[
             "gradient_repacking"
@@ -58,15 +62,19 @@ def test_notes_tell_of_packs() -> None:
 def test_ways_of_sharing_are_known_by_what_they_are_most_like(
     update: str, all_reduce: str, way: tuple[str, str, str]
 ) -> None:
-    told = completed({**AXES, "variable_update": update, "all_reduce": all_reduce}, BOX)
-    assert (told["variable_update"], told["local_parameter_device"], told["all_reduce"]) == way
+    reported = completed({**AXES, "variable_update": update, "all_reduce": all_reduce}, BOX)
+    assert (
+        reported["variable_update"],
+        reported["local_parameter_device"],
+        reported["all_reduce"],
+    ) == way
 
 
 def test_other_words_than_ours_are_remembered() -> None:
-    assert is_told(AXES)
-    assert not is_told({**AXES, "variable_update": "kvstore"})
-    assert not is_told({**AXES, "all_reduce": "?"})
-    assert not is_told(
+    assert is_known(AXES)
+    assert not is_known({**AXES, "variable_update": "kvstore"})
+    assert not is_known({**AXES, "all_reduce": "?"})
+    assert not is_known(
         {**AXES, "variable_update": "parameter_server", "local_parameter_device": ""}
     )
 
@@ -75,14 +83,19 @@ def test_other_words_than_ours_are_remembered() -> None:
 def test_on_one_gpu_no_reduction_need_be_reported(all_reduce: str) -> None:
     """A bug: it was called not reported, where nothing is reduced."""
     (one,) = made(({"model": "resnet50"}, [100.0]))
-    (told,) = (row(replace(one, axes=one.axes | {"all_reduce": all_reduce}), BOX),)
-    assert (told.is_told, told.assumed, told.on(1).is_told, told.on(2).is_told) == (
+    (reported,) = (row(replace(one, axes=one.axes | {"all_reduce": all_reduce}), BOX),)
+    assert (
+        reported.is_known,
+        reported.assumed,
+        reported.on(1).is_known,
+        reported.on(2).is_known,
+    ) == (
         True,
         (),
         True,
         False,
     )
-    assert not is_told(
+    assert not is_known(
         {**AXES, "num_gpus": 1, "variable_update": "parameter_server", "local_parameter_device": ""}
     )
 
@@ -147,7 +160,7 @@ def test_the_interval_of_a_single_run_is_no_spread_over_processes() -> None:
     assert row(replace(found, low=99.9, high=100.1), BOX).spread == 0
 
 
-def test_a_batch_that_is_not_told_is_the_largest_that_fits() -> None:
+def test_a_batch_that_is_not_reported_is_the_largest_that_fits() -> None:
     assert completed({**AXES, "batch_size": None}, BOX)["batch_size"] == 128
     assert completed({**AXES, "batch_size": None, "precision": "fp16"}, BOX)["batch_size"] == 256
 

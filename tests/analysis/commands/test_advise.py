@@ -43,50 +43,50 @@ def answer(analysis, *arguments):
 
 def test_the_fastest_is_advised_with_what_more_gpus_buy_and_how_sure_that_is(analysis):
     fill_gpus(TWO_STRATEGIES)
-    told = lines(analysis("advise", "--no-predict"))
-    assert told[0].startswith(
+    reported = lines(analysis("advise", "--no-predict"))
+    assert reported[0].startswith(
         "For the most images/s, train trivial with replicated_nccl on 8 GPUs, batch_size 2, fp32: 750 images/s ["
     )
-    assert told[1].startswith(
+    assert reported[1].startswith(
         "Sure, from 3 or more processes each: the next, ps_cpu on 8 GPUs, is 46.7% ["
     )
-    assert told[2].startswith("python -m analysis explain --trial ")
-    assert told[2].endswith(" says where its time goes.")
-    assert told[3].startswith("8 instead of 4 GPUs buys 1.97x [1.9")
-    assert told[3].endswith(
+    assert reported[2].startswith("python -m analysis explain --trial ")
+    assert reported[2].endswith(" says where its time goes.")
+    assert reported[3].startswith("8 instead of 4 GPUs buys 1.97x [1.9")
+    assert reported[3].endswith(
         "the images/s for 2x the GPU-hours (each image then takes 1.01x the GPU-hours)."
     )
 
 
-def test_more_gpus_that_do_not_pay_are_told_beside_the_fastest(analysis):
+def test_more_gpus_that_do_not_pay_are_reported_beside_the_fastest(analysis):
     fill_gpus(curve([100.0, 190.0, 340.0, 400.0], **PS))
-    told = lines(analysis("advise", "--no-predict"))
-    assert told[0].startswith("For the most images/s, train trivial with ps_cpu on 8 GPUs")
+    reported = lines(analysis("advise", "--no-predict"))
+    assert reported[0].startswith("For the most images/s, train trivial with ps_cpu on 8 GPUs")
     assert any(
         line.startswith(
             "By the rule that a GPU should bring half of one of the first, more than 4 do not pay: "
         )
-        for line in told
+        for line in reported
     )
 
 
 def test_where_more_gpus_are_slower_fewer_are_advised(analysis):
     fill_gpus(curve([100.0, 190.0, 150.0, 90.0], **PS))
-    told = lines(analysis("advise", "--no-predict"))
-    assert told[0].startswith("For the most images/s, train trivial with ps_cpu on 2 GPUs")
-    assert any(line.startswith("4 instead of 2 GPUs are slower: 0.79x [") for line in told)
+    reported = lines(analysis("advise", "--no-predict"))
+    assert reported[0].startswith("For the most images/s, train trivial with ps_cpu on 2 GPUs")
+    assert any(line.startswith("4 instead of 2 GPUs are slower: 0.79x [") for line in reported)
 
 
-def test_from_the_pick_on_the_next_number_of_gpus_is_told_and_not_the_largest(analysis):
+def test_from_the_pick_on_the_next_number_of_gpus_is_reported_and_not_the_largest(analysis):
     fill_gpus(TWO_STRATEGIES)
-    told = [
+    reported = [
         (one["from_num_gpus"], one["to_num_gpus"])
         for one in answer(analysis, "--goal", "per_gpu_hour")["bought"]
     ]
-    assert told == [(1, 2)]
+    assert reported == [(1, 2)]
 
 
-def test_what_more_gpus_buy_is_told_against_the_fastest_on_fewer(analysis):
+def test_what_more_gpus_buy_is_reported_against_the_fastest_on_fewer(analysis):
     fill_gpus(curve([100.0, 80.0, 160.0], **PS))
     assert any(
         line.startswith("4 instead of 1 GPU buys 1.60x [")
@@ -109,15 +109,15 @@ def test_gpus_are_not_credited_with_what_half_precision_bought(analysis):
     )
 
 
-def test_where_precision_differs_beside_gpus_it_is_told(analysis):
+def test_where_precision_differs_beside_gpus_it_is_reported(analysis):
     fp16 = {"precision": "fp16", "loss_scale": "dynamic"}
     fill_gpus([*curve([100.0, 190.0, 360.0], **PS), *around(on_gpus(8, **NCCL, **fp16), 1300.0)])
-    (told,) = [
+    (reported,) = [
         line
         for line in lines(analysis("advise", "--no-predict"))
         if line.startswith("8 instead of 4 GPUs buys 3.61x [")
     ]
-    assert told.endswith(
+    assert reported.endswith(
         ", not by GPUs alone: replicated_nccl on 8 GPUs, fp16, loss_scale dynamic is compared with ps_cpu on 4 GPUs, fp32, loss_scale none."
     )
 
@@ -141,7 +141,7 @@ def test_of_what_ties_the_one_with_fewest_gpus_is_taken_and_the_others_are_named
     )
 
 
-def test_what_a_race_put_out_is_told_and_not_called_slower(analysis):
+def test_what_a_race_put_out_is_reported_and_not_called_slower(analysis):
     fill_gpus(
         [
             *repeated(on_gpus(4, **NCCL), 300.0, 301.0, 299.0),
@@ -166,9 +166,9 @@ def test_what_a_race_put_out_is_told_and_not_called_slower(analysis):
         "Put out of a race: ps_cpu on 4 GPUs; not likely to lead after all repeats, "
         "but not proven slower."
     ) in found["sentences"]
-    told = analysis("advise", "--no-predict").stdout
-    assert "↓0.98x" in told
-    assert "behind" not in told
+    reported = analysis("advise", "--no-predict").stdout
+    assert "↓0.98x" in reported
+    assert "behind" not in reported
 
 
 def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
@@ -193,11 +193,11 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
 def separating(found):
     """Strategy and repeats that are asked for, of each command, and how many attempts these are."""
     (todo,) = [one for one in found["next_trials"] if one["why"].startswith("tells ")]
-    told = [
+    reported = [
         re.search(r"strategy=(\S+).* sweep.repeats=(\d+)$", command).groups()
         for command in todo["commands"]
     ]
-    return dict(told), todo["num_attempts"]
+    return dict(reported), todo["num_attempts"]
 
 
 def test_of_one_process_against_many_only_the_one_is_asked_for_again(analysis):
@@ -206,7 +206,7 @@ def test_of_one_process_against_many_only_the_one_is_asked_for_again(analysis):
     assert separating(answer(analysis)) == ({"replicated_nccl": "3"}, 2)
 
 
-def test_several_that_one_process_is_not_told_from_are_one_trial_to_run_named_by_the_nearest(
+def test_several_that_one_process_is_not_distinguished_from_are_one_trial_to_run_named_by_the_nearest(
     analysis,
 ):
     near, far = (
@@ -403,14 +403,14 @@ def test_a_smaller_precision_and_a_larger_batch_come_with_what_they_change(analy
             *around(on_gpus(4), 300.0),
         ]
     )
-    told = lines(analysis("advise", "--no-predict"))
+    reported = lines(analysis("advise", "--no-predict"))
     assert (
         "Mind that fp16 changes the numerics of the training; in fp32 the best is replicated_none on 4 GPUs, batch_size 2, fp32, "
-        "loss_scale none, 0.60x as good." in told
+        "loss_scale none, 0.60x as good." in reported
     )
     assert any(
         line.startswith("Mind that a larger batch changes the training (8 per device, 32 in all)")
-        for line in told
+        for line in reported
     )
 
 
@@ -428,7 +428,7 @@ def test_strong_scaling_on_fewer_gpus_is_no_larger_batch(analysis):
     )
 
 
-def test_a_larger_batch_of_strong_scaling_is_told_by_the_batch_in_all(analysis):
+def test_a_larger_batch_of_strong_scaling_is_known_from_the_batch_in_all(analysis):
     strong = {"scaling": "strong", **NCCL}
     fill_gpus(
         [
@@ -449,7 +449,7 @@ def test_as_large_a_batch_in_all_on_more_gpus_is_no_way_without_a_larger_one(ana
     )
 
 
-def test_failed_repeats_of_what_has_a_number_are_told(analysis):
+def test_failed_repeats_of_what_has_a_number_are_reported(analysis):
     failed, alone = (on_gpus(4, **NCCL), on_gpus(4, **PS))
     ended = [{"outcome": Outcome.FAILED}, {}, {}, {"outcome": Outcome.OUT_OF_MEMORY}, {}, {}]
     fill_gpus(
@@ -497,16 +497,16 @@ def test_of_one_process_the_chance_counts_what_is_known_within_it():
     assert trial.chance(100.0, unsure) == pytest.approx(0.38, abs=0.01)
 
 
-def test_staged_vars_is_told_to_be_another_algorithm(analysis):
+def test_staged_vars_is_reported_to_be_another_algorithm(analysis):
     fill_gpus(
         [*around(on_gpus(4, staged_vars=True, **PS), 500.0), *around(on_gpus(4, **PS), 450.0)]
     )
-    told = lines(analysis("advise", "--no-predict"))
+    reported = lines(analysis("advise", "--no-predict"))
     assert any(
         line.startswith(
             "Mind that staged_vars uses the weights of the step before: another algorithm than SGD; without staged_vars the best is ps_cpu"
         )
-        for line in told
+        for line in reported
     )
 
 
@@ -524,7 +524,7 @@ def test_replicas_that_train_apart_are_never_advised(analysis):
     ]
 
 
-def test_a_suspect_number_is_told(analysis):
+def test_a_suspect_number_is_reported(analysis):
     fill_gpus([(on_gpus(4), 300.0)], details=[{"verdict": Verdict.SUSPECT}])
     assert answer(analysis)["doubts"] == [
         "The number of replicated_none on 4 GPUs, batch_size 2, fp32 is suspect; python -m store show 1 says why."
@@ -540,7 +540,7 @@ def test_other_suspect_numbers_are_counted_beside_the_picks(analysis):
     ]
 
 
-def test_a_single_suspect_number_of_what_lost_is_told_as_one(analysis):
+def test_a_single_suspect_number_of_what_lost_is_reported_as_one(analysis):
     rows = [(on_gpus(8, **NCCL), 750.0), (on_gpus(1, **NCCL), 98.0)]
     fill_gpus(rows, details=[{}, {"verdict": Verdict.SUSPECT}])
     assert answer(analysis)["doubts"] == [
@@ -548,7 +548,7 @@ def test_a_single_suspect_number_of_what_lost_is_told_as_one(analysis):
     ]
 
 
-def test_repeats_that_contradict_each_other_are_told(analysis):
+def test_repeats_that_contradict_each_other_are_reported(analysis):
     fill_gpus([*repeated(on_gpus(4), 300.0, 301.0, 150.0), *around(on_gpus(2), 100.0)])
     assert any(
         line.startswith(
@@ -576,7 +576,7 @@ def test_half_precision_is_not_tried_where_gpus_are_slow_at_it(analysis):
     assert not any("fp16" in why for why in whys)
 
 
-def test_of_failures_only_the_trial_that_may_run_is_told(analysis):
+def test_of_failures_only_the_trial_that_may_run_is_reported(analysis):
     fill_gpus([(on_gpus(4, batch_size=8), None)], details=[{"outcome": Outcome.OUT_OF_MEMORY}])
     found = answer(analysis)
     assert found["pick"] is None
@@ -631,10 +631,10 @@ def test_goals_of_single_gpus_are_refused_of_cpu_devices(analysis, goal):
 def test_a_goal_that_one_of_two_places_cannot_have_is_answered_for_the_other(analysis):
     fill("results.db", repeated(small(), 100.0, 101.0))
     fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
-    told = lines(analysis("advise", "--no-predict", "--goal", "per_gpu_hour"))
+    reported = lines(analysis("advise", "--no-predict", "--goal", "per_gpu_hour"))
     refused = "No advice for trivial by --goal per_gpu_hour: CPU devices share one machine, and are not paid for one by one"
-    assert told[0] == f"{refused}; try --goal throughput."
-    assert told[1].startswith(
+    assert reported[0] == f"{refused}; try --goal throughput."
+    assert reported[1].startswith(
         "For the most images per hour of a GPU, train trivial with ps_cpu on 1 GPU"
     )
 
@@ -648,7 +648,7 @@ def test_of_a_place_whose_goal_is_refused_nothing_is_asked_for(analysis):
     assert gpus["next_trials"]
 
 
-def test_where_no_place_can_have_the_goal_each_reason_is_told_once(analysis):
+def test_where_no_place_can_have_the_goal_each_reason_is_reported_once(analysis):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 100.0)])
     fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
     ended = analysis("advise", "--goal", "cost")
@@ -704,16 +704,16 @@ def test_what_would_never_be_in_time_is_not_asked_for(analysis):
         if (spec.all_reduce, spec.num_gpus) != ("nccl", 2)
     ]
     fill_gpus(known)
-    told = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1")[
+    reported = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1")[
         "next_trials"
     ]
     assert "replicated_nccl on 2 GPUs" not in str(
-        told
+        reported
     )  # 196 images/s at best, for 278 that are needed
-    told = answer(analysis, "--goal", "deadline", "--images", "1e5", "--deadline-h", "0.15")[
+    reported = answer(analysis, "--goal", "deadline", "--images", "1e5", "--deadline-h", "0.15")[
         "next_trials"
     ]
-    assert "replicated_nccl on 2 GPUs was not run, and might win" in str(told)
+    assert "replicated_nccl on 2 GPUs was not run, and might win" in str(reported)
 
 
 def test_a_deadline_that_nothing_keeps_says_how_long_the_fastest_takes(analysis):
@@ -769,13 +769,14 @@ def test_a_goal_whose_inputs_are_missing_is_refused_with_what_is_missing(
     assert message in ended.stderr
 
 
-def test_energy_is_told_by_the_power_that_the_gpus_drew(analysis):
+def test_energy_is_known_from_the_power_that_the_gpus_drew(analysis):
     fill_gpus([(on_gpus(2), 190.0), (on_gpus(1), 100.0)])
     with open_for_writing("results.db").begin() as connection:
         for attempt, watts in ((1, [300.0, 280.0]), (2, [250.0])):
-            told = json.dumps([asdict(telemetry(power)) for power in watts])
+            reported = json.dumps([asdict(telemetry(power)) for power in watts])
             connection.exec_driver_sql(
-                "UPDATE measurements SET gpu_telemetry = ? WHERE attempt_id = ?", (told, attempt)
+                "UPDATE measurements SET gpu_telemetry = ? WHERE attempt_id = ?",
+                (reported, attempt),
             )
     found = answer(analysis, "--goal", "energy")
     assert found["pick"]["num_gpus"] == 1
@@ -865,8 +866,8 @@ def test_published_figures_are_as_sure_as_their_source_and_bring_no_next_trials(
 def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysis):
     fill("results.db", [])
     ended = analysis("advise", "--origin", "published", "--source", "Question", "data=synthetic")
-    told = lines(ended)
-    assert "parameter_server? on 4 GPUs, batch_size 128, fp32?: 6750 images/s." in told[0]
+    reported = lines(ended)
+    assert "parameter_server? on 4 GPUs, batch_size 128, fp32?: 6750 images/s." in reported[0]
     assert "4 instead of 1 GPU buys 3.38x the images/s" in ended.stdout
 
 
@@ -914,8 +915,8 @@ def test_every_source_has_an_answer(analysis):
 )
 def test_figures_of_others_come_with_the_command_that_measures_them(analysis, arguments, command):
     fill("results.db", [])
-    told = lines(analysis("advise", "--origin", "published", *arguments))
-    assert told[-1].endswith(f"; to measure on your own machine: python sweep.py -m {command}")
+    reported = lines(analysis("advise", "--origin", "published", *arguments))
+    assert reported[-1].endswith(f"; to measure on your own machine: python sweep.py -m {command}")
 
 
 def test_an_empty_database_says_what_to_do(analysis):
@@ -942,42 +943,43 @@ def test_more_hosts_are_advised_where_they_are_faster_with_what_they_cost(analys
         "distributed_ring", (1, 1, 100.0), (8, 1, 500.0), (8, 2, 600.0), (16, 2, 1100.0)
     )
     fill_gpus(results, details=details)
-    told = lines(analysis("advise", "--no-predict"))
-    assert told[0].startswith(
+    reported = lines(analysis("advise", "--no-predict"))
+    assert reported[0].startswith(
         "For the most images/s, train trivial with distributed_ring on 16 GPUs over 2 hosts, batch_size 2"
     )
     assert any(
         one.startswith("16 over 2 hosts instead of 8 GPUs over 2 hosts buys 1.83x [")
-        for one in told
+        for one in reported
     )
-    assert any("the images/s for 2x the GPU-hours" in one for one in told)
-    told = lines(analysis("advise", "--no-predict", "num_gpus=8"))
-    assert told[0].startswith(
+    assert any("the images/s for 2x the GPU-hours" in one for one in reported)
+    reported = lines(analysis("advise", "--no-predict", "num_gpus=8"))
+    assert reported[0].startswith(
         "For the most images/s, train trivial with distributed_ring on 8 GPUs over 2 hosts"
     )
     assert any(
-        one.startswith("8 over 2 hosts instead of 8 GPUs on one host buys 1.20x [") for one in told
+        one.startswith("8 over 2 hosts instead of 8 GPUs on one host buys 1.20x [")
+        for one in reported
     )
-    assert not any("processes of one machine" in one for one in told)
+    assert not any("processes of one machine" in one for one in reported)
 
 
 def test_of_as_many_gpus_that_tie_those_on_fewest_hosts_are_taken(analysis):
     results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 1, 600.0), (8, 2, 601.0))
     fill_gpus(results, details=details)
-    told = lines(analysis("advise", "--no-predict"))
-    assert told[0].startswith(
+    reported = lines(analysis("advise", "--no-predict"))
+    assert reported[0].startswith(
         "For the most images/s, train trivial with distributed_ring on 8 GPUs, batch_size 2"
     )
-    assert any("distributed_ring on 8 GPUs over 2 hosts" in one for one in told[1:])
+    assert any("distributed_ring on 8 GPUs over 2 hosts" in one for one in reported[1:])
 
 
 def test_cells_over_several_hosts_are_asked_for_of_strategies_that_go_over_several(analysis):
     results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 2, 600.0))
     more, of_more = over_hosts("replicated_none", (1, 1, 120.0), (4, 1, 470.0))
     fill_gpus([*results, *more], details=[*details, *of_more])
-    told = [one["commands"][0] for one in answer(analysis)["next_trials"]]
-    assert not any("hosts=2" in one and "strategy=replicated" in one for one in told)
-    assert any("hosts=2" in one and "strategy=distributed_ps" in one for one in told)
+    reported = [one["commands"][0] for one in answer(analysis)["next_trials"]]
+    assert not any("hosts=2" in one and "strategy=replicated" in one for one in reported)
+    assert any("hosts=2" in one and "strategy=distributed_ps" in one for one in reported)
 
 
 def test_the_curve_of_a_pick_is_over_as_many_hosts(analysis):
@@ -996,7 +998,7 @@ def test_the_curve_of_a_pick_is_over_as_many_hosts(analysis):
     assert [(one["from_hosts"], one["to_hosts"]) for one in found["bought"]] == [(2, 2)]
 
 
-def test_hosts_that_are_processes_of_one_machine_are_told(analysis):
+def test_hosts_that_are_processes_of_one_machine_are_reported(analysis):
     fill(
         "results.db",
         [

@@ -66,9 +66,9 @@ def test_repeats_without_a_number_are_noted(compare, compared):
     found = compared(*SIDES)
     assert found["pairs"][0]["a"]["failed"] == ["hung", "out_of_memory"]
     assert found["pairs"][0]["b"]["failed"] == []
-    told = compare(*SIDES, "--db", "r.db").stdout
-    assert "repeats without a number, which are left out: " in told
-    assert " trivial ps_cpu on 1 (2 of 4: hung, out of memory)\n" in told
+    reported = compare(*SIDES, "--db", "r.db").stdout
+    assert "repeats without a number, which are left out: " in reported
+    assert " trivial ps_cpu on 1 (2 of 4: hung, out of memory)\n" in reported
 
 
 def test_what_follows_from_a_precision_may_differ_where_nothing_is_equal(compared):
@@ -136,14 +136,14 @@ def test_a_table_a_sentence_for_each_pair_and_commands(compare, snapshot):
     assert ended.stdout == snapshot
 
 
-def test_the_faster_side_is_told_first(compare):
+def test_the_faster_side_is_reported_first(compare):
     fill("r.db", [*several(small(**PS), 50, 51, 49), *several(small(), 100, 101, 99)])
-    told = compare(*SIDES, "--db", "r.db").stdout
+    reported = compare(*SIDES, "--db", "r.db").stdout
     assert (
         "trivial, num_gpus 1: replicated_none is 2.00x (1.92x to 2.08x) as fast as ps_cpu, over 3 repeats each."
-        in told
+        in reported
     )
-    assert "B faster" in told
+    assert "B faster" in reported
 
 
 def test_one_repeat_is_never_a_verdict_unless_the_user_trusts_its_steps(compared):
@@ -364,8 +364,8 @@ def test_axes_that_a_model_implies_are_not_shown_and_models_stand_together(compa
             *((small(**PS, **one), 9.0) for one in (other, {}, {"num_gpus": 2})),
         ],
     )
-    told = [pair["setting"] for pair in compared(*SIDES)["pairs"]]
-    assert told == [
+    reported = [pair["setting"] for pair in compared(*SIDES)["pairs"]]
+    assert reported == [
         {"model": "trivial", "num_gpus": 1},
         {"model": "trivial", "num_gpus": 2},
         {"model": "vgg16", "num_gpus": 1},

@@ -91,7 +91,7 @@ def test_filters_choose_what_is_explained_and_not_what_it_is_compared_with(analy
     assert (other["trial_id"], other["verdict"]) == (trial, "healthy")
 
 
-def test_one_trial_only_cannot_be_told_and_says_what_is_missing(analysis):
+def test_one_trial_only_cannot_be_reported_and_says_what_is_missing(analysis):
     fill("results.db", repeated(150, num_gpus=2))
     ended = analysis("explain")
     assert "Cannot tell: nothing to compare it with." in ended.stdout
@@ -120,7 +120,7 @@ def test_contradictory_repeats_are_named_with_the_command_that_repeats_them(anal
     assert "Verdict" not in ended.stdout
 
 
-def test_the_bandwidth_of_the_quick_check_is_that_of_the_links_or_as_told(analysis):
+def test_the_bandwidth_of_the_quick_check_is_that_of_the_links_or_as_reported(analysis):
     two = replace(
         GPU_BOX,
         gpus=GPU_BOX.gpus[:2],
@@ -244,7 +244,7 @@ def test_contradictory_repeats_of_simulated_trials_are_named_with_the_command_th
     } <= set(command)
 
 
-def test_a_trial_over_a_slow_link_is_told_with_what_it_sends_and_what_was_expected(analysis):
+def test_a_trial_over_a_slow_link_is_reported_with_what_it_sends_and_what_was_expected(analysis):
     over = {
         "variable_update": "distributed_all_reduce",
         "all_reduce": "ring",
@@ -266,6 +266,6 @@ def test_a_trial_over_a_slow_link_is_told_with_what_it_sends_and_what_was_expect
         ["communication"],
         ["network between hosts"],
     ]
-    told = analysis("explain", "hosts=2", "injected~*link_mbit*").stdout
-    assert "beside: 0.004 MB between hosts at 23.91 MB/s" in told
-    assert "host's link" in told
+    reported = analysis("explain", "hosts=2", "injected~*link_mbit*").stdout
+    assert "beside: 0.004 MB between hosts at 23.91 MB/s" in reported
+    assert "host's link" in reported

@@ -33,12 +33,12 @@ def published(analysis, *arguments: str):
 
 
 def test_a_published_source_is_predicted_from_its_few_gpus(analysis) -> None:
-    told = json.loads(
+    reported = json.loads(
         published(
             analysis, "model=vgg16", "num_gpus<=4", "data=synthetic", "--to", "num_gpus=8", "--json"
         ).stdout
     )
-    [one] = told["predictions"]
+    [one] = reported["predictions"]
     assert (one["num_gpus"], one["strategy"], one["is_measurement"], len(one["rests_on"])) == (
         8,
         "ps_cpu",
@@ -51,10 +51,10 @@ def test_a_published_source_is_predicted_from_its_few_gpus(analysis) -> None:
 
 
 def test_what_is_there_stands_beside_and_is_not_learned_from(analysis) -> None:
-    told = json.loads(
+    reported = json.loads(
         published(analysis, "model=vgg16", "data=synthetic", "--to", "num_gpus=8", "--json").stdout
     )
-    [one] = told["predictions"]
+    [one] = reported["predictions"]
     assert (one["origin"], one["figure"], len(one["rests_on"])) == ("published", 234, 3)
     assert one["error"] == pytest.approx(one["throughput"] / 234 - 1)
 
@@ -74,14 +74,14 @@ def test_what_else_is_asked_for_changes_no_prediction_of_what_nobody_tried(analy
         2,
         3,
     )
-    told = published(analysis, *chosen, "--to", "num_gpus=4,8").stdout
-    assert told.startswith(
+    reported = published(analysis, *chosen, "--to", "num_gpus=4,8").stdout
+    assert reported.startswith(
         "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows, what is among them from the 2 others\n"
     )
 
 
 def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
-    told = published(
+    reported = published(
         analysis,
         "model=vgg16",
         "data=synthetic",
@@ -91,21 +91,21 @@ def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
         "--to",
         "strategy=ps_cpu,ps_gpu",
     )
-    assert told.exit_code == 0
-    assert "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows" in told.stdout
-    assert "uncertain: no row has parameter_server gpu none on more than one GPU" in told.stdout
-    assert "is like k80_8" in told.stdout
-    assert "communication that nothing hides" in told.stdout
+    assert reported.exit_code == 0
+    assert "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows" in reported.stdout
+    assert "uncertain: no row has parameter_server gpu none on more than one GPU" in reported.stdout
+    assert "is like k80_8" in reported.stdout
+    assert "communication that nothing hides" in reported.stdout
 
 
 def test_a_model_without_rows_is_refused_with_what_to_measure(analysis) -> None:
-    told = published(analysis, "model=vgg16", "num_gpus<=4", "--to", "model=alexnet")
-    assert "of alexnet, batch 32, 1 GPU, ps_cpu" in told.stdout
+    reported = published(analysis, "model=vgg16", "num_gpus<=4", "--to", "model=alexnet")
+    assert "of alexnet, batch 32, 1 GPU, ps_cpu" in reported.stdout
     assert (
         "first measure: python sweep.py model=alexnet num_gpus=1 batch_size=32 precision=fp32"
-        in told.stdout
+        in reported.stdout
     )
-    assert "image_px=227 xla=off data=synthetic distortions=false" in told.stdout
+    assert "image_px=227 xla=off data=synthetic distortions=false" in reported.stdout
 
 
 def test_faster_links_are_never_slower(analysis) -> None:
@@ -120,7 +120,7 @@ def test_faster_links_are_never_slower(analysis) -> None:
 
 
 def test_another_box_is_predicted_for(analysis) -> None:
-    told = published(
+    reported = published(
         analysis,
         "model=resnet50",
         "data=synthetic",
@@ -130,18 +130,18 @@ def test_another_box_is_predicted_for(analysis) -> None:
         "dgx1_p100",
         "--json",
     )
-    [one] = json.loads(told.stdout)["predictions"]
+    [one] = json.loads(reported.stdout)["predictions"]
     assert one["hardware"] == "dgx1_p100"
     assert one["throughput"] > 2 * 51.9
 
 
 def test_our_own_trials_are_predicted_from(analysis) -> None:
     fill_gpus([*curve((200, 380, 740), **RESNET, **PS), *curve((205, 395, 770), **RESNET, **NCCL)])
-    told = json.loads(
+    reported = json.loads(
         analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8", "--json").stdout
     )
-    assert [one["strategy"] for one in told["predictions"]] == ["ps_cpu", "replicated_nccl"]
-    assert all(1300 < one["throughput"] < 1640 for one in told["predictions"])
+    assert [one["strategy"] for one in reported["predictions"]] == ["ps_cpu", "replicated_nccl"]
+    assert all(1300 < one["throughput"] < 1640 for one in reported["predictions"])
 
 
 def test_the_gpus_of_a_machine_and_the_links_between_them_tell_its_box(analysis) -> None:
@@ -158,9 +158,9 @@ def test_the_gpus_of_a_machine_and_the_links_between_them_tell_its_box(analysis)
     )
     trials = curve((200, 380, 740), **RESNET, **NCCL)
     fill("results.db", trials, machine=replace(GPU_BOX, gpus=gpus, links=links))
-    told = json.loads(analysis("predict", "--to", "num_gpus=8", "--json").stdout)
-    assert told["predictions"][0]["hardware"] == "dgx1_v100"
-    assert "'8 x Tesla V100-SXM2-16GB' is like dgx1_v100" in told["notes"][0]
+    reported = json.loads(analysis("predict", "--to", "num_gpus=8", "--json").stdout)
+    assert reported["predictions"][0]["hardware"] == "dgx1_v100"
+    assert "'8 x Tesla V100-SXM2-16GB' is like dgx1_v100" in reported["notes"][0]
 
 
 def test_rows_of_several_hosts_are_refused(analysis) -> None:
@@ -173,17 +173,17 @@ def test_rows_of_several_hosts_are_refused(analysis) -> None:
         "variable_update~distributed*",
         "model=inception3",
     )
-    told = analysis("predict", *asked, "--to", "num_gpus=16")
-    assert told.exit_code == 2
+    reported = analysis("predict", *asked, "--to", "num_gpus=16")
+    assert reported.exit_code == 2
     assert (
         "nothing to learn from: variable_update=distributed_replicated is of several hosts"
-        in told.stderr
+        in reported.stderr
     )
-    assert "choose rows of one, as variable_update=replicated,parameter_server" in told.stderr
+    assert "choose rows of one, as variable_update=replicated,parameter_server" in reported.stderr
 
 
 def test_a_source_that_speaks_of_servers_is_refused(analysis) -> None:
-    told = analysis(
+    reported = analysis(
         "predict",
         "--origin",
         "published",
@@ -192,8 +192,8 @@ def test_a_source_that_speaks_of_servers_is_refused(analysis) -> None:
         "--to",
         "num_gpus=8",
     )
-    assert told.exit_code == 2
-    assert "with 16 GPUs is of 4 hosts (GPUs of each: 4)" in told.stderr
+    assert reported.exit_code == 2
+    assert "with 16 GPUs is of 4 hosts (GPUs of each: 4)" in reported.stderr
 
 
 def added(
@@ -224,40 +224,41 @@ def added(
 
 def test_a_figure_of_a_card_per_node_is_no_box(analysis) -> None:
     """A bug: 64 nodes were one box, and were predicted 62 % too fast without a word."""
-    told = added(analysis, hardware="1xK80/node", num_gpus=(2, 4, 64))
-    assert told.exit_code == 2
-    assert "'1xK80/node' with 64 GPUs is of 64 hosts (GPUs of each: 1)" in told.stderr
+    reported = added(analysis, hardware="1xK80/node", num_gpus=(2, 4, 64))
+    assert reported.exit_code == 2
+    assert "'1xK80/node' with 64 GPUs is of 64 hosts (GPUs of each: 1)" in reported.stderr
 
 
 def test_one_host_of_several_is_predicted_and_the_others_are_left_out(analysis) -> None:
     """A bug: the word nodes refused all rows."""
-    told = added(analysis, hardware="4 nodes x 8xV100", num_gpus=(1, 2, 4, 16))
-    assert told.exit_code == 0
-    assert "from 3 rows" in told.stdout
+    reported = added(analysis, hardware="4 nodes x 8xV100", num_gpus=(1, 2, 4, 16))
+    assert reported.exit_code == 0
+    assert "from 3 rows" in reported.stdout
     assert (
-        "left out: '4 nodes x 8xV100' with 16 GPUs is of 2 hosts (GPUs of each: 8)" in told.stdout
+        "left out: '4 nodes x 8xV100' with 16 GPUs is of 2 hosts (GPUs of each: 8)"
+        in reported.stdout
     )
 
 
 def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None:
     """A bug: `PS-based` became replicated_nccl without a word."""
-    told = added(analysis, variable_update="PS-based", all_reduce="", local_parameter_device="")
-    assert " ps_cpu? " in told.stdout
-    assert "replicated_nccl" not in told.stdout
-    assert "uncertain: how variables are shared is assumed" in told.stdout
+    reported = added(analysis, variable_update="PS-based", all_reduce="", local_parameter_device="")
+    assert " ps_cpu? " in reported.stdout
+    assert "replicated_nccl" not in reported.stdout
+    assert "uncertain: how variables are shared is assumed" in reported.stdout
     assert (
         "assumed of 3 of 3 rows (?): how variables are shared is reported as 'PS-based', ps_cpu is assumed"
-        in told.stdout
+        in reported.stdout
     )
 
 
 def test_a_strategy_that_is_asked_for_by_name_is_not_marked_as_assumed(analysis) -> None:
     """A bug: from `PS-based` rows `--to strategy=replicated_nccl` was `replicated_nccl?`. The doubt stays."""
     reported = {"variable_update": "PS-based", "all_reduce": "", "local_parameter_device": ""}
-    told = added(analysis, "--to", "strategy=replicated_nccl", **reported)
-    assert " replicated_nccl " in told.stdout
-    assert "replicated_nccl?" not in told.stdout
-    assert "uncertain: how variables are shared is assumed" in told.stdout
+    reported = added(analysis, "--to", "strategy=replicated_nccl", **reported)
+    assert " replicated_nccl " in reported.stdout
+    assert "replicated_nccl?" not in reported.stdout
+    assert "uncertain: how variables are shared is assumed" in reported.stdout
     [one] = json.loads(
         added(analysis, "--to", "strategy=replicated_nccl", "--json", **reported).stdout
     )["predictions"]
@@ -283,16 +284,18 @@ def test_a_row_on_one_gpu_without_a_reduction_adds_no_other_strategy(
     with writer.engine.begin() as connection:
         add_references(connection, rows)
     writer.close()
-    told = analysis("predict", "--origin", "published", "--source", "lab", "--to", "num_gpus=8")
-    lines = [line.split() for line in told.stdout.splitlines() if line.startswith("resnet50 ")]
+    reported = analysis("predict", "--origin", "published", "--source", "lab", "--to", "num_gpus=8")
+    lines = [line.split() for line in reported.stdout.splitlines() if line.startswith("resnet50 ")]
     assert [line[3] for line in lines] == strategies
-    assert "not reported" not in told.stdout
+    assert "not reported" not in reported.stdout
 
 
 def test_strategies_that_are_not_known_are_left_out_by_name(analysis) -> None:
-    told = added(analysis, variable_update="gossip SGD")
-    assert told.exit_code == 2
-    assert "variable_update='gossip SGD' is no strategy that the cost model knows" in told.stderr
+    reported = added(analysis, variable_update="gossip SGD")
+    assert reported.exit_code == 2
+    assert (
+        "variable_update='gossip SGD' is no strategy that the cost model knows" in reported.stderr
+    )
 
 
 @pytest.mark.integration
@@ -304,17 +307,20 @@ def test_a_batch_that_nobody_reported_is_marked(analysis) -> None:
         False,
         True,
     )
-    told = added(analysis, batch_size=None)
-    assert " 128? " in told.stdout
-    assert "assumed of 3 of 3 rows (?): batch_size is not reported, 128 is assumed" in told.stdout
+    reported = added(analysis, batch_size=None)
+    assert " 128? " in reported.stdout
+    assert (
+        "assumed of 3 of 3 rows (?): batch_size is not reported, 128 is assumed" in reported.stdout
+    )
     assert " 64 " in added(analysis, "--to", "batch_size=64", batch_size=None).stdout
 
 
 def test_two_input_pipelines_are_two_cells(analysis) -> None:
     """A bug: `real` and `real+DALI` were one cell with the figure of either."""
-    told = added(analysis, "--json", to="num_gpus=4", data=("real", "real+DALI"))
+    reported = added(analysis, "--json", to="num_gpus=4", data=("real", "real+DALI"))
     found = {
-        one["other_axes"]["data"]: one["figure"] for one in json.loads(told.stdout)["predictions"]
+        one["other_axes"]["data"]: one["figure"]
+        for one in json.loads(reported.stdout)["predictions"]
     }
     assert found == {"real": 1200, "real+DALI": 1600}
     assert "data=real+DALI" in added(analysis, to="num_gpus=4", data=("real", "real+DALI")).stdout
@@ -322,9 +328,9 @@ def test_two_input_pipelines_are_two_cells(analysis) -> None:
 
 def test_what_ran_is_not_refused_for_memory(analysis) -> None:
     """A bug: an estimate of the memory refused what a source had run."""
-    told = added(analysis, hardware="8xV100", batch_size=512)
-    assert told.exit_code == 0
-    assert "refused" not in told.stdout
+    reported = added(analysis, hardware="8xV100", batch_size=512)
+    assert reported.exit_code == 0
+    assert "refused" not in reported.stdout
     smaller = added(analysis, "--on", "titanx_pcie_8", hardware="8xV100", batch_size=512)
     assert "and GeForce GTX TITAN X has 12; choose a smaller batch" in smaller.stdout
 
@@ -337,10 +343,10 @@ def test_our_own_trials_that_differ_in_other_axes_are_cells_of_their_own(analysi
             *curve((190, 360, 700), **RESNET, **PS, optimizer="adam", momentum=0.0),
         ]
     )
-    told = json.loads(
+    reported = json.loads(
         analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=4", "--json").stdout
     )["predictions"]
-    assert {one["other_axes"]["optimizer"]: one["figure"] for one in told} == {
+    assert {one["other_axes"]["optimizer"]: one["figure"] for one in reported} == {
         "momentum": 740,
         "adam": 700,
     }
@@ -348,21 +354,21 @@ def test_our_own_trials_that_differ_in_other_axes_are_cells_of_their_own(analysi
 
 def test_a_lone_trial_is_said_to_be_one(analysis) -> None:
     fill_gpus(repeated(on_gpus(1, **RESNET, **NCCL), 200))
-    told = analysis("predict", "--to", "num_gpus=8")
+    reported = analysis("predict", "--to", "num_gpus=8")
     assert (
         "one trial only: nothing shows how fast GPUs exchange gradients; measure: python sweep.py model=resnet50 num_gpus=2"
-        in told.stdout
+        in reported.stdout
     )
 
 
 def test_what_to_measure_first_is_said_with_all_axes_of_our_own_trials(analysis) -> None:
     fill_gpus(repeated(on_gpus(2, **RESNET, **NCCL, optimizer="sgd"), 390))
-    told = analysis("predict", "--to", "model=vgg16")
+    reported = analysis("predict", "--to", "model=vgg16")
     assert (
         "first measure: python sweep.py model=vgg16 num_gpus=1 strategy=replicated_nccl hardware=gpu"
-        in told.stdout
+        in reported.stdout
     )
-    assert "optimizer=sgd" in told.stdout
+    assert "optimizer=sgd" in reported.stdout
 
 
 def test_a_missing_baseline_is_said(analysis) -> None:
@@ -398,10 +404,11 @@ def test_repeats_that_differ_step_by_step_do_not_contradict_each_other(analysis)
 
 def test_cpu_devices_are_refused(analysis) -> None:
     fill("results.db", [(small(device_kind=DeviceKind.CPU_DEVICE, **RESNET), 20.0)])
-    told = analysis("predict", "--to", "num_gpus=8")
-    assert told.exit_code == 2
+    reported = analysis("predict", "--to", "num_gpus=8")
+    assert reported.exit_code == 2
     assert (
-        "CPU devices share the cores of one machine, and the cost model is of GPUs" in told.stderr
+        "CPU devices share the cores of one machine, and the cost model is of GPUs"
+        in reported.stderr
     )
 
 
@@ -445,9 +452,9 @@ def test_cpu_devices_are_refused(analysis) -> None:
 def test_what_cannot_be_asked_is_refused(
     analysis, arguments: tuple[str, ...], message: str
 ) -> None:
-    told = published(analysis, *arguments)
-    assert told.exit_code == 2
-    assert message in told.stderr
+    reported = published(analysis, *arguments)
+    assert reported.exit_code == 2
+    assert message in reported.stderr
 
 
 VGG = {"model": "vgg16", "batch_size": 64, "image_px": 224, "num_classes": 1001}
@@ -474,56 +481,56 @@ def simulated(analysis, *arguments: str):
 def test_figures_are_headed_by_who_made_them(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9, 889.7))
     assert "simulated" in simulated(analysis, "--to", "num_gpus=8").stdout.splitlines()[1].split()
-    told = published(analysis, "model=vgg16", "data=synthetic", "--to", "num_gpus=8").stdout
-    assert "published" in told.splitlines()[1]
-    assert "measured" not in told.splitlines()[1]
+    reported = published(analysis, "model=vgg16", "data=synthetic", "--to", "num_gpus=8").stdout
+    assert "published" in reported.splitlines()[1]
+    assert "measured" not in reported.splitlines()[1]
 
 
 def test_cpu_devices_beside_gpus_have_a_line(analysis) -> None:
     fill("results.db", [(small(device_kind=DeviceKind.CPU_DEVICE, **RESNET), 20.0)])
     fill_gpus(curve((200, 380, 740), **RESNET, **PS))
-    told = analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8")
-    assert told.exit_code == 0
-    assert "not predicted: " in told.stdout
-    assert "CPU devices share the cores" in told.stdout
-    assert "from 3 rows" in told.stdout
+    reported = analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8")
+    assert reported.exit_code == 0
+    assert "not predicted: " in reported.stdout
+    assert "CPU devices share the cores" in reported.stdout
+    assert "from 3 rows" in reported.stdout
 
 
 def test_what_to_simulate_first_names_profile_and_noise(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9))
-    told = simulated(analysis, "--to", "model=trivial").stdout
-    assert "first measure: python sweep.py model=trivial num_gpus=1" in told
-    assert "engine=simulated hardware=p100_pcie_8 injected.noise=0" in told
-    assert told.count("first measure:") == 1
+    reported = simulated(analysis, "--to", "model=trivial").stdout
+    assert "first measure: python sweep.py model=trivial num_gpus=1" in reported
+    assert "engine=simulated hardware=p100_pcie_8 injected.noise=0" in reported
+    assert reported.count("first measure:") == 1
 
 
 def test_a_batch_that_cannot_fit_is_not_asked_to_be_measured(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9))
-    told = simulated(analysis, "--to", "batch_size=4096")
-    assert told.exit_code == 2
-    assert "choose a smaller batch" in told.stdout
-    assert "first measure" not in told.stdout
+    reported = simulated(analysis, "--to", "batch_size=4096")
+    assert reported.exit_code == 2
+    assert "choose a smaller batch" in reported.stdout
+    assert "first measure" not in reported.stdout
 
 
 def test_more_gpus_than_the_box_has_are_refused_once_with_the_way_out(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9), (129.6, 230.0, 440.0))
-    told = simulated(analysis, "--to", "num_gpus=16")
-    assert told.exit_code == 2
-    assert "nothing could be predicted: all 2 cells were refused" in told.stderr
+    reported = simulated(analysis, "--to", "num_gpus=16")
+    assert reported.exit_code == 2
+    assert "nothing could be predicted: all 2 cells were refused" in reported.stderr
     reason = (
         "refused, 2 cells: num_gpus=16: p100_pcie_8 has 8; ask for a larger box: --link num_gpus=16"
     )
-    assert told.stdout.count(reason) == 1
-    assert "--on dgx2_v100" in told.stdout
+    assert reported.stdout.count(reason) == 1
+    assert "--on dgx2_v100" in reported.stdout
     for way in (("--link", "num_gpus=16"), ("--on", "dgx2_v100")):
         assert simulated(analysis, "--to", "num_gpus=16", *way).exit_code == 0
 
 
 def test_a_link_may_be_unknown(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9))
-    told = simulated(analysis, "--to", "num_gpus=8", "--link", "socket_gb_per_s=null")
-    assert told.exit_code == 2
-    assert "socket_gb_per_s is not known" in told.stdout
+    reported = simulated(analysis, "--to", "num_gpus=8", "--link", "socket_gb_per_s=null")
+    assert reported.exit_code == 2
+    assert "socket_gb_per_s is not known" in reported.stdout
 
 
 def test_strong_scaling_keeps_the_batch_in_all(analysis) -> None:
@@ -531,11 +538,11 @@ def test_strong_scaling_keeps_the_batch_in_all(analysis) -> None:
         MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json()
     )
     strong = {**VGG, **NCCL, "device_kind": DeviceKind.SIMULATED_GPU, "scaling": "strong"}
-    told = [
+    reported = [
         (small(**{**strong, "num_gpus": num, "batch_size": 64 // num}), value)
         for num, value in ((1, 130.0), (2, 230.0))
     ]
-    fill("results.db", told, machine=box)
+    fill("results.db", reported, machine=box)
     found = json.loads(simulated(analysis, "--to", "num_gpus=6,8", "--json").stdout)["predictions"]
     assert {(one["num_gpus"], one["batch_size"]) for one in found} == {(6, None), (8, 8)}
     [no] = [one for one in found if one["num_gpus"] == 6]
@@ -564,6 +571,10 @@ def test_advice_and_prediction_agree(analysis) -> None:
         "next_trials"
     ]
     [larger] = [one["why"] for one in advised if "a larger batch" in one["why"]]
-    told = json.loads(simulated(analysis, "--to", "batch_size=128", "--json").stdout)["predictions"]
-    [one] = [one for one in told if (one["num_gpus"], one["strategy"]) == (8, "replicated_nccl")]
+    reported = json.loads(simulated(analysis, "--to", "batch_size=128", "--json").stdout)[
+        "predictions"
+    ]
+    [one] = [
+        one for one in reported if (one["num_gpus"], one["strategy"]) == (8, "replicated_nccl")
+    ]
     assert f"{one['throughput']:.0f} images/s [{one['low']:.0f}..{one['high']:.0f}]" in larger

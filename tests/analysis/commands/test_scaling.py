@@ -20,9 +20,9 @@ def test_each_strategy_says_how_far_it_scales(analysis):
     fill_gpus(
         [*curve([100.0, 190.0, 340.0, 400.0], **PS), *curve([98.0, 190.0, 380.0, 750.0], **NCCL)]
     )
-    told = lines(analysis("scaling"))
-    (ps,) = [line for line in told if line.startswith("ps_cpu:")]
-    (nccl,) = [line for line in told if line.startswith("replicated_nccl:")]
+    reported = lines(analysis("scaling"))
+    (ps,) = [line for line in reported if line.startswith("ps_cpu:")]
+    (nccl,) = [line for line in reported if line.startswith("replicated_nccl:")]
     assert ps.startswith("ps_cpu: 4.00x [3.9")
     assert (
         "an efficiency of 50%; more than 4 do not pay: each of the 4 that make it 8 brings 15% ["
@@ -30,35 +30,37 @@ def test_each_strategy_says_how_far_it_scales(analysis):
     )
     assert nccl.endswith("an efficiency of 96%; more pay up to 8 GPUs, the most that were tried.")
     assert any(
-        line.startswith("What limits ps_cpu: its loss grows with every pair more") for line in told
+        line.startswith("What limits ps_cpu: its loss grows with every pair more")
+        for line in reported
     )
-    assert not any("more than about" in line for line in told)
+    assert not any("more than about" in line for line in reported)
     assert (
-        "What limits replicated_nccl: nothing that its curve shows, it loses 4% on 8 GPUs." in told
+        "What limits replicated_nccl: nothing that its curve shows, it loses 4% on 8 GPUs."
+        in reported
     )
-    assert "replicated_nccl leads from 4 GPUs on, in place of ps_cpu." in told
+    assert "replicated_nccl leads from 4 GPUs on, in place of ps_cpu." in reported
 
 
 def test_negative_scaling_is_named(analysis):
     fill_gpus(curve([100.0, 150.0, 140.0, 90.0], **PS))
-    told = lines(analysis("scaling"))
+    reported = lines(analysis("scaling"))
     assert (
         "Negative scaling: ps_cpu is slower on 8 GPUs than on 2: 90.0 images/s against 150 images/s."
-        in told
+        in reported
     )
 
 
 def test_from_one_process_each_nothing_is_sure(analysis):
     fill_gpus([(on_gpus(num, **PS), value) for num, value in ((1, 100.0), (2, 120.0), (4, 110.0))])
-    told = lines(analysis("scaling"))
+    reported = lines(analysis("scaling"))
     assert any(
         "perhaps more than 1 do not pay: each of the 3 that make it 4 brings 3% of one of the first"
         in line
-        for line in told
+        for line in reported
     )
     assert any(
         line.startswith("Negative scaling: ps_cpu is perhaps slower on 4 GPUs than on 2")
-        for line in told
+        for line in reported
     )
     assert "no CI of speed-ups: they need two or more repeats" in analysis("scaling").stdout
 
@@ -72,7 +74,7 @@ def test_an_interval_within_one_process_says_so(analysis):
     assert alone in analysis("advise", "--no-predict").stdout
 
 
-def test_weak_and_strong_scaling_are_told_apart(analysis):
+def test_weak_and_strong_scaling_are_distinguished(analysis):
     strong = [
         pair
         for num in (1, 2, 4)
@@ -81,40 +83,42 @@ def test_weak_and_strong_scaling_are_told_apart(analysis):
         )
     ]
     fill_gpus([*strong, *curve([100.0, 190.0], **PS)])
-    told = lines(analysis("scaling"))
+    reported = lines(analysis("scaling"))
     assert any(
-        line.startswith("Strong scaling: the batch of all together stays the same") for line in told
+        line.startswith("Strong scaling: the batch of all together stays the same")
+        for line in reported
     )
     assert any(
         line.startswith("Weak scaling: the batch of all together grows with their number")
-        for line in told
+        for line in reported
     )
-    assert any("Amdahl's law" in line for line in told)
+    assert any("Amdahl's law" in line for line in reported)
 
 
 def test_three_numbers_make_no_law_and_the_fourth_has_a_command(analysis):
     fill_gpus(
         curve([100.0, 150.0, 0.1, 300.0], **PS)[:6] + curve([100.0, 150.0, 0.1, 300.0], **PS)[9:]
     )
-    told = lines(analysis("scaling"))
-    assert any("a law needs 4 numbers of GPUs, and there are 3" in line for line in told)
+    reported = lines(analysis("scaling"))
+    assert any("a law needs 4 numbers of GPUs, and there are 3" in line for line in reported)
     (more,) = [
         line
-        for line in told
+        for line in reported
         if line.startswith("A law of what limits needs 4 numbers of GPUs; one more: ")
     ]
     assert "python sweep.py model=trivial num_gpus=4 strategy=ps_cpu hardware=gpu" in more
 
 
-def test_without_a_number_on_1_the_command_that_brings_it_is_told(analysis):
+def test_without_a_number_on_1_the_command_that_brings_it_is_reported(analysis):
     fill_gpus([*around(on_gpus(2, **PS), 100.0), *around(on_gpus(4, **PS), 190.0)])
-    told = lines(analysis("scaling"))
+    reported = lines(analysis("scaling"))
     assert any(
-        "1.90x of those on 2; no number on 1 to tell a speed-up against" in line for line in told
+        "1.90x of those on 2; no number on 1 to tell a speed-up against" in line
+        for line in reported
     )
     (more,) = [
         line
-        for line in told
+        for line in reported
         if line.startswith("No number on 1 to tell speed-ups against; it is measured by ")
     ]
     assert "num_gpus=1 strategy=ps_cpu" in more
@@ -141,7 +145,7 @@ def test_of_cpu_devices_it_is_not_said_whether_more_pay(analysis):
     assert "CPU devices share the cores of one machine" in ended.stdout
 
 
-def test_only_failures_are_told_as_such(analysis):
+def test_only_failures_are_reported_as_such(analysis):
     fill("results.db", [(small(), None)], details=[{"outcome": Outcome.OUT_OF_MEMORY}])
     assert lines(analysis("scaling"))[0] == "There is no number that may be quoted."
 
@@ -160,9 +164,9 @@ def test_json_has_every_point_with_its_intervals(analysis):
     assert found["device_kind"] == DeviceKind.GPU
 
 
-def test_published_curves_are_told_as_their_source_has_them(analysis):
+def test_published_curves_are_reported_as_their_source_has_them(analysis):
     fill("results.db", [])
-    told = lines(
+    reported = lines(
         analysis(
             "scaling",
             "--origin",
@@ -174,5 +178,6 @@ def test_published_curves_are_told_as_their_source_has_them(analysis):
         )
     )
     assert any(
-        "7.02x of 1 on 8 GPUs, an efficiency of 88%; more pay up to 8 GPUs" in line for line in told
+        "7.02x of 1 on 8 GPUs, an efficiency of 88%; more pay up to 8 GPUs" in line
+        for line in reported
     )

@@ -145,7 +145,7 @@ def test_axes_that_a_source_leaves_open_fit_any_of_ours_and_are_named():
     )
 
 
-def test_of_several_figures_the_one_told_best_is_taken_and_that_is_said():
+def test_of_several_figures_the_one_reported_best_is_taken_and_that_is_said():
     like = replace(
         MINE, model="resnet50", batch_size=64, data="synthetic", num_gpus=2, precision="fp32"
     )
@@ -195,7 +195,7 @@ def test_images_of_another_size_are_other_work():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"precision": "fp16"}, r"precision \(here fp16, there fp32\)"),
         ({"xla": "auto"}, r"precision \(here fp32\+XLA, there fp32\)"),
@@ -203,9 +203,9 @@ def test_images_of_another_size_are_other_work():
         ({"local_parameter_device": "gpu"}, r"local_parameter_device \(here gpu, there cpu\)"),
     ],
 )
-def test_nothing_in_common_with_a_source_names_the_axis_that_differs(change, told):
+def test_nothing_in_common_with_a_source_names_the_axis_that_differs(change, reported):
     dgx = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
-    with pytest.raises(StoreError, match=f"; the closest differ in {told}$"):
+    with pytest.raises(StoreError, match=f"; the closest differ in {reported}$"):
         opposed(results([(small(num_gpus=2, **RESNET | change), 50.0)]), dgx)
 
 

@@ -85,7 +85,7 @@ def explained(
     gb_per_s: float | None = None,
 ) -> Explanation:
     """`seen`: by trial id what was observed, of all others nothing."""
-    bandwidth = None if gb_per_s is None else Bandwidth(gb_per_s=gb_per_s, told_by="--gb-per-s")
+    bandwidth = None if gb_per_s is None else Bandwidth(gb_per_s=gb_per_s, known_by="--gb-per-s")
     finder = AblationFinder([target, *others])
     (one,) = explain_all(
         [target],

@@ -77,7 +77,7 @@ def test_links_and_the_step_over_fast_ones_make_the_expected_step():
     assert links.rest == FAST
     assert links.expected_step_s
     assert links.expected_step_s.value == pytest.approx(0.305, rel=1e-3)
-    assert links.expected_step_s.told
+    assert links.expected_step_s.reported
 
 
 def test_what_fast_links_take_themselves_is_not_expected_twice():
@@ -90,7 +90,7 @@ def test_what_fast_links_take_themselves_is_not_expected_twice():
     assert links.expected_step_s.value == pytest.approx(0.105 + 0.2 - 0.01, rel=1e-3)
 
 
-def test_people_are_told_what_was_expected():
+def test_people_are_reported_what_was_expected():
     found = explained(*ABLATION_ORDER, seen={SLOW.trial_id: SEEN})
     (sentence,) = (one for one in text.sentences(found) if "host's link" in one)
     assert sentence == (
@@ -117,7 +117,7 @@ def test_without_a_trial_over_fast_links_bytes_and_rate_still_tell():
     assert "injected" not in missing.command
 
 
-def test_links_are_told_apart_from_what_several_missing_ablations_leave_open():
+def test_links_are_distinguished_from_what_several_missing_ablations_leave_open():
     found = explained(SLOW, ALONE, seen={SLOW.trial_id: SEEN})
     assert found.diagnosis.bound is Bound.COMMUNICATION
 
@@ -128,7 +128,7 @@ def test_a_link_that_nobody_measured_is_as_fast_as_injected():
     ).host_links
     assert links
     assert links.bytes_per_s == pytest.approx(25e6 * 1448 / 1514)
-    assert links.told_by == "injected, headers left out"
+    assert links.known_by == "injected, headers left out"
 
 
 def test_a_link_of_which_nothing_is_known_tells_nothing():
@@ -138,7 +138,7 @@ def test_a_link_of_which_nothing_is_known_tells_nothing():
     assert explained(INDEPENDENTS, seen={INDEPENDENTS.trial_id: SEEN}).host_links is None
 
 
-def test_the_input_of_a_trial_over_several_hosts_is_told_from_its_network():
+def test_the_input_of_a_trial_over_several_hosts_is_distinguished_from_its_network():
     reading = result(400, **TWO_HOSTS, injected="link_mbit=200", **PHOTOS)
     fall = waterfall(AblationFinder([reading, *ABLATION_ORDER]).around(reading))
     assert [part.causes for part in fall.parts][-2:] == [(Cause.NETWORK,), (Cause.INPUT,)]

@@ -149,19 +149,19 @@ def test_a_parameter_server_in_a_box_with_nvlink_is_communication_bound(name, de
     assert (sure.bound, sure.confidence) == (Bound.COMMUNICATION, Confidence.SURE)
 
 
-def test_a_way_that_nobody_told_may_be_a_parameter_server():
+def test_a_way_that_nobody_gave_may_be_a_parameter_server():
     box = profile("dgx1_v100")
-    told = result(
+    reported = result(
         100,
         place_of(box),
         num_gpus=8,
         variable_update="parameter_server",
         local_parameter_device="gpu",
     )
-    check = quick_check(told, None, of_profile(box.to_json()))
+    check = quick_check(reported, None, of_profile(box.to_json()))
     slowest, nccl = (
-        inner_links(told, check),
-        inner_links(replace(told, axes=told.axes | {"variable_update": ""}), check),
+        inner_links(reported, check),
+        inner_links(replace(reported, axes=reported.axes | {"variable_update": ""}), check),
     )
     assert slowest
     assert nccl == slowest

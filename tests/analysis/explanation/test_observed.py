@@ -1,4 +1,4 @@
-"""What is told of the attempts of a trial by what was seen beside their steps."""
+"""What is reported of the attempts of a trial by what was seen beside their steps."""
 
 import pytest
 

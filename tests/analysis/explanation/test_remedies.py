@@ -107,7 +107,7 @@ def test_without_a_verdict_there_is_no_remedy():
     assert remedies(None, result(100)) == []
 
 
-def test_a_simulated_trial_is_told_no_remedy_that_cannot_be_simulated():
+def test_a_simulated_trial_is_reported_no_remedy_that_cannot_be_simulated():
     simulated = replace(
         GPUS, device_kind=DeviceKind.SIMULATED_GPU, hardware_profile=profile("dgx1_p100").to_json()
     )

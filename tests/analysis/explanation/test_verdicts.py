@@ -98,10 +98,10 @@ def test_the_trivial_model_without_its_ideal_is_not_surely_launch_bound():
 
 def test_a_published_figure_of_the_trivial_model_has_no_verdict():
     ours = result(57, num_gpus=8, model="trivial")
-    told = {axis: value for axis, value in ours.axes.items() if axis != "hosts"}
+    reported = {axis: value for axis, value in ours.axes.items() if axis != "hosts"}
     figure = replace(
         ours,
-        axes=told,
+        axes=reported,
         place=replace(ours.place, origin=Origin.PUBLISHED),
         repeats=ours.repeats[:1],
     )
@@ -283,7 +283,7 @@ def test_waiting_for_batches_is_seen_without_any_other_trial():
     )
 
 
-def test_real_data_without_a_synthetic_trial_cannot_be_told_apart():
+def test_real_data_without_a_synthetic_trial_cannot_be_distinguished():
     target, alone = result(200, num_gpus=8, **PHOTOS), result(100, **INDEPENDENT)
     assert verdict(target, alone) == (None, Confidence.CANNOT_TELL)
     seen = {target.trial_id: Observed(data_wait_share=0.45)}
@@ -330,7 +330,7 @@ def test_replicas_that_exchange_nothing_are_not_bound_by_communication():
     assert part.causes == (Cause.CONTENTION, Cause.INPUT)
 
 
-def test_two_causes_of_one_size_are_not_told_apart():
+def test_two_causes_of_one_size_are_not_distinguished():
     found = explained(*finder(100, 150, 201)).diagnosis
     assert (found.bound, found.confidence) == (None, Confidence.CANNOT_TELL)
     assert found.evidence[-1] == "communication-bound and contention are as large as each other"
@@ -346,7 +346,7 @@ def test_repeats_that_contradict_each_other_leave_nothing_sure():
     assert note.endswith("sweep.repeats=3 sweep.rerun=true")
 
 
-def test_repeats_that_brought_no_number_are_told_beside_the_verdict():
+def test_repeats_that_brought_no_number_are_reported_beside_the_verdict():
     target, *others = finder(100, 101, 150)
     notes = explained(replace(target, failed=("hung", "out_of_memory")), *others).notes
     assert "repeats of reducing brought no number (2 of 5: hung, out of memory)" in notes
@@ -553,15 +553,15 @@ def test_images_of_a_step_are_of_all_replicas():
     assert result(100, num_gpus=4).throughput == pytest.approx(4 * BATCH / 0.1)
 
 
-def test_seconds_are_told_in_whole_milliseconds():
+def test_seconds_are_reported_in_whole_milliseconds():
     found = explained(result(2370, **PHOTOS), result(100))
     assert "input: 2270 ms more per step" in text.verdict(found)
 
 
 @pytest.mark.parametrize(("lost", "is_told"), [(0.0, False), (0.004, False), (0.02, True)])
-def test_clocks_are_told_only_where_some_of_them_is_lost(lost, is_told):
+def test_clocks_are_reported_only_where_some_of_them_is_lost(lost, is_known):
     target = result(100)
     found = explained(target, seen={target.trial_id: Observed(clock_loss=lost)})
     assert (
-        any("below its highest clock" in sentence for sentence in text.sentences(found)) is is_told
+        any("below its highest clock" in sentence for sentence in text.sentences(found)) is is_known
     )

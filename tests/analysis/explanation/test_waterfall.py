@@ -168,12 +168,12 @@ def test_a_difference_has_welchs_interval():
     assert (found.value, found.high - found.value) == pytest.approx(
         (0.020, 2.8e-3 * error), rel=0.01
     )
-    assert found.told
+    assert found.reported
 
 
 def test_within_single_processes_an_interval_decides_nothing():
     found = difference(result(120, num_gpus=2, factors=(1.0,)), result(100, factors=(1.0,)))
-    assert (found.low is not None, found.over_processes, found.told) == (True, False, False)
+    assert (found.low is not None, found.over_processes, found.reported) == (True, False, False)
 
 
 def test_a_step_is_the_mean_over_processes():
@@ -184,7 +184,7 @@ def test_a_step_is_the_mean_over_processes():
 
 
 def test_the_quick_check_is_parameters_times_4_bytes_over_the_bandwidth():
-    slow = Bandwidth(gb_per_s=10, told_by="--gb-per-s")
+    slow = Bandwidth(gb_per_s=10, known_by="--gb-per-s")
     assert quick_check(result(100, num_gpus=2), 138_000_000, slow).seconds == pytest.approx(0.0552)
     counted = quick_check(result(100, num_gpus=2), None, slow)
     assert counted.num_parameters == pytest.approx(25.56e6, rel=1e-3)

@@ -62,7 +62,7 @@ def test_a_tie_is_no_crossover_until_it_is_none():
 
 
 def test_who_was_put_out_of_a_race_has_not_lost_the_lead_to_its_winner():
-    """It would hardly have led after all repeats, which is not to be slower; it was told as `is fastest, 2% ahead of`."""
+    """It would hardly have led after all repeats, which is not to be slower; it was reported as `is fastest, 2% ahead of`."""
     on_one = [
         *((small(), speed) for speed in (102.0, 101.0)),
         *((small(**PS), speed) for speed in (90.0, 91.0)),
@@ -89,8 +89,10 @@ def test_who_was_put_out_of_a_race_has_not_lost_the_lead_to_its_winner():
         change.doubt
         == "replicated_none was put out of a race there, after too few repeats to be conclusive"
     )
-    told = summarize(table).sentences
-    (sentence,) = (one for one in told if one.startswith("On 2 CPU devices ps_cpu leads with 10"))
+    reported = summarize(table).sentences
+    (sentence,) = (
+        one for one in reported if one.startswith("On 2 CPU devices ps_cpu leads with 10")
+    )
     assert sentence.endswith(
         " images/s; replicated_none put out of a race, with too few repeats to be conclusive."
     )
@@ -127,7 +129,7 @@ def test_who_led_together_with_others_is_not_replaced():
     assert crossovers(led) == [Crossover(num_gpus=4, before="", after="replicated_nccl")]
 
 
-def test_a_lead_that_is_lost_again_is_told_with_its_end():
+def test_a_lead_that_is_lost_again_is_reported_with_its_end():
     led = found(
         ("none", 1, [100, 101]),
         ("ps", 1, [50, 51]),

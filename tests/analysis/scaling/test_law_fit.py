@@ -10,12 +10,12 @@ NUM = np.repeat([1.0, 2.0, 4.0, 8.0], 3)
 
 
 def by_scipy(num, logs):
-    def told(num, *law):
+    def reported(num, *law):
         return log_images(num, np.array(law))
 
     bounds = ([-np.inf, 0, 0], [np.inf] * 3)
     found, covariance = curve_fit(
-        told,
+        reported,
         num,
         logs,
         p0=(logs[0], 0.05, 0.001),

@@ -1,4 +1,4 @@
-"""The laws of scalability are found again in curves that were made by them, and are not told where they do not hold."""
+"""The laws of scalability are found again in curves that were made by them, and are not reported where they do not hold."""
 
 import random
 from dataclasses import replace

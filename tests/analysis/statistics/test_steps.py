@@ -1,4 +1,4 @@
-"""Drift is told apart from steps that resemble each other, and what lies far away is flagged and kept."""
+"""Drift is distinguished from steps that resemble each other, and what lies far away is flagged and kept."""
 
 import numpy as np
 import pytest

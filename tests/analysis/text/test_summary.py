@@ -97,7 +97,7 @@ def test_a_tie_on_the_way_is_no_crossover_where_the_chart_has_none():
     rows = [(small(), 50.0, 51.0), (small(**PS), 120.0, 121.0)]
     rows += [(small(num_gpus=2), 190.0, 231.0), (small(num_gpus=2, **PS), 189.0, 230.0)]
     found = summary([pair for spec, *values in rows for pair in repeated(spec, *values)])
-    assert not [told for told in found.scaling if "leads" in told]
+    assert not [reported for reported in found.scaling if "leads" in reported]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +267,6 @@ def test_a_source_without_a_strategy_is_said_to_have_none():
     )
     (one,) = {result.place.key for result in results[:1]}
     table = pivot([result for result in results if result.place.key == one][:1])[0]
-    told = summarize(table).fastest[0]
-    assert told.endswith("; the source does not name the strategy.")
-    assert "not told" not in told
+    reported = summarize(table).fastest[0]
+    assert reported.endswith("; the source does not name the strategy.")
+    assert "not told" not in reported

@@ -131,8 +131,8 @@ def overlaps(figure: Figure) -> list[str]:
     boxes = [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in texts(figure)]
     width, height = figure.canvas.get_width_height()
     outside = [
-        f"{told!r} is cut off"
-        for told, box in boxes
+        f"{reported!r} is cut off"
+        for reported, box in boxes
         if min(box.x0, box.y0) < 0 or box.x1 > width or box.y1 > height
     ]
     return outside + [

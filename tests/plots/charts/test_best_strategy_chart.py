@@ -32,7 +32,7 @@ def of(
     return [(resnet(strategy, num_gpus), value) for value in throughput]
 
 
-def told(results: list[tuple[object, float | None]]) -> tuple[list[str], str]:
+def reported(results: list[tuple[object, float | None]]) -> tuple[list[str], str]:
     """Cells by GPU count, and all words."""
     fill("results.db", results)
     figure = picture("best_strategy")
@@ -40,7 +40,7 @@ def told(results: list[tuple[object, float | None]]) -> tuple[list[str], str]:
 
 
 def test_the_leader_is_named_with_its_lead_and_the_crossover():
-    cells, every = told(
+    cells, every = reported(
         [*of(0, 1, 100, 101), *of(1, 1, 200, 201), *of(0, 2, 300, 301), *of(1, 2, 200, 201)]
     )
     assert cells == ["ps_cpu\n2.00x next", "replicated_none\n1.50x next"]
@@ -59,8 +59,8 @@ def test_a_tie_is_hatched_and_named_and_no_crossover():
     assert "resnet50: replicated_none, no crossover" in words(figure)
 
 
-def test_single_processes_are_told_and_make_a_perhaps():
-    cells, every = told([*of(0, 1, 100), *of(1, 1, 90), *of(0, 2, 100), *of(1, 2, 110)])
+def test_single_processes_are_reported_and_make_a_perhaps():
+    cells, every = reported([*of(0, 1, 100), *of(1, 1, 90), *of(0, 2, 100), *of(1, 2, 110)])
     assert cells == ["replicated_none\n1.11x next ?", "ps_cpu\n1.10x next ?"]
     assert "?: single processes; another run could turn it" in every
     assert (
@@ -69,8 +69,8 @@ def test_single_processes_are_told_and_make_a_perhaps():
     )
 
 
-def test_who_is_alone_and_where_all_failed_is_told():
-    cells, every = told(
+def test_who_is_alone_and_where_all_failed_is_reported():
+    cells, every = reported(
         [*of(0, 1, 100), *of(1, 1, 90), *of(0, 2, 100), *of(1, 2, None), *of(0, 4, None)]
     )
     assert cells == ["replicated_none\n1.11x next ?", "replicated_none\nalone", "FAIL"]
@@ -86,7 +86,7 @@ def test_strategies_that_never_meet_are_nothing_to_show():
 
 
 def test_only_an_unknown_next_has_a_question_mark():
-    cells, every = told([*of(0, 1, 200, 201), *of(1, 1, 100, 101), *of(2, 1, 50)])
+    cells, every = reported([*of(0, 1, 200, 201), *of(1, 1, 100, 101), *of(2, 1, 50)])
     assert cells == ["replicated_none\n2.00x next"]
     assert "single processes" not in every
 

@@ -44,12 +44,12 @@ def test_a_line_is_a_strategy_over_one_number_of_hosts(chart):
         )
         name = (way or "replicated_none") + (f" over {spec.hosts} hosts" if spec.hosts > 1 else "")
         base = next(one for of, one in entries if of.num_gpus == 1 and of.curve == spec.curve)
-        told = {
+        reported = {
             "scaling": value,
             "speed_up": value / base,
             "efficiency": value / base / spec.num_gpus,
         }[chart]
-        values.setdefault(name, []).append(told)
+        values.setdefault(name, []).append(reported)
     assert lines == {name: pytest.approx(of) for name, of in values.items()}
 
 

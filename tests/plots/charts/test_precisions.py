@@ -118,16 +118,16 @@ def test_what_did_not_complete_has_its_symbol_at_the_right():
     assert (symbol.get_text(), symbol.get_position()[0]) == ("HANG", 1)
 
 
-def test_loss_scales_are_told_apart_where_there_are_two():
+def test_loss_scales_are_distinguished_where_there_are_two():
     shown = [
         resnet(),
         resnet(precision="fp16", loss_scale="128"),
         resnet(precision="fp16", loss_scale="dynamic"),
     ]
     fill("results.db", [(spec, 100.0) for spec in shown])
-    told = words(picture("precisions"))
-    assert "fp16, loss_scale 128" in told
-    assert "fp16, loss_scale dynamic" in told
+    reported = words(picture("precisions"))
+    assert "fp16, loss_scale 128" in reported
+    assert "fp16, loss_scale dynamic" in reported
 
 
 @pytest.mark.parametrize(

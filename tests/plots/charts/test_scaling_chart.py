@@ -98,8 +98,10 @@ def test_the_bars_are_the_intervals_of_the_database():
 
 def test_failures_stand_at_their_gpu_count_by_name():
     fill_with(5)
-    told = [(text.get_text(), text.get_position()[0]) for text in picture("scaling").axes[0].texts]
-    assert told == [("OOM", 8), ("HANG", 4), ("TIMEOUT", 8)]
+    reported = [
+        (text.get_text(), text.get_position()[0]) for text in picture("scaling").axes[0].texts
+    ]
+    assert reported == [("OOM", 8), ("HANG", 4), ("TIMEOUT", 8)]
 
 
 def test_a_number_that_may_not_be_quoted_is_a_symbol_and_no_point():
@@ -125,11 +127,11 @@ def test_the_footer_of_published_figures_names_no_attempt():
     for name in ("scaling", "strategies"):
         with matplotlib.rc_context(settings(Theme.LIGHT)):
             shown = next(chart(name).draw(of_published, PALETTES[Theme.LIGHT]))
-            told = words(finish(of_published, shown, PALETTES[Theme.LIGHT]))
-        assert "left in doubt by its source" in told
-        assert "published figures that come with scalemark" in told
-        assert "store show" not in told
-        assert "nothing.db" not in told
+            reported = words(finish(of_published, shown, PALETTES[Theme.LIGHT]))
+        assert "left in doubt by its source" in reported
+        assert "published figures that come with scalemark" in reported
+        assert "store show" not in reported
+        assert "nothing.db" not in reported
 
 
 def test_a_single_point_has_no_ideal_line():
@@ -149,7 +151,7 @@ def test_without_a_number_on_1_the_ideal_says_where_it_starts():
 
 def test_the_footer_names_machine_versions_database_command_and_cpu_devices():
     fill_with(1)
-    told = words(picture("scaling"))
+    reported = words(picture("scaling"))
     for part in (
         "testbox: 2 cores Testium, CPU devices",
         "TensorFlow 2.21.0, scalemark 0.1.0",
@@ -157,11 +159,11 @@ def test_the_footer_names_machine_versions_database_command_and_cpu_devices():
         "made by: python -m plots charts scaling",
         CPU_DEVICES_NOTE,
     ):
-        assert part in told
-    assert "GPU" not in told.replace(CPU_DEVICES_NOTE, "")
+        assert part in reported
+    assert "GPU" not in reported.replace(CPU_DEVICES_NOTE, "")
 
 
-def test_weak_and_strong_scaling_are_told_and_have_a_picture_each():
+def test_weak_and_strong_scaling_are_reported_and_have_a_picture_each():
     fill("results.db", [(resnet(scaling=scaling), 100.0) for scaling in ("weak", "strong")])
     found = pictures("scaling")
     assert [picture.name for picture in found] == [
@@ -259,7 +261,7 @@ def test_the_ideal_starts_at_the_number_on_1_that_a_filter_left_out():
     assert "ideal: replicated_none on 1, the best there, times N" in words(figure)
 
 
-def test_repeats_that_brought_no_number_are_told_beside_the_one_that_did():
+def test_repeats_that_brought_no_number_are_reported_beside_the_one_that_did():
     fill(
         "results.db",
         [(resnet(), 100.0), (resnet(), None), (resnet(num_gpus=2), 150.0)],

@@ -90,8 +90,8 @@ def test_a_strategy_without_a_baseline_is_named_with_the_alternative():
     )
     figure = picture("speed_up")
     assert "ps_cpu" not in curves(figure)
-    told = "Not drawn, for want of a number on 1 CPU device to compare with: ps_cpu. The alternative: --baseline fewest."
-    assert told in words(figure)
+    reported = "Not drawn, for want of a number on 1 CPU device to compare with: ps_cpu. The alternative: --baseline fewest."
+    assert reported in words(figure)
 
 
 def test_where_nothing_ran_on_1_the_fewest_stand_in_and_the_chart_says_so():

@@ -99,7 +99,7 @@ def test_warm_up_is_shaded_up_to_the_window_which_is_marked_at_its_median():
     )
 
 
-def test_a_call_of_many_steps_is_told_per_step():
+def test_a_call_of_many_steps_is_reported_per_step():
     calls = [
         StepSample(
             step=4 * index,
@@ -125,17 +125,17 @@ def test_measuring_before_the_steady_state_is_said():
 
 def test_the_footer_names_machine_database_and_command():
     fill("results.db", [(resnet(num_gpus=2), 100.0)])
-    told = words(picture("step_times"))
+    reported = words(picture("step_times"))
     for part in (
         "testbox: 2 cores Testium",
         "TensorFlow 2.21.0",
         "results.db",
         "python -m plots charts step_times",
     ):
-        assert part in told
-    assert "number of CPU devices" in told
-    assert "GPU" not in told.replace("nothing here speaks of GPUs", "")
-    assert CPU_DEVICES_NOTE.split(":")[0] in told
+        assert part in reported
+    assert "number of CPU devices" in reported
+    assert "GPU" not in reported.replace("nothing here speaks of GPUs", "")
+    assert CPU_DEVICES_NOTE.split(":")[0] in reported
 
 
 def test_of_many_trials_those_on_the_most_devices_are_drawn():
@@ -146,12 +146,12 @@ def test_of_many_trials_those_on_the_most_devices_are_drawn():
     figure = picture("step_times")
     assert len(figure.axes[0].get_yticks()) == 24
     assert len(figure.axes) == 5
-    told = words(figure)
+    reported = words(figure)
     assert (
         "12 of 36 trials are left out, those on the fewest devices: see them with num_gpus<=1"
-        in told
+        in reported
     )
-    assert "step by step: 4 of 24 trials" in told
+    assert "step by step: 4 of 24 trials" in reported
 
 
 def test_machines_are_never_mixed(second_machine):

@@ -109,16 +109,16 @@ def test_the_nearer_to_the_best_the_darker_in_grey():
     )
 
 
-def test_models_of_other_batch_sizes_are_told():
+def test_models_of_other_batch_sizes_are_reported():
     specs = [
         small(model=model, batch_size=batch_size, **STRATEGIES[index])
         for model, batch_size in (("alexnet", 512), ("vgg16", 64))
         for index in (0, 1)
     ]
     fill("results.db", [(spec, 100.0) for spec in specs])
-    told = words(picture("strategies"))
-    assert "batch_size 512" in told
-    assert "batch_size 64" in told
+    reported = words(picture("strategies"))
+    assert "batch_size 512" in reported
+    assert "batch_size 64" in reported
 
 
 def test_one_strategy_alone_is_nothing_to_show():
@@ -128,7 +128,7 @@ def test_one_strategy_alone_is_nothing_to_show():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reported"),
     [
         (0.523, "0.523"),
         (7.0, "7"),
@@ -138,8 +138,8 @@ def test_one_strategy_alone_is_nothing_to_show():
         (2.5e6, "2.5M"),
     ],
 )
-def test_numbers_are_short(value: float, told: str):
-    assert short_number(value) == told
+def test_numbers_are_short(value: float, reported: str):
+    assert short_number(value) == reported
 
 
 def test_a_number_of_some_repeats_alone_is_marked():

@@ -67,19 +67,19 @@ def test_ours_come_first_then_the_closest_published_curves():
         and "DGX-1" in of.hardware
     }
     assert len(dgx) == 4
-    told = "TensorFlow benchmarks page (2017), NVIDIA DGX-1 8xP100-SXM2 NVLink: ps_cpu, batch 64, fp32, synthetic data"
-    assert found[told] == dgx
+    reported = "TensorFlow benchmarks page (2017), NVIDIA DGX-1 8xP100-SXM2 NVLink: ps_cpu, batch 64, fp32, synthetic data"
+    assert found[reported] == dgx
     assert all("batch 64, fp32, synthetic data" in name for name in list(found)[1:])
 
 
-def test_what_is_left_out_is_told():
+def test_what_is_left_out_is_reported():
     fill_with(5)
     (found,) = pictures("then_and_now")
     assert len(lines(found.figure)) == 6
-    told = "\n".join(found.about)
-    assert "ours: 2 of 5 strategies, the fastest; see another with strategy=NAME" in told
-    assert "see all with python -m store reference list model=resnet50" in told
-    assert "published figures are of other hardware" in told
+    reported = "\n".join(found.about)
+    assert "ours: 2 of 5 strategies, the fastest; see another with strategy=NAME" in reported
+    assert "see all with python -m store reference list model=resnet50" in reported
+    assert "published figures are of other hardware" in reported
 
 
 def test_cpu_devices_are_called_so_and_gpus_are_not():
@@ -118,11 +118,13 @@ def test_published_figures_alone_are_not_then_and_now(published):
         pictures("then_and_now", origin=published)
 
 
-def test_images_of_another_size_are_told():
+def test_images_of_another_size_are_reported():
     fill_with(1)
     assert "Ours at 64 px, where 224 px are usual: another amount of work per image." in words(
         picture("then_and_now")
     )
     fill_with(1, image_px=224)
-    told = [words(found.figure) for found in pictures("then_and_now", filters=("image_px=224",))]
-    assert [("usual" in of) for of in told] == [False]
+    reported = [
+        words(found.figure) for found in pictures("then_and_now", filters=("image_px=224",))
+    ]
+    assert [("usual" in of) for of in reported] == [False]

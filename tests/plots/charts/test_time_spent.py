@@ -1,4 +1,4 @@
-"""Where the time goes: parts of attempts and steps are those of the database, and what is not known is not told."""
+"""Where the time goes: parts of attempts and steps are those of the database, and what is not known is not reported."""
 
 from collections.abc import Mapping
 
@@ -92,13 +92,13 @@ def test_the_picture_of_profiles() -> Figure:
         details=[
             {"profile": PROFILE},
             {"profile": PROFILE},
-            {"profile": Profile(**told(PROFILE) | {"op_class_s": PROFILE.op_class_s | many})},
+            {"profile": Profile(**reported(PROFILE) | {"op_class_s": PROFILE.op_class_s | many})},
         ],
     )
     return checked(pictures("time_spent")[1].figure)
 
 
-def told(profile: Profile) -> dict[str, object]:
+def reported(profile: Profile) -> dict[str, object]:
     return {name: getattr(profile, name) for name in Profile.__slots__}
 
 
@@ -107,7 +107,7 @@ def lengths(axes: Axes) -> Mapping[str, list[float]]:
     return {str(bars.get_label()): [bar.get_width() for bar in bars] for bars in axes.containers}
 
 
-def test_an_attempt_is_told_apart_from_its_start_to_its_end():
+def test_an_attempt_is_distinguished_from_its_start_to_its_end():
     fill("results.db", [(resnet(), 100.0)], details=[{"data_wait_share": 0.25}])
     attempts, step = picture("time_spent").axes
     expected = {
@@ -147,7 +147,7 @@ def test_time_without_a_measurement_is_not_known_and_has_its_symbol():
     assert "without a measurement: 1 of 2" in found.about
 
 
-def test_an_attempt_whose_end_nobody_saw_is_told():
+def test_an_attempt_whose_end_nobody_saw_is_reported():
     fill("results.db", [(resnet(), None)], details=[{"duration_s": None}])
     (found,) = pictures("time_spent")
     assert lengths(found.figure.axes[0]) == {}

@@ -160,11 +160,12 @@ def test_bars_stand_on_their_slots_and_at_their_times():
         (30, 38, 2, 2),
     ]
     assert boxes(figure, "failed") == []
-    told = words(figure)
-    assert "s since 2026-11-21 12:00:00 UTC" in told
-    assert "CPU device 2" in told
+    reported = words(figure)
+    assert "s since 2026-11-21 12:00:00 UTC" in reported
+    assert "CPU device 2" in reported
     assert (
-        "3 attempts, 0 of them not completed; the slots it used were held 32 % of the time" in told
+        "3 attempts, 0 of them not completed; the slots it used were held 32 % of the time"
+        in reported
     )
 
 
@@ -207,7 +208,7 @@ def test_slots_that_were_not_stored_have_a_row_of_their_own():
 
 
 @pytest.mark.parametrize(("duration_s", "unit"), [(100, "s"), (1000, "min"), (10_000, "h")])
-def test_long_sweeps_are_told_in_longer_units(duration_s, unit):
+def test_long_sweeps_are_reported_in_longer_units(duration_s, unit):
     fill_with([Ran(spec=resnet(), start_s=0, duration_s=duration_s, devices=(0,))])
     figure = picture("timeline")
     assert f"{unit} since" in words(figure)
@@ -216,7 +217,7 @@ def test_long_sweeps_are_told_in_longer_units(duration_s, unit):
 
 
 @pytest.mark.integration
-def test_the_newest_sweeps_are_drawn_and_the_others_told():
+def test_the_newest_sweeps_are_drawn_and_the_others_reported():
     for day in range(7):
         fill_with(
             [Ran(spec=resnet(seed=day), start_s=86_400 * day, duration_s=10, devices=(0,))],

@@ -162,13 +162,13 @@ def test_a_dollar_is_no_formula_and_markup_is_text():
     assert "$x_{$.db" in path.read_text().replace("</text>", "")
 
 
-def test_a_chart_without_anything_to_show_is_passed_over_and_why_is_told():
+def test_a_chart_without_anything_to_show_is_passed_over_and_why_is_reported():
     fill("results.db", [(resnet(), 100.0)])
-    told: list[str] = []
-    assert [path.name for path in draw(source(), Path(), OURS, passed_over=told.append)] == [
+    reported: list[str] = []
+    assert [path.name for path in draw(source(), Path(), OURS, passed_over=reported.append)] == [
         "scaling-resnet50.png"
     ]
-    assert told == [
+    assert reported == [
         "speed_up: nothing to show: no strategy completed on two GPU counts, so there is nothing to compare with",
         "efficiency: nothing to show: no strategy completed on two GPU counts, so there is nothing to compare with",
         "strategies: nothing to show: there is one strategy alone",
@@ -315,7 +315,7 @@ def test_the_list_names_every_chart_with_one_line_each():
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["--chart", "speedup"], "speedup: no such chart; "),
         (["--format", "jpg"], "--format jpg: 'jpg' is none; wanted some of png,svg"),
@@ -323,14 +323,14 @@ def test_the_list_names_every_chart_with_one_line_each():
         (["model=none"], "results.db: no attempt is like model=none"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_in_one_line(arguments, told):
+def test_what_cannot_be_drawn_is_reported_in_one_line(arguments, reported):
     ended = run(*arguments)
     assert ended.returncode == 2
-    assert told in ended.stderr
+    assert reported in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 
-def test_why_a_chart_asked_for_has_nothing_is_told():
+def test_why_a_chart_asked_for_has_nothing_is_reported():
     fill("results.db", [(resnet(), 100.0)])
     both = run("--chart", "scaling", "--chart", "strategies")
     assert (both.returncode, both.stdout) == (0, "figures/scaling-resnet50.png\n")
@@ -344,7 +344,7 @@ def test_why_a_chart_asked_for_has_nothing_is_told():
     assert "strategies: nothing to show: there is one strategy alone\n" in alone.stderr
 
 
-def test_only_failures_are_told():
+def test_only_failures_are_reported():
     fill("results.db", [(resnet(), None)])
     ended = run(*[part for name in OURS for part in ("--chart", name)])
     assert ended.returncode == 2
@@ -375,7 +375,7 @@ def test_a_chart_that_cannot_be_written_is_named_and_the_others_are_drawn():
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_chart_that_crashes_is_told_with_what_it_drew_before(monkeypatch):
+def test_a_chart_that_crashes_is_reported_with_what_it_drew_before(monkeypatch):
     class Broken:
         ABOUT = "one figure, then a mistake"
 
@@ -420,7 +420,7 @@ def test_published_figures_name_a_database_only_where_there_is_one():
     assert of_published.stored_in == "database results.db"
 
 
-def test_an_empty_database_is_told():
+def test_an_empty_database_is_reported():
     fill("results.db", [])
     ended = run()
     assert (ended.returncode, ended.stderr) == (
@@ -451,7 +451,7 @@ def test_two_pictures_of_one_name_are_a_defect(monkeypatch, filled):
         list(draw(source(), Path(), ["scaling"]))
 
 
-def test_nothing_to_show_is_told_in_the_charts_words(monkeypatch, filled):
+def test_nothing_to_show_is_reported_in_the_charts_words(monkeypatch, filled):
     class Silent:
         ABOUT = "what is not there"
 
@@ -459,13 +459,13 @@ def test_nothing_to_show_is_told_in_the_charts_words(monkeypatch, filled):
             yield from ()
 
     monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Silent())
-    told: list[str] = []
-    assert list(draw(source(), Path(), ["scaling"], passed_over=told.append)) == []
-    assert told == ["scaling: nothing to show: this chart is of what is not there"]
+    reported: list[str] = []
+    assert list(draw(source(), Path(), ["scaling"], passed_over=reported.append)) == []
+    assert reported == ["scaling: nothing to show: this chart is of what is not there"]
     assert issubclass(NothingToShow, StoreError)
 
 
-def test_names_that_are_cleaned_to_the_same_are_told_apart(monkeypatch, filled):
+def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, filled):
     class Two:
         ABOUT = "two sweeps"
 

@@ -36,9 +36,9 @@ def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
     assert len(page.trials) == 6
 
 
-def test_scripts_are_told_size_and_trials(everything):
-    told = json.loads(run("--json").stdout)
-    assert told == {
+def test_scripts_are_reported_size_and_trials(everything):
+    reported = json.loads(run("--json").stdout)
+    assert reported == {
         "path": "report.html",
         "bytes": Path("report.html").stat().st_size,
         "trials": 10,
@@ -108,12 +108,12 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
         "verdicts": "a mistake of ours",
         "table resnet50": "another",
     }
-    told = capsys.readouterr()
-    assert told.out == "report.html\n"
+    reported = capsys.readouterr()
+    assert reported.out == "report.html\n"
     page = parsed(Path("report.html"))
     for part, mistake in why.items():
-        assert f"plots: not in the report: {part}" in told.err
-        assert f"ZeroDivisionError: {mistake}" in told.err
+        assert f"plots: not in the report: {part}" in reported.err
+        assert f"ZeroDivisionError: {mistake}" in reported.err
         assert f"This page lacks {part}" in page.text
     assert len(page.trials) == 10
     assert "OOM when allocating" in page.text

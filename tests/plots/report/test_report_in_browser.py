@@ -95,7 +95,7 @@ def test_charts_have_the_points_of_the_database(everything, show):
     results = source(everything).results
     names = {"scaling": "throughput", "speed_up": "speed_up", "efficiency": "efficiency"}
     for kind, quantity in names.items():
-        told = {
+        reported = {
             (point["trial"].split("-")[1], point["series"], point["num_gpus"], point[quantity])
             for chart in charts(page)
             if chart.endswith(f"-{kind}")
@@ -106,8 +106,8 @@ def test_charts_have_the_points_of_the_database(everything, show):
             for result in results
             if getattr(result, quantity) is not None
         }
-        assert told == stored
-        assert told
+        assert reported == stored
+        assert reported
 
 
 def test_intervals_are_drawn_where_they_are_known(everything, show):
@@ -130,11 +130,11 @@ def test_points_stand_on_the_page_as_far_apart_as_their_numbers(everything, show
         "marks => marks.map(mark => mark.getAttribute('transform'))",
     )
     found = [tuple(map(float, re.findall(r"[\d.]+", place)[:2])) for place in places]
-    told = [(point["num_gpus"], point["throughput"]) for point in points(page, chart)]
-    assert len(found) == len(told) == 5
+    reported = [(point["num_gpus"], point["throughput"]) for point in points(page, chart)]
+    assert len(found) == len(reported) == 5
     (x0, y0), (x1, y1) = found[0], found[-1]
-    (gpus0, images0), (gpus1, images1) = told[0], told[-1]
-    for (x, y), (gpus, images) in zip(found, told, strict=True):
+    (gpus0, images0), (gpus1, images1) = reported[0], reported[-1]
+    for (x, y), (gpus, images) in zip(found, reported, strict=True):
         assert x == pytest.approx(x0 + (gpus - gpus0) / (gpus1 - gpus0) * (x1 - x0), abs=0.01)
         assert y == pytest.approx(
             y0 + (images - images0) / (images1 - images0) * (y1 - y0), abs=0.01
@@ -161,14 +161,14 @@ def test_the_ideal_starts_at_1_where_the_baseline_does(show):
         ],
     )
     page = show(baseline=BaselineRule.FEWEST).page
-    told = {
+    reported = {
         chart.rpartition("-")[2]: [
             (point["num_gpus"], point["ideal"]) for point in points(page, chart, "ideal")
         ]
         for chart in charts(page)
         if chart.endswith(("-scaling", "-speed_up", "-efficiency"))
     }
-    assert told == {
+    assert reported == {
         "scaling": [(2, 100), (4, 200), (8, 400)],
         "speed_up": [(2, 1), (4, 2), (8, 4)],
         "efficiency": [(2, 1), (4, 1), (8, 1)],
@@ -189,11 +189,11 @@ def test_one_number_of_devices_has_no_ideal_line_to_complain_of(show):
 def test_the_heat_map_has_strategies_of_the_chosen_number_of_devices(everything, show):
     page = show().page
     (chart,) = [chart for chart in charts(page) if chart.endswith("-heat_map")]
-    told = {
+    reported = {
         (point["row"], point["series"]): (point["text"], point["share"])
         for point in points(page, chart)
     }
-    assert told == {
+    assert reported == {
         ("resnet50", "replicated_none"): ("300", 1),
         ("resnet50", "ps_cpu"): ("OOM", None),
     }
@@ -201,12 +201,12 @@ def test_the_heat_map_has_strategies_of_the_chosen_number_of_devices(everything,
     page.wait_for_function(
         f"() => window.scalemark.views.get('{chart}').data('points').length === 4"
     )
-    told = {
+    reported = {
         (point["row"], point["series"]): (point["text"], point["share"])
         for point in points(page, chart)
     }
-    assert told["resnet50", "ps_cpu"] == ("150", pytest.approx(150 / 180))
-    assert told["vgg16", "ps_cpu"] == ("HANG", None)
+    assert reported["resnet50", "ps_cpu"] == ("150", pytest.approx(150 / 180))
+    assert reported["vgg16", "ps_cpu"] == ("HANG", None)
 
 
 def test_hovering_shows_the_values(everything, show):
@@ -363,9 +363,9 @@ def test_a_cell_leads_to_its_trial_and_to_the_command_that_repeats_it(everything
     page.get_by_label("Model").select_option("")
     page.locator("article.table td a", has_text="300").click()
     line = page.locator("tr.chosen + tr.told")
-    told = line.locator("code.command").inner_text()
+    reported = line.locator("code.command").inner_text()
     spec = small(**RESNET, num_gpus=4)
-    assert told.startswith(
+    assert reported.startswith(
         "python sweep.py model=resnet50 num_gpus=4 strategy=replicated_none hardware=cpu "
     )
     assert spec.trial_id in line.inner_text()
@@ -373,7 +373,7 @@ def test_a_cell_leads_to_its_trial_and_to_the_command_that_repeats_it(everything
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     line.get_by_role("button", name="Copy").click()
     page.get_by_role("button", name="Copied").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()") == told
+    assert page.evaluate("navigator.clipboard.readText()") == reported
 
 
 def test_reasons_stand_in_the_details_of_a_trial(everything, show):
@@ -410,14 +410,14 @@ def test_details_of_a_trial_stand_below_all_its_cells_and_above_the_next(
             " return range.getBoundingClientRect().bottom; })"
         )
     )
-    told, box = (
+    reported, box = (
         rows.nth(2).locator("dl").evaluate(BOX),
         page.locator("#trials .scroll").evaluate(BOX),
     )
-    assert told["top"] >= max(texts_end)
-    assert told["bottom"] <= rows.nth(3).evaluate(BOX)["top"]
-    assert box["left"] <= told["left"] < told["right"] <= box["right"]
-    assert command.evaluate(BOX)["right"] <= told["right"]
+    assert reported["top"] >= max(texts_end)
+    assert reported["bottom"] <= rows.nth(3).evaluate(BOX)["top"]
+    assert box["left"] <= reported["left"] < reported["right"] <= box["right"]
+    assert command.evaluate(BOX)["right"] <= reported["right"]
     assert (
         page.locator("#trial-list thead th").evaluate_all("all => all.map(one => one.offsetWidth)")
         == widths
@@ -429,11 +429,11 @@ def test_sorting_keeps_the_details_below_their_trial(everything, show):
     page = show().page
     page.locator("#trial-list summary").first.click()
     below = page.locator("#trial-list tr:has(details[open]) + tr.told")
-    told = below.inner_text()
+    reported = below.inner_text()
     heading(page, "images/s").click()
     heading(page, "images/s").click()
     assert sorting(page) == ["images/s", "descending"]
-    assert below.inner_text() == told
+    assert below.inner_text() == reported
     assert page.locator("#trial-list tr.told").count() == 1
     page.get_by_role("searchbox").fill("nothing is like this")
     expect(below).to_be_hidden()
@@ -463,7 +463,7 @@ def test_the_list_names_failed_repeats_of_completed_trials(
     )
 
 
-def test_an_interval_within_one_process_is_told_from_one_over_processes(show):
+def test_an_interval_within_one_process_is_distinguished_from_one_over_processes(show):
     write("results.db", [*times(small(), 100.0), *times(small(num_gpus=2), 99.0, 100.0, 101.0)])
     page = show().page
     within, over = column(page, 9)
@@ -652,7 +652,7 @@ def test_without_scripts_tables_are_there_and_controls_are_not(everything, make,
         assert "needs JavaScript" in page.locator("#trials").inner_text()
 
 
-def test_a_keyboard_reaches_everything_and_screen_readers_are_told(everything, show):
+def test_a_keyboard_reaches_everything_and_screen_readers_are_reported(everything, show):
     page = show().page
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the results"

@@ -62,9 +62,9 @@ def test_every_trial_is_on_the_page_with_its_numbers(everything, make):
 
 def test_a_line_and_a_row_of_the_heat_map_have_one_number_of_hosts(make):
     fill("hosts.db", mixed())
-    told = data(source("hosts.db"), NOON)
-    lines = {chart["kind"]: chart for chart in told["charts"].values()}
-    names, rows = told["trials"]["fields"], told["trials"]["rows"]
+    reported = data(source("hosts.db"), NOON)
+    lines = {chart["kind"]: chart for chart in reported["charts"].values()}
+    names, rows = reported["trials"]["fields"], reported["trials"]["rows"]
     trials = [dict(zip(names, row, strict=True)) for row in rows]
     whole = {spec.trial_id: value for spec, value in mixed()}
     assert {trial["trial_id"]: trial["throughput"] for trial in trials} == whole
@@ -96,17 +96,17 @@ def test_numbers_are_those_of_the_database(everything, make):
         stored: dict[str, list[float]] = {}
         for trial_id, images in rows:
             stored.setdefault(trial_id, []).append(images)
-    told = {
+    reported = {
         trial["trial_id"]: trial["repeats"]
         for trial in parsed(make(everything)).trials
         if trial["repeats"]
     }
-    assert told == stored
+    assert reported == stored
 
 
 def test_tables_and_summary_can_be_read_without_a_script(everything, make):
     text = parsed(make(everything)).text
-    for told in (
+    for reported in (
         "replicated_none 100",
         "(1.80x)",
         "(3.00x)",
@@ -115,7 +115,7 @@ def test_tables_and_summary_can_be_read_without_a_script(everything, make):
         "31.0* (1.55x)",
         "OOM: out of memory",
     ):
-        assert told in text, told
+        assert reported in text, reported
     assert (
         "On 2 CPU devices replicated_none is fastest with 180 images/s, 20% ahead of ps_cpu."
         in text
@@ -130,7 +130,7 @@ def test_cpu_devices_are_said_to_be_cpu_devices_before_any_number(everything, ma
     assert not re.search(r"\d GPUs?\b", text)
 
 
-def test_failures_are_told_with_message_log_and_command(everything, make):
+def test_failures_are_reported_with_message_log_and_command(everything, make):
     page = parsed(make(everything))
     assert "2 attempts did not complete." in page.text
     assert "OOM when allocating <b>tensor</b>" in page.text
@@ -190,7 +190,7 @@ def test_a_number_that_is_none_is_called_so(make):
     assert (trial["outcome"], trial["reasons"]) == ("invalid", ["its throughput is stored as 0.0"])
 
 
-def test_verdicts_are_told_with_their_reasons(everything, make):
+def test_verdicts_are_reported_with_their_reasons(everything, make):
     page = parsed(make(everything))
     assert "6 valid; 1 suspect; 1 invalid." in page.text
     for reason in ("others took 1.5 cores", "no steady state", "2 reductions, wanted 1"):
@@ -209,7 +209,7 @@ def test_every_trial_has_its_command(everything, make):
 
 def test_provenance_names_machine_software_sweep_and_command(everything, make):
     text = parsed(make(everything)).text
-    for told in (
+    for reported in (
         "testbox",
         "Testium",
         "8 GiB",
@@ -222,12 +222,12 @@ def test_provenance_names_machine_software_sweep_and_command(everything, make):
         "sweep.py",
         "results.db",
     ):
-        assert told in text, told
+        assert reported in text, reported
     assert "made 2026-11-21 12:00:00 UTC by scalemark" in text
     assert "command python -m plots report" in text
 
 
-def test_left_out_cells_are_told_with_the_reason(everything, make):
+def test_left_out_cells_are_reported_with_the_reason(everything, make):
     assert "later first 1: xla=on" in parsed(make(everything)).text
 
 
@@ -292,7 +292,7 @@ def test_what_is_not_finite_is_unknown(make):
     assert (trial["throughput"], trial["low"], trial["high"]) == (10.0, None, None)
 
 
-def test_published_figures_are_told_from_measured_ones(make):
+def test_published_figures_are_distinguished_from_measured_ones(make):
     page = parsed(make("no.db", origin=Origin.PUBLISHED, source="tf-benchmarks-2017"))
     assert "Published figures: measured by others, without repeats or intervals" in page.text
     assert "published: TensorFlow benchmarks page (2017)" in page.text
@@ -371,15 +371,15 @@ def policy(page) -> str:
 
 def test_the_policy_forbids_the_network_and_all_scripts_but_the_pages_own(everything, make):
     page = parsed(make(everything))
-    told = dict(part.strip().split(" ", 1) for part in policy(page).split(";"))
-    assert told["default-src"] == "'none'"
-    assert "connect-src" not in told
+    reported = dict(part.strip().split(" ", 1) for part in policy(page).split(";"))
+    assert reported["default-src"] == "'none'"
+    assert "connect-src" not in reported
     scripts = [text for attributes, text in page.scripts if attributes.get("type") == "module"]
     hashes = {
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for text in scripts
     }
-    assert set(told["script-src"].split()) == hashes
+    assert set(reported["script-src"].split()) == hashes
     assert len(hashes) == 2
 
 
@@ -391,21 +391,21 @@ def test_a_live_page_may_ask_its_own_server_and_runs_what_it_was_given(everythin
 
 
 def test_newer_data_has_the_island_and_every_part(everything, make):
-    told = data(source(everything), NOON)
-    json.dumps(told, allow_nan=False)
+    reported = data(source(everything), NOON)
+    json.dumps(reported, allow_nan=False)
     page = make(everything).read_text()
-    for name, html in told.pop("html").items():
+    for name, html in reported.pop("html").items():
         assert f'id="part-{name}"' in page
         assert html.strip() in page
-    assert told == parsed(make(everything)).island
+    assert reported == parsed(make(everything)).island
 
 
 def test_scripts_cannot_end_their_element():
-    told = libraries.safe(
+    reported = libraries.safe(
         "a = '</script>'; b = '</SCRIPT'; c = '<script'; d = '<!--'; e = 1 </script/.test(x);"
     )
-    assert not re.search(r"</?script|<!--", told, re.IGNORECASE)
-    assert told.startswith("a = '<\\/script>'")
+    assert not re.search(r"</?script|<!--", reported, re.IGNORECASE)
+    assert reported.startswith("a = '<\\/script>'")
 
 
 def test_the_page_has_the_colors_of_the_charts():

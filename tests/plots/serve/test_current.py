@@ -59,9 +59,9 @@ def db(request: pytest.FixtureRequest) -> str:
 
 def results(now: Now) -> object:
     assert now.problem is None
-    told = json.loads(now.to_json())
-    assert (told["problem"], told["mark"]) == (None, now.report_mark)
-    return told["report"]["results"]
+    reported = json.loads(now.to_json())
+    assert (reported["problem"], reported["mark"]) == (None, now.report_mark)
+    return reported["report"]["results"]
 
 
 def test_what_lands_is_seen_and_made_once_for_all_who_ask(db):
@@ -96,21 +96,21 @@ def test_between_two_looks_nothing_is_read():
 def test_a_missing_empty_or_new_database_is_said_and_recovered_from():
     made = Made("r.db")
     shown = Current("r.db", made.makers, every_s=0)
-    told = shown.ask(What.PAGE)
+    reported = shown.ask(What.PAGE)
     assert (
-        told.problem
+        reported.problem
         == "r.db: no such database; run a sweep first, or name another with --db or SCALEMARK_DB"
     )
-    assert (told.page, told.report, told.report_mark) == ("", "null", None)
+    assert (reported.page, reported.report, reported.report_mark) == ("", "null", None)
     Writer("r.db").close()
     assert shown.ask(What.PAGE).problem == "r.db: no attempt in it yet; run a sweep first"
     fill("r.db", [(small(), 100.0)])
     assert shown.ask(What.PAGE).page == "page of [100.0]"
     for path in Path().glob("r.db*"):
         path.unlink()
-    told = shown.ask(What.REPORT)
-    assert told.problem.startswith("r.db: no such database")
-    assert (told.page, told.report) == ("", "null")
+    reported = shown.ask(What.REPORT)
+    assert reported.problem.startswith("r.db: no such database")
+    assert (reported.page, reported.report) == ("", "null")
     fill("r.db", [(small(), 50.0)])
     assert results(shown.ask(What.REPORT)) == [50.0]
     assert shown.ask(What.PAGE).page == "page of [50.0]"
@@ -131,8 +131,8 @@ def test_a_locked_database_is_said_at_once_and_when_nobody_waits_any_more(monkey
                 "reading the database and making the report has taken 0 s so far: it is large, or locked by another program"
             )
         monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 1)
-        told = Current("r.db", Made("r.db").makers, every_s=0).ask(What.REPORT)
-        assert told.problem.startswith("r.db: database is locked; another program kept it so")
+        reported = Current("r.db", Made("r.db").makers, every_s=0).ask(What.REPORT)
+        assert reported.problem.startswith("r.db: database is locked; another program kept it so")
     assert results(waiting.ask(What.REPORT)) == [100.0]
 
 
@@ -145,9 +145,9 @@ def test_old_results_are_shown_while_new_ones_take_their_time(monkeypatch):
     fill("r.db", [(small(num_gpus=2), 190.0)], name="second")
     with monkeypatch.context() as impatient:
         impatient.setattr(current, "_PATIENCE_S", {What.PAGE: 0.1})
-        told = shown.ask(What.PAGE)
-    assert "it is large, or locked" in told.problem
-    assert told.page == "page of [100.0]"
+        reported = shown.ask(What.PAGE)
+    assert "it is large, or locked" in reported.problem
+    assert reported.page == "page of [100.0]"
     made.may_go_on.set()
     assert shown.ask(What.PAGE).page == "page of [100.0, 190.0]"
 
@@ -167,7 +167,7 @@ def test_a_report_that_cannot_be_made_is_said_and_the_next_one_is_made(capsys):
     assert results(shown.ask(What.REPORT)) == [100.0]
 
 
-def test_a_sweep_that_runs_is_told_until_it_has_ended(db):
+def test_a_sweep_that_runs_is_reported_until_it_has_ended(db):
     fill(db, [(small(model="vgg16"), 10.0)], name="before")
     shown = Current(db, Made(db).makers, every_s=0)
     assert shown.ask(What.REPORT).sweeps == ()

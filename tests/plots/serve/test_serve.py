@@ -47,7 +47,7 @@ def get(url: str, path: str = "/") -> tuple[int, str]:
 
 
 def health(url: str) -> tuple[int, str]:
-    """Once the database has been read: who asks is told after two seconds that this takes its time."""
+    """Once the database has been read: who asks is reported after two seconds that this takes its time."""
     deadline, pause = time.monotonic() + PATIENCE_S, threading.Event()
     while "so far: it is large, or locked" in (found := get(url, "/healthz"))[1]:
         assert time.monotonic() < deadline, found
@@ -59,14 +59,14 @@ def health(url: str) -> tuple[int, str]:
 def test_it_says_where_it_listens_and_ends_at_once_without_a_word(sign, code):
     fill("results.db", [(small(), 100.0)])
     with serving("--json") as (process, line):
-        told = json.loads(line)
-        assert told == {
-            "url": f"http://127.0.0.1:{told['port']}/",
+        reported = json.loads(line)
+        assert reported == {
+            "url": f"http://127.0.0.1:{reported['port']}/",
             "host": "127.0.0.1",
-            "port": told["port"],
+            "port": reported["port"],
         }
-        assert health(told["url"]) == (200, "ok\n")
-        status, page = get(told["url"])
+        assert health(reported["url"]) == (200, "ok\n")
+        status, page = get(reported["url"])
         assert status == 200
         assert "<title>" in page
         process.send_signal(sign)
@@ -89,7 +89,7 @@ def test_nothing_that_is_asked_for_changes_the_database_or_its_folder():
     }
 
 
-def test_who_lets_others_read_is_told_who_can():
+def test_who_lets_others_read_is_reported_who_can():
     with serving("--host", "0.0.0.0", "--db", "postgresql://me:hidden@127.0.0.1:1/none") as (
         process,
         url,

@@ -52,7 +52,7 @@ def ask(served: Server, path: str, method: str = "GET", **headers: str) -> tuple
     return response, body
 
 
-def told(served: Server, request: bytes) -> bytes:
+def reported(served: Server, request: bytes) -> bytes:
     """All that comes back until the server hangs up."""
     with socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S) as client:
         client.sendall(request)
@@ -92,7 +92,7 @@ def test_head_has_the_headers_and_no_body(served):
 
 
 @pytest.mark.parametrize("etag", ['"1"', '"0", "1"'])
-def test_who_has_it_is_told_so(served, etag):
+def test_who_has_it_is_reported_so(served, etag):
     response, body = ask(served, "/data.json", **{"If-None-Match": etag})
     assert (response.status, response.getheader("ETag"), body) == (304, '"1"', "")
     assert ask(served, "/data.json", **{"If-None-Match": '"2"'})[0].status == 200
@@ -114,7 +114,7 @@ def test_who_has_it_is_told_so(served, etag):
 )
 def test_no_path_leads_anywhere_else(served, path):
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode("latin-1")
-    found = told(served, request).decode()
+    found = reported(served, request).decode()
     assert found.startswith("HTTP/1.1 404 ")
     assert found.endswith("there are /, /data.json, /big\n")
 
@@ -130,7 +130,7 @@ def test_no_other_method_does_anything(served, method):
 
 def test_what_is_sent_along_is_not_read_and_the_answer_arrives(served):
     body = b"x" * 200_000
-    found = told(
+    found = reported(
         served, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n" + body
     )
     assert found.startswith(b"HTTP/1.1 405 ")
@@ -213,8 +213,8 @@ def test_open_to_all_only_names_of_this_machine_are_answered():
         "no header",
     ],
 )
-def test_what_is_no_request_is_told_so_and_others_are_answered(served, request_, capfd):
-    found = told(served, request_)
+def test_what_is_no_request_is_reported_so_and_others_are_answered(served, request_, capfd):
+    found = reported(served, request_)
     status = int(found.split(maxsplit=2)[1])
     assert status in (400, 414, 431, 505)
     assert found.startswith(b"HTTP/1.")
@@ -350,7 +350,7 @@ def test_requests_are_logged_when_asked_for_without_control_characters(served, c
     ask(served, "/")
     assert capfd.readouterr().err == ""
     with running(verbose=True) as telling:
-        told(telling, b"GET /\x1b[2J HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        reported(telling, b"GET /\x1b[2J HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert capfd.readouterr().err == '127.0.0.1 "GET /\\x1b[2J HTTP/1.1" 404 -\n'
 
 

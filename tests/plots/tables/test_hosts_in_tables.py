@@ -17,13 +17,13 @@ def several(plots):
 
 
 def test_rows_say_over_how_many_hosts(several):
-    told = several("tables").stdout
-    assert "strategy hosts" in told
-    assert "distributed_ring over 2 hosts" in told
-    assert "distributed_ps over 4 hosts" in told
-    assert "replicated_none over" not in told
-    assert "speed-up: against the same strategy on 1 CPU device of one host" in told
-    assert "over 2 and 4 hosts: processes of one machine, which share its cores" in told
+    reported = several("tables").stdout
+    assert "strategy hosts" in reported
+    assert "distributed_ring over 2 hosts" in reported
+    assert "distributed_ps over 4 hosts" in reported
+    assert "replicated_none over" not in reported
+    assert "speed-up: against the same strategy on 1 CPU device of one host" in reported
+    assert "over 2 and 4 hosts: processes of one machine, which share its cores" in reported
 
 
 def test_hosts_go_across_as_any_axis(several):
@@ -44,9 +44,9 @@ def test_hosts_go_across_as_any_axis(several):
 
 
 def test_hosts_stay_in_the_rows_where_other_axes_go_across(several):
-    told = several("tables", "--columns", "precision,num_gpus").stdout
-    assert told.count("distributed_ring over 2 hosts") == 1
-    assert told.count("trivial (") == 1
+    reported = several("tables", "--columns", "precision,num_gpus").stdout
+    assert reported.count("distributed_ring over 2 hosts") == 1
+    assert reported.count("trivial (") == 1
 
 
 def test_a_filter_of_hosts_shows_these_alone_against_the_same_baseline(several):
@@ -66,20 +66,20 @@ def test_every_record_is_one_whole_trial(several):
         ("--columns", "hosts"),
         ("--rows", "hosts,num_gpus", "--columns", "strategy"),
     ):
-        told = json.loads(several("tables", *arguments, "--json").stdout)
+        reported = json.loads(several("tables", *arguments, "--json").stdout)
         found = {
-            row["trial_id"]: (row["hosts"], row["num_gpus"], row["throughput"]) for row in told
+            row["trial_id"]: (row["hosts"], row["num_gpus"], row["throughput"]) for row in reported
         }
         assert found == whole
-        assert len(told) == len(whole)
+        assert len(reported) == len(whole)
 
 
 def test_machines_of_their_own_are_no_processes_of_one(plots):
     entries = [(spread("distributed_ring", 1), 100.0), (spread("distributed_ring", 2, 2), 150.0)]
     fill("results.db", entries, details=[{}, {"placement": OVER_TWO_MACHINES}])
-    told = plots("tables").stdout
-    assert "distributed_ring over 2 hosts" in told
-    assert "processes of one machine" not in told
+    reported = plots("tables").stdout
+    assert "distributed_ring over 2 hosts" in reported
+    assert "processes of one machine" not in reported
 
 
 def rows(ended):

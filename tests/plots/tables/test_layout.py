@@ -61,7 +61,7 @@ def test_repeats_bring_an_interval_and_ties_are_marked():
         "replicated_none": ["101 [99..104] (1.00x)"],
     }
     assert layout.legend == (
-        "≈: not told apart from the fastest: the 95 % interval of their ratio reaches 1",
+        "≈: not distinguished from the fastest: the 95 % interval of their ratio reaches 1",
     )
     assert "sweep.repeats=3" not in notes(layout)
 
@@ -284,7 +284,7 @@ def test_cpu_devices_carry_their_note():
     assert "CPU devices share the cores of one machine" in notes(laid_out([(small(), 1.0)]))
 
 
-def told(entries, **options):
+def reported(entries, **options):
     fill("r.db", entries, **options)
     return document(
         pivot(measured(queries.measured(open_for_reading("r.db")))),
@@ -293,7 +293,7 @@ def told(entries, **options):
 
 
 def test_one_table_says_everything_itself():
-    found = told([(small(), 100.0)])
+    found = reported([(small(), 100.0)])
     assert (found.heading, found.notes) == ("", ())
     assert (
         found.tables[0].title
@@ -302,7 +302,7 @@ def test_one_table_says_everything_itself():
 
 
 def test_several_tables_say_once_what_they_have_in_common():
-    found = told(
+    found = reported(
         [
             (small(), 100.0),
             (small(precision="bf16"), 200.0),
@@ -320,16 +320,18 @@ def test_several_tables_say_once_what_they_have_in_common():
     assert [len(layout.notes) for layout in found.tables] == [2, 2, 1]
 
 
-def test_tables_of_several_machines_are_told_apart_by_their_titles():
+def test_tables_of_several_machines_are_distinguished_by_their_titles():
     fill("r.db", [(small(), 10.0)])
-    found = told([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other"))
+    found = reported([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other"))
     assert [layout.title for layout in found.tables] == ["trivial, on testbox", "trivial, on other"]
 
 
-def test_places_of_one_machine_are_told_apart_by_the_package_that_differs():
+def test_places_of_one_machine_are_distinguished_by_the_package_that_differs():
     fill("r.db", [(small(), 10.0)])
     packages = ENVIRONMENT["packages"] | {"numpy": "2.5.0"}
-    found = told([(small(), 99.0)], name="second", environment=ENVIRONMENT | {"packages": packages})
+    found = reported(
+        [(small(), 99.0)], name="second", environment=ENVIRONMENT | {"packages": packages}
+    )
     assert [layout.title for layout in found.tables] == [
         "trivial, with TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.4.6",
         "trivial, with TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.5.0",
@@ -338,7 +340,7 @@ def test_places_of_one_machine_are_told_apart_by_the_package_that_differs():
 
 def test_a_variable_that_only_one_place_had_tells_it_apart():
     fill("r.db", [(small(), 10.0)])
-    found = told(
+    found = reported(
         [(small(), 99.0)],
         name="second",
         environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}},
@@ -351,7 +353,7 @@ def test_a_variable_that_only_one_place_had_tells_it_apart():
 
 def test_machines_that_read_alike_are_distinguished_by_their_keys():
     fill("r.db", [(small(), 10.0)])
-    found = told([(small(), 99.0)], name="second", machine=replace(MACHINE, memory_bytes=2**40))
+    found = reported([(small(), 99.0)], name="second", machine=replace(MACHINE, memory_bytes=2**40))
     first, second = found.tables
     assert (
         first.title
@@ -363,7 +365,9 @@ def test_machines_that_read_alike_are_distinguished_by_their_keys():
 def test_of_many_differences_three_are_named():
     fill("r.db", [(small(), 10.0)])
     others = {f"TF_{letter}": "1" for letter in "ABCDE"}
-    found = told([(small(), 99.0)], name="second", environment=ENVIRONMENT | {"variables": others})
+    found = reported(
+        [(small(), 99.0)], name="second", environment=ENVIRONMENT | {"variables": others}
+    )
     assert [layout.title.rpartition("0.1.0, ")[2] for layout in found.tables] == [
         "no TF_A, no TF_B, no TF_C and 2 more",
         "TF_A 1, TF_B 1, TF_C 1 and 2 more",

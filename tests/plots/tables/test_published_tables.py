@@ -98,14 +98,14 @@ def grouped(values):
     )
 
 
-def test_what_holds_of_all_tables_is_told_once(printed):
+def test_what_holds_of_all_tables_is_reported_once(printed):
     assert printed.startswith("fp32\n\n")
-    for told in (
+    for reported in (
         "speed-up: against the same strategy on 1 GPU",
         "N/A: not published",
         "cells: images/s (speed-up)",
     ):
-        assert printed.count(told) == 1
+        assert printed.count(reported) == 1
 
 
 def test_a_part_of_a_sources_machines_can_be_asked_for(plots):

@@ -78,7 +78,7 @@ def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, f
     assert (only["throughput"], float(only["speed_up"])) == ("180.0", pytest.approx(1.8))
 
 
-def test_axes_go_where_they_are_told(plots, filled):
+def test_axes_go_where_they_are_reported(plots, filled):
     text = plots("tables", "--rows", "num_gpus", "--columns", "strategy").stdout
     assert re.search(
         r"num_gpus +ps_cpu +replicated_none\n1 CPU device +90\.0 \(1\.00x\) +100 \(1\.00x\)", text
@@ -87,7 +87,7 @@ def test_axes_go_where_they_are_told(plots, filled):
     assert plots("tables", "--columns", "strategy").stdout == text
 
 
-def test_what_is_not_told_goes_where_there_is_room(plots, filled):
+def test_what_is_not_reported_goes_where_there_is_room(plots, filled):
     text = plots("tables", "--rows", "strategy,num_gpus").stdout
     assert re.search(r"strategy num_gpus +trivial\nps_cpu, 1 CPU device +90\.0 \(1\.00x\)\n", text)
 
@@ -253,7 +253,7 @@ def test_an_unknown_baseline_lists_those_there_are(plots, filled):
     assert all(rule in ended.stderr for rule in ("same", "best", "fewest"))
 
 
-def test_an_empty_database_is_told_from_a_missing_one(plots):
+def test_an_empty_database_is_distinguished_from_a_missing_one(plots):
     fill("results.db", [])
     ended = plots("tables")
     assert (ended.exit_code, ended.stderr) == (
@@ -280,7 +280,7 @@ def test_a_file_that_is_no_database_is_named(plots):
     assert "results.db" in ended.stderr
 
 
-def test_a_full_disk_is_told(filled):
+def test_a_full_disk_is_reported(filled):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     ended = run("tables", "--out", "/dev/full")
@@ -314,7 +314,7 @@ def test_against_another_side_the_ratio_is_always_among_what_is_shown(plots, fil
 
 
 @pytest.mark.parametrize("shown", [("--show", "throughput"), ("--against", "host=other")])
-def test_a_baseline_that_nothing_is_told_against_is_refused(plots, filled, shown):
+def test_a_baseline_that_nothing_is_reported_against_is_refused(plots, filled, shown):
     fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
     ended = plots("tables", "--baseline", "best", *shown)
     assert (ended.exit_code, ended.stderr) == (

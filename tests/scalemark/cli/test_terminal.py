@@ -36,21 +36,21 @@ def test_columns_are_whole_in_a_pipe_however_long():
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         {"PYTHONIOENCODING": "latin-1"},
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ],
     ids=["latin-1", "C"],
 )
-def test_what_an_encoding_lacks_is_written_as_an_escape(told):
+def test_what_an_encoding_lacks_is_written_as_an_escape(reported):
     ended = subprocess.run(
         [
             sys.executable,
             "-c",
             "import sys\nfrom scalemark.cli.terminal import tolerate\ntolerate(sys.stdout)\nprint('a \\u2248 b')",
         ],
-        env={**os.environ, **told},
+        env={**os.environ, **reported},
         cwd=PROJECT,
         capture_output=True,
         text=True,

@@ -36,10 +36,10 @@ def test_a_wheel_leaves_the_standard_library_in_front(monkeypatch, tmp_path):
     assert python_path(inherited) == f"{tmp_path}/other:/absolute"
 
 
-def test_commands_are_told_as_they_are_typed_in_a_checkout():
+def test_commands_are_reported_as_they_are_typed_in_a_checkout():
     assert (typed("sweep"), typed("plots")) == ("python sweep.py", "python -m plots")
 
 
-def test_commands_are_told_as_they_are_typed_where_scalemark_was_started(monkeypatch):
+def test_commands_are_reported_as_they_are_typed_where_scalemark_was_started(monkeypatch):
     monkeypatch.setattr("sys.argv", ["scalemark store", "list"])
     assert (typed("store"), typed("status")) == ("scalemark store", "scalemark status")

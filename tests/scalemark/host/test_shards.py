@@ -1,4 +1,4 @@
-"""What can be told about a folder of shards from outside."""
+"""What can be reported about a folder of shards from outside."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ RECORDS = framed(
     ("num_bytes", "record", "begin"),
     [(107, 2, 62), (70, 2, 62), (63, 2, 62), (61, 1, 26), (3, 0, 0)],
 )
-def test_a_shard_that_is_cut_off_is_told_by_its_end(tmp_path, num_bytes, record, begin):
+def test_a_shard_that_is_cut_off_is_known_from_its_end(tmp_path, num_bytes, record, begin):
     (tmp_path / "train-0-of-1").write_bytes(RECORDS[:num_bytes])
     assert shards.problem(tmp_path) == (
         f"train-0-of-1 ends inside record {record}, which begins at byte {begin}: "
@@ -77,7 +77,7 @@ def test_a_shard_that_is_cut_off_is_told_by_its_end(tmp_path, num_bytes, record,
     )
 
 
-def test_a_shard_that_is_something_else_is_told(tmp_path):
+def test_a_shard_that_is_something_else_is_reported(tmp_path):
     (tmp_path / "train-0-of-1").write_bytes(b"something else entirely")
     assert str(shards.problem(tmp_path)).startswith(
         "train-0-of-1 ends inside record 0, which begins at byte 0: "

@@ -1,4 +1,4 @@
-"""What numbers depend on is told apart; placement and secrets are not part of it."""
+"""What numbers depend on is distinguished; placement and secrets are not part of it."""
 
 import re
 import subprocess
@@ -68,10 +68,10 @@ def test_a_password_in_the_address_that_a_variable_holds_is_masked():
     }
 
 
-def test_the_value_of_a_variable_that_is_not_known_is_not_told():
-    told = software.result_changing({"TF_MY_URL": "hidden", "NCCL_NEW": "1"})
-    assert list(told) == ["NCCL_NEW", "TF_MY_URL"]
-    assert all(re.fullmatch(r"\*\*\* [0-9a-f]{8}", value) for value in told.values())
+def test_the_value_of_a_variable_that_is_not_known_is_not_reported():
+    reported = software.result_changing({"TF_MY_URL": "hidden", "NCCL_NEW": "1"})
+    assert list(reported) == ["NCCL_NEW", "TF_MY_URL"]
+    assert all(re.fullmatch(r"\*\*\* [0-9a-f]{8}", value) for value in reported.values())
 
 
 def test_another_value_of_an_unknown_variable_makes_other_software():
@@ -111,7 +111,7 @@ def test_a_signature_in_an_address_that_a_variable_holds_is_masked():
     }
 
 
-def test_what_is_told_for_people_makes_no_other_software():
+def test_what_is_reported_for_people_makes_no_other_software():
     assert (
         software.key(
             ENVIRONMENT | {"driver": "550.54.15", "cuda": "12.5", "cudnn": "9", "diff": "0" * 16}

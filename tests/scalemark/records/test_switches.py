@@ -68,7 +68,7 @@ def test_inherited_flags_of_xla_are_kept_and_ours_added_once():
         ({}, {"data_format": "NCHW", "onednn": "off"}, "leave out onednn=off"),
     ],
 )
-def test_an_inherited_variable_that_contradicts_the_trial_is_told(inherited, changes, said):
+def test_an_inherited_variable_that_contradicts_the_trial_is_reported(inherited, changes, said):
     (found,) = contradictions(small(**changes), inherited)
     assert said in found
 

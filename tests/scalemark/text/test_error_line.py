@@ -1,4 +1,4 @@
-"""Of TensorFlow's errors of many lines the one is told that says something."""
+"""Of TensorFlow's errors of many lines the one is reported that says something."""
 
 from scalemark.run_folder.last_error import last_error
 from scalemark.text.error_line import telling_line
@@ -14,12 +14,12 @@ The error could be from a previous operation. Restart your program to reset.
 TOLD = "Collective ops is aborted by: connection reset by peer"
 
 
-def test_the_first_line_that_does_not_only_say_where_is_told():
+def test_the_first_line_that_does_not_only_say_where_is_reported():
     assert telling_line(GRAPH) == TOLD
     assert telling_line("\n  no data  \nnor more") == "no data"
 
 
-def test_an_error_that_only_says_where_is_told_by_its_first_line():
+def test_an_error_that_only_says_where_is_known_from_its_first_line():
     assert telling_line("Graph execution error:\n\n\t [[{{node add}}]]") == "Graph execution error:"
     assert telling_line("\n") == ""
 

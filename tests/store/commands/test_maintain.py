@@ -85,10 +85,10 @@ def test_a_backup_is_whole_while_a_sweep_writes(store, writer):
         ledger.finish(
             repeat.repeat_id, attempt(small(), 100.0 + number, repeat=repeat.repeat), NOON
         )
-        code, told, _ = store("backup", f"b{number}.db", "--db", "r.db")
+        code, reported, _ = store("backup", f"b{number}.db", "--db", "r.db")
         assert code == 0
         assert (
-            told
+            reported
             == f"b{number}.db: {Path(f'b{number}.db').stat().st_size:,} bytes; SHA-256 in b{number}.db.sha256, which `sha256sum -c` and `store check` read\n"
         )
         assert list(check(f"b{number}.db")) == []
@@ -109,8 +109,8 @@ def test_a_backup_is_of_one_moment_while_others_write(monkeypatch):
     monkeypatch.setattr("store.sqlite._PAGES_AT_ONCE", 5)
     steps: list[tuple[str, int, int]] = []
 
-    def somebody_writes(*told: object) -> None:
-        steps.append(told)
+    def somebody_writes(*reported: object) -> None:
+        steps.append(reported)
         assert len(steps) < 500
         with closing(sqlite3.connect("r.db")) as connection, connection:
             connection.execute(
@@ -125,7 +125,7 @@ def test_a_backup_is_of_one_moment_while_others_write(monkeypatch):
     assert list(check("b.db")) == []
 
 
-def test_a_backup_replaces_nothing_without_being_told(store):
+def test_a_backup_replaces_nothing_without_being_reported(store):
     fill("r.db", [(small(), 100.0)])
     Path("b.db").write_text("mine")
     assert store("backup", "b.db", "--db", "r.db") == (
@@ -225,9 +225,9 @@ def delete(sql: str) -> None:
 def test_vacuum_gives_space_back_and_tells_how_much(store):
     fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 40)])
     delete("1")
-    code, told, _ = store("vacuum", "--deleted", "--yes", "--db", "r.db")
+    code, reported, _ = store("vacuum", "--deleted", "--yes", "--db", "r.db")
     assert code == 0
-    removed, sizes = told.splitlines()
+    removed, sizes = reported.splitlines()
     assert removed == "r.db: 39 attempts removed for good"
     before, after = (int(word.replace(",", "")) for word in sizes.split() if word[0].isdecimal())
     assert (sizes.endswith("now"), before > after, after) == (
@@ -296,8 +296,8 @@ def test_vacuum_removes_nothing_unasked_and_asks_only_a_person(store):
         "r.db: nothing in it is deleted\n"
     )
     delete("1")
-    told = "store: 1 deleted attempts would be removed for good, and nobody is there to ask; say so with --yes\n"
-    assert store("vacuum", "--deleted", "--db", "r.db") == (2, "", told)
+    reported = "store: 1 deleted attempts would be removed for good, and nobody is there to ask; say so with --yes\n"
+    assert store("vacuum", "--deleted", "--db", "r.db") == (2, "", reported)
     assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [
         {"num": 1}
     ]

@@ -183,7 +183,7 @@ def test_origin_is_kept_and_what_comes_home_has_none(db):
     assert rows(db, schema.SweepRow.origin) == [("file.jsonl",), ("abc x.db",), ("",)]
 
 
-def test_a_repeat_is_told_by_who_knows_more_of_it(db):
+def test_a_repeat_is_known_from_who_knows_more_of_it(db):
     retried = repeat(attempts=(Outcome.INTERRUPTED, Outcome.COMPLETED))
     begun = replace(retried, state=State.PENDING.value, num_attempts=1, changes=retried.changes[:4])
     first = attempt(throughput=None, outcome=Outcome.INTERRUPTED.value, repeat=begun)
@@ -210,7 +210,7 @@ def test_a_repeat_without_its_changes_has_one_that_says_so(db):
     assert attempt().repeat == records_of(db)[-1].repeat  # type: ignore[union-attr]  # it is an attempt
 
 
-def test_changes_that_were_made_in_two_places_are_told_in_their_order(db):
+def test_changes_that_were_made_in_two_places_are_reported_in_their_order(db):
     here = repeat()
     there = Change(at=NOON + timedelta(days=1), attempt=1, state="pending", detail="continued")
     continued = replace(here, state="pending", changes=(*here.changes[:2], there))
@@ -257,31 +257,31 @@ def in_flight(writer: Writer) -> tuple[Ledger, OpenRepeat, PortableAttempt]:
     (one,) = ledger.open_repeats()
     assert ledger.claim(one, NOON) is Claim.TAKEN
     ledger.run(one, "/runs/x", PLACEMENT, NOON)
-    told = attempt(
+    reported = attempt(
         throughput=None,
         outcome=Outcome.INTERRUPTED.value,
         repeat=repeat(attempts=(Outcome.INTERRUPTED,)),
     )
-    return ledger, one, told
+    return ledger, one, reported
 
 
 def test_what_is_being_run_here_is_not_imported_and_ends_well(db, writer):
-    ledger, one, told = in_flight(writer)
+    ledger, one, reported = in_flight(writer)
     before = contents(db, "sweeps.run_dir")
-    (rejected,) = add(db, told).rejected
+    (rejected,) = add(db, reported).rejected
     assert rejected.reason == (
-        f"attempt 1 of repeat 1 of trial {told.trial_id[:8]} of sweep first: it is being run here; "
+        f"attempt 1 of repeat 1 of trial {reported.trial_id[:8]} of sweep first: it is being run here; "
         "nothing to import until it has ended"
     )
     assert contents(db, "sweeps.run_dir") == before
     ledger.finish(one.repeat_id, finished(small(), 100.0), NOON)
-    assert add(db, told).rejected[0].reason.startswith("contradicts what is known")
+    assert add(db, reported).rejected[0].reason.startswith("contradicts what is known")
     assert rows(db, schema.AttemptRow.outcome) == [("completed",)]
 
 
 def test_a_killed_attempt_is_recovered_after_an_import(db, writer):
-    ledger, _, told = in_flight(writer)  # its process is of another boot
-    assert len(add(db, told).rejected) == 1
+    ledger, _, reported = in_flight(writer)  # its process is of another boot
+    assert len(add(db, reported).rejected) == 1
     recovered = recover(ledger.engine)
     assert recovered is not None
     assert recovered.num_interrupted == 1
@@ -290,7 +290,7 @@ def test_a_killed_attempt_is_recovered_after_an_import(db, writer):
     ]
 
 
-def test_a_sweep_that_was_continued_elsewhere_is_told_whole(db):
+def test_a_sweep_that_was_continued_elsewhere_is_reported_whole(db):
     """Its folders lie elsewhere: what comes from there has its whole path."""
     add(db, attempt(sweep=replace(HEAD, origin="abc x.db", finished_at=None)))
     later = replace(HEAD, origin="abc x.db", run_dir="/other/first")
@@ -351,13 +351,13 @@ def test_what_was_removed_here_for_good_does_not_come_back(db):
     assert rejected.reason.endswith("of sweep first was removed here for good")
     assert contents(db) == before
     with opened(db) as connection:
-        (told,) = read_repeats(connection, {(1, attempt().trial_id, 1)}).values()
+        (reported,) = read_repeats(connection, {(1, attempt().trial_id, 1)}).values()
     add("other.db", attempt())
     kept = contents("other.db")
     add(
         "other.db",
         PortableTrial(
-            sweep=HEAD, position=0, trial_id=attempt().trial_id, spec=small(), repeats=(told,)
+            sweep=HEAD, position=0, trial_id=attempt().trial_id, spec=small(), repeats=(reported,)
         ),
     )
     assert contents("other.db") == kept

@@ -90,12 +90,12 @@ def test_whatever_is_in_a_record_is_read_back(record):
 
 def changed(*path: str, to: Any) -> str:
     """The JSON of an attempt with one value in it changed."""
-    told = json.loads(to_json(attempt()))
-    around = told
+    reported = json.loads(to_json(attempt()))
+    around = reported
     for name in path[:-1]:
         around = around[name]
     around[path[-1]] = to
-    return json.dumps(told)
+    return json.dumps(reported)
 
 
 IN_MEASUREMENT = ("measured", "measurement")
@@ -174,7 +174,7 @@ def sampled(*indexes: int) -> str:
     return changed("steps", to=[steps[index] for index in indexes])
 
 
-def test_steps_may_be_told_one_by_one():
+def test_steps_may_be_reported_one_by_one():
     assert from_json(sampled(0, 1, 2)) == attempt()
 
 

@@ -95,7 +95,7 @@ def interrupted(spec: TrialSpec, number: int = 1):
     )
 
 
-def test_a_repeat_goes_from_pending_to_completed_and_every_change_is_told(writer):
+def test_a_repeat_goes_from_pending_to_completed_and_every_change_is_reported(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     assert (repeat.repeat, repeat.num_attempts, states(writer)) == (1, 0, ["pending"])
@@ -520,7 +520,7 @@ def test_a_name_that_a_live_orchestrator_runs_is_refused(writer):
     assert everything(writer) == before
 
 
-def test_who_died_after_others_were_looked_for_is_told(writer):
+def test_who_died_after_others_were_looked_for_is_reported(writer):
     ledger = begin(writer, {small(): 1})
     start(ledger, *ledger.open_repeats())
     before = everything(writer)

@@ -94,8 +94,8 @@ def test_agents_take_in_rounds_and_widest_first_what_fits_them(writer):
     agent = join(writer)
     trial_of = {spec.trial_id: spec.num_gpus for spec in (ONE, TWO, FOUR)}
     taken = [agent.take(most) for most in (2, 8, 8, 8, 8)]
-    told = [(trial_of[repeat.trial_id], repeat.repeat) if repeat else None for repeat in taken]
-    assert told == [(2, 1), (4, 1), (1, 1), (1, 2), None]
+    reported = [(trial_of[repeat.trial_id], repeat.repeat) if repeat else None for repeat in taken]
+    assert reported == [(2, 1), (4, 1), (1, 1), (1, 2), None]
     assert rows(
         writer, "SELECT turn FROM repeats ORDER BY trial_id, repeat"
     )  # numbered, and read by nobody else
@@ -121,8 +121,8 @@ def test_what_was_taken_is_claimed_already_and_ends_as_any_other(writer):
     agent.end(now(), finished=True)
     assert states(writer) == [("completed", agent.orchestrator_id)]
     assert rows(writer, "SELECT finished_at IS NOT NULL FROM sweeps") == [(True,)]
-    told = "SELECT state FROM events ORDER BY number"
-    assert [state for (state,) in rows(writer, told)] == [
+    reported = "SELECT state FROM events ORDER BY number"
+    assert [state for (state,) in rows(writer, reported)] == [
         "pending",
         "claimed",
         "running",
@@ -365,7 +365,7 @@ def test_who_closes_what_the_dead_had_keeps_no_others_from_it(writer):
 
 
 def test_an_agent_waits_for_no_answer_nearly_as_long_as_its_lease(writer):
-    def told() -> tuple[list[str], dict[str, str]]:
+    def reported() -> tuple[list[str], dict[str, str]]:
         with writer.engine.connect() as connection:
             names = (
                 "lock_timeout",
@@ -379,14 +379,14 @@ def test_an_agent_waits_for_no_answer_nearly_as_long_as_its_lease(writer):
             return values, driver.info.get_parameters()
 
     share(writer, {ONE: 1})
-    before, parameters = told()
+    before, parameters = reported()
     assert before == ["30s", "0", "1min", "UTC"]
     assert (parameters["keepalives_idle"], parameters["tcp_user_timeout"]) == ("10", "30000")
     assert (
         "-c tcp_user_timeout=30000" in parameters["options"]
     )  # the server's end: a host without power holds locks no longer
     join(writer)
-    after, parameters = told()
+    after, parameters = reported()
     assert after == ["3s", "6s", "6s", "UTC"]
     assert (parameters["keepalives_idle"], parameters["tcp_user_timeout"]) == ("1", "3000")
     assert parameters["options"].endswith(
@@ -502,13 +502,13 @@ def test_what_somebody_ended_and_did_not_close_is_closed_by_the_next(writer):
     with writer.engine.begin() as connection:
         long_ago = "ended_at = started_at - interval '61 s'"
         connection.execute(sa.text(f"UPDATE orchestrators SET {long_ago}"))
-    told = "agents that were lost: 1; 1 had not ended and is left to other agents"
-    assert str(expire(writer.engine, agent.sweep_id)) == told
+    reported = "agents that were lost: 1; 1 had not ended and is left to other agents"
+    assert str(expire(writer.engine, agent.sweep_id)) == reported
     assert states(writer) == [("pending", None)]
     assert recover(writer.engine) is None
 
 
-def test_a_controller_that_is_gone_is_no_loss_that_anybody_is_told_of(writer):
+def test_a_controller_that_is_gone_is_no_loss_that_anybody_is_reported_of(writer):
     share(writer, {ONE: 1}, process=DEAD_HERE)
     agent = join(writer, process=HERE)
     take_and_run(agent)
@@ -604,7 +604,7 @@ def test_settings_without_a_lease_are_refused(writer):
         share(writer, {ONE: 1}, settings={})
 
 
-def test_agents_are_told_the_settings(writer):
+def test_agents_are_reported_the_settings(writer):
     share(writer, {ONE: 1})
     agent = join(writer)
     assert dict(agent.settings).items() >= dict(SETTINGS).items()
@@ -620,8 +620,8 @@ def test_the_status_tells_of_every_agent(writer):
     assert dict(status.counts) == {State.PENDING: 1, State.RUNNING: 1}
     first, second = status.agents
     assert (first.is_controller, first.running, status.is_alive(first)) == (True, (), True)
-    told = (second.process.host, second.is_controller, second.note, second.running)
-    assert told == ("node3", False, "2 GPUs", ("trivial-replicated_none-x1 repeat 1",))
+    reported = (second.process.host, second.is_controller, second.note, second.running)
+    assert reported == ("node3", False, "2 GPUs", ("trivial-replicated_none-x1 repeat 1",))
     be_silent(writer, agent)
     assert not status.is_alive(shared_status(writer.engine, controller.sweep_id).agents[1])
 
@@ -640,8 +640,8 @@ def test_a_second_terminal_sees_the_agents_with_their_hosts(writer):
         "shared by agents on node3",
         1,
     )
-    told = [re.sub(r"\d+ s ago", "N s ago", line) for line in snapshot.notes[1:]]
-    assert told == [
+    reported = [re.sub(r"\d+ s ago", "N s ago", line) for line in snapshot.notes[1:]]
+    assert reported == [
         "controller on testbox, process 4711, gave its last sign N s ago",
         "agent on node3, process 7, runs trivial-replicated_none-x1 repeat 1, gave its last sign N s ago",
         "agent on node4, process 8, has ended: no shared folder",

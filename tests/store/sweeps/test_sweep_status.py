@@ -132,7 +132,7 @@ def test_a_running_sweep_shows_what_runs_has_finished_and_is_left(writer, db):
     ]
 
 
-def test_all_sweeps_that_have_not_ended_are_told_else_the_newest(writer, db):
+def test_all_sweeps_that_have_not_ended_are_reported_else_the_newest(writer, db):
     engine = open_for_reading(db)
     assert sweep_status(engine) == []
     first = begin(writer, {small(): 1}, name="first")
@@ -148,7 +148,7 @@ def test_all_sweeps_that_have_not_ended_are_told_else_the_newest(writer, db):
     assert names(db) == ["first"]  # continued since
 
 
-def test_one_sweep_is_told_by_its_name_whether_it_has_ended_or_not(writer, db):
+def test_one_sweep_is_known_from_its_name_whether_it_has_ended_or_not(writer, db):
     begin(writer, {small(): 1}, name="first").end(NOON + timedelta(hours=1), finished=True)
     begin(writer, {small(): 1}, name="second")
     (status,) = sweep_status(open_for_reading(db), "first")
@@ -177,7 +177,7 @@ def test_attempts_whose_end_nobody_saw_do_not_count_in_the_pace(writer, db):
     assert (status.paces, status.last_finished[0].duration_s) == ([], None)
 
 
-def test_only_the_last_few_are_told_newest_first(db):
+def test_only_the_last_few_are_reported_newest_first(db):
     fill(db, [(small(), float(number)) for number in range(1, 9)])
     (status,) = sweep_status(open_for_reading(db))
     assert [finished.throughput for finished in status.last_finished] == [

@@ -71,8 +71,8 @@ def lost(made: Path) -> dict[str, list[dict[str, Any]]]:
                 State.HUNG: 2,
             }
         back_up("results.db", str(made / "night.db"))
-        told = json.dumps(contents("results.db"), default=str)
-        (made / "told.json").write_text(told.replace(str(runs), "RUNS"))
+        reported = json.dumps(contents("results.db"), default=str)
+        (made / "told.json").write_text(reported.replace(str(runs), "RUNS"))
         shutil.copytree("runs", made / "runs")
     else:
         shutil.copytree(made / "runs", "runs")
@@ -82,7 +82,7 @@ def lost(made: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def told(url: str) -> dict[str, list[dict[str, Any]]]:
+def reported(url: str) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = json.loads(json.dumps(contents(url), default=str))
     return found
 
@@ -102,7 +102,7 @@ def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
         rebuilt.added.rejected,
         rebuilt.warnings,
     ) == (1, 12, [], [])
-    assert comparable(told(db)) == comparable(lost)
+    assert comparable(reported(db)) == comparable(lost)
     assert {row["outcome"] for row in lost["attempts"]} == {
         Outcome.COMPLETED,
         Outcome.FAILED,
@@ -110,7 +110,7 @@ def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
         Outcome.HUNG,
     }
     assert len(lost["left_out"]) == 2
-    (sweep,) = told(db)["sweeps"]
+    (sweep,) = reported(db)["sweeps"]
     assert sweep["finished_at"] == max(row["at_unix_us"] for row in lost["events"])
 
 
@@ -151,12 +151,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_database_is_told_then_restored_or_rebuilt(
+def test_a_damaged_database_is_reported_then_restored_or_rebuilt(
     damage, lost, made, capsys, monkeypatch
 ):
     path = Path("results.db")
     shutil.copy(made / "night.db", path)
-    before = told("results.db")
+    before = reported("results.db")
     DAMAGES[damage](path)
     Path("in.jsonl").write_text("\n")
     for name, (app, arguments) in COMMANDS.items():
@@ -172,11 +172,11 @@ def test_a_damaged_database_is_told_then_restored_or_rebuilt(
     clear()
     shutil.copy(made / "night.db", path)
     assert list(check("results.db")) == []
-    assert told("results.db") == before
+    assert reported("results.db") == before
     clear()
     assert rebuild("results.db", ["runs"]).added.rejected == []
     assert list(check("results.db")) == []
-    assert comparable(told("results.db")) == comparable(lost)
+    assert comparable(reported("results.db")) == comparable(lost)
 
 
 def clear() -> None:
@@ -195,7 +195,7 @@ def test_a_backup_takes_in_what_was_measured_since(lost, made):
     rebuild("rebuilt.db", ["runs"])
     added = import_files("results.db", ["rebuilt.db"])
     assert (added.num_new, added.num_known, added.rejected) == (6, 6, [])
-    assert comparable(told("results.db"))["measurements"] == lost["measurements"]
+    assert comparable(reported("results.db"))["measurements"] == lost["measurements"]
     assert list(check("results.db")) == []
 
 
@@ -232,7 +232,7 @@ def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack)
     assert recover(tools.source.ledger.engine).num_interrupted == 1
     rebuild("after.db", ["runs"])
     for name in ("before.db", "after.db"):
-        found, wanted = comparable(told(name)), comparable(told("results.db"))
+        found, wanted = comparable(reported(name)), comparable(reported("results.db"))
         assert [row["state"] for row in found["repeats"]] == ["pending"]
         assert [
             (row["attempt"], row["state"], row["detail"]) for row in contents(name)["events"]
@@ -244,7 +244,7 @@ def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack)
         ]
         assert found | {"events": []} == wanted | {
             "events": []
-        }  # when it was found dead is not told to the microsecond
+        }  # when it was found dead is not reported to the microsecond
 
 
 def a_completed_one() -> Path:
@@ -368,7 +368,7 @@ def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"name": 1}', "[]"])
-def test_a_sweep_whose_own_file_is_damaged_is_told_by_its_attempts(db, lost, text):
+def test_a_sweep_whose_own_file_is_damaged_is_known_from_its_attempts(db, lost, text):
     path = Path("runs/s/sweep.json")
     if text is None:
         path.unlink()
@@ -393,14 +393,14 @@ def test_a_folder_that_was_begun_and_never_recorded_is_no_attempt(db, lost):
     assert rebuilt.warnings == [
         f"{twin.resolve()}: begun, and never recorded; {folder.name} is its attempt"
     ]
-    assert comparable(told(db)) == comparable(lost)
+    assert comparable(reported(db)) == comparable(lost)
 
 
 def test_a_trial_that_was_asked_for_and_never_begun_is_known(db, lost):
     for path in Path("runs/s").glob("*/"):
         shutil.rmtree(path)
     rebuild(db, ["runs/s"])
-    found = told(db)
+    found = reported(db)
     assert found["trials"] == lost["trials"]
     assert found["sweep_trials"] == lost["sweep_trials"]
     assert found["left_out"] == lost["left_out"]

@@ -18,7 +18,7 @@ from tests.app import run_app
 from tests.slurm import until
 from tests.specs import small
 from tests.sweeper.processes import assert_gone, wait_until
-from tests.sweeper.sharing import agent, begin, completed, rows, states, told
+from tests.sweeper.sharing import agent, begin, completed, reported, rows, states
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +49,7 @@ def test_two_agents_complete_each_repeat_once(postgresql_url, tmp_path):
         repeats=2,
     )
     one, two = agent(postgresql_url), agent(postgresql_url, locks=str(tmp_path / "other"))
-    assert (told(one) and one.wait(), told(two) and two.wait()) == (0, 0)
+    assert (reported(one) and one.wait(), reported(two) and two.wait()) == (0, 0)
     assert states(postgresql_url) == {State.COMPLETED: 22}
     assert len(set(completed(postgresql_url))) == len(completed(postgresql_url)) == 22
     ((finished,),) = rows(postgresql_url, "SELECT finished_at FROM sweeps")
@@ -69,7 +69,7 @@ def test_an_agent_runs_trials_side_by_side_and_says_what_it_ran(postgresql_url):
     os.close(descriptor)
     once_running(postgresql_url, process, 2)
     process.send_signal(signal.SIGTERM)
-    said = told(process)
+    said = reported(process)
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "joined sweep s; " in said
     assert "runs trivial-replicated_none-x2 repeat 1 on devices" in said
@@ -96,7 +96,7 @@ def test_what_a_killed_agent_ran_is_run_by_another(postgresql_url, tmp_path):
     second = agent(postgresql_url, locks=str(tmp_path / "other"))
     once_running(postgresql_url, second)
     second.send_signal(signal.SIGINT)
-    told(second)
+    reported(second)
     assert second.returncode == 130
     assert states(postgresql_url) == {State.PENDING: 1}
     ends = rows(postgresql_url, "SELECT attempt, outcome, message FROM attempts ORDER BY attempt")
@@ -112,7 +112,7 @@ def test_an_agent_that_stood_still_past_its_lease_writes_nothing(postgresql_url,
     other = agent(postgresql_url, locks=str(tmp_path / "other"))
     once_running(postgresql_url, other)
     stale.send_signal(signal.SIGCONT)
-    said = told(stale)
+    said = reported(stale)
     assert stale.returncode == 2, said
     assert (
         "gave no sign for 12 s, so that others run what it ran: it is ended here; start another agent"
@@ -121,7 +121,7 @@ def test_an_agent_that_stood_still_past_its_lease_writes_nothing(postgresql_url,
     assert_gone(trial)
     assert rows(postgresql_url, "SELECT state, pid = 0 FROM repeats") == [("running", False)]
     other.send_signal(signal.SIGTERM)
-    told(other)
+    reported(other)
     assert rows(postgresql_url, "SELECT attempt, outcome FROM attempts ORDER BY attempt") == [
         (1, "interrupted"),
         (2, "interrupted"),
@@ -131,7 +131,7 @@ def test_an_agent_that_stood_still_past_its_lease_writes_nothing(postgresql_url,
 def test_an_agent_of_other_software_is_refused(postgresql_url):
     begin(postgresql_url, [small()], key="0123456789abcdef")
     process = agent(postgresql_url)
-    said = told(process)
+    said = reported(process)
     assert process.returncode == 2
     assert "0123456789abcdef" in said
     assert states(postgresql_url) == {State.PENDING: 1}
@@ -140,7 +140,7 @@ def test_an_agent_of_other_software_is_refused(postgresql_url):
 def test_an_agent_of_another_commit_is_refused(postgresql_url):
     begin(postgresql_url, [small()], code=Code(revision="0123456789abcdef" * 2))
     process = agent(postgresql_url)
-    said = told(process)
+    said = reported(process)
     assert process.returncode == 2
     assert (
         "the sweep was begun with commit 0123456789ab (unchanged), and results of different code are never mixed"
@@ -161,7 +161,7 @@ def test_settings_of_another_version_are_refused_in_a_sentence():
 def test_an_agent_whose_code_cannot_be_compared_says_so_and_runs(postgresql_url):
     begin(postgresql_url, [small()], code=Code())
     process = agent(postgresql_url)
-    said = " ".join(told(process).split())
+    said = " ".join(reported(process).split())
     assert process.returncode == 0
     assert "the sweep was begun with code that git does not know" in said
     assert states(postgresql_url) == {State.COMPLETED: 1}
@@ -173,7 +173,7 @@ def test_an_agent_that_does_not_see_the_run_folders_is_refused(
     begin(postgresql_url, [small()])
     Path("runs").rename("elsewhere")
     process = agent(postgresql_url)
-    said = told(process)
+    said = reported(process)
     assert process.returncode == 2
     assert "does not hold the folder of sweep s" in said
     assert (
@@ -185,9 +185,9 @@ def test_an_agent_that_does_not_see_the_run_folders_is_refused(
     assert states(postgresql_url) == {State.PENDING: 1}
 
 
-def test_a_wrong_password_is_told_without_it(tmp_path):
+def test_a_wrong_password_is_reported_without_it(tmp_path):
     process = agent("postgresql://nobody:hush-hush@127.0.0.1:1/none")
-    said = told(process)
+    said = reported(process)
     assert process.returncode == 2
     assert "are user, password and database right?" in said
     assert "hush" not in said
@@ -220,7 +220,7 @@ def test_an_agent_that_is_started_before_its_sweep_waits_for_it(postgresql_url):
     first = early.stderr.readline()
     assert "waiting 600 s for its command (--wait)" in first
     begin(postgresql_url, [small()])
-    told(early)
+    reported(early)
     assert early.returncode == 0
     assert states(postgresql_url) == {State.COMPLETED: 1}
 
@@ -240,7 +240,7 @@ def test_an_agent_without_an_answer_ends_its_trial_within_its_lease(postgresql_u
         assert_gone(trial)
     finally:
         os.kill(backend, signal.SIGCONT)
-    said = told(process)
+    said = reported(process)
     assert process.returncode == 2, said
     assert "no sign could be given for nearly as long as the lease: what ran here is killed" in said
     assert (
@@ -253,7 +253,7 @@ def test_an_agent_whose_host_is_taken_ends_with_its_sweep(postgresql_url, tmp_pa
     held = HostLock().try_hold((), shares_host=False)
     assert held
     kept_out, other = agent(postgresql_url), agent(postgresql_url, locks=str(tmp_path / "other"))
-    assert (told(other) and other.wait(), told(kept_out) and kept_out.wait()) == (0, 0)
+    assert (reported(other) and other.wait(), reported(kept_out) and kept_out.wait()) == (0, 0)
     held.close()
     assert states(postgresql_url) == {State.COMPLETED: 1}
 
@@ -269,7 +269,7 @@ def test_retries_of_an_agent_that_starts_no_more_are_left_to_others(
     os.close(descriptor)
     (trial,) = once_running(postgresql_url, process)
     os.kill(trial, signal.SIGKILL)
-    said = told(process)
+    said = reported(process)
     assert process.returncode == 0, said
     assert states(postgresql_url) == {State.PENDING: 1, State.FAILED: 1}
     assert rows(postgresql_url, "SELECT orchestrator_id FROM repeats WHERE state = 'pending'") == [
@@ -281,7 +281,7 @@ def test_retries_of_an_agent_that_starts_no_more_are_left_to_others(
 def test_an_agent_is_called_as_its_node_of_slurm_is(postgresql_url, monkeypatch):
     monkeypatch.setenv("SLURMD_NODENAME", "n3")
     begin(postgresql_url, [small()])
-    told(agent(postgresql_url))
+    reported(agent(postgresql_url))
     assert rows(postgresql_url, "SELECT host FROM orchestrators ORDER BY id DESC LIMIT 1") == [
         ("n3",)
     ]

@@ -13,7 +13,7 @@ from store.errors import StoreError
 from tests.conftest import PROJECT
 from tests.sweeper.agents.test_agent import once_running
 from tests.sweeper.processes import hears, wait_until
-from tests.sweeper.sharing import agent, completed, rows, states, told
+from tests.sweeper.sharing import agent, completed, reported, rows, states
 
 pytestmark = pytest.mark.integration
 
@@ -71,15 +71,15 @@ def test_a_killed_controller_is_replaced_by_the_same_command(
     first.communicate()
     second = controller(postgresql_url, *grid)
     Path("go").touch()
-    said = told(second)
+    said = reported(second)
     assert second.returncode == 1, said
-    assert told(runner)
+    assert reported(runner)
     assert runner.returncode == 0
     assert states(postgresql_url) == {State.COMPLETED: 6, State.FAILED: 2}
     assert len(set(completed(postgresql_url))) == 6
     assert "start an agent on each host, with SCALEMARK_DB set as here:" in said
     assert "tiny_agent.py --sweep s" in said
-    assert "trivial-replicated_none-x1 failed: as it was told (" in said
+    assert "trivial-replicated_none-x1 failed: as it was reported (" in said
     assert "sweep s: " in said
     assert said.splitlines()[-1].endswith("log.txt)")
     ((finished,),) = rows(postgresql_url, "SELECT finished_at FROM sweeps")
@@ -91,12 +91,12 @@ def test_ctrl_c_ends_what_agents_run_and_leaves_it_to_the_next_command(postgresq
     runner = agent(postgresql_url)
     once_running(postgresql_url, runner)
     watching.send_signal(signal.SIGINT)
-    said = told(watching)
+    said = reported(watching)
     assert watching.returncode == 130, said
     assert "repeat the command to run what is left" in said
     assert "sweep s: 1 interrupted; results in " in said
     assert "tried again" not in said
-    assert "interrupted" in told(runner)
+    assert "interrupted" in reported(runner)
     assert runner.returncode == 130
     assert states(postgresql_url) == {State.PENDING: 1}
 
@@ -130,7 +130,7 @@ def test_two_agents_train_and_the_sweep_ends_with_tables_and_charts(postgresql_u
     ]
     agents = [subprocess.Popen(real, env=host, stderr=subprocess.PIPE, text=True) for host in hosts]
     tables, said = watching.communicate()
-    assert [(told(one), one.returncode)[1] for one in agents] == [0, 0]
+    assert [(reported(one), one.returncode)[1] for one in agents] == [0, 0]
     assert watching.returncode == 0, said
     assert "2 completed" in said
     assert "strategy" in tables

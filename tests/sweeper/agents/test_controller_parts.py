@@ -180,14 +180,14 @@ def status(*agents: AgentStatus) -> SharedStatus:
     return SharedStatus(counts={}, agents=agents, lease_s=60.0)
 
 
-def test_agents_are_told_of_once_and_those_of_an_earlier_command_never():
-    told = []
-    roster = Roster(status(agent(1, has_ended=True)), told.append)
+def test_agents_are_reported_of_once_and_those_of_an_earlier_command_never():
+    reported = []
+    roster = Roster(status(agent(1, has_ended=True)), reported.append)
     for _ in range(2):
         roster.look(status(agent(1, has_ended=True), agent(2)))
     roster.look(status(agent(2, has_ended=True, note="it was sent SIGTERM")))
     who = "agent on testbox (process 4711)"
-    assert told == [f"{who} joined", f"{who} ended: it was sent SIGTERM"]
+    assert reported == [f"{who} joined", f"{who} ended: it was sent SIGTERM"]
 
 
 def test_the_fleet_learns_who_ran_something_and_who_refused():

@@ -70,12 +70,12 @@ class World:
         after_s=START_AGAIN_EVERY_S,
     ):
         self.now_s += after_s
-        told = {
+        reported = {
             "num_attempts": num_attempts,
             "num_useful": num_useful,
             "newest_agent": newest_agent,
         }
-        self.fleet.tend(Seen(num_open=num_open, refusals=refusals or {}, **told))
+        self.fleet.tend(Seen(num_open=num_open, refusals=refusals or {}, **reported))
         return [job.hosts for job in self.engine.jobs if job.state is not JobState.ENDED]
 
 

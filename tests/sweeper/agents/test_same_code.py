@@ -46,9 +46,9 @@ def test_other_code_is_refused(here, of_sweep):
     ],
 )
 def test_what_git_does_not_know_is_said(here, of_sweep):
-    told = check_same(here, of_sweep, "node1")
+    reported = check_same(here, of_sweep, "node1")
     assert (
-        told
+        reported
         == f"node1 has {here}, the sweep was begun with {of_sweep}: whether they are the same is not known"
     )
 

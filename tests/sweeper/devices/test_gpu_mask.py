@@ -1,4 +1,4 @@
-"""CUDA_VISIBLE_DEVICES is read as CUDA reads it, and what cannot be told from it is refused."""
+"""CUDA_VISIBLE_DEVICES is read as CUDA reads it, and what cannot be distinguished from it is refused."""
 
 from dataclasses import replace
 
@@ -9,14 +9,14 @@ from sweeper.devices.gpu_mask import visible_gpus
 from sweeper.errors import SweepRefusedError
 
 
-def gpu(letter: str, **told) -> Gpu:
+def gpu(letter: str, **reported) -> Gpu:
     values = {
         "name": "P100",
         "memory_bytes": 16,
         "compute_capability": "6.0",
         "power_limit_w": None,
     }
-    return Gpu(**values | {"uuid": f"GPU-{letter}{letter}", "pci_bus_id": f"0{letter}"} | told)
+    return Gpu(**values | {"uuid": f"GPU-{letter}{letter}", "pci_bus_id": f"0{letter}"} | reported)
 
 
 def cut(whole: Gpu, *uuids: str) -> Gpu:

@@ -32,7 +32,7 @@ def lock(folder):
 
 
 class Other:
-    """Another orchestrator: a real process that holds what it is told to, until it is ended."""
+    """Another orchestrator: a real process that holds what it is reported to, until it is ended."""
 
     def __init__(self, folder, *uuids, shares_host: bool, named: str = sys.executable) -> None:
         script = (
@@ -92,7 +92,7 @@ def test_sharing_attempts_share_no_gpu(lock, other):
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "reported"),
     [
         ("\x1b]0;title\x07train\x9b31m", r"\x1b]0;title\x07train\x9b31m"),
         ("train --password hunter2", "train --password ***"),
@@ -102,15 +102,15 @@ def test_sharing_attempts_share_no_gpu(lock, other):
         ),  # of 100 characters
     ],
 )
-def test_who_holds_it_is_told_without_secrets_and_controls(lock, other, named, told):
+def test_who_holds_it_is_reported_without_secrets_and_controls(lock, other, named, reported):
     assert other(shares_host=False, named=named).holds
     assert lock.try_hold(shares_host=False) is None
-    assert told in lock.held_by
+    assert reported in lock.held_by
     assert "hunter" not in lock.held_by
     assert lock.held_by.isprintable()
 
 
-def test_which_gpu_was_in_the_way_is_told_and_none_when_it_was_the_host(lock, other):
+def test_which_gpu_was_in_the_way_is_reported_and_none_when_it_was_the_host(lock, other):
     first = other("GPU-b", shares_host=True)
     assert lock.taken is None
     assert lock.try_hold(["GPU-a", "GPU-b"], shares_host=True) is None
@@ -131,7 +131,7 @@ def test_sharing_attempts_share_no_stand_in(lock, other):
 
 
 class Loop:
-    """A real process that holds and gives back as it is told; every turn of its sweep is over at once."""
+    """A real process that holds and gives back as it is reported; every turn of its sweep is over at once."""
 
     def __init__(self, folder) -> None:
         script = (
@@ -336,7 +336,7 @@ def test_a_started_process_does_not_inherit_the_locks(lock, other):
 @pytest.mark.parametrize(
     "text", [b"", b"\xff\xfe", b"12", b"4" * 50, b"0\n", b"999999999\n", b"../../x\n"]
 )
-def test_who_holds_is_told_as_far_as_it_can_be(lock, folder, text):
+def test_who_holds_is_reported_as_far_as_it_can_be(lock, folder, text):
     with lock.try_hold(shares_host=False):
         (folder / "host.lock").write_bytes(text)
         assert lock.try_hold(shares_host=False) is None

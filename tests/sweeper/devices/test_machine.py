@@ -42,12 +42,12 @@ def test_a_trial_gets_the_uuids_of_the_first_usable_gpus():
 
 def test_sweeps_with_other_masks_know_the_same_gpus_of_the_machine():
     box = replace(BOX, gpus=(mig_gpu("1", "2"), *GPUS[1:]))
-    told = [
+    reported = [
         take_inventory(box, AUTO, {"CUDA_VISIBLE_DEVICES": mask}).machine_gpus
         for mask in ("1,2", "3", "MIG-2")
     ]
-    assert told[0] == told[1] == told[2]
-    assert [gpu.uuid for gpu in told[0]] == ["MIG-1", "MIG-2", "GPU-bb", "GPU-cc", "GPU-dd"]
+    assert reported[0] == reported[1] == reported[2]
+    assert [gpu.uuid for gpu in reported[0]] == ["MIG-1", "MIG-2", "GPU-bb", "GPU-cc", "GPU-dd"]
 
 
 def test_cpu_devices_are_known_by_their_numbers_where_there_are_gpus_too():

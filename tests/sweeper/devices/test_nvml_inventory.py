@@ -18,8 +18,8 @@ NO_SUCH_FOLDER = Path(
 )  # a kernel that knows no GPU: the box of the test is not the one it runs on
 
 
-def find(monkeypatch, *gpus, sys=NO_SUCH_FOLDER, **told):
-    driver = FakeDriver(list(gpus), **told)
+def find(monkeypatch, *gpus, sys=NO_SUCH_FOLDER, **reported):
+    driver = FakeDriver(list(gpus), **reported)
     driver.install(monkeypatch)
     found = find_gpus(sys)
     assert driver.is_open == 0

@@ -40,13 +40,13 @@ def test_a_profile_makes_a_machine_with_its_gpus():
 
 def test_gpus_are_linked_as_the_profile_says():
     links = {link.between: link for link in machine_of(DGX).links}
-    told = {number: links["SIM-dgx1_p100-0", f"SIM-dgx1_p100-{number}"] for number in (1, 2, 4)}
-    assert [told[1].pcie, told[2].pcie, told[4].pcie] == [
+    reported = {number: links["SIM-dgx1_p100-0", f"SIM-dgx1_p100-{number}"] for number in (1, 2, 4)}
+    assert [reported[1].pcie, reported[2].pcie, reported[4].pcie] == [
         PcieLevel.SINGLE_SWITCH,
         PcieLevel.HOST_BRIDGE,
         PcieLevel.SYSTEM,
     ]
-    assert [told[1].num_nvlinks, told[2].num_nvlinks, told[4].num_nvlinks] == [1, 1, 0]
+    assert [reported[1].num_nvlinks, reported[2].num_nvlinks, reported[4].num_nvlinks] == [1, 1, 0]
 
 
 def test_other_figures_make_another_machine_and_other_sources_do_not():
@@ -103,7 +103,7 @@ def test_a_profile_is_no_machine_to_measure_on():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ("pcie_gb_per_s=0", r"pcie_gb_per_s=0: wanted 0\.001 to 1e\+06"),
         ("pcie_gb_per_s=1e308", r"pcie_gb_per_s=1e\+308: wanted 0\.001 to 1e\+06"),
@@ -113,8 +113,8 @@ def test_a_profile_is_no_machine_to_measure_on():
         ("num_gpus=1000", "num_gpus=1000: wanted 1 to 256"),
     ],
 )
-def test_a_profile_that_cannot_be_is_refused(change, told):
-    with pytest.raises(SweepRefusedError, match=f"hardware.profile: dgx1_p100: {told}"):
+def test_a_profile_that_cannot_be_is_refused(change, reported):
+    with pytest.raises(SweepRefusedError, match=f"hardware.profile: dgx1_p100: {reported}"):
         hardware_of(config("hardware=dgx1_p100", f"hardware.profile.{change}").hardware)
 
 

@@ -321,7 +321,7 @@ def test_visibility_all_shows_the_trials_own_gpus_first():
 
 
 @pytest.mark.parametrize("num", [0, -1, 5])
-def test_what_can_never_fit_is_told_apart_from_no_room_now(num):
+def test_what_can_never_fit_is_distinguished_from_no_room_now(num):
     for slots in (shared(gpus(4)), exclusive(gpus(4)), shared(cpu_devices(4))):
         for ask in (slots.take, slots.fits):
             with pytest.raises(ValueError, match=f"num_gpus={num} can never fit: wanted 1 to 4"):

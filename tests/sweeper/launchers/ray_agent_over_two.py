@@ -23,21 +23,21 @@ def main(address: str) -> None:
         config("launcher=ray", f"launcher.ray.address={address}", "launcher.agents.num_hosts=2")
     )
     launcher.check()
-    told = Path("environment.json").absolute()
-    tells = f"import json, os; print(json.dumps([os.getppid(), dict(os.environ)]), file=open({str(told)!r} + '.part', 'w'))"
+    reported = Path("environment.json").absolute()
+    tells = f"import json, os; print(json.dumps([os.getppid(), dict(os.environ)]), file=open({str(reported)!r} + '.part', 'w'))"
     argv = (
         "/bin/sh",
         "-c",
-        f'{sys.executable} -c "{tells}"; mv {told}.part {told}; sleep 600 & wait',
+        f'{sys.executable} -c "{tells}"; mv {reported}.part {reported}; sleep 600 & wait',
     )
     launcher.start(1, AgentCommand(sweep="s", hosts=2, argv=argv, environment={}, logs=Path.cwd()))
     gives_up_s = monotonic() + PATIENCE_S
-    while not told.exists():
+    while not reported.exists():
         (agent,) = launcher.look("s")
         assert agent.state is not JobState.ENDED, agent
         assert monotonic() < gives_up_s, agent
         sleep(0.05)
-    pid, environment = json.loads(told.read_text())
+    pid, environment = json.loads(reported.read_text())
     print(json.dumps([pid, environment]), flush=True)
     if not sys.stdin.readline():
         launcher.stop("s", at_once=False)

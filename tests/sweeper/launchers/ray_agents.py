@@ -38,15 +38,15 @@ def main(address: str) -> None:
     def until(states: str, holds: Callable[[], bool] = lambda: True) -> list[AgentJob]:
         while "".join(sorted(job.state[0] for job in launcher.look("s"))) != states or not holds():
             assert monotonic() < gives_up_s, (
-                f"wanted {states}, found {launcher.look('s')}; told so far: {told}"
+                f"wanted {states}, found {launcher.look('s')}; told so far: {reported}"
             )
             sleep(0.05)
         return list(launcher.look("s"))
 
-    told: dict[str, object] = {"devices": [inventory.kind.value, inventory.num_devices]}
+    reported: dict[str, object] = {"devices": [inventory.kind.value, inventory.num_devices]}
     first = until("qrr", lambda: pids.exists() and len(pids.read_text().split()) == 2)
-    told["waits"] = [job.why for job in first if job.state is JobState.QUEUED]
-    told["logs"] = sorted(
+    reported["waits"] = [job.why for job in first if job.state is JobState.QUEUED]
+    reported["logs"] = sorted(
         job.log.read_text() for job in first if job.log and job.state is JobState.RUNNING
     )
     agent = psutil.Process(int(pids.read_text().split()[0]))
@@ -55,15 +55,15 @@ def main(address: str) -> None:
     worker.kill()
     agent.wait(PATIENCE_S)
     second = until("err", lambda: len(pids.read_text().split()) == 3)
-    told["killed"] = [job.why for job in second if job.state is JobState.ENDED]
+    reported["killed"] = [job.why for job in second if job.state is JobState.ENDED]
     launcher.stop("s", at_once=False)
-    told["stopped"] = sorted(job.why for job in until("eee"))
-    told["left"] = [pid for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
+    reported["stopped"] = sorted(job.why for job in until("eee"))
+    reported["left"] = [pid for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
     launcher.start(
         1, AgentCommand(sweep="s", hosts=1, argv=("/none",), environment={}, logs=Path("/none"))
     )
-    told["no folder"] = until("eeee")[-1].why
-    print(json.dumps(told))
+    reported["no folder"] = until("eeee")[-1].why
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ def refused(gpus_per_host: int | None, *overrides: str) -> str:
 
 
 def test_the_settings_come_first_then_what_the_engine_tells():
-    told = devices_of_hosts(config("launcher=slurm", "launcher.agents.num_hosts=3"), 8)
-    assert (told.kind, told.num_devices, told.num_hosts, told.is_per_host) == (
+    reported = devices_of_hosts(config("launcher=slurm", "launcher.agents.num_hosts=3"), 8)
+    assert (reported.kind, reported.num_devices, reported.num_hosts, reported.is_per_host) == (
         DeviceKind.GPU,
         8,
         3,

@@ -141,9 +141,9 @@ def test_agents_have_hosts_of_their_own_and_end_with_their_tasks(cluster):
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
-    assert told.pop("no folder").startswith("/none/ray-")
-    assert told == {
+    reported = json.loads(ran.stdout)
+    assert reported.pop("no folder").startswith("/none/ray-")
+    assert reported == {
         "devices": ["gpu", 2],
         "waits": ["hosts are busy"],
         "logs": ["GPUs 0,1, secret hush\n"] * 2,
@@ -189,11 +189,11 @@ class AgentOverTwo:
             text=True,
         )
         assert self._running.stdout
-        told = self._running.stdout.readline()
-        assert told, self._running.communicate()
+        reported = self._running.stdout.readline()
+        assert reported, self._running.communicate()
         self.pid: int
         self.environment: dict[str, str]
-        self.pid, self.environment = json.loads(told)
+        self.pid, self.environment = json.loads(reported)
         self._why = ""
         self.supervisors: list[subprocess.Popen[bytes]] = []
 
@@ -202,11 +202,11 @@ class AgentOverTwo:
         wait_for(lambda: not psutil.pid_exists(self.pid))
 
     def end(self, *, by_itself: bool = False) -> str:
-        """Why it ended: it is told to, unless it ends `by_itself`. Nothing of it is left."""
+        """Why it ended: it is reported to, unless it ends `by_itself`. Nothing of it is left."""
         if not self._why:
-            told, said = self._running.communicate("look\n" if by_itself else "")
+            reported, said = self._running.communicate("look\n" if by_itself else "")
             assert self._running.returncode == 0, said
-            self._why = told.strip()
+            self._why = reported.strip()
         return self._why
 
 
@@ -395,10 +395,10 @@ def test_an_address_where_no_cluster_answers_is_refused_at_once(monkeypatch, tmp
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unheard.getsockname()[1]}"
-        told = refused(f"launcher.ray.address='{address}'")
+        reported = refused(f"launcher.ray.address='{address}'")
         assert (
             f"launcher.ray.address={address}: no Ray cluster answers there ([Errno 111] Connection refused)"
-            in told
+            in reported
         )
         monkeypatch.setenv("RAY_ADDRESS", address)
         assert f"RAY_ADDRESS={address}: no Ray cluster answers there" in refused()

@@ -20,7 +20,7 @@ trap 'echo gave back; exit 0' TERM
 echo agent on $SLURMD_NODENAME of $SCALEMARK_HOSTS by $SCALEMARK_RANK_START with $SCALEMARK_DB GPUs ${CUDA_VISIBLE_DEVICES-none} $WORD
 while :; do sleep 0.1; done
 """
-"""In the place of an agent: works until it is told to stop."""
+"""In the place of an agent: works until it is reported to stop."""
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_jobs_are_as_wide_as_a_partition_and_its_limits_allow(config, slurm_clus
     assert load(config).check().num_hosts == 4
 
 
-def test_an_account_that_slurm_refuses_is_told_as_such(config):
+def test_an_account_that_slurm_refuses_is_reported_as_such(config):
     """By its words: only a cluster that keeps accounts refuses any."""
     config.launcher.slurm.account = "chemistry"
     error = SlurmError(
@@ -223,8 +223,8 @@ def test_each_agent_has_a_host_of_its_own_and_gives_back_when_stopped(config, sl
     jobs = started(launcher, 4, command())
     assert [job.job_id.partition("_")[2] for job in jobs] == ["1", "2", "3", "4"]
     assert {(job.state, job.hosts) for job in jobs} == {(JobState.RUNNING, 1)}
-    told = [words(said(job)) for job in jobs]
-    assert sorted(told) == [
+    reported = [words(said(job)) for job in jobs]
+    assert sorted(reported) == [
         f"n{n} of by with postgresql://me:secret@db/x, y GPUs 0,1,2,3,4,5,6,7 two words"
         for n in (1, 2, 3, 4)
     ]
@@ -261,7 +261,7 @@ def test_an_agent_over_hosts_knows_them_and_has_all_their_gpus(config, slurm_clu
 # What becomes of them
 
 
-def test_an_agent_that_the_user_cancels_is_told_and_the_others_run_on(config, slurm_cluster):
+def test_an_agent_that_the_user_cancels_is_reported_and_the_others_run_on(config, slurm_cluster):
     launcher = load(config)
     first, _ = started(launcher, 2, command())
     slurm_cluster.run("scancel", first.job_id)

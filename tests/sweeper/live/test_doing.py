@@ -19,7 +19,7 @@ from tests.specs import small
         ("what is no Doing", "", "unknown"),
     ],
 )
-def test_what_a_trainer_is_at_is_told_and_what_cannot_be_read_is_unknown(
+def test_what_a_trainer_is_at_is_reported_and_what_cannot_be_read_is_unknown(
     tmp_path, doing, steps, text
 ):
     folder = RunFolder(tmp_path)

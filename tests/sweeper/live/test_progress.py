@@ -25,14 +25,14 @@ def test_speeds_are_in_one_column_however_long_the_labels():
         ),
     ]
     plan = make_plan(specs, [], SweepConfig(), {})
-    told = io.StringIO()
-    progress = Progress("s", "here", EIGHT, plan, Console(file=told, width=500))
+    reported = io.StringIO()
+    progress = Progress("s", "here", EIGHT, plan, Console(file=reported, width=500))
     for trial in plan.trials:
         progress.settled(State.COMPLETED)
         result = attempt(trial.spec, 1234.5).result
         ended = EndedAttempt.of(progress.label(trial), result, 1.0)
         progress.attempt_ended(ended, again=None, eta_s=None)
-    lines = told.getvalue().splitlines()
+    lines = reported.getvalue().splitlines()
     assert [line.index("1234.50 images/s") for line in lines] == [
         lines[0].index("1234.50 images/s")
     ] * 3

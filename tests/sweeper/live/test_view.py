@@ -127,7 +127,7 @@ def test_a_narrow_window_leaves_out_repeats_and_expected_times(snapshot):
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_sixteen_attempts_can_be_told_apart_in_a_low_window(width):
+def test_sixteen_attempts_can_be_distinguished_in_a_low_window(width):
     lines = drawn(shown_on(16, *SIXTEEN), width, height=27)
     for slot in range(16):
         assert sum(f"seed={slot} " in line and f"GPU {slot} " in line for line in lines) == 1
@@ -152,7 +152,7 @@ def test_slots_that_are_not_neighbors_are_listed():
     assert any(line.startswith("1,3-4  ") for line in drawn(shown_on(8, running(1, 3, 4)), 160))
 
 
-def test_failures_are_told_in_words_by_outcome():
+def test_failures_are_reported_in_words_by_outcome():
     lines = drawn(shown_on(8, *EIGHT))
     assert any(
         "9 completed   3 failed: 2 out_of_memory, 1 hung   2 running   26 pending" in line
@@ -194,7 +194,7 @@ def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
 
 
 @pytest.mark.parametrize(
-    ("counts", "bar", "told"),
+    ("counts", "bar", "reported"),
     [
         (Counts(pending=1000), "─" * 40, "0/1000  ETA 0:10"),
         (Counts(completed=1, pending=999), "━" + "─" * 39, "1/1000  ETA 0:10"),
@@ -204,8 +204,8 @@ def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
         (Counts(), "─" * 40, "0/0"),
     ],
 )
-def test_the_bar_shows_a_beginning_and_is_full_only_at_the_end(counts, bar, told):
-    assert drawn(shown_on(8, counts=counts, eta_s=10.0))[2] == f"{bar}  {told}"
+def test_the_bar_shows_a_beginning_and_is_full_only_at_the_end(counts, bar, reported):
+    assert drawn(shown_on(8, counts=counts, eta_s=10.0))[2] == f"{bar}  {reported}"
 
 
 def test_without_an_estimate_it_says_so():
@@ -277,7 +277,7 @@ def test_a_plain_line_tells_what_was_wrong_in_one_line():
     )
 
 
-def test_times_are_told_in_the_units_they_need():
+def test_times_are_reported_in_the_units_they_need():
     assert [clock_text(seconds) for seconds in (-1, 0, 59.6, 3599, 3600, 90061)] == [
         "0:00",
         "0:00",
@@ -289,8 +289,8 @@ def test_times_are_told_in_the_units_they_need():
 
 
 def test_a_snapshot_is_json_with_its_sums():
-    told = shown_on(8, *EIGHT).to_json()
-    assert told["counts"] == {
+    reported = shown_on(8, *EIGHT).to_json()
+    assert reported["counts"] == {
         "completed": 9,
         "failed": {"out_of_memory": 2, "hung": 1},
         "running": 2,
@@ -299,9 +299,9 @@ def test_a_snapshot_is_json_with_its_sums():
         "done": 12,
         "total": 44,
     }
-    assert told["running"][0]["slots"] == (0, 1, 2, 3)
-    assert told["kind"] == "gpu"
-    assert told["recent"][0]["throughput"] == 1234.5
+    assert reported["running"][0]["slots"] == (0, 1, 2, 3)
+    assert reported["kind"] == "gpu"
+    assert reported["recent"][0]["throughput"] == 1234.5
 
 
 def test_an_ended_attempt_has_figures_only_when_it_completed():

@@ -187,7 +187,7 @@ def test_a_sweep_whose_process_was_killed_is_said_to_be():
     assert "killed; what is left is run by: python sweep.py" in last
 
 
-def test_ctrl_c_leaves_what_was_shown_and_is_told_by_the_exit_code():
+def test_ctrl_c_leaves_what_was_shown_and_is_known_from_the_exit_code():
     fill("results.db", [(small(), 100.0)])
     with watching() as terminal:
         terminal.wait_for("sweep first")
@@ -238,11 +238,11 @@ def test_a_simulated_sweep_that_runs_is_watched_without_being_asked_for():
     assert terminal.process.returncode == 0
 
 
-def test_where_nobody_watches_it_is_told_once():
+def test_where_nobody_watches_it_is_reported_once():
     command = [sys.executable, "-m", "sweeper", "status", "--watch"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2
     fill("results.db", [(small(), 100.0), (TWO, None)], name="before")
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 0
-    assert told.stdout.startswith("sweep before\n")
-    assert "\x1b" not in told.stdout
+    reported = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert reported.returncode == 0
+    assert reported.stdout.startswith("sweep before\n")
+    assert "\x1b" not in reported.stdout

@@ -53,7 +53,9 @@ class Script:
 
     takes_s: float = 10.0
     outcome: Outcome = Outcome.COMPLETED
-    crashes: int = 0  # attempts of each repeat that end by SIGSEGV before one does as it is told
+    crashes: int = (
+        0  # attempts of each repeat that end by SIGSEGV before one does as it is reported
+    )
     deaf: bool = False  # hears SIGKILL only
     throughput: float = 100.0
 
@@ -101,9 +103,9 @@ def _leave(folder: RunFolder, script: Script) -> int:
     measured = None
     if script.outcome is Outcome.COMPLETED:
         measured = measurement(script.throughput)
-        told = ("phase", "start_s", "duration_s", "data_wait_s", "loss")
+        reported = ("phase", "start_s", "duration_s", "data_wait_s", "loss")
         steps = [
-            {name: getattr(STEPS[1], name) for name in told} | {"step": number}
+            {name: getattr(STEPS[1], name) for name in reported} | {"step": number}
             for number in range(3)
         ]
         folder.steps.write_text("".join(f"{json.dumps(step)}\n" for step in steps))
@@ -254,7 +256,7 @@ class FakeSource:
 
 
 class Notes:
-    """A listener that keeps what people were told."""
+    """A listener that keeps what people were reported."""
 
     is_live = False
 

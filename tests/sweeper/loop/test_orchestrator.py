@@ -203,9 +203,9 @@ def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
 def test_it_waits_for_a_sweep_of_another_database_that_has_the_host(stack):
     held = HostLock().try_hold(shares_host=False)
     world = World(stack, [small(seed=1)])
-    told = _when_told(world, "waiting: ", held.close)
+    reported = _when_reported(world, "waiting: ", held.close)
     assert world.run() == {State.COMPLETED: 1}
-    assert told[0].startswith(f"waiting: process {os.getpid()} ")
+    assert reported[0].startswith(f"waiting: process {os.getpid()} ")
 
 
 def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack):
@@ -237,11 +237,11 @@ def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
         other.execute("BEGIN IMMEDIATE")
         world.tools.source.ledger.beat = beat_and_unlock  # type: ignore[method-assign]
 
-    told = _when_told(world, "results.db: ", lambda: None)
+    reported = _when_reported(world, "results.db: ", lambda: None)
     _when_started(world, lock)
     assert world.run() == {State.INTERRUPTED: 1}
     assert world.orchestrator.failure is None
-    (text,) = told
+    (text,) = reported
     assert "database is locked; another program kept it so" in text
     other.close()
 
@@ -385,8 +385,8 @@ def _when_running(then, *, stepping: bool) -> None:
     """Call it from another thread once an attempt runs, and has taken steps."""
 
     def wait() -> None:
-        told = "steps.jsonl" if stepping else "environment.json"
-        while not any(path.stat().st_size for path in Path("runs").glob(f"*/*/{told}")):
+        reported = "steps.jsonl" if stepping else "environment.json"
+        while not any(path.stat().st_size for path in Path("runs").glob(f"*/*/{reported}")):
             time.sleep(0.01)
         then()
 
@@ -397,24 +397,24 @@ def _when_started(world: World, then: Callable[[], object]) -> None:
     """Call it as soon as an attempt has been started, before anything else is done."""
     started = world.tools.source.ledger.started
 
-    def started_then(*told: int) -> None:
-        started(*told)
+    def started_then(*reported: int) -> None:
+        started(*reported)
         then()
 
     world.tools.source.ledger.started = started_then  # type: ignore[method-assign]
 
 
-def _when_told(world: World, begins: str, then: Callable[[], object]) -> list[str]:
-    """Call it each time that people are told what begins so. Gives all that they were told of it."""
-    told = []
+def _when_reported(world: World, begins: str, then: Callable[[], object]) -> list[str]:
+    """Call it each time that people are reported what begins so. Gives all that they were reported of it."""
+    reported = []
 
     def note(text: str) -> None:
         if text.startswith(begins):
-            told.append(text)
+            reported.append(text)
             then()
 
     world.tools.progress.note = note  # type: ignore[method-assign]
-    return told
+    return reported
 
 
 def test_run_folders_have_all_columns_of_attempts(stack):
@@ -482,7 +482,7 @@ def test_run_folders_have_all_columns_of_attempts(stack):
     assert [at for (at,) in ended] == [at.strftime("%Y-%m-%d %H:%M:%S.%f") for at in ends]
 
 
-def test_an_end_that_was_told_and_not_recorded_is_recorded_as_it_was_told(stack):
+def test_an_end_that_was_reported_and_not_recorded_is_recorded_as_it_was_reported(stack):
     """Its orchestrator was killed between the two."""
     tools = World(stack, [small(seed=1), small(seed=2)]).tools
     for repeat in tools.source.ledger.open_repeats():
@@ -501,8 +501,8 @@ def test_an_end_that_was_told_and_not_recorded_is_recorded_as_it_was_told(stack)
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
     assert recover(tools.source.ledger.engine).num_completed == 2
-    told = "SELECT outcome, message, start, exit_code, duration_s, environment_id FROM attempts JOIN placements ON placements.id = placement_id ORDER BY attempts.id"
-    assert rows(told) == [
+    reported = "SELECT outcome, message, start, exit_code, duration_s, environment_id FROM attempts JOIN placements ON placements.id = placement_id ORDER BY attempts.id"
+    assert rows(reported) == [
         ("completed", "", "fork", -9, 7.5, 1),
         ("hung", "it broke", "fork", -9, 7.5, 1),
     ]
@@ -549,7 +549,7 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_result(stack):
     assert recover(world.tools.source.ledger.engine).num_completed == 1
 
 
-def test_a_secret_in_a_message_is_neither_stored_nor_told(stack, capsys, monkeypatch):
+def test_a_secret_in_a_message_is_neither_stored_nor_reported(stack, capsys, monkeypatch):
     monkeypatch.setattr("sweeper.loop.orchestrator.judge", _judge_with_a_secret)
     assert World(stack, [small(seed=901)]).run() == {State.FAILED: 1}
     ((message, run_dir),) = rows("SELECT message, run_dir FROM latest_attempts")

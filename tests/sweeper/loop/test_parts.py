@@ -20,16 +20,16 @@ class World:
     """A heartbeat and what writes between its beats."""
 
     def __init__(self, *, is_leased: bool) -> None:
-        self.clock, self.told, self.stop = FakeClock(), [], Stop()
+        self.clock, self.reported, self.stop = FakeClock(), [], Stop()
         self.source = FakeSource({}, is_leased=is_leased)
-        self.stopping = Stopping(self.stop, [], self.told.append)
+        self.stopping = Stopping(self.stop, [], self.reported.append)
         self.heartbeat = Heartbeat(
             self.source,
             self.stopping,
             60.0,
             lambda: None,
             lambda: None,
-            self.told.append,
+            self.reported.append,
             self.clock,
         )
 
@@ -59,7 +59,7 @@ def test_a_database_that_is_away_for_a_moment_ends_nothing(is_leased):
         world.pass_s(10.0)
     world.source.fails = lambda _: None
     world.pass_s(10.0)
-    assert (world.told, world.stopping.failure) == (["away; trying again"], None)
+    assert (world.reported, world.stopping.failure) == (["away; trying again"], None)
 
 
 def test_a_lease_is_lost_before_others_may_take_over():
@@ -118,8 +118,8 @@ def test_a_second_stop_waits_for_no_database():
 
 
 def test_misses_in_a_row_are_spaced_out_until_something_comes():
-    clock, told = FakeClock(), []
-    backoff = Backoff(clock, told.append)
+    clock, reported = FakeClock(), []
+    backoff = Backoff(clock, reported.append)
     waits_s = []
     for _ in range(5):
         backoff.wait_longer("others run it", is_idle=True)
@@ -127,14 +127,14 @@ def test_misses_in_a_row_are_spaced_out_until_something_comes():
     backoff.reset()
     backoff.wait_longer("others run it", is_idle=True)
     assert [*waits_s, backoff.ask_again_s] == [1.0, 2.0, 4.0, 5.0, 5.0, 1.0]
-    assert told == ["waiting: others run it"]
+    assert reported == ["waiting: others run it"]
 
 
 def test_a_busy_loop_does_not_tell_what_it_waits_for():
-    told = []
-    backoff = Backoff(FakeClock(), told.append)
+    reported = []
+    backoff = Backoff(FakeClock(), reported.append)
     backoff.wait("others run it", is_idle=False)
-    assert (told, backoff.text) == ([], "waiting: others run it")
+    assert (reported, backoff.text) == ([], "waiting: others run it")
 
 
 class FakeLock:
@@ -152,9 +152,9 @@ class FakeLock:
 
 
 def test_a_room_that_another_sweep_has_is_free_again_for_us():
-    told, lock = [], FakeLock("process 7")
+    reported, lock = [], FakeLock("process 7")
     slots = Slots(EIGHT, share_host=False, max_parallel=None)
-    rooms = Rooms(slots, lock, EIGHT, told.append, shares_host=False)
+    rooms = Rooms(slots, lock, EIGHT, reported.append, shares_host=False)
     assert rooms.take(small()) is None
     assert (rooms.held_by, rooms.most_free()) == ("process 7", 0)
     lock.by, lock.num_orphans = "", 2
@@ -165,4 +165,4 @@ def test_a_room_that_another_sweep_has_is_free_again_for_us():
     assert rooms.most_free() == 0
     rooms.leave(room)
     assert rooms.most_free() == 8
-    assert told == ["killed what an earlier sweep left running on this host: 2 processes"]
+    assert reported == ["killed what an earlier sweep left running on this host: 2 processes"]

@@ -93,7 +93,7 @@ def test_more_steps_are_expected_to_take_longer():
     )
 
 
-def test_repeats_count_and_unknown_attempts_are_told_apart():
+def test_repeats_count_and_unknown_attempts_are_distinguished():
     estimate = record([(small(seed=1), 10.0)])
     asked = plan(small(seed=1), small(seed=2), small(model="vgg16"), repeats=3)
     assert estimate.total(asked) == Total(expected_s=60.0, num_attempts=9, num_unknown=3)
@@ -162,5 +162,5 @@ def test_where_nothing_is_to_be_run_nothing_is_estimated():
         (187200, "2 d 4 h"),
     ],
 )
-def test_durations_are_told_as_people_say_them(seconds, text):
+def test_durations_are_reported_as_people_say_them(seconds, text):
     assert duration_text(seconds) == text

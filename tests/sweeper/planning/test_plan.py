@@ -161,7 +161,7 @@ def test_varying_axes_are_those_a_reader_must_see():
     assert plan.varying_axes() == {"seed"}
 
 
-def test_left_out_cells_are_told_by_what_they_do_not_share():
+def test_left_out_cells_are_known_from_what_they_do_not_share():
     left_out = [("a=1 b=1 c=1", "x"), ("a=1 b=2 c=1", "x"), ("a=1 b=3 c=2", "y")]
     assert make_plan([], left_out, SweepConfig(), {}).left_out_by_reason() == {
         "x": ["b=1 c=1", "b=2 c=1"],

@@ -101,7 +101,7 @@ def test_many_reasons_are_cut_short():
     assert "left out: cells for 5 more reasons" in lines
 
 
-def test_a_rule_that_leaves_nothing_out_is_told():
+def test_a_rule_that_leaves_nothing_out_is_reported():
     left_out = [("num_gpus=9", "sweep.exclude: num_gpus>4")]
     plan = make_plan([small()], left_out, SweepConfig(exclude=["num_gpus>4", "model=vgg61"]), {})
     assert "sweep.exclude: model=vgg61: matches no trial of this grid" in shown(plan)
@@ -130,10 +130,10 @@ def test_scripts_get_the_whole_plan_as_one_object():
         }
     ]
     plan = make_plan(specs, [("xla=on", "why")], SweepConfig(repeats=2), {})
-    told = json.loads(plan_json(plan, MACHINE, Estimate(recorded)))
-    assert [trial["trial"] for trial in told["trials"]] == [spec.trial_id for spec in specs]
-    assert [trial["expected_s"] for trial in told["trials"]] == [7.0, None]
-    assert told["trials"][0]["spec"]["num_gpus"] == 1
-    assert told["trials"][0]["repeats_to_run"] == 2
-    assert told["left_out"] == [{"overrides": "xla=on", "reason": "why"}]
-    assert told["estimate"] == {"expected_s": 14.0, "num_attempts": 4, "num_unknown": 2}
+    reported = json.loads(plan_json(plan, MACHINE, Estimate(recorded)))
+    assert [trial["trial"] for trial in reported["trials"]] == [spec.trial_id for spec in specs]
+    assert [trial["expected_s"] for trial in reported["trials"]] == [7.0, None]
+    assert reported["trials"][0]["spec"]["num_gpus"] == 1
+    assert reported["trials"][0]["repeats_to_run"] == 2
+    assert reported["left_out"] == [{"overrides": "xla=on", "reason": "why"}]
+    assert reported["estimate"] == {"expected_s": 14.0, "num_attempts": 4, "num_unknown": 2}

@@ -71,8 +71,8 @@ def test_a_race_that_earlier_results_decide_is_not_run():
     plan, races = planned(BOTH, {BOTH[0]: [100.0, 101.0], BOTH[1]: [40.0]})
     assert plan.num_attempts == 0
     assert [trial.is_decided for trial in plan.trials] == [True, True]
-    (told,) = json.loads(plan_json(plan, MACHINE, Estimate(), races))["races"]
-    assert told == {
+    (reported,) = json.loads(plan_json(plan, MACHINE, Estimate(), races))["races"]
+    assert reported == {
         "race": "trivial-x1",
         "trials": [spec.trial_id for spec in BOTH],
         "decided": True,

@@ -108,8 +108,8 @@ def test_who_was_put_out_is_no_tie():
             s5=[1101.0, 1105.0, 1100.0, 1102.0, 1104.0], s6=[1010.0, 1080.0, 1080.0, 1080.0, 1080.0]
         )
     )
-    (told,) = [text for text in played.texts if "trivial-x1" in text]
-    assert told.startswith(
+    (reported,) = [text for text in played.texts if "trivial-x1" in text]
+    assert reported.startswith(
         "race trivial-x1: seed=5 leads with 1103.0 images/s, 9.2 % more than seed=6; saved "
     )
     assert " % behind seed=5 (" in played.given_up[6]

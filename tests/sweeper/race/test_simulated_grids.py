@@ -23,7 +23,7 @@ def test_a_race_finds_the_same_winner_for_half_the_gpu_seconds():
     score = played(Kind(num_models=2), 15)
     assert score.num_races == 120
     assert score.num_same >= 0.95 * score.num_races
-    assert score.num_told >= 0.95 * score.num_races
+    assert score.num_reported >= 0.95 * score.num_races
     assert score.spent_s <= 0.5 * score.full_s
 
 
@@ -32,7 +32,7 @@ def test_a_race_finds_the_same_winner_for_half_the_gpu_seconds():
 def test_of_many_grids(kind):
     score = played(kind, 50)
     assert score.num_same >= 0.95 * score.num_races
-    assert score.num_told >= 0.95 * score.num_races
+    assert score.num_reported >= 0.95 * score.num_races
     assert score.spent_s <= 0.5 * score.full_s
 
 

@@ -103,10 +103,12 @@ def test_what_became_of_the_ranks_of_a_trial_is_what_its_trainer_tells(
 ):
     """A rank that crashed may do better; what a rank said went wrong would again."""
     folder = make_folder(tmp_path / "run", "")
-    told = Result(outcome=outcome, message="rank ps-0 did it", measurement=None, op_placement={})
-    folder.write(folder.result, told.to_json())
+    reported = Result(
+        outcome=outcome, message="rank ps-0 did it", measurement=None, op_placement={}
+    )
+    folder.write(folder.result, reported.to_json())
     judged = judge(folder, Ended(exit_code=exit_code, duration_s=1), LIMITS)
-    assert (judged.result, judged.crashed) == (told, crashed)
+    assert (judged.result, judged.crashed) == (reported, crashed)
 
 
 def look_at(attempt, clock, now_s: float) -> None:
@@ -471,7 +473,7 @@ def test_a_damaged_result_of_an_interrupted_attempt_is_no_failure(tmp_path):
     assert (judged.result.outcome, judged.crashed) == (Outcome.INTERRUPTED, False)
 
 
-def test_a_log_that_is_gone_is_told(begin):
+def test_a_log_that_is_gone_is_reported(begin):
     found, _ = result(begin, "(folder / 'log.txt').unlink(); exit_code = 9")
     assert found.message.startswith(
         "ended with exit code 9 and left no result: [Errno 2] No such file or directory: "
@@ -578,7 +580,7 @@ def test_a_kill_by_the_kernel_is_certain_of_one_trial_alone(
     assert message in found.message
 
 
-def test_it_is_told_whether_others_may_have_run_beside_it(begin):
+def test_it_is_reported_whether_others_may_have_run_beside_it(begin):
     _, attempt = begin("", is_ready="", shares_host=True)
     assert finish(attempt).shares_host
 

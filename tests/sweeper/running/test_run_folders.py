@@ -32,7 +32,7 @@ def folder_of(sweep: SweepRecord) -> str:
     return RunFolders(Path("runs"), sweep, MACHINE, SOFTWARE_KEY).path.name
 
 
-def told(name: str = "s") -> SweepRecord:
+def reported(name: str = "s") -> SweepRecord:
     return SweepRecord.from_json((Path("runs") / name / "sweep.json").read_text())
 
 
@@ -43,7 +43,7 @@ def test_a_continued_sweep_keeps_its_folder():
         "s",
         "s-2",
     )
-    assert (told("s"), told("s-2")) == (SWEEP, LATER)
+    assert (reported("s"), reported("s-2")) == (SWEEP, LATER)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_sweep_json_is_what_the_database_holds():
         (1, b.to_json()),
     }
     assert (second.uid, second.started_at) == (first.uid, NOON)
-    assert [folder_of(first), folder_of(second), told("first")] == ["first", "first", second]
+    assert [folder_of(first), folder_of(second), reported("first")] == ["first", "first", second]
 
 
 def test_an_attempts_folder_tells_which_it_is_before_it_is_started():
@@ -131,7 +131,7 @@ def folder(tmp_path):
     return RunFolder(tmp_path)
 
 
-def test_a_result_is_told_again_only_where_another_counts(folder):
+def test_a_result_is_reported_again_only_where_another_counts(folder):
     finished = attempt(small(seed=1), 100.0)
     folder.write(folder.result, finished.result.to_json())
     write_end(folder, finished, NOON)

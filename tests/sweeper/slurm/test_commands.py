@@ -19,9 +19,9 @@ def test_variables_of_the_user_and_of_a_job_that_we_run_in_do_not_count(monkeypa
         monkeypatch.setenv(name, "theirs")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
     monkeypatch.setenv("WORD", "kept")
-    told = ask("env", variables={"SCALEMARK_DB": "given"}).splitlines()
-    assert "theirs" not in "".join(told)
-    assert {"SLURM_CONF=/etc/slurm.conf", "WORD=kept", "SCALEMARK_DB=given"} <= set(told)
+    reported = ask("env", variables={"SCALEMARK_DB": "given"}).splitlines()
+    assert "theirs" not in "".join(reported)
+    assert {"SLURM_CONF=/etc/slurm.conf", "WORD=kept", "SCALEMARK_DB=given"} <= set(reported)
 
 
 @pytest.mark.parametrize(

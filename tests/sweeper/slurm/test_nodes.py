@@ -76,6 +76,6 @@ def test_gpus_are_counted_among_other_resources(gres, num):
         ("FUTURE", False),
     ],
 )
-def test_nodes_that_take_no_jobs_are_told_from_busy_ones(state, is_up):
+def test_nodes_that_take_no_jobs_are_distinguished_from_busy_ones(state, is_up):
     (node,) = read_nodes(f"NodeName=n1 State={state} Partitions=main\n")
     assert node.is_up is is_up

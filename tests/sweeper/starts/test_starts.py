@@ -74,7 +74,9 @@ def test_all_it_and_its_children_say_is_appended_to_the_log(start, tmp_path):
         ("import os; os.abort()", -6),
     ],
 )
-def test_the_exit_status_is_told_and_the_next_one_starts_as_well(start, tmp_path, script, status):
+def test_the_exit_status_is_reported_and_the_next_one_starts_as_well(
+    start, tmp_path, script, status
+):
     assert run(start, make_folder(tmp_path / "run", script)) == status
     assert run(start, make_folder(tmp_path / "next", "exit_code = 3")) == 3
 

@@ -76,7 +76,7 @@ def test_a_removed_group_is_left_alone(supervisor, group):
     assert group.poll() is None
 
 
-def test_a_killed_supervisor_is_replaced_and_told_everything(supervisor, group, other_group):
+def test_a_killed_supervisor_is_replaced_and_reported_everything(supervisor, group, other_group):
     supervisor.add(group.pid)
     (first,) = until(
         _supervisors

@@ -1,4 +1,4 @@
-"""Trainers that no server can or may fork: what loading them leaves is told by an environment variable."""
+"""Trainers that no server can or may fork: what loading them leaves is known from an environment variable."""
 
 import mmap
 import os

@@ -40,7 +40,7 @@ def folder(tmp_path):
     return folder
 
 
-def told(folder, **spec):
+def reported(folder, **spec):
     command = [sys.executable, "-c", TELL, str(folder.path), small(**spec).to_json()]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     cores, limits = json.loads(ended.stdout)
@@ -63,14 +63,14 @@ def inherited():
 
 
 def test_without_a_placement_nothing_is_changed(folder):
-    assert told(folder) == (sorted(os.sched_getaffinity(0)), inherited())
+    assert reported(folder) == (sorted(os.sched_getaffinity(0)), inherited())
 
 
 def test_cores_and_limits_are_taken(folder):
     core = max(os.sched_getaffinity(0))
     folder.placement.write_text(given(cores=(core,), host_memory_bytes=2**31).to_json())
     (_, core_limit), (_, files), _ = inherited()
-    assert told(folder) == ([core], [(0, core_limit), (files, files), (2**31, 2**31)])
+    assert reported(folder) == ([core], [(0, core_limit), (files, files), (2**31, 2**31)])
 
 
 def test_cores_that_may_not_be_used_are_refused_before_anything_runs(folder):
@@ -118,7 +118,7 @@ SERVERS = {
 )
 def test_the_processes_that_a_trial_has_on_a_host_share_the_limit(folder, spec, hosts, limit_bytes):
     folder.placement.write_text(given(host_memory_bytes=2**31, hosts=hosts).to_json())
-    assert told(folder, **spec)[1][-1] == (limit_bytes, limit_bytes)
+    assert reported(folder, **spec)[1][-1] == (limit_bytes, limit_bytes)
 
 
 def test_a_memory_limit_too_small_for_all_ranks_counts_them(folder):

@@ -85,7 +85,7 @@ def test_each_rank_is_asked_for_on_its_host_with_its_gpus(listening, job, monkey
 
 
 @pytest.mark.parametrize(
-    ("hosts", "error", "told"),
+    ("hosts", "error", "reported"),
     [
         ([FIRST], UnsupportedTrialError, "hosts=2 wanted, and our agent has 1"),
         (
@@ -96,9 +96,9 @@ def test_each_rank_is_asked_for_on_its_host_with_its_gpus(listening, job, monkey
         ([], OSError, "the Ray task of our agent hung up"),
     ],
 )
-def test_hosts_that_will_not_do_are_told(listening, job, hosts, error, told):
+def test_hosts_that_will_not_do_are_reported(listening, job, hosts, error, reported):
     task = RayTask(listening, hosts)
-    with pytest.raises(error, match=told), start_ranks(job):
+    with pytest.raises(error, match=reported), start_ranks(job):
         pytest.fail("nothing can have been started")
     task.join()
 
@@ -111,7 +111,7 @@ def test_without_an_agent_over_several_hosts_there_is_none_to_ask(job):
         start_ranks(job).__enter__()
 
 
-def test_an_agent_that_is_gone_is_told_as_what_it_is(listening, job):
+def test_an_agent_that_is_gone_is_reported_as_what_it_is(listening, job):
     listening.close()
     with pytest.raises(ConnectionRefusedError):
         start_ranks(job).__enter__()

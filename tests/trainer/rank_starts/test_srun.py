@@ -75,9 +75,9 @@ def test_ranks_run_on_their_nodes_with_their_share_of_gpus(begin):
     trial = begin(TELLS + TRAINS, device_kind=DeviceKind.GPU)
     assert trial.exit_code() == 0, trial.folder.log.read_text()
     assert trial.outcome() == (Outcome.COMPLETED, "")
-    told = {rank: trial.log(rank) for rank in RANKS}
-    assert "\non n1 GPUs 0,1\n" in told.pop("worker-0")
-    assert told == {
+    reported = {rank: trial.log(rank) for rank in RANKS}
+    assert "\non n1 GPUs 0,1\n" in reported.pop("worker-0")
+    assert reported == {
         "ps-0": "on n1 GPUs \n",
         "worker-1": "on n2 GPUs 0,1\n",
         "ps-1": "on n2 GPUs \n",
@@ -121,7 +121,7 @@ def test_an_interrupted_supervisor_ends_all_ranks(begin):
     assert trial.outcome()[0] == Outcome.INTERRUPTED
 
 
-def test_nodes_that_are_not_of_the_job_are_told_as_what_they_are(begin):
+def test_nodes_that_are_not_of_the_job_are_reported_as_what_they_are(begin):
     trial = begin(SERVE, hosts=("n1", "n9"))
     trial.exit_code()
     outcome, message = trial.outcome()

@@ -19,12 +19,12 @@ def test_a_beat_is_a_growing_number(tmp_path):
         "sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as rank:
-        told: list[int] = []
-        while rank.poll() is None and (not told or told[-1] < 3):
-            told += [int(path.read_text() or 0)] if path.exists() else []
+        reported: list[int] = []
+        while rank.poll() is None and (not reported or reported[-1] < 3):
+            reported += [int(path.read_text() or 0)] if path.exists() else []
         rank.stdin.close()
     assert rank.returncode == 0
-    grown = [number for number in told if number]  # 0: it was being written anew
+    grown = [number for number in reported if number]  # 0: it was being written anew
     assert grown == sorted(grown)
 
 
@@ -52,9 +52,9 @@ def test_a_rank_that_cannot_write_its_beat_ends_and_says_so(tmp_path):
     folder = RunFolder(tmp_path)
     folder.rank_beat(WORKER_1).mkdir()
     with begun(folder, RankLimits(timeout_s=0.2)) as rank:
-        told = rank.stderr.read()
+        reported = rank.stderr.read()
     assert rank.returncode == 1
-    assert told.splitlines()[-1].startswith(
+    assert reported.splitlines()[-1].startswith(
         "failed: worker-1 cannot write its beat for 0.1 s: [Errno 21] Is a directory: "
     )
 
@@ -63,7 +63,7 @@ def test_a_beat_that_fails_for_a_while_ends_nothing(tmp_path):
     folder = RunFolder(tmp_path)
     folder.rank_beat(WORKER_1).mkdir()
     with begun(folder, RankLimits(timeout_s=600)) as rank:
-        told = rank.stderr.readline()
+        reported = rank.stderr.readline()
         folder.rank_beat(WORKER_1).rmdir()
         while rank.poll() is None and not (
             folder.rank_beat(WORKER_1).is_file() and folder.rank_beat(WORKER_1).read_text()
@@ -71,7 +71,7 @@ def test_a_beat_that_fails_for_a_while_ends_nothing(tmp_path):
             pass
         rank.stdin.close()
     assert rank.returncode == 0
-    assert told.startswith(
+    assert reported.startswith(
         "worker-1 cannot write its beat, and tries for 300 s: [Errno 21] Is a directory: "
     )
 
@@ -84,10 +84,10 @@ def test_a_rank_tells_that_it_joins_before_it_falls_silent(tmp_path):
         RankLimits(),
         f"for _ in range(20):\n    {program.replace(chr(10), chr(10) + '    ')}",
     ) as rank:
-        told, _ = rank.communicate()
+        reported, _ = rank.communicate()
     assert rank.returncode == 0
-    assert len(told.splitlines()) == 20
-    for line in told.splitlines():
+    assert len(reported.splitlines()) == 20
+    for line in reported.splitlines():
         assert line.endswith(beat.JOINING) or not line  # it is being written anew
 
 
@@ -95,13 +95,13 @@ def test_a_rank_that_has_joined_tells_that_at_once(tmp_path):
     folder = RunFolder(tmp_path)
     program = "beat.start(folder, Rank(job_name='worker', task_index=0), every_s=3600)\nwith beat.joining():\n    pass\nsys.stdin.read()"
     with begun(folder, RankLimits(), program) as rank:
-        while rank.poll() is None and not _has_told(folder):
+        while rank.poll() is None and not _has_reported(folder):
             pass
         rank.stdin.close()
     assert rank.returncode == 0
 
 
-def _has_told(folder: RunFolder) -> bool:
+def _has_reported(folder: RunFolder) -> bool:
     path = folder.rank_beat(WORKER_1)
     return path.exists() and path.read_text().isdecimal()
 
@@ -110,13 +110,13 @@ def test_who_waits_for_beats_says_for_whom(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path)
     folder.rank_beat(WORKER_0).write_text("1")
 
-    class Told(StringIO):
+    class Reported(StringIO):
         def flush(self) -> None:
             folder.rank_beat(WORKER_1).write_text("1")  # it comes once it was waited for
 
-    told = Told()
-    monkeypatch.setattr(sys, "stderr", told)
+    reported = Reported()
+    monkeypatch.setattr(sys, "stderr", reported)
     beat.wait_for(folder, [WORKER_0])
-    assert told.getvalue() == ""
+    assert reported.getvalue() == ""
     beat.wait_for(folder, [WORKER_1, WORKER_0])
-    assert told.getvalue() == "waiting for worker-1\n"
+    assert reported.getvalue() == "waiting for worker-1\n"

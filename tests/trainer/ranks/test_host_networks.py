@@ -41,8 +41,8 @@ def rates(namespace: int) -> list[float]:
         "qdisc",
         "show",
     ]
-    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return [8 * one["options"]["rate"] for one in told if one["kind"] == "tbf"]
+    reported = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return [8 * one["options"]["rate"] for one in reported if one["kind"] == "tbf"]
 
 
 def test_hosts_reach_each_other_by_their_addresses():
@@ -62,12 +62,12 @@ def test_hosts_reach_each_other_by_their_addresses():
 
 def test_a_command_runs_on_its_host():
     with for_tests.networks(2, 0) as networks:
-        told = subprocess.run(
+        reported = subprocess.run(
             [*networks.command(1), "ip", "-json", "address", "show", "eth0"],
             capture_output=True,
             check=True,
         )
-    (link,) = json.loads(told.stdout)
+    (link,) = json.loads(reported.stdout)
     assert link["addr_info"][0]["local"] == "10.77.0.2"
 
 
@@ -122,7 +122,7 @@ with host_networks(2, 200) as networks:
     }
 
 
-def test_a_process_without_the_right_is_told():
+def test_a_process_without_the_right_is_reported():
     code = """
 import os
 from trainer.errors import UnsupportedTrialError
@@ -136,16 +136,16 @@ except UnsupportedTrialError as error:
     print(error)
 """
     for_tests.needed(for_tests.impossible(), in_ci=os.environ.get("CI") == "true")
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
     ).stdout
-    assert told == (
+    assert reported == (
         "injected.link_mbit: no network namespace: Operation not permitted; this process has not the right; run as root "
         "(CAP_SYS_ADMIN and CAP_NET_ADMIN), or leave injected.link_mbit out\n"
     )
 
 
-def test_a_machine_without_the_programs_is_told_how_to_get_them(monkeypatch, tmp_path):
+def test_a_machine_without_the_programs_is_reported_how_to_get_them(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     wanted = r"no ip and tc and nsenter on PATH.*run scripts/install-iproute2"
     with pytest.raises(UnsupportedTrialError, match=wanted), host_networks(2, 200):
@@ -160,7 +160,7 @@ def test_more_hosts_than_addresses_are_refused():
         pass
 
 
-def test_what_the_kernel_refuses_is_told():
+def test_what_the_kernel_refuses_is_reported():
     for_tests.needed(for_tests.impossible(), in_ci=os.environ.get("CI") == "true")
     with (
         pytest.raises(UnsupportedTrialError, match="tc could not make the hosts' networks"),

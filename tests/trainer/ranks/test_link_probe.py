@@ -99,9 +99,9 @@ print(statistics.median(link_bytes_per_s(hosts) for _ in range(5)))
         cluster = json.dumps({"worker": [f"{address}:2222" for address in networks.addresses]})
         client = [*networks.command(0), sys.executable, "-c", code, cluster]
         with waiting(networks, 1, cluster):
-            told = subprocess.run(
+            reported = subprocess.run(
                 client, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
             ).stdout
     assert (
-        0.5 * 100e6 / 8 < float(told) <= 1.02 * 100e6 / 8
+        0.5 * 100e6 / 8 < float(reported) <= 1.02 * 100e6 / 8
     )  # headers take 4%; other work on this machine may take more

@@ -18,10 +18,10 @@ def test_a_worker_that_went_during_the_last_calls_fails_nothing(capsys, fails_at
 
     Lockstep("/CPU:0", 1).end(take_call)
     assert len(calls) == fails_at
-    told = capsys.readouterr().err
-    assert "connection reset by peer" in told
+    reported = capsys.readouterr().err
+    assert "connection reset by peer" in reported
     assert (
-        told.splitlines()[-1]
+        reported.splitlines()[-1]
         == "another worker ended during the last calls, after all was measured"
     )
 

@@ -182,9 +182,9 @@ def test_ranks_by_hand_whose_links_nobody_limits_are_refused(tmp_path, task_inde
         f"--task_index={task_index}",
         "--worker_hosts=127.0.0.1:1,127.0.0.1:2",
     )
-    told = "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts"
+    reported = "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts"
     assert ended.returncode == 3
-    assert ended.stderr.startswith(f"unsupported: {told}")
+    assert ended.stderr.startswith(f"unsupported: {reported}")
     assert RunFolder(tmp_path).result.exists() == (task_index == 0)
     assert not RunFolder(tmp_path).environment.exists()
 
@@ -222,7 +222,7 @@ def test_a_refusal_makes_the_run_folder_and_is_one_sentence(tmp_path):
 
 
 def test_the_help_tells_every_flag_and_the_variable(tmp_path):
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-m", "trainer", "--help"], capture_output=True, text=True, check=True
     ).stdout
     for flag in (
@@ -234,7 +234,7 @@ def test_the_help_tells_every_flag_and_the_variable(tmp_path):
         "--ps_hosts",
         "selfcheck",
     ):
-        assert flag in told
+        assert flag in reported
 
 
 def test_an_unknown_flag_is_refused(tmp_path):

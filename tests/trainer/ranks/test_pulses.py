@@ -50,7 +50,7 @@ def test_worker_0_that_waits_for_another_is_not_blamed(watched):
     assert rank == PS_1
 
 
-def test_a_rank_that_falls_silent_is_told_by_when_its_number_changed(watched):
+def test_a_rank_that_falls_silent_is_known_from_when_its_number_changed(watched):
     assert watched.look_for(100, *CLUSTER.ranks) is None
     assert watched.look_for(30, WORKER_0, WORKER_1, PS_1) == (
         PS_0,
@@ -72,24 +72,24 @@ def test_of_a_rank_that_has_done_its_part_nothing_is_expected(watched):
 def test_a_rank_that_joins_may_be_silent_for_as_long_as_one_that_starts(watched):
     watched.look_for(10, *CLUSTER.ranks)
     watched.folder.rank_beat(WORKER_1).write_text(f"1000{JOINING}")
-    told = "had not met the others within launcher.rank_start_timeout_s=300"
-    assert watched.look_for(300, WORKER_0, PS_0, PS_1) == (WORKER_1, told)
+    reported = "had not met the others within launcher.rank_start_timeout_s=300"
+    assert watched.look_for(300, WORKER_0, PS_0, PS_1) == (WORKER_1, reported)
 
 
 def test_a_rank_that_has_joined_is_held_to_its_beats_again(watched):
     watched.folder.rank_beat(WORKER_1).write_text(f"1000{JOINING}")
     watched.look_for(100, WORKER_0, PS_0, PS_1)
     watched.beat(WORKER_1)
-    told = "gave no sign of life for launcher.rank_timeout_s=30"
-    assert watched.look_for(30, WORKER_0, PS_0, PS_1) == (WORKER_1, told)
+    reported = "gave no sign of life for launcher.rank_timeout_s=30"
+    assert watched.look_for(30, WORKER_0, PS_0, PS_1) == (WORKER_1, reported)
 
 
 def test_of_ranks_that_join_and_one_that_is_silent_the_silent_one_is_named(watched):
     watched.look_for(10, *CLUSTER.ranks)
     for rank in (PS_0, WORKER_1, PS_1):
         watched.folder.rank_beat(rank).write_text(f"1000{JOINING}")
-    rank, told = watched.look_for(30)
-    assert (rank, told) == (WORKER_0, "gave no sign of life for launcher.rank_timeout_s=30")
+    rank, reported = watched.look_for(30)
+    assert (rank, reported) == (WORKER_0, "gave no sign of life for launcher.rank_timeout_s=30")
 
 
 def test_a_rank_that_joins_in_vain_is_not_blamed_for_a_stopped_one(tmp_path):
@@ -105,8 +105,8 @@ def test_a_rank_that_joins_in_vain_is_not_blamed_for_a_stopped_one(tmp_path):
 
 def test_a_rank_that_never_started_is_named_before_one_that_joins(watched):
     watched.folder.rank_beat(PS_0).write_text(f"1{JOINING}")
-    told = "could not be reached within launcher.rank_start_timeout_s=300"
-    assert watched.look_for(300, WORKER_0, PS_1) == (WORKER_1, told)
+    reported = "could not be reached within launcher.rank_start_timeout_s=300"
+    assert watched.look_for(300, WORKER_0, PS_1) == (WORKER_1, reported)
 
 
 def test_silence_is_counted_of_ranks_that_beat(watched):

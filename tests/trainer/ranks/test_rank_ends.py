@@ -1,4 +1,4 @@
-"""What the kernel did to a rank is told as far as it can be known."""
+"""What the kernel did to a rank is reported as far as it can be known."""
 
 import signal
 
@@ -26,17 +26,21 @@ def killed(folder, **changes):
 
 
 def test_a_rank_that_the_kernel_killed_was_out_of_memory(folder):
-    told = "rank ps-1 was killed by the kernel for lack of host memory"
-    assert killed(folder, kernel_killed=True) == (4, Outcome.OUT_OF_MEMORY, told)
+    reported = "rank ps-1 was killed by the kernel for lack of host memory"
+    assert killed(folder, kernel_killed=True) == (4, Outcome.OUT_OF_MEMORY, reported)
 
 
 def test_beside_other_trials_it_may_have_been_their_memory(folder):
     why = "perhaps by the kernel: it lacked host memory, for this trial or one beside it"
-    told = f"rank ps-1 ended by SIGKILL, {why}; see log-ps-1.txt"
-    assert killed(folder, kernel_killed=True, shares_host=True) == (RANK_LOST, Outcome.FAILED, told)
+    reported = f"rank ps-1 ended by SIGKILL, {why}; see log-ps-1.txt"
+    assert killed(folder, kernel_killed=True, shares_host=True) == (
+        RANK_LOST,
+        Outcome.FAILED,
+        reported,
+    )
 
 
-def test_an_end_that_nobody_saw_is_told_as_that(folder):
+def test_an_end_that_nobody_saw_is_reported_as_that(folder):
     result, exit_code = judge(folder, RankEnds(exit_codes={PS_1: None}))
     assert (exit_code, result.message) == (
         RANK_LOST,
@@ -56,7 +60,7 @@ def test_a_result_that_worker_0_denies_by_its_end_is_none(folder):
     )
 
 
-def test_a_damaged_result_is_told(folder):
+def test_a_damaged_result_is_reported(folder):
     folder.result.write_text('{"outcome": "compl')
     worker_0 = Rank(job_name="worker", task_index=0)
     result, _ = judge(folder, RankEnds(exit_codes={worker_0: 0}))

@@ -158,14 +158,14 @@ def test_by_hand_any_file_may_tell_the_trial(tmp_path):
     assert TrialSpec.from_json(folder.trial.read_text()) == TrialSpec.from_json(trial.read_text())
 
 
-def test_ranks_are_told_their_own_ports_and_in_the_end_all_are_free(begin, start):
+def test_ranks_are_reported_their_own_ports_and_in_the_end_all_are_free(begin, start):
     trial = begin(SERVE, start=start)
     trial.wait_until_all_serve()
     wait_until(
         lambda: trial.folder.log.read_text().count("\n") >= len(RANKS), trial.process.descriptor
     )  # ranks may be faster
-    told = trial.folder.log.read_text().splitlines()[:4]
-    addresses = {line.split()[1].rstrip(":"): line.split()[2].rstrip(",") for line in told}
+    reported = trial.folder.log.read_text().splitlines()[:4]
+    addresses = {line.split()[1].rstrip(":"): line.split()[2].rstrip(",") for line in reported}
     assert tuple(addresses) == RANKS
     ports = {int(address.removeprefix("127.0.0.1:")) for address in addresses.values()}
     assert len(ports) == 4
@@ -196,8 +196,8 @@ def test_a_killed_rank_fails_the_trial_and_its_log_is_named(begin, start):
     )
     trial.wait_until_all_serve()
     os.kill(trial.pid("worker-1"), signal.SIGKILL)
-    told = "rank worker-1 ended by SIGKILL; see log-worker-1.txt: ValueError: what it said last"
-    assert trial.outcome() == (RANK_LOST, Outcome.FAILED, told)
+    reported = "rank worker-1 ended by SIGKILL; see log-worker-1.txt: ValueError: what it said last"
+    assert trial.outcome() == (RANK_LOST, Outcome.FAILED, reported)
 
 
 def test_killed_worker_0_is_named_with_the_log_of_the_trial(begin):
@@ -217,14 +217,16 @@ def test_a_stopped_rank_hangs_the_trial_and_is_named(begin):
     os.kill(
         trial.pid("ps-0"), signal.SIGSTOP
     )  # named before others that a busy machine has fall silent, too
-    told = "rank ps-0 gave no sign of life for launcher.rank_timeout_s=10; see log-ps-0.txt"
-    assert trial.outcome() == (6, Outcome.HUNG, told)
+    reported = "rank ps-0 gave no sign of life for launcher.rank_timeout_s=10; see log-ps-0.txt"
+    assert trial.outcome() == (6, Outcome.HUNG, reported)
 
 
 def test_a_rank_that_never_starts_hangs_the_trial_at_its_deadline(begin):
     trial = begin(f"name == 'ps-0' and wait()\n{SERVE}", limits=RankLimits(start_timeout_s=1))
-    told = "rank ps-0 could not be reached within launcher.rank_start_timeout_s=1; see log-ps-0.txt"
-    assert trial.outcome() == (6, Outcome.HUNG, told)
+    reported = (
+        "rank ps-0 could not be reached within launcher.rank_start_timeout_s=1; see log-ps-0.txt"
+    )
+    assert trial.outcome() == (6, Outcome.HUNG, reported)
 
 
 @pytest.mark.parametrize(
@@ -331,11 +333,13 @@ def test_a_rank_that_worker_0_lost_is_named_with_its_log(begin):
         """,
         settle_s=PATIENCE_S,
     )
-    told = "rank worker-1 ended with exit code 1; see log-worker-1.txt: ValueError: no such record"
-    assert trial.outcome() == (1, Outcome.FAILED, told)
+    reported = (
+        "rank worker-1 ended with exit code 1; see log-worker-1.txt: ValueError: no such record"
+    )
+    assert trial.outcome() == (1, Outcome.FAILED, reported)
 
 
-def test_a_rank_that_is_lost_but_did_not_end_is_told_by_worker_0(begin):
+def test_a_rank_that_is_lost_but_did_not_end_is_known_from_worker_0(begin):
     trial = begin(
         f"""
         if name == "worker-0":
@@ -509,7 +513,7 @@ def test_damaged_deadlines_fail_the_trial_before_anything_is_started(begin, limi
     assert not list(trial.folder.path.glob("pid-*.txt"))
 
 
-def test_what_goes_wrong_once_ranks_run_is_not_told_as_their_start(tmp_path):
+def test_what_goes_wrong_once_ranks_run_is_not_reported_as_their_start(tmp_path):
     """The supervisor tells their addresses, and where it does the disk is full."""
     (tmp_path / "trial.json").write_text(
         small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json()
@@ -526,16 +530,16 @@ def test_what_goes_wrong_once_ranks_run_is_not_told_as_their_start(tmp_path):
             check=False,
         )
     assert ended.returncode == 1
-    told = "its ranks could not be watched, and were ended: [Errno 28] No space left on device"
-    assert ended.stderr.startswith(f"failed: {told}\n")
-    assert RunFolder(tmp_path).read_result().message == told
+    reported = "its ranks could not be watched, and were ended: [Errno 28] No space left on device"
+    assert ended.stderr.startswith(f"failed: {reported}\n")
+    assert RunFolder(tmp_path).read_result().message == reported
 
 
 @pytest.mark.parametrize("rank_start", ["srun", "ray"])
 def test_links_between_machines_cannot_be_injected(begin, rank_start):
     trial = begin(SERVE, rank_start=rank_start, injected="link_mbit=200")
-    told = f"injected.link_mbit: hosts of rank_start={rank_start} are machines, whose links nothing here limits; leave it out"
-    assert trial.outcome() == (3, Outcome.UNSUPPORTED, told)
+    reported = f"injected.link_mbit: hosts of rank_start={rank_start} are machines, whose links nothing here limits; leave it out"
+    assert trial.outcome() == (3, Outcome.UNSUPPORTED, reported)
 
 
 def test_a_folder_named_by_hand_may_hold_an_earlier_trial(tmp_path, begin):

@@ -64,9 +64,9 @@ def test_a_kernel_that_does_not_say_makes_no_number(tmp_path):
     (tmp_path / "stat").write_text("nothing of use\n")
     silent = contention.now(stat=tmp_path / "stat")
     assert silent.busy_s is None
-    told = moment(BEFORE, {0}, time_s=0.0, own_cpu_s=0.0)
-    assert contention.cores_taken_by_others(silent, told) is None
-    assert contention.cores_taken_by_others(told, silent) is None
+    reported = moment(BEFORE, {0}, time_s=0.0, own_cpu_s=0.0)
+    assert contention.cores_taken_by_others(silent, reported) is None
+    assert contention.cores_taken_by_others(reported, silent) is None
 
 
 def test_a_cpu_that_is_new_or_gone_is_left_out():
@@ -88,12 +88,12 @@ def test_this_kernel_says():
 
 def test_other_ranks_of_the_trial_are_no_others(tmp_path):
     ticks = os.sysconf("SC_CLK_TCK")
-    told = {
+    reported = {
         11: f"11 (worker-0) S 10 11 11 0 -1 0 0 0 0 0 {3 * ticks} {ticks} 0 0 20 0",
         12: f"12 (a (b) c) R 10 12 12 0 -1 0 0 0 0 0 {2 * ticks} 0 {ticks} 0 20 0",
         13: f"13 (other) R 9 13 13 0 -1 0 0 0 0 0 {50 * ticks} 0 0 0 20 0",
     }
-    for pid, line in told.items():
+    for pid, line in reported.items():
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(line)
     (tmp_path / "14").mkdir()  # ended while we look

@@ -321,7 +321,7 @@ def test_busy_is_the_share_of_the_step_with_anything_running(two_gpus):
     assert busy == pytest.approx({"GPU:0": 400 / 950, "GPU:1": 500 / 950, "CPU:0": 100 / 950})
 
 
-def test_tensor_cores_are_told_by_the_names_of_kernels(two_gpus):
+def test_tensor_cores_are_known_from_the_names_of_kernels(two_gpus):
     assert profile.read(two_gpus, input_wait_s=0.0).tensor_core_share == pytest.approx(600 / 650)
 
 
@@ -356,7 +356,7 @@ def test_an_op_has_one_class(op, name, kernel, wanted):
     assert op_classes.classify(op, name, kernel) == wanted
 
 
-def test_a_profile_is_told_in_a_few_lines(two_gpus):
+def test_a_profile_is_reported_in_a_few_lines(two_gpus):
     lines = profile.describe(profile.read(two_gpus, input_wait_s=0.002))
     assert lines[0] == "profile: 0.95 ms per step, mean of 1 while profiled; input wait 2 ms"
     assert lines[1].startswith(

@@ -260,9 +260,9 @@ def test_the_sampler_runs_on_the_spare_core_or_else_on_the_last(
     tmp_path, monkeypatch, arguments, core
 ):
     """There is no such GPU, so it ends where it would take the first sample."""
-    told = []
-    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: told.append(cores))
-    monkeypatch.setattr(os, "nice", told.append)
+    reported = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: reported.append(cores))
+    monkeypatch.setattr(os, "nice", reported.append)
     assert (
         telemetry.main(
             [
@@ -275,7 +275,7 @@ def test_the_sampler_runs_on_the_spare_core_or_else_on_the_last(
         )
         == 1
     )
-    assert told == [{core}, 19]
+    assert reported == [{core}, 19]
 
 
 def test_the_sampler_is_started_on_the_spare_core(tmp_path, monkeypatch):
@@ -291,7 +291,7 @@ def test_the_sampler_is_started_on_the_spare_core(tmp_path, monkeypatch):
     assert " --core 5 " in (tmp_path / "arguments").read_text()
 
 
-def test_a_python_that_cannot_be_started_is_told_too(tmp_path, monkeypatch, capfd):
+def test_a_python_that_cannot_be_started_is_reported_too(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with telemetry.watching(["GPU-a"], tmp_path / "t"):
         pass

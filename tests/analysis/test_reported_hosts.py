@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from analysis.calibration.places import guessed
-from analysis.hosts_told import hosts_of, read, why_several
+from analysis.reported_hosts import hosts_of, read, why_several
 from scalemark.records.references import published
 
 pytestmark = pytest.mark.integration
@@ -113,8 +113,8 @@ NAMES = [  # words, GPUs of each host (None: left open), whether they speak of s
 @pytest.mark.parametrize(("hardware", "gpus_per_host", "is_several"), NAMES)
 def test_words_say_gpus_per_host_and_whether_hosts_are_several(hardware, gpus_per_host, is_several):
     """Bugs: `1xK80/node` was one box of 64 GPUs, and 8 GPUs of `4 nodes x 8xV100` were refused."""
-    told = read(hardware)
-    assert (told.gpus_per_host, told.is_several) == (gpus_per_host, is_several)
+    reported = read(hardware)
+    assert (reported.gpus_per_host, reported.is_several) == (gpus_per_host, is_several)
 
 
 @pytest.mark.parametrize(
@@ -205,12 +205,12 @@ def test_why_a_figure_may_be_of_several_hosts(snapshot):
 
 
 def test_every_figure_that_ships_is_of_a_known_number_of_hosts():
-    told = {
+    reported = {
         (one.hardware, one.num_gpus): hosts_of(one.hardware, one.num_gpus) for one in published()
     }
-    several = {hardware: hosts for (hardware, _), hosts in told.items() if hosts != 1}
+    several = {hardware: hosts for (hardware, _), hosts in reported.items() if hosts != 1}
     assert set(several) == {
         "AWS p2.8xlarge x n/8 nodes K80",
         "4 servers x 4 Pascal GPUs?, 25G RoCE?",
     }
-    assert None not in told.values()
+    assert None not in reported.values()

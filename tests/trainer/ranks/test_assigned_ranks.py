@@ -3,7 +3,7 @@
 import os
 
 from scalemark.records.cluster import Cluster
-from trainer.ranks.told_ranks import ToldRanks
+from trainer.ranks.assigned_ranks import AssignedRanks
 
 
 def heard(said: str) -> dict[str, int | None]:
@@ -11,7 +11,7 @@ def heard(said: str) -> dict[str, int | None]:
     reading, writing = os.pipe()
     os.write(writing, said.encode())
     os.close(writing)
-    ranks = ToldRanks(Cluster(worker_hosts=("a:1", "b:1")), reading)
+    ranks = AssignedRanks(Cluster(worker_hosts=("a:1", "b:1")), reading)
     assert ranks.descriptors == (reading,)
     ended = ranks.look()
     assert ranks.descriptors == ()
@@ -36,9 +36,9 @@ def test_a_rank_that_nobody_saw_end_is_one_that_ended():
     assert heard("rank worker-1 ended: unseen\n")["worker-1"] is None
 
 
-def test_what_is_told_in_pieces_is_heard_when_it_is_whole():
+def test_what_is_reported_in_pieces_is_heard_when_it_is_whole():
     reading, writing = os.pipe()
-    ranks = ToldRanks(Cluster(worker_hosts=("a:1", "b:1")), reading)
+    ranks = AssignedRanks(Cluster(worker_hosts=("a:1", "b:1")), reading)
     assert ranks.look() == {}
     os.write(writing, b"rank worker-1 en")
     assert ranks.look() == {}

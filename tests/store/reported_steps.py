@@ -6,7 +6,7 @@ from multiprocessing.connection import Connection
 MOST_AHEAD = 2  # so that it is killed after any statement of the steps that follow, and never has done all its work before
 
 
-class ToldSteps:
+class ReportedSteps:
     """In that process: called at each step."""
 
     def __init__(self, counts: Connection) -> None:
@@ -20,7 +20,7 @@ class ToldSteps:
             self._num_ahead -= 1
 
 
-def is_told(steps: Connection) -> bool:
+def is_known(steps: Connection) -> bool:
     """Waits for a step; False when the process has ended."""
     try:
         steps.recv_bytes()

@@ -12,13 +12,13 @@ from scalemark.records.cluster import Cluster, Rank
 _ENDED = re.compile(r"rank (worker|ps)-(\d+) ended: (-?\d+|unseen)")
 
 
-class ToldRanks:
+class AssignedRanks:
     """Reads from a pipe or socket how ranks end; other lines go to the log."""
 
     def __init__(self, cluster: Cluster, descriptor: int) -> None:
         self.cluster = cluster
         self._descriptor = descriptor
-        self._told = b""
+        self._reported = b""
         self._has_ended = False
         self._ended: dict[Rank, int | None] = {}
         os.set_blocking(descriptor, False)
@@ -34,8 +34,8 @@ class ToldRanks:
             except BlockingIOError:
                 break
             self._has_ended = not part
-            self._told += part
-        *lines, self._told = self._told.split(b"\n")
+            self._reported += part
+        *lines, self._reported = self._reported.split(b"\n")
         for line in lines:
             self._hear(line.decode(errors="replace"))
         # else the others ended because that one did
