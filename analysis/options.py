@@ -95,11 +95,11 @@ def result_record(result: Result) -> dict[str, Any]:
     """Return a result as --json prints it."""
     return {
         "trial_id": result.trial_id,
-        "origin": result.place.origin,
-        "place": result.place.key,
-        "machine": result.place.machine,
-        "versions": result.place.versions,
-        "device_kind": result.place.device_kind,
+        "origin": result.environment.origin,
+        "environment": result.environment.key,
+        "machine": result.environment.machine,
+        "versions": result.environment.versions,
+        "device_kind": result.environment.device_kind,
         "strategy": result.strategy,
         "num_gpus": result.num_gpus,
         "hosts": result.hosts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from analysis.results import Origin, Place, Result, global_batch
+from analysis.results import Environment, Origin, Result, global_batch
 from analysis.results import axes_of as results_axes_of
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
@@ -54,13 +54,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Results of one place that differ in nothing but the axes down and across."""
+    """Results of one environment that differ in nothing but the axes down and across."""
 
     rows_by: tuple[str, ...]  # axes
     columns_by: tuple[str, ...]
     # the other axes worth naming: they tell this table from its neighbors
     setting: Mapping[str, object]
-    place: Place
+    environment: Environment
     rows: tuple[Label, ...]
     columns: tuple[Label, ...]
     cells: Mapping[tuple[Label, Label], Cell]  # by row and column; what is missing was not run
@@ -85,7 +85,7 @@ class Table:
 
     def counted(self, num_gpus: int) -> str:
         """Return `8 GPUs`, or `8 GPUs over 2 hosts`."""
-        return self.place.counted(num_gpus, self.hosts)
+        return self.environment.counted(num_gpus, self.hosts)
 
 
 def usual_tables(results: Sequence[Result]) -> list[Table]:
@@ -93,7 +93,7 @@ def usual_tables(results: Sequence[Result]) -> list[Table]:
 
     Where there are several numbers of hosts, each strategy has a row for each.
     """
-    if results[0].place.origin is Origin.PUBLISHED:
+    if results[0].environment.origin is Origin.PUBLISHED:
         return article_tables(results)
     return pivot(results, lines(results))
 
@@ -106,7 +106,9 @@ def article_tables(results: Sequence[Result]) -> list[Table]:
     """
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
-        grouped[result.place.key, result.axes["data"], result.axes["precision"]].append(result)
+        grouped[result.environment.key, result.axes["data"], result.axes["precision"]].append(
+            result
+        )
     found = []
     for of in grouped.values():
         curves = {(result.axes["model"], result.axes["batch_size"], result.curve) for result in of}
@@ -131,7 +133,7 @@ def pivot(
         return []
     pivoted = {*rows_by, *columns_by}
     others = [axis for axis in _axes(results, pivoted) if axis not in pivoted]
-    own = _OF_OUR_MODEL if results[0].place.origin.is_ours else _OF_A_PUBLISHED_MODEL
+    own = _OF_OUR_MODEL if results[0].environment.origin.is_ours else _OF_A_PUBLISHED_MODEL
     of_model = [axis for axis in others if axis in own] if "model" in pivoted else []
     rest = [axis for axis in others if axis not in of_model]
     cells = _values(results, (*rows_by, *columns_by))
@@ -143,13 +145,13 @@ def pivot(
     for result, item, cell, variant, values in zip(
         results, _items(results), cells, variants, of_rest, strict=True
     ):
-        where = (result.place.key, item, variant, *values)
+        where = (result.environment.key, item, variant, *values)
         # a source may report one thing twice: the second is in a table of its own
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
         settings[key] = dict(zip(rest, values, strict=True))
-        settings[key][_SHARED] = result.place.shares_host
+        settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values())
     found = []
     for key, of in grouped.items():
@@ -166,11 +168,11 @@ def _items(results: Sequence[Result]) -> list[str]:
     by_model = {}
     for result in results:
         if result.throughput is not None:
-            by_model[result.place.key, result.axes["model"]] = result.item
+            by_model[result.environment.key, result.axes["model"]] = result.item
     found = []
     for result in results:
         if result.throughput is None:
-            found.append(by_model.get((result.place.key, result.axes["model"]), result.item))
+            found.append(by_model.get((result.environment.key, result.axes["model"]), result.item))
         else:
             found.append(result.item)
     return found
@@ -203,7 +205,7 @@ def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence
         return [0] * len(results)
     settings = _values(results, of_model)
     keys = [
-        (result.place.key, result.axes["model"], *values)
+        (result.environment.key, result.axes["model"], *values)
         for result, values in zip(results, _values(results, rest), strict=True)
     ]
     found: dict[Label, set[Label]] = defaultdict(set)
@@ -220,7 +222,7 @@ def table(
     setting: Mapping[str, object],
     of_model: Sequence[str] = (),
 ) -> Table:
-    """Make a table of results of one place, no two of which have the same row and column.
+    """Make a table of results of one environment, no two of which have the same row and column.
 
     `of_model` are the axes that vary with the model.
     """
@@ -240,14 +242,14 @@ def table(
     if of_model:
         for result, values in zip(results, _values(results, of_model), strict=True):
             of_models[result.axes["model"]] = dict(zip(of_model, values, strict=True))
-    place = results[0].place
+    environment = results[0].environment
     return Table(
         rows_by=tuple(rows_by),
         columns_by=tuple(columns_by),
         setting=setting,
-        place=place,
-        rows=_ordered(rows, place.origin),
-        columns=_ordered(columns, place.origin),
+        environment=environment,
+        rows=_ordered(rows, environment.origin),
+        columns=_ordered(columns, environment.origin),
         cells=cells,
         of_models=of_models,
     )
@@ -255,7 +257,7 @@ def table(
 
 def axes_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Return the axes that can distinguish results."""
-    of_source = results and results[0].place.origin is Origin.PUBLISHED
+    of_source = results and results[0].environment.origin is Origin.PUBLISHED
     return tuple(results[0].axes) if of_source else results_axes_of(results)
 
 
@@ -334,13 +336,13 @@ def _ordered(labels: Sequence[Label], origin: Origin) -> tuple[Label, ...]:
     """Sort numbers by size and texts by alphabet, those of published figures as they appear."""
     if origin.is_ours:
         return tuple(sorted(dict.fromkeys(labels), key=_sortable))
-    places: dict[object, float] = {}
+    environments: dict[object, float] = {}
     for value in (value for label in labels for value in label):
-        places.setdefault(value, float(len(places)))
+        environments.setdefault(value, float(len(environments)))
 
     def by_appearance(label: Label) -> list[tuple[int, float]]:
         return [
-            (0, float(value)) if isinstance(value, int | float) else (1, places[value])
+            (0, float(value)) if isinstance(value, int | float) else (1, environments[value])
             for value in label
         ]
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.results import BaselineRule, Origin, Place, Result, with_baselines
+from analysis.results import BaselineRule, Environment, Origin, Result, with_baselines
 from costs.networks import UnknownNetworkError, network
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
@@ -37,13 +37,13 @@ def published(
 
     `references` are as `store.reading.queries.list_references` has them.
     """
-    places: dict[tuple[str, str], Place] = {}
+    environments: dict[tuple[str, str], Environment] = {}
     found = []
     for reference in references:
         where = (reference["source"], reference["hardware"])
-        if where not in places:
-            places[where] = _place(*where)
-        found.append(_result(reference, places[where]))
+        if where not in environments:
+            environments[where] = _environment(*where)
+        found.append(_result(reference, environments[where]))
     return with_baselines(found, rule)
 
 
@@ -102,8 +102,8 @@ def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def _place(source: str, hardware: str) -> Place:
-    return Place(
+def _environment(source: str, hardware: str) -> Environment:
+    return Environment(
         key=_digest(f"{source}\n{hardware}", 6),
         host=hardware,
         machine=hardware,
@@ -119,13 +119,13 @@ def _strategy(axes: Mapping[str, Any]) -> str:
     return strategy_name(*parts) or "not told"
 
 
-def _result(reference: Mapping[str, Any], place: Place) -> Result:
+def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
     axes["strategy"] = _strategy(axes)
     on_curve = repr([value for axis, value in axes.items() if axis != "num_gpus"])
     return Result(
         trial_id=key_of(reference),
-        place=place,
+        environment=environment,
         axes=axes,
         curve=_digest(on_curve, 16),
         attempt_ids=(),

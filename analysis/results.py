@@ -63,7 +63,7 @@ class Gpus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Environment:
     """The environment that numbers were made in; those of two environments are never mixed."""
 
     key: str  # tells it from others
@@ -73,8 +73,10 @@ class Place:
     device_kind: DeviceKind
     origin: Origin
     shares_host: bool = False  # made side by side with others
-    gpus: Gpus | None = None  # of a measured place
-    hardware_profile: str = ""  # of a simulated place: as in scalemark.records.machine.Machine
+    gpus: Gpus | None = None  # of a measured environment
+    hardware_profile: str = (
+        ""  # of a simulated environment: as in scalemark.records.machine.Machine
+    )
 
     @property
     def is_simulated(self) -> bool:
@@ -83,7 +85,7 @@ class Place:
 
     @property
     def hardware(self) -> tuple[str, ...]:
-        """Overrides that choose the hardware of a simulated place."""
+        """Overrides that choose the hardware of a simulated environment."""
         return overrides_of(self.hardware_profile) if self.hardware_profile else ()
 
     @property
@@ -120,10 +122,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One trial in one place, or one published figure."""
+    """One trial in one environment, or one published figure."""
 
     trial_id: str  # of published figures their key
-    place: Place
+    environment: Environment
     axes: Mapping[str, Any]  # every axis by name, and `strategy`
     # the same for results that differ in the number of GPUs and of hosts, and in links between
     # these, alone
@@ -168,7 +170,7 @@ class Result:
     @property
     def counted(self) -> str:
         """`8 GPUs`, or `8 GPUs over 2 hosts`."""
-        return self.place.counted(self.num_gpus, self.hosts)
+        return self.environment.counted(self.num_gpus, self.hosts)
 
     @property
     def line(self) -> str:
@@ -247,7 +249,7 @@ def measured(
     """Make results of all attempts, in their order; only the repeats of one trial are averaged.
 
     `attempts` are as `store.reading.queries.measured` has them. Those on simulated GPUs make
-    results of their own, whose place has the origin SIMULATED.
+    results of their own, whose environment has the origin SIMULATED.
     """
     grouped: dict[tuple[str, Where, bool], list[Mapping[str, Any]]] = defaultdict(list)
     for attempt, software in zip(attempts, _softwares(attempts), strict=True):
@@ -255,9 +257,9 @@ def measured(
         shares_host = bool(attempt["shares_host"])
         where = (attempt["machine"]["key"], software, shares_host, trial["device_kind"])
         grouped[trial["id"], where, _is_on_one_machine(attempt)].append(attempt)
-    places = _places(grouped)
+    environments = _environments(grouped)
     brought = {_repeat(attempt) for attempt in attempts if is_quotable(attempt)}
-    found = [_result(of, places[where], brought) for (_, where, _), of in grouped.items()]
+    found = [_result(of, environments[where], brought) for (_, where, _), of in grouped.items()]
     return with_baselines(found, rule)
 
 
@@ -291,9 +293,9 @@ def _softwares(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     return (known[attempt["attempt_id"]] for attempt in attempts)
 
 
-def _places(
+def _environments(
     grouped: Mapping[tuple[str, Where, bool], Sequence[Mapping[str, Any]]],
-) -> dict[Where, Place]:
+) -> dict[Where, Environment]:
     machines: dict[Where, Mapping[str, Any]] = {}
     environments: dict[Where, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for (_, where, _), of_trial in grouped.items():
@@ -302,10 +304,12 @@ def _places(
             one["id"]: one for attempt in of_trial if (one := attempt["environment"])
         }
     versions = distinguished({where: list(environments[where].values()) for where in machines})
-    return {where: _place(where, machine, versions[where]) for where, machine in machines.items()}
+    return {
+        where: _environment(where, machine, versions[where]) for where, machine in machines.items()
+    }
 
 
-def _place(where: Where, machine: Mapping[str, Any], versions: str) -> Place:
+def _environment(where: Where, machine: Mapping[str, Any], versions: str) -> Environment:
     *_, shares_host, device_kind = where
     kind, profile = DeviceKind(device_kind), machine["hardware_profile"]
     is_simulated = kind is DeviceKind.SIMULATED_GPU
@@ -319,7 +323,7 @@ def _place(where: Where, machine: Mapping[str, Any], versions: str) -> Place:
         text = f"{machine['host']}: {machine['num_cores']} cores {machine['cpu']}, {devices}"
     if profile:
         versions = f"{versions}, hardware profile {json.loads(profile)['name']}"
-    return Place(
+    return Environment(
         key=hashlib.sha256(repr(where).encode()).hexdigest()[:6],
         host=machine["host"],
         machine=text,
@@ -342,7 +346,7 @@ def _gpus(machine: Mapping[str, Any]) -> Gpus:
 
 
 def _result(
-    of_trial: Sequence[Mapping[str, Any]], place: Place, brought: Collection[object]
+    of_trial: Sequence[Mapping[str, Any]], environment: Environment, brought: Collection[object]
 ) -> Result:
     """`brought` are the repeats that brought a number to quote, here or elsewhere."""
     quotable = [attempt for attempt in of_trial if is_quotable(attempt)]
@@ -357,7 +361,7 @@ def _result(
     trial = of_trial[0]["trial"]
     return Result(
         trial_id=trial["id"],
-        place=place,
+        environment=environment,
         axes=trial,
         curve=trial["curve"],
         attempt_ids=tuple(attempt["attempt_id"] for attempt in of_trial),
@@ -428,11 +432,11 @@ def _preference(candidate: Baseline) -> tuple[int, int, float]:
 def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:
     """Return what a result and its baseline have in common."""
     if rule is not BaselineRule.BEST:
-        return result.place.key, result.item, result.curve
+        return result.environment.key, result.item, result.curve
     shared = setting(result)
     if result.hosts > 1 and "injected" in shared:
         shared["injected"] = injected_on_one_host(str(shared["injected"]))
-    return result.place.key, result.item, *shared.values()
+    return result.environment.key, result.item, *shared.values()
 
 
 def setting(result: Result) -> dict[str, object]:
@@ -440,7 +444,7 @@ def setting(result: Result) -> dict[str, object]:
 
     Strong scaling has its global batch there, which does not change with GPUs.
     """
-    if result.place.origin.is_ours:
+    if result.environment.origin.is_ours:
         found = dict(zip(_SETTING, _of_setting(result.axes), strict=True)) | result.free
     else:
         found = {axis: value for axis, value in result.axes.items() if axis not in _OUTSIDE_CURVE}

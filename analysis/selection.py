@@ -157,9 +157,9 @@ def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
         found = [result for result in found if result.trial_id in chosen]
     if not found:
         raise NothingFoundError(_nothing(engine, selection))
-    wanted = [result for result in found if result.place.origin is selection.origin]
+    wanted = [result for result in found if result.environment.origin is selection.origin]
     if not wanted:
-        raise OtherOriginError(selection, found[0].place.origin)
+        raise OtherOriginError(selection, found[0].environment.origin)
     return _with_races(engine, wanted, attempts)
 
 
@@ -191,8 +191,8 @@ def _published(selection: Selection) -> list[Result]:
         references = of_source(references, selection.source)
     found = published(references, selection.baseline)
     if selection.filters:
-        places = reference_selection.chosen(named(references), selection.filters)
-        found = [found[place] for place in places]
+        environments = reference_selection.chosen(named(references), selection.filters)
+        found = [found[environment] for environment in environments]
     if not found:
         asked = " in it"
         if selection.filters:

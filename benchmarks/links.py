@@ -92,7 +92,7 @@ def table(database: Path, counts: Counts) -> str:
         for row in queries.attempt_details(source.engine, list(source.attempts))
     }
     for one in sorted(
-        found, key=lambda one: (one.target.strategy, one.target.place.key, -_mbit(one))
+        found, key=lambda one: (one.target.strategy, one.target.environment.key, -_mbit(one))
     ):
         lines.append(f"| {' | '.join(_cells(one, counts, folders))} |")
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from analysis.calibration.places import guessed, unknown
+from analysis.calibration.environments import guessed, unknown
 from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
@@ -87,11 +87,13 @@ def checked(
 
     `as_unknown`: as if nothing were reported of the boxes, not even their GPUs' names.
     """
-    by_place: dict[str, list[tuple[Result, Mapping[str, Any]]]] = defaultdict(list)
+    by_environment: dict[str, list[tuple[Result, Mapping[str, Any]]]] = defaultdict(list)
     for result, reference in zip(published(references), references, strict=True):
-        by_place[result.place.key].append((result, reference))
+        by_environment[result.environment.key].append((result, reference))
     return [
-        one for of in by_place.values() for one in _of_place(of, left_out, as_unknown=as_unknown)
+        one
+        for of in by_environment.values()
+        for one in _of_environment(of, left_out, as_unknown=as_unknown)
     ]
 
 
@@ -172,7 +174,7 @@ FAR = 0.25
 """Of an error: a prediction that may be so wrong must say that it is uncertain."""
 
 
-def _of_place(
+def _of_environment(
     of: Sequence[tuple[Result, Mapping[str, Any]]], left_out: LeftOut, *, as_unknown: bool
 ) -> Iterator[Checked]:
     results = [result for result, _ in of]

@@ -201,8 +201,8 @@ def _badness(found: Sequence[Checked]) -> float:
     return 10 * abs(reported.share_inside - 0.95) + reported.median_error
 
 
-def _half(place: str) -> int:
-    return hashlib.sha256(place.encode()).digest()[0] % 2
+def _half(environment: str) -> int:
+    return hashlib.sha256(environment.encode()).digest()[0] % 2
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def _results(speeds: Sequence[Sequence[float]], ruling: Ruling) -> list[Any]:
             axes={"precision": "fp32", "batch_size": 64},
             num_gpus=1,
             hosts=1,
-            place=SimpleNamespace(origin=Origin.MEASURED),
+            environment=SimpleNamespace(origin=Origin.MEASURED),
             repeats=tuple(of),
             throughput=statistics.median(of),
             out_of_race=ruling.out.get(str(number), ""),

@@ -73,7 +73,7 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
 
 
 def _ours(spec: TrialSpec) -> Loop:
-    """The only place that knows how the trainer is driven."""
+    """The only environment that knows how the trainer is driven."""
     from benchmarks.peers import Loop
     from trainer import devices
     from trainer.data import synthetic

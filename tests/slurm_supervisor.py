@@ -193,7 +193,7 @@ def _write_config(folder: Path) -> None:
 
 
 def _free_ports(num: int) -> list[int]:
-    """Below those that Linux gives to whoever connects, and of clusters that begin side by side in different places."""
+    """Below those that Linux gives to whoever connects, and of clusters that begin side by side in different environments."""
     first = os.getpid() * 10 % len(PORTS)
     return list(
         itertools.islice(filter(_is_free, itertools.chain(PORTS[first:], PORTS[:first])), num)

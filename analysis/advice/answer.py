@@ -74,7 +74,7 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
     found = candidates(question.able, Aim() if ranking.misses else aim, facts.watts)
     pick = ranking.pick
     curve = curve_of([one for one in question.able if one.course == pick.result.course])
-    shares_cores = question.place.device_kind is DeviceKind.CPU_DEVICE
+    shares_cores = question.environment.device_kind is DeviceKind.CPU_DEVICE
     return replace(
         answer,
         fastest=tuple(by_count(found)),
@@ -94,7 +94,7 @@ def _explain(selection: Selection, pick: Candidate) -> str:
 
 def _priced(question: Question, aim: Aim, facts: Facts) -> Aim:
     """Take the price of a hardware profile where none was given."""
-    profile = facts.profile(question.place)
+    profile = facts.profile(question.environment)
     if aim.goal is not Goal.COST or aim.usd_per_gpu_hour is not None or profile is None:
         return aim
     return replace(aim, usd_per_gpu_hour=profile.usd_per_gpu_hour)
@@ -104,8 +104,8 @@ def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
     """Return why the goal cannot be judged here; empty where it can."""
     if aim.goal is Goal.THROUGHPUT:
         return ""
-    place = question.place
-    if place.device_kind is DeviceKind.CPU_DEVICE:
+    environment = question.environment
+    if environment.device_kind is DeviceKind.CPU_DEVICE:
         return (
             "CPU devices share one machine, and are not paid for one by one; try --goal throughput"
         )
@@ -114,7 +114,7 @@ def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
     has_power = any(any(facts.watts(one)) for one in question.able)
     if aim.goal is Goal.ENERGY and question.able and not has_power:
         return (
-            f"the power of the GPUs of {place.host} is not known (NVML, or power_w of a hardware "
+            f"the power of the GPUs of {environment.host} is not known (NVML, or power_w of a hardware "
             "profile); try --goal per_gpu_hour"
         )
     return ""

@@ -62,15 +62,15 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> dict[str, Expect
     the rows.
     """
     specs = [spec for spec in specs if spec.hosts == 1]
-    if not specs or question.place.device_kind is DeviceKind.CPU_DEVICE:
+    if not specs or question.environment.device_kind is DeviceKind.CPU_DEVICE:
         return {}
     # Imported here, because scipy takes its time.
-    from analysis.calibration.places import guess_of
+    from analysis.calibration.environments import guess_of
     from analysis.calibration.row import Row
     from analysis.prediction.predictions import learned, predictions
 
     try:
-        guess = guess_of(question.place, max(spec.num_gpus for spec in specs))
+        guess = guess_of(question.environment, max(spec.num_gpus for spec in specs))
         known = learned(question.able, guess)
         rows = [
             Row(work=Work.of(asdict(spec)), throughput=None, name=spec.trial_id) for spec in specs

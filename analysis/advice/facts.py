@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from analysis.results import Origin, Place, Result, is_quotable
+from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.source import Source
 from costs.hardware import Hardware
 from store.reading.durations import Durations, recorded_durations_s
@@ -26,9 +26,9 @@ class Facts:
         Simulated GPUs draw what their profile says.
         """
         unknown: list[float | None] = [None] * len(result.repeats)
-        if result.place.origin is Origin.PUBLISHED:
+        if result.environment.origin is Origin.PUBLISHED:
             return unknown
-        if profile := self.profile(result.place):
+        if profile := self.profile(result.environment):
             if profile.power_w is None:
                 return unknown
             return [profile.power_w * result.num_gpus] * len(result.repeats)
@@ -44,16 +44,20 @@ class Facts:
         failed = [number for number in result.attempt_ids if not is_quotable(attempts[number])]
         return failed[-1]
 
-    def profile(self, place: Place) -> Hardware | None:
-        return Hardware.from_json(place.hardware_profile) if place.hardware_profile else None
+    def profile(self, environment: Environment) -> Hardware | None:
+        return (
+            Hardware.from_json(environment.hardware_profile)
+            if environment.hardware_profile
+            else None
+        )
 
-    def machine(self, place: Place) -> Row | None:
+    def machine(self, environment: Environment) -> Row | None:
         """Return a row of `store.reading.provenance.machines`; None for published figures."""
-        return self._machines.get(place.key)
+        return self._machines.get(environment.key)
 
-    def durations(self, place: Place) -> Durations:
+    def durations(self, environment: Environment) -> Durations:
         """Return the durations that were recorded on a machine."""
-        machine = self.machine(place)
+        machine = self.machine(environment)
         if machine is None:
             return Durations()
         key = machine["key"]
@@ -70,7 +74,7 @@ class Facts:
         found = {}
         for result in reversed(self.source.results):
             attempt = self.source.attempts[result.attempt_ids[0]]
-            found[result.place.key] = by_key[attempt["machine"]]
+            found[result.environment.key] = by_key[attempt["machine"]]
         return found
 
     @cached_property

@@ -86,12 +86,12 @@ class _Asked:
     def to_run(self, why: str, wanted: Iterable[tuple[TrialSpec, int]], like: TrialSpec) -> Next:
         """Suggest trials, each with as many repeats as it shall have in the end."""
         have = {result.trial_id: len(result.repeats) for result in self.question.choices}
-        durations = self.facts.durations(self.question.place)
+        durations = self.facts.durations(self.question.environment)
         commands, num_attempts, seconds, is_known = [], 0, 0.0, True
         for spec, repeats in wanted:
             missing = max(0, repeats - have.get(spec.trial_id, 0))
             expected_s = durations.expected_s(spec) or durations.expected_s(like)
-            run = command(spec, self.question.place.hardware)
+            run = command(spec, self.question.environment.hardware)
             commands.append(f"{run} sweep.repeats={repeats}")
             num_attempts += missing
             seconds += (expected_s or 0.0) * missing * spec.num_gpus
@@ -196,7 +196,7 @@ def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
             name = strategy_name(*strategy)
             own = [one for one in alike if one.strategy == name]
             if _may_win(asked, ranking, own or alike, num_gpus):
-                where = asked.question.place.counted(num_gpus, hosts)
+                where = asked.question.environment.counted(num_gpus, hosts)
                 yield f"{name} on {where} was not run, and might win", spec
 
 
@@ -225,7 +225,7 @@ def _untried_strategies(asked: _Asked, pick: Result) -> Iterator[tuple[str, Tria
     if pick.num_gpus == 1:
         return
     tried = {one.strategy for one in asked.question.choices}
-    is_cpu = pick.place.device_kind is DeviceKind.CPU_DEVICE
+    is_cpu = pick.environment.device_kind is DeviceKind.CPU_DEVICE
     for values, name in (STRATEGY_COLUMNS if pick.hosts == 1 else STRATEGY_NAMES).items():
         can_run = not is_cpu or not ALL_REDUCES[values[-1]].gpu_only
         if name not in tried and can_run and (pick.hosts == 1 or _goes_over_hosts(values[0])):
@@ -241,7 +241,7 @@ def _goes_over_hosts(variable_update: str) -> bool:
 def _more_gpus(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     pick = ranking.pick.result
     most = max(one.num_gpus for one in asked.question.choices)
-    machine = asked.facts.machine(pick.place)
+    machine = asked.facts.machine(pick.environment)
     each = machine["num_gpus"] if machine else 0
     num_machines = 1 if pick.is_on_one_machine else pick.hosts
     more = min(2 * most, each * num_machines)
@@ -262,7 +262,7 @@ def _larger_batch(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]
 
 def _halves(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
     """Yield half precision where the GPUs gain by it, and none was tried."""
-    machine = asked.facts.machine(pick.place)
+    machine = asked.facts.machine(pick.environment)
     gpus = machine["gpus"] if machine else []
     tried = {str(one.axes["precision"]) for one in asked.question.choices}
     capability = float(gpus[0]["compute_capability"]) if gpus else 0.0

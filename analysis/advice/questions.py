@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.results import Origin, Place, Result
+from analysis.results import Environment, Origin, Result
 
 _WORK = (
     *("model", "image_px", "num_classes", "data", "data_dir", "distortions"),
@@ -19,7 +19,7 @@ _WORK = (
 class Question:
     """How to do this work here."""
 
-    place: Place
+    environment: Environment
     work: Mapping[str, object]
     choices: tuple[Result, ...]  # with numbers or without
     # replicas that do not train one model together: no answer, whatever their images/s
@@ -36,17 +36,17 @@ class Question:
 
     @property
     def is_published(self) -> bool:
-        return self.place.origin is Origin.PUBLISHED
+        return self.environment.origin is Origin.PUBLISHED
 
 
 def questions(results: Sequence[Result]) -> list[Question]:
     """Return questions in the order of their first results."""
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
-        grouped[result.place.key, *_work(result).values()].append(result)
+        grouped[result.environment.key, *_work(result).values()].append(result)
     return [
         Question(
-            place=of[0].place,
+            environment=of[0].environment,
             work=_work(of[0]),
             choices=tuple(one for one in of if not one.trains_apart),
             apart=tuple(one for one in of if one.trains_apart),

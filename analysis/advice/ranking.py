@@ -118,7 +118,7 @@ class Behind:
         Far behind is worse even where repeats are few, as of a single run, unless the scatter of
         all repeats explains the distance.
         """
-        if self.candidate.result.place.origin is Origin.PUBLISHED:
+        if self.candidate.result.environment.origin is Origin.PUBLISHED:
             return self.ratio < _CLOSE_AS_PUBLISHED
         if self.is_proven:
             return False

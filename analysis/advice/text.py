@@ -70,7 +70,7 @@ def _headline(answer: Answer, ranking: Ranking) -> str:
             f"{number(hours)} h instead of {number(aim.deadline_h or 0.0)} h ({images})."
         )
     if aim.goal is not Goal.THROUGHPUT:
-        images = f"{aim.text(pick.score, answer.question.place.devices)} at {images}"
+        images = f"{aim.text(pick.score, answer.question.environment.devices)} at {images}"
     if len(answer.question.choices) == 1:
         return f"Only one way was tried: {described(pick.result)} brings {images}."
     if aim.needed_throughput is not None:
@@ -155,13 +155,13 @@ def _next_worse(ranking: Ranking) -> str:
 
 def _efficiency(answer: Answer, ranking: Ranking) -> Iterator[str]:
     """Say how much is lost, where it is much, and what explains it."""
-    pick, place = ranking.pick.result, answer.question.place
-    if pick.num_gpus == 1 or place.device_kind is DeviceKind.CPU_DEVICE:
+    pick, environment = ranking.pick.result, answer.question.environment
+    if pick.num_gpus == 1 or environment.device_kind is DeviceKind.CPU_DEVICE:
         return
     if pick.efficiency is None or pick.efficiency >= LITTLE_LOST or pick.baseline is None:
         yield f"{answer.explain} says where its time goes."
         return
-    baseline = place.counted(pick.baseline.num_gpus, pick.baseline.hosts)
+    baseline = environment.counted(pick.baseline.num_gpus, pick.baseline.hosts)
     yield (
         f"It reaches {pick.speed_up:.2f}x of what it does on {baseline}, an efficiency of "
         f"{pick.efficiency:.0%}; {answer.explain} says what holds it back."
@@ -170,7 +170,7 @@ def _efficiency(answer: Answer, ranking: Ranking) -> Iterator[str]:
 
 def _more(answer: Answer, ranking: Ranking) -> Iterator[str]:
     """Say what more GPUs or hosts bring."""
-    if answer.question.place.device_kind is DeviceKind.CPU_DEVICE:
+    if answer.question.environment.device_kind is DeviceKind.CPU_DEVICE:
         return  # they share the machine's cores, so that more of them are no more machine
     for one in answer.bought:
         yield _buys(one)
@@ -212,7 +212,7 @@ def _changes(answer: Answer, ranking: Ranking) -> Iterator[str]:
 def _further(answer: Answer, ranking: Ranking) -> Iterator[str]:
     if answer.next_trials:
         yield "The cheapest trials that could change this stand below."
-    elif answer.question.place.origin is Origin.PUBLISHED:
+    elif answer.question.environment.origin is Origin.PUBLISHED:
         command = measure_it(answer.question, ranking.pick.result)
         if command:
             yield f"These are published figures; to measure on your own machine: {command}"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from analysis.calibration.environments import Guess
 from analysis.calibration.fit import Fit, fit
-from analysis.calibration.places import Guess
 from analysis.calibration.predictive import Predictive, predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.row import Row

@@ -16,7 +16,7 @@ _CHECKS = (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14)  # as in
 def checked(results: Sequence[Result]) -> list[Finding]:
     """Check every claim, in order. They are about GPUs: CPU devices supply no rows."""
     on_gpus = [
-        result for result in results if result.place.device_kind is not DeviceKind.CPU_DEVICE
+        result for result in results if result.environment.device_kind is not DeviceKind.CPU_DEVICE
     ]
     both = zip(claims(), _CHECKS, strict=True)
     return [Finding(claim=claim, parts=check(on_gpus)) for claim, check in both]

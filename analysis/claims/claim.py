@@ -41,10 +41,12 @@ class Claim:
 
     def supplied_by(self, results: Sequence[Result]) -> str:
         """Return the command that supplies rows; beside simulated results it simulates them."""
-        places = [one.place for one in results if one.place.origin is Origin.SIMULATED]
-        if not places or not self.supply.startswith(_SWEEP):
+        environments = [
+            one.environment for one in results if one.environment.origin is Origin.SIMULATED
+        ]
+        if not environments or not self.supply.startswith(_SWEEP):
             return self.supply
-        hardware = places[0].hardware
+        hardware = environments[0].hardware
         if self.profile:
             hardware = ("engine=simulated", f"hardware={self.profile}")
         return f"{self.supply} {overrides.sweep(hardware).removeprefix(typed('sweep')).lstrip()}"
@@ -148,7 +150,7 @@ def case(
         holds = True if tie_holds else None
     elif relation is Relation.UNKNOWN:
         holds = None
-    text = f"{compared.text(subject, way)}, {compared.first.place.host}"
+    text = f"{compared.text(subject, way)}, {compared.first.environment.host}"
     return Case(holds=holds, text=text, rows=(compared.first, compared.second))
 
 

@@ -75,7 +75,7 @@ def c11(results: Sequence[Result]) -> tuple[Part, ...]:
     for one in compared:
         first = one.first
         if first.num_gpus == 8:
-            key = (first.place.key, first.axes["batch_size"], first.axes["precision"])
+            key = (first.environment.key, first.axes["batch_size"], first.axes["precision"])
             by_batch[key][model(first)] = one
     lost = []
     for of in by_batch.values():
@@ -108,7 +108,7 @@ def c14(results: Sequence[Result]) -> tuple[Part, ...]:
         is_server = one.axes["variable_update"] == "distributed_parameter_server"
         if one.throughput and is_server and _hosts(one) >= 32:
             per_host = one.num_gpus // _hosts(one)
-            curves[one.place.key, model(one), one.axes["batch_size"], per_host].append(one)
+            curves[one.environment.key, model(one), one.axes["batch_size"], per_host].append(one)
     found = []
     for curve in curves.values():
         for less, more in pairwise(curve):
@@ -126,7 +126,7 @@ def _saturated(compared: Compared) -> Case:
     is_known = against in (Relation.LESS, Relation.MORE)
     return Case(
         holds=against is Relation.LESS if is_known else None,
-        text=f"{as_run(more)}: {compared.ratio:.2f}x of {less.width}, {more.place.host}",
+        text=f"{as_run(more)}: {compared.ratio:.2f}x of {less.width}, {more.environment.host}",
         rows=(more, less),
     )
 
@@ -137,13 +137,13 @@ def _loses_more(one: Compared, other: Compared) -> Case:
     ratios = f"{one.ratio:.3f}, {model(other.first)} {other.ratio:.3f} of synthetic"
     return Case(
         holds=_is_below(one, other),
-        text=f"{as_run(first)} {ratios}, {first.place.host}",
+        text=f"{as_run(first)} {ratios}, {first.environment.host}",
         rows=(first, one.second, other.first, other.second),
     )
 
 
 def _is_below(one: Compared, other: Compared) -> bool | None:
-    if one.first.place.origin is Origin.PUBLISHED:
+    if one.first.environment.origin is Origin.PUBLISHED:
         near = max(one.ratio, other.ratio) <= (1 + PUBLISHED_MARGIN) * min(one.ratio, other.ratio)
         return None if near else one.ratio < other.ratio
     if one.low is None or one.high is None or other.low is None or other.high is None:
@@ -155,7 +155,7 @@ def _is_below(one: Compared, other: Compared) -> bool | None:
 
 def _input_bound(compared: Compared) -> Case:
     is_known = compared.relation in (Relation.LESS, Relation.MORE)
-    run, host = as_run(compared.first), compared.first.place.host
+    run, host = as_run(compared.first), compared.first.environment.host
     return Case(
         holds=compared.ratio < _INPUT_BOUND if is_known else None,
         text=f"{run} {compared.ratio:.3f} of synthetic, {host}",

@@ -55,7 +55,7 @@ def c3(results: Sequence[Result]) -> tuple[Part, ...]:
         return (part(text, same, model, strategy),)
     across = _spread_against_cpu(_of_one_source(here))
     weaker = f"{text} (on two machines, each with its source's choice of a strategy)"
-    return (part(weaker, across, model, lambda one: f"{one.strategy} on {one.place.host}"),)
+    return (part(weaker, across, model, lambda one: f"{one.strategy} on {one.environment.host}"),)
 
 
 def c4(results: Sequence[Result]) -> tuple[Part, ...]:
@@ -120,7 +120,7 @@ def _reaches(compared: Compared, share: float) -> Case:
         holds = True
     elif high < share:
         holds = False
-    text = f"{as_run(first)} {compared.ratio:.0%} of {second.strategy}, {first.place.host}"
+    text = f"{as_run(first)} {compared.ratio:.0%} of {second.strategy}, {first.environment.host}"
     return Case(holds=holds, text=text, rows=(first, second))
 
 
@@ -139,7 +139,7 @@ def _of_one_source(results: Iterable[Result]) -> list[list[Result]]:
     groups: dict[tuple[object, ...], list[Result]] = {}
     for one in results:
         fixed = [one.axes.get(axis) for axis in axes]
-        groups.setdefault((one.place.versions, *fixed), []).append(one)
+        groups.setdefault((one.environment.versions, *fixed), []).append(one)
     return list(groups.values())
 
 
@@ -149,4 +149,4 @@ def _on_pcie_p100(results: Iterable[Result]) -> list[Result]:
 
 
 def is_on(result: Result, gpus: str) -> bool:
-    return re.search(gpus, result.place.machine, re.IGNORECASE) is not None
+    return re.search(gpus, result.environment.machine, re.IGNORECASE) is not None

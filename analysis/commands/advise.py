@@ -26,7 +26,7 @@ from analysis.options import (
 from analysis.results import Origin
 from analysis.source import Source
 from analysis.text.numbers import number, span
-from analysis.text.titles import alone_notes, place_notes
+from analysis.text.titles import alone_notes, environment_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from store.command_line import Db, Json
 
@@ -71,7 +71,7 @@ def advise(
         print_json([_record(one) for one in found])
         return
     console = make_console()
-    environments = {one.question.place.key for one in found}
+    environments = {one.question.environment.key for one in found}
     if len(environments) > 1:
         say(
             console,
@@ -87,7 +87,7 @@ def advise(
 
 def _print(console: Console, one: Answer) -> None:
     say(console, heading(one), "bold")
-    for note in place_notes(one.question.place):
+    for note in environment_notes(one.question.environment):
         say(console, note, "dim")
     for sentence in sentences(one):
         say(console, f"- {sentence}")
@@ -140,7 +140,7 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
     if result.low is not None and result.high is not None:
         cells[2] = f"[{span(result.low, result.high, images)}]"
     if _headers(one):
-        cells.append(one.aim.text(candidate.score, one.question.place.devices))
+        cells.append(one.aim.text(candidate.score, one.question.environment.devices))
     taken = "  <- taken" if result is ranking.pick.result else ""
     cells.append((_against(ranking, against) if against else "best") + taken)
     return [*cells, str(len(result.repeats))]
@@ -160,23 +160,23 @@ def _cost(one: Answer, todo: Next) -> str:
     attempts = f"{todo.num_attempts} attempts"
     if todo.gpu_seconds is None:
         return f"{attempts}; how long they take was never recorded here"
-    if one.question.place.is_simulated:
+    if one.question.environment.is_simulated:
         return f"{attempts}, simulated in a moment"
-    devices = one.question.place.devices.removesuffix("s")
+    devices = one.question.environment.devices.removesuffix("s")
     return f"{attempts}, about {number(todo.gpu_seconds)} {devices}-seconds"
 
 
 def _record(one: Answer) -> dict[str, Any]:
-    place, ranking = one.question.place, one.ranking
+    environment, ranking = one.question.environment, one.ranking
     return {
         "goal": one.aim.goal,
         "usd_per_gpu_hour": one.aim.usd_per_gpu_hour,
         "work": dict(one.question.work),
-        "origin": place.origin,
-        "place": place.key,
-        "machine": place.machine,
-        "versions": place.versions,
-        "device_kind": place.device_kind,
+        "origin": environment.origin,
+        "environment": environment.key,
+        "machine": environment.machine,
+        "versions": environment.versions,
+        "device_kind": environment.device_kind,
         "sentences": sentences(one),
         **_ranking_record(one, ranking),
         "bought": [

@@ -22,7 +22,7 @@ from analysis.statistics.judgement import Answer
 from analysis.statistics.sample import Sample
 from analysis.text.numbers import number
 from analysis.text.summary import failed_repeats
-from analysis.text.titles import host_notes, named, place_notes
+from analysis.text.titles import environment_notes, host_notes, named
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.overrides import command
@@ -168,7 +168,7 @@ def _notes(rows: Sequence[Compared]) -> list[str]:
     notes = [note for row in rows for note in row.pair.notes]
     both = [result for row in rows for result in (row.pair.a, row.pair.b)]
     for result in both:
-        notes += [*place_notes(result.place), *host_notes([result])]
+        notes += [*environment_notes(result.environment), *host_notes([result])]
     if suspect := [one for one in both if not one.is_valid]:
         names = "; ".join(_shortened(_trials(suspect)))
         notes.append(f"suspect, see {typed('store')} show: {names}")
@@ -221,5 +221,5 @@ def _row_record(row: Compared) -> dict[str, Any]:
 def _missing_record(result: Result) -> dict[str, Any]:
     return result_record(result) | {
         "injected": result.axes.get("injected", ""),
-        "command": command(result.spec, result.place.hardware),
+        "command": command(result.spec, result.environment.hardware),
     }

@@ -29,7 +29,7 @@ from analysis.options import (
 from analysis.results import BaselineRule, Origin, Result
 from analysis.source import Source
 from analysis.text.numbers import number
-from analysis.text.titles import host_notes, place_notes
+from analysis.text.titles import environment_notes, host_notes
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
 from store.command_line import Db, Json
@@ -80,18 +80,18 @@ def _lines(found: Sequence[Conclusion]) -> list[str]:
             "No conclusion: no two results differ in one thing alone. A grid of strategies on "
             "1 to N GPUs would supply them."
         ]
-    by_place: dict[str, list[Conclusion]] = {}
+    by_environment: dict[str, list[Conclusion]] = {}
     for one in found:
-        by_place.setdefault(one.place.key, []).append(one)
+        by_environment.setdefault(one.environment.key, []).append(one)
     lines = []
-    for of in by_place.values():
+    for of in by_environment.values():
         rows = [row for one in of for row in one.rows]
-        lines += [". ".join([*place_notes(of[0].place), *host_notes(rows)]), ""]
+        lines += [". ".join([*environment_notes(of[0].environment), *host_notes(rows)]), ""]
         for one in of:
             lines += [f"- {one.sentence}", f"  rows: {_rows(one.rows)}"]
         lines.append("")
     margin = "A tie: the 95 % CI of the ratio over processes contains 1."
-    if found[0].place.origin is Origin.PUBLISHED:
+    if found[0].environment.origin is Origin.PUBLISHED:
         margin = (
             f"Published figures have no interval: {PUBLISHED_MARGIN:.0%} or less apart counts as "
             "the same."
@@ -103,7 +103,7 @@ def _rows(rows: Sequence[Result]) -> str:
     texts = []
     for row in rows[:_MOST_ROWS]:
         value = number(row.throughput) if row.throughput else row.outcome
-        is_suspect = row.throughput and row.place.origin.is_ours and not row.is_valid
+        is_suspect = row.throughput and row.environment.origin.is_ours and not row.is_valid
         texts.append(f"{row.trial_id} {value}{' (suspect)' if is_suspect else ''}")
     more = f", and {len(rows) - _MOST_ROWS} more (--json)" if len(rows) > _MOST_ROWS else ""
     return ", ".join(texts) + more
@@ -111,7 +111,7 @@ def _rows(rows: Sequence[Result]) -> str:
 
 def _check_lines(findings: Sequence[Finding], results: Sequence[Result]) -> list[str]:
     lines = []
-    if any(one.place.device_kind is DeviceKind.SIMULATED_GPU for one in results):
+    if any(one.environment.device_kind is DeviceKind.SIMULATED_GPU for one in results):
         lines += [SIMULATED_NOTE, ""]  # what a cost model says to a claim is no evidence
     for finding in findings:
         claim = finding.claim
@@ -164,7 +164,7 @@ def _record(one: Conclusion, notes: Sequence[str]) -> dict[str, Any]:
     return {
         "topic": one.topic,
         "sentence": one.sentence,
-        "notes": [*place_notes(one.place), *host_notes(one.rows), *notes],
-        "origin": one.place.origin,
+        "notes": [*environment_notes(one.environment), *host_notes(one.rows), *notes],
+        "origin": one.environment.origin,
         "rows": [result_record(row) for row in one.rows],
     }

@@ -19,7 +19,7 @@ from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, se
 from analysis.results import Origin, Result
 from analysis.selection import Selection, load
 from analysis.source import Source
-from analysis.text.titles import place_notes
+from analysis.text.titles import environment_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
@@ -69,7 +69,7 @@ def explain(
     notes = [*selected.notes]
     for one in found:
         _print(console, one)
-        notes += place_notes(one.target.place)
+        notes += environment_notes(one.target.environment)
     for note in dict.fromkeys(notes):
         say(console, note)
 
@@ -102,7 +102,7 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
     def bandwidth(result: Result) -> Bandwidth | None:
         if gb_per_s is not None:
             return Bandwidth(gb_per_s=gb_per_s, known_by="--gb-per-s")
-        if not result.attempt_ids or result.place.device_kind is DeviceKind.CPU_DEVICE:
+        if not result.attempt_ids or result.environment.device_kind is DeviceKind.CPU_DEVICE:
             return None
         key = everything.attempts[result.attempt_ids[-1]]["machine"]
         (machine,) = (one for one in everything.machines if one["key"] == key)
@@ -143,9 +143,9 @@ def _record(one: Explanation) -> dict[str, Any]:
     return {
         "trial_id": one.target.trial_id,
         "title": text.title(one.target),
-        "origin": one.target.place.origin,
-        "place": one.target.place.key,
-        "machine": one.target.place.machine,
+        "origin": one.target.environment.origin,
+        "environment": one.target.environment.key,
+        "machine": one.target.environment.machine,
         "num_gpus": one.target.num_gpus,
         "throughput": one.target.throughput,
         "step_s": asdict(fall.step),

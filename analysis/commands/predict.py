@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from analysis.calibration.places import Guess, guess_of
+from analysis.calibration.environments import Guess, guess_of
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, select
 from analysis.prediction.links import relinked
 from analysis.prediction.measuring import measuring
@@ -111,13 +111,15 @@ def predict(
     """
     wanted = _wanted(to, on, link)
     read = Source(selection=select(db, filters, sweep, origin, source))
-    by_place: dict[str, list[Result]] = defaultdict(list)  # rows of two places are never pooled
+    by_environment: dict[str, list[Result]] = defaultdict(
+        list
+    )  # rows of two environments are never pooled
     for result in read.results:
-        by_place[result.place.key].append(result)
+        by_environment[result.environment.key].append(result)
     found: list[Prediction] = []
     notes: list[str] = []
     failed: list[str] = []
-    for results in by_place.values():
+    for results in by_environment.values():
         try:
             known = learned(results, _guess(results, hardware), _notes(read))
             target = _target(known.guess.hardware, on, link)
@@ -126,12 +128,14 @@ def predict(
             failed.append(str(error))
         else:
             found += predicted
-            notes.append(f"{known.place.host}: {known.guess.reason}")
+            notes.append(f"{known.environment.host}: {known.guess.reason}")
             notes += _weaknesses(known, predicted)
     if not found:
         raise StoreError("\n".join(dict.fromkeys(failed)))
-    if len(by_place) > 1:
-        notes.insert(0, f"{len(by_place)} environments: each is predicted from its own rows alone")
+    if len(by_environment) > 1:
+        notes.insert(
+            0, f"{len(by_environment)} environments: each is predicted from its own rows alone"
+        )
     notes += [f"not predicted: {why}" for why in dict.fromkeys(failed)]
     found.sort(key=order)
     if as_json:
@@ -161,19 +165,19 @@ def _wanted(
 
 
 def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
-    place = results[0].place
-    if place.device_kind is DeviceKind.CPU_DEVICE:
+    environment = results[0].environment
+    if environment.device_kind is DeviceKind.CPU_DEVICE:
         raise NothingToLearnError(
-            f"{place.host}: CPU devices share the cores of one machine, and the cost model is of "
+            f"{environment.host}: CPU devices share the cores of one machine, and the cost model is of "
             "GPUs; measure on GPUs, or simulate them with engine=simulated"
         )
     if hardware is not None:
         return Guess(hardware=_profile(hardware), reason=f"--hardware {hardware}")
-    return guess_of(place, most_gpus(results))
+    return guess_of(environment, most_gpus(results))
 
 
 def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
-    """Name what the predictions of a place rest on, each with the command that would mend it."""
+    """Name what the predictions of an environment rest on, each with the command that would mend it."""
     found = [f"left out: {why}" for why in known.left_out]
     assumed = Counter(assumption for row in known.rows for assumption in row.assumed)
     for assumption, num in assumed.items():
@@ -229,8 +233,8 @@ def _record(one: Prediction) -> dict[str, Any]:
     work = one.work
     record: dict[str, Any] = {
         "is_measurement": False,
-        "place": one.place.key,
-        "machine": one.place.machine,
+        "environment": one.environment.key,
+        "machine": one.environment.machine,
         "hardware": one.hardware.name,
         "model": work.network.name,
         "is_batch_size_reported": one.is_batch_known,
@@ -240,7 +244,7 @@ def _record(one: Prediction) -> dict[str, Any]:
         "strategy": one.strategy,
         **{axis: getattr(work, axis) for axis in _AXES},
         "rests_on": one.rests_on,
-        "origin": one.place.origin,
+        "origin": one.environment.origin,
         "figure": one.figure,
         "error": one.error,
     }

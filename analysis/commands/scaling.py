@@ -85,7 +85,7 @@ def _row(curve: Curve, point: Point) -> list[str]:
     cells |= {
         "strategy": curve.strategy,
         "num_gpus": str(result.num_gpus),
-        "images/s": number(images, exactly=result.place.origin is Origin.PUBLISHED),
+        "images/s": number(images, exactly=result.environment.origin is Origin.PUBLISHED),
         "n": str(len(result.repeats)),
     }
     if result.low is not None and result.high is not None:
@@ -112,14 +112,14 @@ def _notes(found: Sequence[Scaling]) -> Iterator[str]:
 
 
 def _record(one: Scaling) -> dict[str, Any]:
-    place = one.table.place
+    environment = one.table.environment
     return {
         "setting": dict(one.table.setting),
-        "origin": place.origin,
-        "place": place.key,
-        "machine": place.machine,
-        "versions": place.versions,
-        "device_kind": place.device_kind,
+        "origin": environment.origin,
+        "environment": environment.key,
+        "machine": environment.machine,
+        "versions": environment.versions,
+        "device_kind": environment.device_kind,
         "scaling": "strong" if one.is_strong else "weak",
         "sentences": sentences(one),
         "crossovers": [asdict(change) for change in one.crossovers],

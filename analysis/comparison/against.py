@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.published import precision_as_published, usual_image_px
 from analysis.reported_hosts import hosts_of
-from analysis.results import AXES, Against, Origin, Place, Result
+from analysis.results import AXES, Against, Environment, Origin, Result
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
@@ -27,7 +27,7 @@ _MOST_TRIED = 200  # of each side, to find the closest
 class Opposed:
     """Our results, each against the same trial in one environment of the other side, if it is there."""
 
-    other: Place
+    other: Environment
     results: tuple[Result, ...]
     notes: tuple[str, ...]  # what a reader of the ratios must know
 
@@ -37,10 +37,10 @@ def opposed(results: Sequence[Result], others: Sequence[Result]) -> list[Opposed
 
     Raises StoreError when none has.
     """
-    by_place: dict[str, list[Result]] = defaultdict(list)
+    by_environment: dict[str, list[Result]] = defaultdict(list)
     for other in others:
-        by_place[other.place.key].append(other)
-    found = [_opposed(results, of_place) for of_place in by_place.values()]
+        by_environment[other.environment.key].append(other)
+    found = [_opposed(results, of_environment) for of_environment in by_environment.values()]
     if not any(found):
         sides = f"here {_described(results)}; there {_described(others)}"
         raise StoreError(
@@ -50,8 +50,8 @@ def opposed(results: Sequence[Result], others: Sequence[Result]) -> list[Opposed
 
 
 def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | None:
-    place = others[0].place
-    is_published = place.origin is Origin.PUBLISHED
+    environment = others[0].environment
+    is_published = environment.origin is Origin.PUBLISHED
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for other in others:
         if other.throughput:
@@ -75,8 +75,8 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
             open_axes |= _open(against.other)
     if not with_other:
         return None
-    notes = (*_notes(with_other, place, open_axes, num_ambiguous), *sorted(other_sizes))
-    return Opposed(other=place, results=tuple(matched), notes=notes)
+    notes = (*_notes(with_other, environment, open_axes, num_ambiguous), *sorted(other_sizes))
+    return Opposed(other=environment, results=tuple(matched), notes=notes)
 
 
 def _against(result: Result, other: Result) -> Against | None:
@@ -97,14 +97,14 @@ def _key(result: Result, *, is_published: bool) -> tuple[object, ...]:
 
 def _hosts(result: Result) -> int | str:
     """A source may leave the number open: then it is compared with no figure of one host."""
-    if result.place.origin.is_ours:
+    if result.environment.origin.is_ours:
         return result.hosts
-    return hosts_of(result.place.machine, result.num_gpus) or "not told"
+    return hosts_of(result.environment.machine, result.num_gpus) or "not told"
 
 
 def _is_real(result: Result) -> bool:
     data = str(result.axes["data"])
-    return data != "synthetic" if result.place.origin.is_ours else data.startswith("real")
+    return data != "synthetic" if result.environment.origin.is_ours else data.startswith("real")
 
 
 def _may_be(result: Result, other: Result) -> bool:
@@ -129,7 +129,7 @@ def _sizes(result: Result, other: Result) -> str:
 
 def _open(other: Result) -> set[str]:
     """Return axes that the source does not report, or leaves in doubt."""
-    if other.place.origin is not Origin.PUBLISHED:
+    if other.environment.origin is not Origin.PUBLISHED:
         return set()
     axes = {axis: str(value or "") for axis, value in other.axes.items() if axis != "strategy"}
     return {axis for axis, value in axes.items() if value in _OPEN or value.endswith("?")}
@@ -140,9 +140,9 @@ def _sure(value: Any) -> Any:
 
 
 def _notes(
-    results: Sequence[Result], place: Place, open_axes: set[str], num_ambiguous: int
+    results: Sequence[Result], environment: Environment, open_axes: set[str], num_ambiguous: int
 ) -> Iterator[str]:
-    kinds = {result.place.device_kind for result in results} | {place.device_kind}
+    kinds = {result.environment.device_kind for result in results} | {environment.device_kind}
     if DeviceKind.SIMULATED_GPU in kinds and len(kinds) > 1:
         yield (
             "SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes, and "
@@ -153,7 +153,7 @@ def _notes(
             "CPU DEVICES AGAINST GPUs: these ratios set cores beside graphics processors, and "
             "say nothing of strategies"
         )
-    if place.origin is not Origin.PUBLISHED:
+    if environment.origin is not Origin.PUBLISHED:
         return
     if open_axes:
         ordered = [axis for axis in results[0].axes if axis in open_axes]
@@ -183,7 +183,7 @@ def _closest(results: Sequence[Result], others: Sequence[Result]) -> str:
     """Say in what those differ that have the most in common, as `the closest differ in precision
     (here fp32, there fp16)`.
     """
-    origin = others[0].place.origin
+    origin = others[0].environment.origin
     pairs = []
     for one in _compared(results, origin):
         for other in _compared(others, origin):
@@ -231,5 +231,5 @@ def _described(results: Sequence[Result]) -> str:
             texts.append("...")
         name = f"{axis} " if axis in ("num_gpus", "batch_size") else ""
         found.append(f"{name}{', '.join(texts)}")
-    devices = dict.fromkeys(result.place.devices for result in results)
+    devices = dict.fromkeys(result.environment.devices for result in results)
     return f"{'; '.join(found)} on {' and '.join(devices)}"

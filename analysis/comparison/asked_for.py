@@ -14,13 +14,15 @@ def belonging(
 ) -> list[Result]:
     """Return them in the sweep's order; `attempts` are those behind all results."""
     own = {attempt["attempt_id"] for attempt in attempts if _counted(attempt, asked)}
-    places = {result.place.key for result in results if not own.isdisjoint(result.attempt_ids)}
-    if not places and not asked.counted:  # imported without a word on where it ran
-        places = {result.place.key for result in results}
+    environments = {
+        result.environment.key for result in results if not own.isdisjoint(result.attempt_ids)
+    }
+    if not environments and not asked.counted:  # imported without a word on where it ran
+        environments = {result.environment.key for result in results}
     found = [
         result
         for result in results
-        if result.trial_id in asked.positions and result.place.key in places
+        if result.trial_id in asked.positions and result.environment.key in environments
     ]
     return sorted(found, key=lambda result: asked.positions[result.trial_id])
 

@@ -161,4 +161,4 @@ def _to_run(pair: Pair, a: Sample, b: Sample, planned: Plan) -> Iterator[str]:
         return
     for result, side in ((pair.a, a), (pair.b, b)):
         repeats = f"sweep.repeats={side.num_processes + more}"
-        yield f"{command(result.spec, result.place.hardware)} {repeats}"
+        yield f"{command(result.spec, result.environment.hardware)} {repeats}"

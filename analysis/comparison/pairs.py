@@ -66,7 +66,7 @@ def paired(a: Side, b: Side) -> Paired:
     free = a.axes | b.axes
     if a.is_by_name and b.is_by_name:
         free = frozenset(axes_of([*a.results, *b.results]))
-    anywhere = a.names_a_place or b.names_a_place
+    anywhere = a.names_an_environment or b.names_an_environment
     found = _match(a.results, b.results, free, anywhere=anywhere)
     pairs = found.pairs
     followers = {axis for name in free for axis in _FOLLOWERS.get(name, ())} - free
@@ -99,7 +99,7 @@ def _match(
     pairs = []
     for one in of_a:
         others = by_key[_key(one, fixed, free)]
-        beside = [other for other in others if other.place.key == one.place.key]
+        beside = [other for other in others if other.environment.key == one.environment.key]
         # where the sides name environments, their trials need not share one
         partners = others if anywhere and not beside else beside
         pairs += [(one, other) for other in partners]
@@ -136,7 +136,7 @@ def _varies(axis: str, found: Sequence[tuple[Result, Result]]) -> bool:
 
 
 def _environments(one: Result, other: Result) -> Iterator[str]:
-    a, b = one.place, other.place
+    a, b = one.environment, other.environment
     if a.key == b.key:
         return
     if a.machine != b.machine:
@@ -153,10 +153,10 @@ def _left(
     a: Side, b: Side, pairs: Sequence[tuple[Result, Result]]
 ) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
     """Return the results of both sides that are in no pair."""
-    taken_a = {(one.trial_id, one.place.key) for one, _ in pairs}
-    taken_b = {(other.trial_id, other.place.key) for _, other in pairs}
-    left_a = (one for one in a.results if (one.trial_id, one.place.key) not in taken_a)
-    left_b = (one for one in b.results if (one.trial_id, one.place.key) not in taken_b)
+    taken_a = {(one.trial_id, one.environment.key) for one, _ in pairs}
+    taken_b = {(other.trial_id, other.environment.key) for _, other in pairs}
+    left_a = (one for one in a.results if (one.trial_id, one.environment.key) not in taken_a)
+    left_b = (one for one in b.results if (one.trial_id, one.environment.key) not in taken_b)
     return tuple(left_a), tuple(left_b)
 
 
@@ -169,8 +169,8 @@ def _why_none(a: Side, b: Side, found: _Matched) -> str:
 
 def _apart(a: Side, b: Side, one: Result, other: Result) -> str:
     how = "with host=, software_key=, sweep= or shares_host= on both sides"
-    if one.place.host != other.place.host:
-        how = f"as 'host={one.place.host} {a.text}' and 'host={other.place.host} {b.text}'"
+    if one.environment.host != other.environment.host:
+        how = f"as 'host={one.environment.host} {a.text}' and 'host={other.environment.host} {b.text}'"
     why = "; ".join(_environments(one, other))
     return f"{why}: name the two {how}, to compare them nonetheless"
 

@@ -44,7 +44,7 @@ class Side:
         return not self.names.isdisjoint(("trial", "attempt"))
 
     @property
-    def names_a_place(self) -> bool:
+    def names_an_environment(self) -> bool:
         """Say whether it names a sweep, a machine, a time or a software, which may differ then."""
         ours = {name for name in self.names if not name.startswith(PREFIX)}
         return not ours <= {*AXES, *STRATEGY_AXES}

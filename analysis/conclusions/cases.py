@@ -35,7 +35,7 @@ class Compared:
     @property
     def relation(self) -> Relation:
         found = relation_by(self.low, self.high)
-        if found is not Relation.UNKNOWN or self.first.place.origin is not Origin.PUBLISHED:
+        if found is not Relation.UNKNOWN or self.first.environment.origin is not Origin.PUBLISHED:
             return found
         if abs(math.log(self.ratio)) <= math.log1p(PUBLISHED_MARGIN):
             return Relation.TIE
@@ -77,11 +77,11 @@ def by_efficiency(first: Result, second: Result) -> Compared | None:
 
 
 def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
-    """Return groups of two or more results of one place that differ in the free axes alone."""
+    """Return groups of two or more results of one environment that differ in the free axes alone."""
     groups: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
         fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in free)
-        groups[result.place.key, *fixed].append(result)
+        groups[result.environment.key, *fixed].append(result)
     return [of for of in groups.values() if len(of) > 1]
 
 
@@ -89,7 +89,7 @@ def on_most_gpus(compared: Iterable[Compared]) -> list[Compared]:
     """Keep of each curve the comparison on the most GPUs."""
     most: dict[tuple[object, ...], Compared] = {}
     for one in compared:
-        curve = (one.first.place.key, one.first.curve, one.first.hosts)
+        curve = (one.first.environment.key, one.first.curve, one.first.hosts)
         if curve not in most or most[curve].first.num_gpus < one.first.num_gpus:
             most[curve] = one
     return list(most.values())
@@ -104,7 +104,7 @@ def fastest(results: Iterable[Result]) -> Result | None:
 def is_real(result: Result) -> bool:
     """Published figures count only where their source says so."""
     data = str(result.axes["data"])
-    if result.place.origin is Origin.PUBLISHED:
+    if result.environment.origin is Origin.PUBLISHED:
         return data.startswith("real")
     return data != "synthetic"
 

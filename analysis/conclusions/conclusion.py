@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.conclusions.cases import Compared
-from analysis.results import Place, Result
+from analysis.results import Environment, Result
 from analysis.text.wording import counted
 from scalemark.stats.welch import Relation
 
@@ -19,7 +19,7 @@ class Conclusion:
     """Raises ValueError without rows."""
 
     topic: str
-    place: Place
+    environment: Environment
     sentence: str
     rows: tuple[Result, ...]
 
@@ -28,15 +28,17 @@ class Conclusion:
             raise ValueError(f"{self.topic}: {self.sentence}: a conclusion without rows")
 
 
-def by_place(
+def by_environment(
     topic: str, compared: Sequence[Compared], say: Callable[[list[Compared]], str]
 ) -> Iterator[Conclusion]:
-    """Yield a conclusion for each place; `say` puts its comparisons into a sentence."""
+    """Yield a conclusion for each environment; `say` puts its comparisons into a sentence."""
     grouped: dict[str, list[Compared]] = defaultdict(list)
     for one in compared:
-        grouped[one.first.place.key].append(one)
+        grouped[one.first.environment.key].append(one)
     for of in grouped.values():
-        yield Conclusion(topic=topic, place=of[0].first.place, sentence=say(of), rows=rows_of(of))
+        yield Conclusion(
+            topic=topic, environment=of[0].first.environment, sentence=say(of), rows=rows_of(of)
+        )
 
 
 def how_often(compared: Sequence[Compared], wanted: Relation = Relation.MORE) -> str:
@@ -69,7 +71,7 @@ def shortened(texts: Sequence[str]) -> str:
 def rows_of(compared: Sequence[Compared]) -> tuple[Result, ...]:
     """Return the results compared, each once."""
     both = [one for pair in compared for one in (pair.first, pair.second)]
-    return tuple({(one.place.key, one.trial_id): one for one in both}.values())
+    return tuple({(one.environment.key, one.trial_id): one for one in both}.values())
 
 
 def shares(compared: Sequence[Compared]) -> str:

@@ -28,7 +28,7 @@ def counting(
             notes.append(f"{what}: what follows is about those faults.")
         else:
             notes.append(f"Left out: {what}; the filter 'injected~{example}' asks for such.")
-    ours = [one for one in chosen if one.throughput and one.place.origin.is_ours]
+    ours = [one for one in chosen if one.throughput and one.environment.origin.is_ours]
     if suspect := sum(not one.is_valid for one in ours):
         is_are = "is" if suspect == 1 else "are"
         trials = counted(len(ours), "trial")

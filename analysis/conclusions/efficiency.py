@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.conclusions.cases import Compared, alike, by_efficiency, on_gpus, on_most_gpus
-from analysis.conclusions.conclusion import Conclusion, by_place, how_often, listed
+from analysis.conclusions.conclusion import Conclusion, by_environment, how_often, listed
 from analysis.results import Result
 from scalemark.abilities import precision_of
 
@@ -17,7 +17,7 @@ def batch_size(results: Sequence[Result]) -> Iterator[Conclusion]:
         what = "The larger batch has the higher efficiency on the most GPUs"
         return f"{what} {how_often(of)}: {listed(of, batch_subject, at_batch)}."
 
-    yield from by_place("batch_size", larger_batch(results), say)
+    yield from by_environment("batch_size", larger_batch(results), say)
 
 
 def larger_batch(results: Sequence[Result]) -> list[Compared]:
@@ -55,7 +55,7 @@ def precision(results: Sequence[Result]) -> Iterator[Conclusion]:
         what = "The slower precision has the higher efficiency on the most GPUs"
         return f"{what} {how_often(of)}{also}: {listed(of, on_gpus, in_precision)}."
 
-    yield from by_place("precision", slower_precision(results), say)
+    yield from by_environment("precision", slower_precision(results), say)
 
 
 def slower_precision(results: Sequence[Result]) -> list[Compared]:

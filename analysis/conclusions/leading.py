@@ -17,12 +17,12 @@ _SWITCHES = ("gradient_repacking", "compact_gradients", "relaxed", "reports", "s
 
 
 def leading(results: Sequence[Result]) -> Iterator[Conclusion]:
-    """Yield one for each place, class of models, number of GPUs above 1, and of hosts."""
+    """Yield one for each environment, class of models, number of GPUs above 1, and of hosts."""
     grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for place in dict.fromkeys(result.place.key for result in results):
-        grouped |= {(place, size): [] for size in (FEW, MANY, UNKNOWN)}
+    for environment in dict.fromkeys(result.environment.key for result in results):
+        grouped |= {(environment, size): [] for size in (FEW, MANY, UNKNOWN)}
     for result in results:
-        grouped[result.place.key, size_class(result)].append(result)
+        grouped[result.environment.key, size_class(result)].append(result)
     for (_, size), of in grouped.items():
         names = ", ".join(sorted({model(result) for result in of}))
         yield from _of_class(of, size.format(names))
@@ -45,7 +45,7 @@ def _of_class(results: Sequence[Result], what: str) -> Iterator[Conclusion]:
         ]
         yield Conclusion(
             topic="leading",
-            place=best.place,
+            environment=best.environment,
             sentence=f"On {best.counted}{under}, of models with {what}: {'; '.join(texts)}.",
             rows=tuple(cell.result for lead in of for cell in (lead.best, *lead.others)),
         )
@@ -71,7 +71,7 @@ def _leading(lead: Lead, others: Sequence[Result]) -> str:
         numbers = ", ".join(throughput_text(one) for one in (best, *tied))
         return f"{tied_text(names, best, tied)} ({numbers} images/s)"
     ahead = _throughput(best) / _throughput(others[0]) - 1
-    is_published = best.place.origin is Origin.PUBLISHED
+    is_published = best.environment.origin is Origin.PUBLISHED
     leads = f"{best.strategy} leads with {throughput_text(best)} images/s"
     doubts = undecided(() if is_published else lead.unknown, lead.out)
     return "; ".join([f"{leads}, {ahead:.0%} ahead of {others[0].strategy}", *doubts])
@@ -79,7 +79,7 @@ def _leading(lead: Lead, others: Sequence[Result]) -> str:
 
 def _is_tied(lead: Lead, other: Result) -> bool:
     best = lead.best.result
-    if best.place.origin is Origin.PUBLISHED:
+    if best.environment.origin is Origin.PUBLISHED:
         return _throughput(best) <= (1 + PUBLISHED_MARGIN) * _throughput(other)
     return other.strategy in lead.tied
 

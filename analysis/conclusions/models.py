@@ -24,7 +24,7 @@ def models(results: Sequence[Result]) -> Iterator[Conclusion]:
         where = f"On {first.counted} with {first.axes['data']} data in {first.axes['precision']}"
         yield Conclusion(
             topic="models",
-            place=first.place,
+            environment=first.environment,
             sentence=(
                 f"{where}{under} models scale in this order, each with its most efficient "
                 f"strategy at its largest batch: {'; '.join(_text(one) for one in best)}."
@@ -37,7 +37,7 @@ def models(results: Sequence[Result]) -> Iterator[Conclusion]:
 def scaled(results: Sequence[Result], num_gpus: int | None = None) -> list[list[Result]]:
     """Return two or more models' most efficient results at their largest batches, best first.
 
-    There is one list for each place, number of hosts, data, precision and unusual setting, on
+    There is one list for each environment, number of hosts, data, precision and unusual setting, on
     `num_gpus`, else on the most GPUs that two models ran on.
     """
     grouped: dict[tuple[object, ...], dict[int, list[Result]]] = defaultdict(
@@ -50,7 +50,7 @@ def scaled(results: Sequence[Result], num_gpus: int | None = None) -> list[list[
             axes = result.axes
             fixed = [axes["data"], axes["precision"], is_synthetic(result)]
             unusual = [(axis, axes[axis]) for axis in _unusual(result)]
-            key = (result.place.key, result.hosts, *fixed, *unusual)
+            key = (result.environment.key, result.hosts, *fixed, *unusual)
             grouped[key][result.num_gpus].append(result)
     found = []
     for by_gpus in grouped.values():
@@ -62,7 +62,7 @@ def scaled(results: Sequence[Result], num_gpus: int | None = None) -> list[list[
 
 def _unusual(result: Result) -> list[str]:
     """Return axes that change how efficient any model is; sources report none."""
-    if not result.place.origin.is_ours:
+    if not result.environment.origin.is_ours:
         return []
     return [axis for axis in unusual_axes(result.axes) if axis not in _NAMED_ANYWAY]
 

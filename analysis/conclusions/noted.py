@@ -20,14 +20,14 @@ def with_notes(
     Figures that are the same nonetheless are numbered by `telling`, so two figures are compared
     only when all that is known of them but one thing is the same.
     """
-    if results[0].place.origin is not Origin.PUBLISHED:
+    if results[0].environment.origin is not Origin.PUBLISHED:
         return list(results)
     notes = {key_of(reference): str(reference["note"]) for reference in references}
     seen: Counter[tuple[object, ...]] = Counter()
     found = []
     for result in published(references):
         switches = _switches(notes[result.trial_id])
-        cell = (result.place.key, *result.axes.values(), *switches.values())
+        cell = (result.environment.key, *result.axes.values(), *switches.values())
         curve = f"{result.curve} {switches} {seen[cell]}"
         axes = {**result.axes, **switches, "telling": seen[cell]}
         found.append(replace(result, curve=curve, axes=axes))

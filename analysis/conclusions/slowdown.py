@@ -19,11 +19,11 @@ _LONGER = 1.05  # times a step's time: less is not worth a sentence
 
 def slowdown(results: Sequence[Result]) -> Iterator[Conclusion]:
     """Only weak scaling counts, where a step on N GPUs takes N batches."""
-    by_place: dict[str, list[list[Result]]] = defaultdict(list)
+    by_environment: dict[str, list[list[Result]]] = defaultdict(list)
     for curve in _curves(results):
-        by_place[curve[0].place.key].append(curve)
-    for place, curves in by_place.items():
-        by_id = {one.trial_id: one for one in results if one.place.key == place}
+        by_environment[curve[0].environment.key].append(curve)
+    for environment, curves in by_environment.items():
+        by_id = {one.trial_id: one for one in results if one.environment.key == environment}
         yield from _falling(curves)
         yield from _longer_steps([curve[-1] for curve in curves], by_id)
 
@@ -33,7 +33,7 @@ def _curves(results: Sequence[Result]) -> list[list[Result]]:
     found: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in sorted(results, key=lambda one: one.num_gpus):
         if result.throughput and result.axes.get("scaling") != "strong":
-            found[result.place.key, result.course].append(result)
+            found[result.environment.key, result.course].append(result)
     return [curve for curve in found.values() if len(curve) > 1]
 
 
@@ -49,14 +49,14 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
         texts = "; ".join(one.text(_curve, _on) for one in fallen)
         yield Conclusion(
             topic="slowdown",
-            place=fallen[0].first.place,
+            environment=fallen[0].first.environment,
             sentence=f"More GPUs bring fewer images/s: {texts}.",
             rows=rows_of(fallen),
         )
 
 
 def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterator[Conclusion]:
-    """`last` are the ends of curves, `by_id` the results of the place with their baselines."""
+    """`last` are the ends of curves, `by_id` the results of the environment with their baselines."""
     able = {one.trial_id: one for one in last if _is_longer(one)}
     longer = sorted(able.values(), key=_growth, reverse=True)
     if not longer:
@@ -69,7 +69,7 @@ def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterat
         rows.append(one)
     yield Conclusion(
         topic="slowdown",
-        place=longer[0].place,
+        environment=longer[0].environment,
         sentence=(
             "A fixed number of steps takes longer on more GPUs, for each step takes more images: "
             f"{shortened([_step_times(one) for one in longer])}."
@@ -93,7 +93,7 @@ def _relation(result: Result) -> Relation:
     baseline = result.baseline
     if baseline is None or baseline.trial_id == result.trial_id:
         return Relation.LESS
-    if result.place.origin is Origin.PUBLISHED:
+    if result.environment.origin is Origin.PUBLISHED:
         return Relation.MORE
     low, high = known_ratio_interval(baseline.repeats, result.repeats)
     if low is None or high is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from analysis.conclusions.cases import STRATEGY, Compared, alike, by_speed, fastest, model, strategy
-from analysis.conclusions.conclusion import Conclusion, by_place, how_often, listed, shares
+from analysis.conclusions.conclusion import Conclusion, by_environment, how_often, listed, shares
 from analysis.results import Result
 from scalemark.stats.welch import Relation
 
 
 def nccl(results: Sequence[Result]) -> Iterator[Conclusion]:
     def say(of: list[Compared]) -> str:
-        where = of[0].first.place.counted(of[0].first.num_gpus)
+        where = of[0].first.environment.counted(of[0].first.num_gpus)
         return (
             f"On {where} NCCL beats the fastest way of copying {how_often(of)}: "
             f"{listed(of, model, strategy)}."
@@ -20,7 +20,7 @@ def nccl(results: Sequence[Result]) -> Iterator[Conclusion]:
 
     compared = against_copies(results)
     for num_gpus in sorted({one.first.num_gpus for one in compared}):
-        yield from by_place(
+        yield from by_environment(
             "nccl", [one for one in compared if one.first.num_gpus == num_gpus], say
         )
 
@@ -59,7 +59,7 @@ def parameter_server(results: Sequence[Result]) -> Iterator[Conclusion]:
     """Say how close it comes to the fastest other strategy on the most GPUs."""
 
     def say(of: list[Compared]) -> str:
-        where = of[0].first.place.counted(of[0].first.num_gpus)
+        where = of[0].first.environment.counted(of[0].first.num_gpus)
         return (
             f"On {where} a parameter server on the CPU reaches {shares(of)} of the "
             "fastest other strategy, and is slower "
@@ -72,13 +72,13 @@ def parameter_server(results: Sequence[Result]) -> Iterator[Conclusion]:
         other = fastest(one for one in group if one is not server)
         if one := by_speed(server, other):
             compared.append(one)
-    yield from by_place("parameter_server", _widest(compared), say)
+    yield from by_environment("parameter_server", _widest(compared), say)
 
 
 def _widest(compared: Sequence[Compared]) -> list[Compared]:
-    """Keep of each place the comparisons on its largest number of GPUs."""
+    """Keep of each environment the comparisons on its largest number of GPUs."""
     most: dict[str, int] = {}
     for one in compared:
-        key = one.first.place.key
+        key = one.first.environment.key
         most[key] = max(most.get(key, 0), one.first.num_gpus)
-    return [one for one in compared if one.first.num_gpus == most[one.first.place.key]]
+    return [one for one in compared if one.first.num_gpus == most[one.first.environment.key]]

@@ -14,7 +14,7 @@ from analysis.conclusions.cases import (
     is_synthetic,
     on_most_gpus,
 )
-from analysis.conclusions.conclusion import Conclusion, by_place, how_often, listed, shares
+from analysis.conclusions.conclusion import Conclusion, by_environment, how_often, listed, shares
 from analysis.results import Result
 from scalemark.stats.welch import Relation
 
@@ -28,7 +28,7 @@ def real_data(results: Sequence[Result]) -> Iterator[Conclusion]:
             f"{how_often(of, Relation.LESS)}: {listed(of, as_run, _data)}."
         )
 
-    yield from by_place("real_data", on_most_gpus(real_against_synthetic(results)), say)
+    yield from by_environment("real_data", on_most_gpus(real_against_synthetic(results)), say)
 
 
 def real_against_synthetic(results: Sequence[Result]) -> list[Compared]:
@@ -56,7 +56,7 @@ def data_format(results: Sequence[Result]) -> Iterator[Conclusion]:
         last = [one for one in group if _data_format(one) == "NHWC"]
         first = [one for one in group if _data_format(one) == "NCHW"]
         compared += [by_speed(one, other) for one in last for other in first]
-    yield from by_place("data_format", [one for one in compared if one], say)
+    yield from by_environment("data_format", [one for one in compared if one], say)
 
 
 def _data_format(result: Result) -> str:
@@ -70,7 +70,7 @@ def staged_vars(results: Sequence[Result]) -> Iterator[Conclusion]:
             "their weights are one step old, so this is not plain SGD."
         )
 
-    yield from by_place("staged_vars", with_staged_vars(results), say)
+    yield from by_environment("staged_vars", with_staged_vars(results), say)
 
 
 def with_staged_vars(results: Sequence[Result]) -> list[Compared]:
@@ -95,7 +95,7 @@ def repacking(results: Sequence[Result]) -> Iterator[Conclusion]:
             also = "; the packs are sent as half precision in some of them"
         return f"Gradients in packs are faster {how_often(of)}{also}: {listed(of, as_run, packs)}."
 
-    yield from by_place("repacking", repacked(results), say)
+    yield from by_environment("repacking", repacked(results), say)
 
 
 def repacked(results: Sequence[Result]) -> list[Compared]:

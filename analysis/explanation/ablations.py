@@ -143,12 +143,12 @@ class AblationFinder:
                 self._add(result)
 
     def _add(self, result: Result) -> None:
-        place = result.place.key
-        self._by_identity[place, _identity(result.axes)].append(result)
+        environment = result.environment.key
+        self._by_identity[environment, _identity(result.axes)].append(result)
         for axis in _VARIED:
-            self._but_for[place, axis, _identity(result.axes, without=axis)].append(result)
+            self._but_for[environment, axis, _identity(result.axes, without=axis)].append(result)
         if result.axes["model"] == FLOOR:
-            self._floors[place, _kind_of_floor(result.axes)].append(result)
+            self._floors[environment, _kind_of_floor(result.axes)].append(result)
 
     def around(self, target: Result) -> Ablations:
         """Find the ablations of a result that has a number."""
@@ -205,13 +205,13 @@ class AblationFinder:
         identity = _identity(axes)
         if identity == _identity(target.axes):
             return target
-        here = self._by_identity.get((target.place.key, identity), ())
+        here = self._by_identity.get((target.environment.key, identity), ())
         return max(here, key=lambda one: (_is_plain(one), len(one.repeats)), default=None)
 
     def _like(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
         """Return the target with these changes, but with the next larger value of one axis."""
         axes = _with(target.axes, changes)
-        alike = self._but_for[target.place.key, axis, _identity(axes, without=axis)]
+        alike = self._but_for[target.environment.key, axis, _identity(axes, without=axis)]
         larger = [one for one in alike if one.axes.get(axis, 0) > axes.get(axis, 0)]
         return min(
             larger,
@@ -222,7 +222,7 @@ class AblationFinder:
     def _floor(self, target: Result) -> Result | None:
         """Return the fastest of its kind, whatever its images: they hardly count there."""
         axes = _with(target.axes, _changes(Ablation.FLOOR, target))
-        alike = self._floors[target.place.key, _kind_of_floor(axes)]
+        alike = self._floors[target.environment.key, _kind_of_floor(axes)]
         plain = [one for one in alike if _is_plain(one)]
         return min(plain or alike, key=_step_s, default=None)
 
@@ -233,7 +233,7 @@ def _step_s(result: Result) -> float:
 
 def command(ablation: Ablation, target: Result) -> str:
     """Return the command that makes the trial; empty for published figures."""
-    if target.place.origin is Origin.PUBLISHED:
+    if target.environment.origin is Origin.PUBLISHED:
         return ""
     axes = _with(target.axes, _changes(ablation, target))
     if ablation is Ablation.MANY_STEPS:
@@ -242,7 +242,7 @@ def command(ablation: Ablation, target: Result) -> str:
         axes["batch_size"] = 2 * target.axes["batch_size"]
     # The batch of each replica is known, whatever the target scaled.
     wanted = {name: axes[name] for name in AXES} | {"scaling": "weak"}
-    return overrides.command(replace(target.spec, **wanted), target.place.hardware)
+    return overrides.command(replace(target.spec, **wanted), target.environment.hardware)
 
 
 def _own(axes: Mapping[str, Any]) -> Ablation:

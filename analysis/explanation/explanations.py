@@ -96,9 +96,9 @@ def _measure_all(fall: Waterfall) -> str:
     target = fall.target
     if all(one.ablation is Ablation.LARGER_BATCH for one in fall.ablations.missing):
         return ""
-    if target.place.origin is not Origin.PUBLISHED:
+    if target.environment.origin is not Origin.PUBLISHED:
         spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
-        axes = overrides.overrides(spec, target.place.hardware)
+        axes = overrides.overrides(spec, target.environment.hardware)
         return overrides.sweep(["experiment=explain", *axes])
     if target.axes["model"] not in trainable():
         return ""
@@ -115,7 +115,7 @@ def chosen(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
     """
     largest: dict[tuple[str, object], Result] = {}
     for result in results:
-        key = (result.place.key, result.course)
+        key = (result.environment.key, result.course)
         if result.throughput is None or not result.axes["batch_size"]:
             continue
         if key not in largest or result.num_gpus > largest[key].num_gpus:
@@ -124,14 +124,14 @@ def chosen(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
     for result in largest.values():
         for found in finder.around(result).found.values():
             if found.trial_id != result.trial_id:
-                within.add((found.place.key, found.trial_id))
+                within.add((found.environment.key, found.trial_id))
     targets = list(largest.values())
-    return [one for one in targets if (one.place.key, one.trial_id) not in within] or targets
+    return [one for one in targets if (one.environment.key, one.trial_id) not in within] or targets
 
 
 def _notes(fall: Waterfall) -> Iterator[str]:
     target = fall.target
-    if target.place.device_kind is DeviceKind.CPU_DEVICE and target.num_gpus > 1:
+    if target.environment.device_kind is DeviceKind.CPU_DEVICE and target.num_gpus > 1:
         yield (
             "CPU devices share the cores of one machine: as many, each for itself, are the ideal "
             "here, and verdicts are about what differs from that"
@@ -158,6 +158,8 @@ def _notes(fall: Waterfall) -> Iterator[str]:
 def _again(result: Result) -> str:
     if not result.attempt_ids:
         return ""
-    place = result.place
-    command = overrides.again(result.spec, place.hardware, repeats=3, shares_host=place.shares_host)
+    environment = result.environment
+    command = overrides.again(
+        result.spec, environment.hardware, repeats=3, shares_host=environment.shares_host
+    )
     return f"; measure it again: {command}"

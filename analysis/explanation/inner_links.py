@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from analysis.calibration.places import guess_of
+from analysis.calibration.environments import guess_of
 from analysis.calibration.row import row
 from analysis.explanation.quick_check import QuickCheck
 from analysis.results import Result
@@ -42,7 +42,7 @@ def inner_links(target: Result, check: QuickCheck | None) -> InnerLinks | None:
     """Return None without a quick check, and where the cost model does not know the target."""
     if check is None:
         return None
-    guess = guess_of(target.place, target.num_gpus)
+    guess = guess_of(target.environment, target.num_gpus)
     boxes = [guess.hardware, *(one.hardware for one in guess.others)]
     seconds: list[float] = []
     for box in boxes:

@@ -44,8 +44,8 @@ def remedies(
     """Return the remedies against a verdict, but for axes that trials have `refuted`."""
     if bound is None:
         return []
-    spec = None if target.place.origin is Origin.PUBLISHED else target.spec
-    kind = target.place.device_kind
+    spec = None if target.environment.origin is Origin.PUBLISHED else target.spec
+    kind = target.environment.device_kind
     found = []
     for changes, why in _AGAINST[bound](target.axes, kind, num_cores or 8):
         if kind is DeviceKind.SIMULATED_GPU and set(_NOT_SIMULATED).intersection(changes):
@@ -55,7 +55,7 @@ def remedies(
         command = ""
         if spec:
             changed = replace(spec, **changes)
-            command = overrides.as_often(changed, target.place.hardware, len(target.repeats))
+            command = overrides.as_often(changed, target.environment.hardware, len(target.repeats))
         found.append(Remedy(change=_said(changes), why=why, command=command))
     return found
 

@@ -303,7 +303,7 @@ def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
 
 
 def _without_weights(fall: Waterfall, fixed: Seconds, seen: Observed) -> Seconds:
-    rate = WEIGHTS_GB_PER_S[fall.target.place.device_kind] * 1e9
+    rate = WEIGHTS_GB_PER_S[fall.target.environment.device_kind] * 1e9
     return fixed.plus(-WEIGHT_PASSES * 4 * (seen.num_parameters or 0) / rate)
 
 

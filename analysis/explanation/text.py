@@ -26,7 +26,7 @@ def title(target: Result) -> str:
     if axes.get("image_px"):
         said.append(f"image_px {axes['image_px']}")
     said += [str(axes["precision"]), f"{axes['data']} data"]
-    if target.place.origin is not Origin.PUBLISHED:
+    if target.environment.origin is not Origin.PUBLISHED:
         unusual = [axis for axis in unusual_axes(axes) if axis not in _SAID]
         said += [f"{axis}={axes[axis]}" for axis in unusual]
     return f"{axes['model']} on {target.counted}: {', '.join(said)}"
@@ -92,11 +92,11 @@ def _row(
 
 
 def _base(explained: Explanation) -> str:
-    place, num_gpus = explained.target.place, explained.target.num_gpus
+    environment, num_gpus = explained.target.environment, explained.target.num_gpus
     names = {
-        Ablation.ALONE: f"{place.counted(1)} alone: compute",
-        Ablation.ALONE_READING: f"{place.counted(1)} alone, with its input",
-        Ablation.INDEPENDENT: f"{place.counted(num_gpus)}, each for itself",
+        Ablation.ALONE: f"{environment.counted(1)} alone: compute",
+        Ablation.ALONE_READING: f"{environment.counted(1)} alone, with its input",
+        Ablation.INDEPENDENT: f"{environment.counted(num_gpus)}, each for itself",
     }
     return names.get(explained.fall.base, "not known: the whole step")
 
@@ -200,7 +200,7 @@ def _ms(seconds: float) -> str:
 
 def missing(explained: Explanation) -> Iterator[tuple[str, str]]:
     """Yield trials that would say more, and the command for each."""
-    is_published = explained.target.place.origin is Origin.PUBLISHED
+    is_published = explained.target.environment.origin is Origin.PUBLISHED
     for one in explained.diagnosis.needed:
         if not is_published or one.ablation in ABLATION_ORDER:
             where = ""

@@ -179,7 +179,7 @@ class _Case:
     def _of_trials(self) -> Iterator[str]:
         """Yield what is wrong with the trials that were subtracted."""
         used = self.fall.ablations.trials
-        if self.fall.target.place.origin is Origin.PUBLISHED:
+        if self.fall.target.environment.origin is Origin.PUBLISHED:
             yield "published figures have no repeats"
             return
         if any(

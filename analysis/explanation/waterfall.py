@@ -94,7 +94,7 @@ def waterfall(ablations: Ablations) -> Waterfall:
 
 def shares_cores(target: Result) -> bool:
     """Return whether replicas are parts of one machine, and not more of it."""
-    return target.place.device_kind is DeviceKind.CPU_DEVICE
+    return target.environment.device_kind is DeviceKind.CPU_DEVICE
 
 
 @dataclass(frozen=True, slots=True)

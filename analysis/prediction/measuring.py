@@ -27,12 +27,12 @@ def measuring(work: Work, alike: Sequence[Result]) -> str:
 
     Published ones have not all axes, so that for them only those of the work are named.
     """
-    ours = [result for result in alike if result.place.origin.is_ours]
+    ours = [result for result in alike if result.environment.origin.is_ours]
     if not ours:
         return overrides.sweep(overrides.of_axes(_axes(work)))
     same_model = [result for result in ours if result.axes["model"] == work.network.name]
     like = (same_model or ours)[0]
-    return overrides.command(_changed(like.spec, work), like.place.hardware)
+    return overrides.command(_changed(like.spec, work), like.environment.hardware)
 
 
 def _axes(work: Work) -> dict[str, object]:

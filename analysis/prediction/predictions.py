@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from analysis.calibration.places import Guess
+from analysis.calibration.environments import Guess
 from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.refusals import Refusal, refusal
@@ -16,7 +16,7 @@ from analysis.calibration.row import Row, row
 from analysis.explanation.ablations import COMPARED
 from analysis.prediction.measuring import measuring
 from analysis.reported_hosts import read, why_several
-from analysis.results import Origin, Place, Result
+from analysis.results import Environment, Origin, Result
 from costs.hardware import Hardware
 from costs.networks import network
 from costs.step import Step
@@ -34,7 +34,7 @@ class NothingToLearnError(StoreError):
 class Prediction:
     """The prediction of one cell. It is no measurement, and is never stored as one."""
 
-    place: Place
+    environment: Environment
     hardware: Hardware  # that it is for
     work: Work
     predictive: Predictive | None  # None where it is refused
@@ -70,7 +70,7 @@ class Prediction:
 class Learned:
     """The rows of one environment that the cost model can take."""
 
-    place: Place
+    environment: Environment
     guess: Guess
     results: tuple[Result, ...]
     rows: tuple[Row, ...]  # of these, but for those that were left out
@@ -96,9 +96,9 @@ def learned(
             left_out.append(str(error))
     if not rows:
         why = "; ".join(dict.fromkeys(left_out)) or "none of these has images/s"
-        raise NothingToLearnError(f"{results[0].place.host}: nothing to learn from: {why}")
+        raise NothingToLearnError(f"{results[0].environment.host}: nothing to learn from: {why}")
     return Learned(
-        place=results[0].place,
+        environment=results[0].environment,
         guess=guess,
         results=tuple(results),
         rows=tuple(_kept_apart(rows)),
@@ -141,15 +141,15 @@ def several_hosts(result: Result) -> str:
     Sources name hosts by words alone.
     """
     update, hosts = str(result.axes["variable_update"]), int(result.axes.get("hosts", 1))
-    place = result.place
+    environment = result.environment
     found, rows_of_one = "", "variable_update=replicated,parameter_server or hosts=1"
     if rank_jobs(update) or update.startswith("distributed"):
         found = f"variable_update={update} is of several hosts"
     elif hosts > 1:
         found = f"hosts={hosts} is of several hosts"
-    elif place.origin is Origin.PUBLISHED:
-        found = why_several(place.machine, result.num_gpus)
-        rows_of_one = f"'num_gpus<={read(place.machine).gpus_per_host or 1}'"
+    elif environment.origin is Origin.PUBLISHED:
+        found = why_several(environment.machine, result.num_gpus)
+        rows_of_one = f"'num_gpus<={read(environment.machine).gpus_per_host or 1}'"
     if not found:
         return ""
     return f"{found}, and the cost model knows one: choose rows of one, as {rows_of_one}"
@@ -222,7 +222,7 @@ def predictions(
     kept = [one for one in known.rows if one.cell not in cells_there]
     if not kept:
         raise NothingToLearnError(
-            f"{known.place.host}: the rows that were chosen are those that shall be predicted; "
+            f"{known.environment.host}: the rows that were chosen are those that shall be predicted; "
             "choose others to learn from, as 'num_gpus<=4' --to num_gpus=8"
         )
     found = {}
@@ -244,7 +244,7 @@ def _from(
     found = []
     for one, no in zip(asked, refused, strict=True):
         prediction = Prediction(
-            place=known.place,
+            environment=known.environment,
             hardware=hardware,
             work=one.work,
             predictive=next(predictive) if no is None else None,

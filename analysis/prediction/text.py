@@ -18,22 +18,28 @@ _MOST_NAMED = 6  # refused cells of one cause that are named
 
 def order(one: Prediction) -> tuple[object, ...]:
     """Return the key to sort by: environment, model, strategy, batch, GPUs."""
-    return one.place.key, one.work.network.name, _way(one), one.work.batch_size, one.work.num_gpus
+    return (
+        one.environment.key,
+        one.work.network.name,
+        _way(one),
+        one.work.batch_size,
+        one.work.num_gpus,
+    )
 
 
 def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) -> None:
     """Print predictions, which are in order."""
     lines: list[str] = []
-    for place in dict.fromkeys(one.place.key for one in found):
-        of_place = [one for one in found if one.place.key == place]
-        _say(console, [_heading(of_place)])
-        _print_table(console, of_place)
+    for environment in dict.fromkeys(one.environment.key for one in found):
+        of_environment = [one for one in found if one.environment.key == environment]
+        _say(console, [_heading(of_environment)])
+        _print_table(console, of_environment)
         lines = []
-        for one in of_place:
+        for one in of_environment:
             if one.predictive is not None:
                 lines.append(f"{_name(one)}: {_parts(one.predictive.parts)}")
                 lines += [f"  uncertain: {reason}" for reason in one.predictive.uncertain]
-        _say(console, [*lines, *_refused(of_place)])
+        _say(console, [*lines, *_refused(of_environment)])
     _say(console, notes)
 
 
@@ -46,7 +52,7 @@ def _heading(found: Sequence[Prediction]) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
     rows = counted(nums[0], "row")
-    return f"Predicted, not measured: {found[0].place.machine}, from {rows}{beside}"
+    return f"Predicted, not measured: {found[0].environment.machine}, from {rows}{beside}"
 
 
 def number(value: float) -> str:
@@ -54,7 +60,7 @@ def number(value: float) -> str:
 
 
 def _print_table(console: Console, found: Sequence[Prediction]) -> None:
-    origin = str(found[0].place.origin)
+    origin = str(found[0].environment.origin)
     columns = ["model", "batch", "GPUs", "strategy", "images/s", "95 %"]
     has_figures = any(one.figure is not None for one in found)
     if has_figures:

@@ -52,7 +52,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """One model in one setting and place."""
+    """One model in one setting and environment."""
 
     table: Table  # strategies down, GPUs across
     curves: tuple[Curve, ...]  # those with a number
@@ -62,7 +62,7 @@ class Scaling:
     @property
     def speaks_of_gpus(self) -> bool:
         """CPU devices share the cores of one machine: what more of them bring says nothing."""
-        return self.table.place.device_kind is not DeviceKind.CPU_DEVICE
+        return self.table.environment.device_kind is not DeviceKind.CPU_DEVICE
 
     @property
     def is_strong(self) -> bool:
@@ -71,7 +71,7 @@ class Scaling:
 
 
 def scalings(results: Sequence[Result]) -> list[Scaling]:
-    """Return one per model, setting and place."""
+    """Return one per model, setting and environment."""
     return [_scaling(table) for table in pivot(results)]
 
 
@@ -88,7 +88,7 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
 def _scaling(table: Table) -> Scaling:
     led = leads(table)
     strong = table.setting.get("scaling") == "strong"
-    on_gpus = table.place.device_kind is not DeviceKind.CPU_DEVICE
+    on_gpus = table.environment.device_kind is not DeviceKind.CPU_DEVICE
     curves = []
     for row in table.rows:
         points = curve_of([cell.result for (of, _), cell in table.cells.items() if of == row])

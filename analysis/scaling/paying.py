@@ -39,7 +39,7 @@ class Added:
     @property
     def is_sure(self) -> bool:
         """Say whether `pays` is known; what others published counts as it stands."""
-        if self.before.place.origin is Origin.PUBLISHED:
+        if self.before.environment.origin is Origin.PUBLISHED:
             return True
         if self.low is None or self.high is None:
             return False
@@ -52,7 +52,7 @@ class Added:
 
     @property
     def is_surely_slower(self) -> bool:
-        if self.before.place.origin is Origin.PUBLISHED:
+        if self.before.environment.origin is Origin.PUBLISHED:
             return self.gain < 1
         return relation_by(self.gain_low, self.gain_high) is Relation.LESS
 

@@ -132,7 +132,7 @@ def _missing(scaling: Scaling) -> str:
     """Return what is missing, with the command that supplies it."""
     results = [point.result for curve in scaling.curves for point in curve.points]
     counts, hosts = sorted({one.num_gpus for one in results}), scaling.table.hosts
-    if not counts or scaling.table.place.origin is Origin.PUBLISHED:
+    if not counts or scaling.table.environment.origin is Origin.PUBLISHED:
         return ""
     able = [num for num in (*_USUAL_COUNTS, 3, 6, 2 * hosts) if num % hosts == 0]
     able = [num for num in able if num not in counts]
@@ -153,7 +153,7 @@ def _missing(scaling: Scaling) -> str:
 
 def _command(scaling: Scaling, num_gpus: int) -> str:
     first = scaling.curves[0].points[0].result
-    return command(with_num_gpus(first.spec, num_gpus), first.place.hardware)
+    return command(with_num_gpus(first.spec, num_gpus), first.environment.hardware)
 
 
 def _how_scaled(scaling: Scaling) -> str:
@@ -162,7 +162,7 @@ def _how_scaled(scaling: Scaling) -> str:
             "Strong scaling: the batch of all together stays the same, so each has less to do "
             "the more there are."
         )
-    is_published = scaling.table.place.origin is Origin.PUBLISHED
+    is_published = scaling.table.environment.origin is Origin.PUBLISHED
     if is_published and scaling.table.setting.get("batch_size") is None:
         return (
             "The source reports no batch: whether it grows with their number decides what a "

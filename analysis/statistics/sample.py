@@ -15,7 +15,7 @@ from store.reading.queries import Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One side of a comparison: the repeats of one trial in one place."""
+    """One side of a comparison: the repeats of one trial in one environment."""
 
     throughput: tuple[float, ...]  # of each process, above 0
     # of each process its measured steps, in order; empty: not at hand

@@ -51,7 +51,7 @@ def summarize(table: Table) -> Summary:
     """
     fastest: list[str] = []
     scaling: list[str] = []
-    if table.place.is_simulated:
+    if table.environment.is_simulated:
         fastest.append("Simulated by a cost model, not measured.")
     for part in by_hosts(table):
         axes = {*part.rows_by, *part.columns_by}
@@ -113,7 +113,7 @@ def _only(table: Table, led: Sequence[Lead]) -> str:
     numbers = listed([_throughput(lead.best.result) for lead in led])
     where = listed([*(str(lead.num_gpus) for lead in led[:-1]), table.counted(led[-1].num_gpus)])
     text = f"{numbers} {table.unit} on {where}"
-    if table.place.origin.is_ours:
+    if table.environment.origin.is_ours:
         others = {result.strategy for result in table.results} - {strategy}
         among = "Of those that train one model only" if others else "Only"
         return f"{among} {strategy} was run: {text}."
@@ -125,7 +125,7 @@ def _only(table: Table, led: Sequence[Lead]) -> str:
 def _leading(lead: Lead) -> str:
     """Say who leads, with what, and how sure that is."""
     best = lead.best.result
-    is_published = best.place.origin is Origin.PUBLISHED
+    is_published = best.environment.origin is Origin.PUBLISHED
     if lead.ahead is None:
         only = "has a figure," if is_published else "completed with"
         return f"only {lead.strategy} {only} {quoted(best)}"
@@ -188,7 +188,7 @@ def _last_step(table: Table, curve: Sequence[Result]) -> str:
     step = added(first, before, last)
     name, where = last.strategy, f"from {before.num_gpus} to {table.counted(last.num_gpus)}"
     numbers = f"{_throughput(before)} to {_throughput(last)} {last.unit}"
-    if table.place.device_kind is DeviceKind.CPU_DEVICE:
+    if table.environment.device_kind is DeviceKind.CPU_DEVICE:
         tie = ", a tie" if step.is_tie else ""
         return (
             f"Going {where} makes {name} {step.gain:.2f}x as fast{tie}; whether it pays is not "
@@ -204,7 +204,7 @@ def _last_step(table: Table, curve: Sequence[Result]) -> str:
 
 
 def _throughput(result: Result) -> str:
-    return number(result.throughput or 0.0, exactly=result.place.origin is Origin.PUBLISHED)
+    return number(result.throughput or 0.0, exactly=result.environment.origin is Origin.PUBLISHED)
 
 
 def quoted(result: Result) -> str:
@@ -212,7 +212,7 @@ def quoted(result: Result) -> str:
     text = f"{_throughput(result)} {result.unit}"
     if result.is_valid:
         return text
-    return f"{text} ({'suspect' if result.place.origin.is_ours else 'in doubt'})"
+    return f"{text} ({'suspect' if result.environment.origin.is_ours else 'in doubt'})"
 
 
 def failed_repeats(result: Result) -> str:
@@ -235,7 +235,7 @@ def _doubts(table: Table) -> Iterator[str]:
         yield f"Repeats without a number in {counted(len(partly), 'trial')}: {listed(which)}."
     if suspect := sum(not result.is_valid for result in shown):
         what = "in doubt: the source leaves open what was run"
-        if table.place.origin.is_ours:
+        if table.environment.origin.is_ours:
             what = "suspect: see the verdicts"
         is_are = "is" if suspect == 1 else "are"
         yield f"{suspect} of {counted(len(shown), 'number')} {is_are} {what}."

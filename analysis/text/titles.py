@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
-from analysis.results import Origin, Place, Result, over
+from analysis.results import Environment, Origin, Result, over
 from analysis.text.wording import counted, listed
 from scalemark.host.own_code import typed
 
@@ -28,10 +28,10 @@ def title(setting: Mapping[str, object]) -> str:
     return f"{setting['model']} ({', '.join(texts)})" if texts else str(setting["model"])
 
 
-def table_title(place: Place, setting: Mapping[str, object]) -> str:
+def table_title(environment: Environment, setting: Mapping[str, object]) -> str:
     """Return the title, and say so of a simulated table."""
     text = title(setting)
-    return f"simulated: {text}" if text and place.is_simulated else text
+    return f"simulated: {text}" if text and environment.is_simulated else text
 
 
 def named(axis: str, value: object) -> str:
@@ -59,12 +59,12 @@ def scaling(table: Table) -> str:
 
     Published figures are quoted by their batch per GPU: where that is known, scaling was weak.
     """
-    if table.place.origin is Origin.PUBLISHED:
+    if table.environment.origin is Origin.PUBLISHED:
         batches = {result.axes.get("batch_size") for result in table.results}
         return "scaling unknown" if None in batches else "weak scaling"
     values = sorted({str(result.axes["scaling"]) for result in table.results})
     text = " and ".join(f"{value} scaling" for value in values)
-    return f"simulated, {text}" if table.place.is_simulated else text
+    return f"simulated, {text}" if table.environment.is_simulated else text
 
 
 def row_title(table: Table, row: Label) -> str:
@@ -96,7 +96,7 @@ def model_notes(table: Table) -> list[str]:
         for model, of in table.of_models.items():
             value = "not told" if of[axis] in (None, "") else str(of[axis])
             by_value.setdefault(value, []).append(model)
-        if axis not in _OF_A_MODEL and (len(by_value) == 1 or not table.place.origin.is_ours):
+        if axis not in _OF_A_MODEL and (len(by_value) == 1 or not table.environment.origin.is_ours):
             continue
         texts = [f"{value}: {', '.join(models)}" for value, models in by_value.items()]
         found.append(f"{axis} {'; '.join(texts) if len(texts) > 1 else next(iter(by_value))}")
@@ -105,7 +105,7 @@ def model_notes(table: Table) -> list[str]:
 
 def _value(table: Table, axis: str, value: object) -> str:
     if axis == "num_gpus":
-        return table.place.counted(int(str(value)))
+        return table.environment.counted(int(str(value)))
     if axis == "model":
         of_model = table.of_models.get(str(value), {})
         shown = {axis: of for axis, of in of_model.items() if axis in _OF_A_MODEL}
@@ -113,18 +113,18 @@ def _value(table: Table, axis: str, value: object) -> str:
     return str(value) if value and axis in _SPEAKING else named(axis, value)
 
 
-def made_with(place: Place) -> str:
+def made_with(environment: Environment) -> str:
     """Return machine and software in one line."""
-    return f"{place.machine}; {place.versions}"
+    return f"{environment.machine}; {environment.versions}"
 
 
-def place_notes(place: Place) -> list[str]:
-    """Return what must stand below every number of this place."""
-    found = [made_with(place)]
-    if place.shares_host:
-        found.append(f"{place.origin} side by side with other trials on the same machine")
-    if place.device_kind.note:
-        found.append(place.device_kind.note)
+def environment_notes(environment: Environment) -> list[str]:
+    """Return what must stand below every number of this environment."""
+    found = [made_with(environment)]
+    if environment.shares_host:
+        found.append(f"{environment.origin} side by side with other trials on the same machine")
+    if environment.device_kind.note:
+        found.append(environment.device_kind.note)
     return found
 
 
@@ -148,7 +148,7 @@ def alone_notes(results: Iterable[Result]) -> list[str]:
 
 def table_notes(table: Table) -> list[str]:
     """Return what must stand below every number of this table."""
-    return [*place_notes(table.place), *host_notes(table.results)]
+    return [*environment_notes(table.environment), *host_notes(table.results)]
 
 
 def notes(
@@ -159,12 +159,12 @@ def notes(
     if any(result.low is not None for result in table.results):
         found.append(bars)
     if not all(result.is_valid for result in table.results):
-        found.append(f"hollow: {in_doubt(table.place)}")
+        found.append(f"hollow: {in_doubt(table.environment)}")
     return found
 
 
-def in_doubt(place: Place) -> str:
-    """Return what a mark of doubt says of a number of this place."""
-    if place.origin is Origin.PUBLISHED:
+def in_doubt(environment: Environment) -> str:
+    """Return what a mark of doubt says of a number of this environment."""
+    if environment.origin is Origin.PUBLISHED:
         return "left in doubt by its source"
     return f"suspect or invalid, see {typed('store')} show"

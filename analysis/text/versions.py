@@ -1,4 +1,4 @@
-"""The software of places in words: what everybody asks for, and what else distinguishes two places
+"""The software of environments in words: what everybody asks for, and what else distinguishes two environments
 of one machine.
 """
 
@@ -47,7 +47,7 @@ def _usual(environments: Sequence[Mapping[str, Any]], device_kind: str) -> str:
 
 
 def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return by name what numbers depend on; all environments of a place are alike in it."""
+    """Return by name what numbers depend on; all environments of an environment are alike in it."""
     if not environments:
         return {}
     description = environments[0]["description"]
@@ -57,16 +57,21 @@ def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-def _differing(places: Sequence[Mapping[str, str]]) -> list[str]:
+def _differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
     """Return of each what not all have alike; empty where two would read the same."""
-    every = sorted({name for place in places for name in place})
-    names = [name for name in every if len({place.get(name) for place in places}) > 1]
+    every = sorted({name for environment in environments for name in environment})
+    names = [
+        name for name in every if len({environment.get(name) for environment in environments}) > 1
+    ]
     for shown in (names[:_MOST_NAMED], names):
         more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
         texts = [
-            ", ".join(f"{name} {place[name]}" if name in place else f"no {name}" for name in shown)
-            for place in places
+            ", ".join(
+                f"{name} {environment[name]}" if name in environment else f"no {name}"
+                for name in shown
+            )
+            for environment in environments
         ]
         if len(set(texts)) == len(texts):
             return [text + more for text in texts]
-    return [""] * len(places)
+    return [""] * len(environments)

@@ -96,7 +96,7 @@ def _play(setting: Setting, repeat: int, path: Path) -> None:
 def _answers(cases: list[tuple[str, Setting]], source: Source) -> Iterator[Answer]:
     finder, observe = AblationFinder(source.results), observer(source)
     results = {
-        (result.place.hardware_profile, result.trial_id): result for result in source.results
+        (result.environment.hardware_profile, result.trial_id): result for result in source.results
     }
     for name, setting in cases:
         target = results[machine_of(setting.hardware).hardware_profile, setting.spec.trial_id]

@@ -19,7 +19,7 @@ from analysis.explanation.explanations import explain_all
 from analysis.explanation.observed import Observed
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
-from analysis.results import Origin, Place, Result
+from analysis.results import Environment, Origin, Result
 from costs.hardware import Hardware
 from costs.profiles import profile
 from costs.step import Costs, costs
@@ -200,7 +200,7 @@ def _simulated(
     )
     result = Result(
         trial_id=spec.trial_id,
-        place=Place(
+        environment=Environment(
             key=setting.hardware.name,
             host=f"simulated-{setting.hardware.name}",
             machine=setting.hardware.name,

@@ -48,7 +48,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 
 
 def _picture(models: Models, led: Leads, name: str, looks: Looks, palette: Palette) -> Picture:
-    devices = models.table.place.devices
+    devices = models.table.environment.devices
     cell_in = max(_CELL_IN, (WIDTH_IN - _NAMES_IN - 2 * MARGIN_IN) / max(3, len(models.gpus)))
     sheet = Sheet(palette, max(WIDTH_IN, _NAMES_IN + cell_in * len(models.gpus) + 2 * MARGIN_IN))
     sheet.heading(f"best strategy ({scaling(models.table)})", models.setting())
@@ -93,7 +93,7 @@ def _map(sheet: Sheet, models: Models, led: Leads, looks: Looks, cell_in: float)
     bare(axes, len(models.gpus), len(labels))
     axes.set_xticks([index + 0.5 for index in range(len(models.gpus))], list(map(str, models.gpus)))
     axes.set_yticks([index + 0.5 for index in range(len(labels))], labels)
-    axes.set_xlabel(f"number of {models.table.place.devices}")
+    axes.set_xlabel(f"number of {models.table.environment.devices}")
     border: dict[str, Any] = {"lw": 3, "solid_capstyle": "butt", "zorder": 4}
     for down, model in enumerate(models.models):
         by_gpus = {lead.num_gpus: lead for lead in led[model]}

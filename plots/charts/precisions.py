@@ -102,7 +102,7 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
     right_in = MARGIN_IN + max((width_in(text, FOOTER_PT) for text in symbols), default=0.1) + 0.15
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "gains of precision and XLA"))
-    sheet.text(f"strategy x number of {table.place.devices}", color=palette.faint)
+    sheet.text(f"strategy x number of {table.environment.devices}", color=palette.faint)
     row_in = _ROW_IN + _MARK_IN * len(variants)
     axes = sheet.axes(rows_in(names, row_in), left_in(names), right_in)
     name_rows(axes, names, row_in)
@@ -118,7 +118,7 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
     ]
     sides = [*(pair.base for pair in pairs), *(one.result for one in gains)]
     if not all(result.is_valid for result in sides):
-        about.append(f"hollow: a side is {in_doubt(table.place)}")
+        about.append(f"hollow: a side is {in_doubt(table.environment)}")
     about += partly_failed(table.results)
     return Picture(name=name, figure=sheet.finished(), about=about)
 

@@ -54,13 +54,13 @@ def _picture(table: Table, name: str, source: Source, palette: Palette) -> Pictu
     sheet = Sheet(palette)
     sheet.heading(*headings(table, table.unit))
     start = _start(table)
-    x_label = f"number of {table.place.devices}"
+    x_label = f"number of {table.environment.devices}"
     beyond = draw_curves(sheet, curves, _ideal(table, start), Values.AMOUNT, x_label)
     times = "N"
     if start.num_gpus > 1:
         times = f"N/{start.num_gpus}"
         sheet.text(
-            f"No number on {table.place.counted(1)}: the ideal line starts at the best on "
+            f"No number on {table.environment.counted(1)}: the ideal line starts at the best on "
             f"{start.width} instead."
         )
     about = [*notes(table), *beyond, *partly_failed(table.results, "ringed")]

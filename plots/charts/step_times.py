@@ -114,7 +114,7 @@ def _picture(
     sheet.heading(*headings(table, "step times"))
     colors = {strategy: palette.color(look) for strategy, look in looks.items()}
     names = [row_name(one.result) for one in found]
-    sheet.text(f"strategy x number of {table.place.devices}", color=palette.faint)
+    sheet.text(f"strategy x number of {table.environment.devices}", color=palette.faint)
     axes = sheet.axes(rows_in(names, _ROW_IN), left_in(names), 0.2)
     name_rows(axes, names, _ROW_IN)
     for center_in, one in zip(centers_in(names, _ROW_IN), found, strict=True):

@@ -57,7 +57,7 @@ def _picture(models: Models, name: str, palette: Palette) -> Picture:
     if is_one:
         (model,) = models.models
         sheet.heading(f"{model}: {what}", models.setting())
-        sheet.text(f"number of {models.table.place.devices}", bold=True)
+        sheet.text(f"number of {models.table.environment.devices}", bold=True)
         _panel(sheet, models.of(model), {(count,): str(count) for count in models.gpus}, cell_in)
     else:
         sheet.heading(what, models.setting())
@@ -67,7 +67,7 @@ def _picture(models: Models, name: str, palette: Palette) -> Picture:
             _panel(sheet, models.on(count), across, cell_in)
     sheet.text("Bold: the best of its column. Shade and percent: part of that best.")
     if not all(result.is_valid for result in models.table.results):
-        sheet.text(f"{SUSPECT} {in_doubt(models.table.place)}")
+        sheet.text(f"{SUSPECT} {in_doubt(models.table.environment)}")
     about = table_notes(models.table) + partly_failed(models.table.results, PARTLY)
     return Picture(name=name, figure=sheet.finished(), about=about)
 

@@ -55,7 +55,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     tables = []
     for table in pivot(source.results):
         has_number = any(result.throughput is not None for result in table.results)
-        if has_number and table.place.origin is Origin.MEASURED:
+        if has_number and table.environment.origin is Origin.MEASURED:
             tables.append(table)
     theirs = _by_model(published(source.references)) if tables else {}
     tables = [table for table in tables if _work(table) in theirs]
@@ -72,7 +72,7 @@ def _by_model(results: Sequence[Result]) -> dict[Work, list[list[Result]]]:
     """Return the curves of each model: figures of one source that differ in nothing but GPUs."""
     curves: dict[tuple[Work, str, str], list[Result]] = defaultdict(list)
     for result in results:
-        curves[(_model(result), result.unit), result.place.key, result.curve].append(result)
+        curves[(_model(result), result.unit), result.environment.key, result.curve].append(result)
     found: dict[Work, list[list[Result]]] = defaultdict(list)
     for (work, *_), curve in curves.items():
         found[work].append(curve)
@@ -112,8 +112,8 @@ def _picture(
         sheet.text(line, bold=True)
     sheet.gap(0.04)
     x_label = "number of GPUs"
-    if table.place.device_kind is not DeviceKind.GPU:
-        x_label += f" (ours: {table.place.devices})"
+    if table.environment.device_kind is not DeviceKind.GPU:
+        x_label += f" (ours: {table.environment.devices})"
     beyond = draw_curves(sheet, curves, None, Values.AMOUNT, x_label, with_legend=False)
     names = [curve.name for curve in curves]
     handles = [one for one in sheet.figure.axes[0].get_lines() if one.get_label() in names]
@@ -170,8 +170,8 @@ def _theirs(curve: Sequence[Result], look: int) -> Curve:
         f"{data} data" if data else "",
     ]
     setting = ", ".join(word for word in words if word)
-    source = first.place.versions.removeprefix("published: ")
-    name = f"{source}, {first.place.host}: {setting}"
+    source = first.environment.versions.removeprefix("published: ")
+    name = f"{source}, {first.environment.host}: {setting}"
     return Curve(name=name, points=points(curve), look=look)
 
 
@@ -186,7 +186,7 @@ def _distance(curve: Sequence[Result], ours: Result) -> tuple[int, float, bool, 
         apart = abs(math.log2(batch_size / ours.axes["batch_size"]))
     other_precision = precision_as_published(theirs.axes) != precision_as_published(ours.axes)
     differing = other_precision + (_is_synthetic(theirs) != _is_synthetic(ours)) + (apart > 0)
-    over_hosts = any(hosts_of(one.place.machine, one.num_gpus) != 1 for one in curve)
+    over_hosts = any(hosts_of(one.environment.machine, one.num_gpus) != 1 for one in curve)
     other_hosts = over_hosts != (ours.hosts > 1)
     return differing, apart, other_hosts, theirs.strategy != ours.strategy, -len(curve)
 

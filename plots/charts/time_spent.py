@@ -150,7 +150,7 @@ def _two_axes(sheet: Sheet, table: Table, found: Sequence[Spent]) -> tuple[Axes,
     """
     names = [row_name(one.result) for one in found]
     between_in = 0.2 + max(width_in(one.symbol, FOOTER_PT) for one in found)
-    sheet.text(f"strategy x number of {table.place.devices}", color=sheet.palette.faint)
+    sheet.text(f"strategy x number of {table.environment.devices}", color=sheet.palette.faint)
     left, right = beside(sheet, rows_in(names), left_in(names), between_in, (5, 3))
     name_rows(left, names)
     name_rows(right, names)

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from analysis.results import Result
-from analysis.text.titles import host_notes, place_notes
+from analysis.text.titles import environment_notes, host_notes
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.rows import HATCHES, left_in, name_rows
 from plots.pictures.sheet import Sheet
@@ -91,12 +91,12 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     num_older = max(len(newest) - MOST_SWEEPS, 0)
     newest = newest[-MOST_SWEEPS:]
     for sweep, machine in newest:
-        places = dict.fromkeys(result.place for result in results[sweep, machine])
-        notes = [note for place in places for note in place_notes(place)]
+        environments = dict.fromkeys(result.environment for result in results[sweep, machine])
+        notes = [note for environment in environments for note in environment_notes(environment)]
         notes += host_notes(results[sweep, machine])
         if num_older:
             notes.append(f"older sweeps are not drawn: {num_older}; see one with --sweep NAME")
-        kinds = {place.device_kind for place in places}
+        kinds = {environment.device_kind for environment in environments}
         is_of_several = sum(name == sweep for name, _ in attempts) > 1
         yield _picture(
             sweep,

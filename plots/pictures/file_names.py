@@ -17,8 +17,10 @@ def file_names(tables: Sequence[Table]) -> list[str]:
     neighbors: dict[object, list[Table]] = defaultdict(list)
     for table in tables:
         neighbors[table.setting.get("model")].append(table)
-    num_places = len({table.place.key for table in tables})
-    names = [_name(table, neighbors[table.setting.get("model")], num_places) for table in tables]
+    num_environments = len({table.environment.key for table in tables})
+    names = [
+        _name(table, neighbors[table.setting.get("model")], num_environments) for table in tables
+    ]
     return unique(names)
 
 
@@ -35,12 +37,12 @@ def unique(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _name(table: Table, neighbors: Sequence[Table], num_places: int) -> str:
+def _name(table: Table, neighbors: Sequence[Table], num_environments: int) -> str:
     parts = [str(table.setting["model"])] if "model" in table.setting else []
     for axis, value in table.setting.items():
         is_nothing = axis == "injected" and not value
         if not is_nothing and len({str(other.setting.get(axis)) for other in neighbors}) > 1:
             parts.append(f"{axis}={value}")
-    if num_places > 1:
-        parts += [table.place.host, table.place.key]
+    if num_environments > 1:
+        parts += [table.environment.host, table.environment.key]
     return "-".join(parts)

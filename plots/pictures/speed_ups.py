@@ -61,7 +61,7 @@ def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Pictu
     for table, results, rule, name in zip(tables, compared, rules, file_names(tables), strict=True):
         sheet = Sheet(palette)
         about = _draw(sheet, table, results, ratio, rule, source.looks)
-        one = table.place.counted(1)
+        one = table.environment.counted(1)
         without = _without_baseline(table, results)
         if rule is not asked:
             sheet.text(
@@ -97,7 +97,7 @@ def _draw(
     sheet: Sheet, table: Table, results: Compared, ratio: Ratio, rule: BaselineRule, looks: Looks
 ) -> list[str]:
     """Draw the picture but for its remarks. Return the lines of its footer."""
-    devices = table.place.devices
+    devices = table.environment.devices
     sheet.heading(*headings(table, ratio.name))
     baseline = _baseline_in_words(table, results, rule)
     sheet.text(ratio.label.format(devices=devices, baseline=baseline))
@@ -177,10 +177,10 @@ def _baseline_in_words(table: Table, results: Compared, rule: BaselineRule) -> s
     """Return as `the best strategy on 1 GPU`, or where all have the same baseline `ps_cpu on 1 GPU
     (113 images/s)`.
     """
-    place = table.place
+    environment = table.environment
     baselines = [result.baseline for result in results.values() if result.baseline]
     if len({baseline.trial_id for baseline in baselines}) != 1:
-        return AGAINST[rule].format(one=place.counted(1), devices=place.devices)
+        return AGAINST[rule].format(one=environment.counted(1), devices=environment.devices)
     baseline = baselines[0]
-    where = place.counted(baseline.num_gpus, baseline.hosts)
+    where = environment.counted(baseline.num_gpus, baseline.hosts)
     return f"{baseline.strategy} on {where} ({number(baseline.throughput)} {table.unit})"

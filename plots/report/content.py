@@ -16,10 +16,10 @@ from analysis.advice.answer import answers
 from analysis.advice.next_trials import Next
 from analysis.advice.text import heading, sentences
 from analysis.pivot import Label, Table, usual_tables
-from analysis.results import Origin, Place, Result, is_quotable
+from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.selection import Selection
 from analysis.text.summary import Summary, summarize
-from analysis.text.titles import made_with, place_notes, table_title, title
+from analysis.text.titles import environment_notes, made_with, table_title, title
 from plots.parts import Failed, attempted, in_words, stop
 from plots.source import Source
 from plots.tables.layout import Layout, lay_out
@@ -40,7 +40,7 @@ class Trial:
 
     key: str  # of its line, the same on every page
     trial_id: str
-    place: int  # which of the page's places
+    environment: int  # which of the page's environments
     model: str
     strategy: str
     num_gpus: int
@@ -81,7 +81,7 @@ class Section:
 
     key: str
     layout: Layout
-    shortly: str  # its title as far as it differs from those of the same place
+    shortly: str  # its title as far as it differs from those of the same environment
     summary: Summary
     trials: tuple[int, ...]  # which of the page's
     # of each of them the name of its line; empty when the table is not about GPUs
@@ -99,12 +99,12 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceSection:
+class EnvironmentSection:
     """One machine with one software: numbers of two environments never stand together."""
 
     key: str
     title: str
-    place: Place
+    environment: Environment
     notes: tuple[str, ...]
     sections: tuple[Section, ...]
 
@@ -131,7 +131,7 @@ class Advised:
     """The answer of `python -m analysis advise` for one work in one environment."""
 
     heading: str
-    place: str
+    environment: str
     sentences: tuple[str, ...]
     next_trials: tuple[Next, ...]
 
@@ -147,19 +147,23 @@ class Page:
     version: str  # of scalemark, which made the page
     missing: tuple[str, ...]  # parts that could not be made, and why
     answers: tuple[Advised, ...]
-    places: tuple[PlaceSection, ...]
+    environments: tuple[EnvironmentSection, ...]
     trials: tuple[Trial, ...]
     steps: tuple[Steps, ...]
     num_without_steps: int  # trials whose steps were too many
     failures: tuple[Failure, ...]
     machines: tuple[Facts, ...]
-    environments: tuple[Facts, ...]
+    software: tuple[Facts, ...]
     sweeps: tuple[Facts, ...]
 
     @property
     def loud(self) -> list[str]:
         """Return what must be read before any number."""
-        notes = list(dict.fromkeys(place.place.device_kind.note for place in self.places))
+        notes = list(
+            dict.fromkeys(
+                environment.environment.device_kind.note for environment in self.environments
+            )
+        )
         if self.is_published:
             notes.append("Published figures: measured by others, without repeats or intervals")
         notes += [f"This page lacks {part}" for part in self.missing]
@@ -167,12 +171,12 @@ class Page:
 
     @property
     def is_published(self) -> bool:
-        return self.places[0].place.origin is Origin.PUBLISHED
+        return self.environments[0].environment.origin is Origin.PUBLISHED
 
     @property
     def devices(self) -> str:
         """Return what is counted as `num_gpus` on all of the page."""
-        kinds = {place.place.devices for place in self.places}
+        kinds = {environment.environment.devices for environment in self.environments}
         return kinds.pop() if len(kinds) == 1 else "devices"
 
     @property
@@ -188,9 +192,9 @@ class Page:
         models = len({trial.model for trial in self.trials})
         what = "published figure" if self.is_published else "trial"
         parts = [f"{counted(len(self.trials), what)} of {counted(models, 'model')}"]
-        if len(self.places) > 1:
+        if len(self.environments) > 1:
             parts.append(
-                f"made in {len(self.places)} places (machine and software), which are never mixed"
+                f"made in {len(self.environments)} environments (machine and software), which are never mixed"
             )
         counts = {
             "without a number": sum(trial.throughput is None for trial in self.trials),
@@ -250,34 +254,34 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
 
     results = source.results
     is_published = source.selection.origin is Origin.PUBLISHED
-    places = list({result.place.key: result.place for result in results}.values())
-    numbers = {place.key: number for number, place in enumerate(places)}
+    environments = list({result.environment.key: result.environment for result in results}.values())
+    numbers = {environment.key: number for number, environment in enumerate(environments)}
     attempts = {} if is_published else source.attempts
-    trials = tuple(_trial(result, numbers[result.place.key], attempts) for result in results)
-    sections = _places(source, places, lack)
+    trials = tuple(_trial(result, numbers[result.environment.key], attempts) for result in results)
+    sections = _environments(source, environments, lack)
     advised = attempted("answers", lambda: _advised(source), lack)
     steps, num_without_steps = attempted("steps", lambda: _steps(source), lack) or ((), 0)
     failures = attempted("failures", lambda: _failures(results, attempts), lack)
-    environments = attempted("software", lambda: _environments(attempts), lack)
+    software = attempted("software", lambda: _software(attempts), lack)
     machines = sweeps = None
     if not is_published:
         machines = attempted("machines", lambda: source.machines, lack)
         sweeps = attempted("sweeps", lambda: source.sweeps, lack)
     return Page(
-        title=_title(results, places),
+        title=_title(results, environments),
         made_at=now,
         stored_in=source.stored_in,
         command=source.command,
         version=version("scalemark"),
         missing=tuple(missing),
         answers=tuple(advised or ()),
-        places=sections,
+        environments=sections,
         trials=trials,
         steps=steps,
         num_without_steps=num_without_steps,
         failures=tuple(failures or ()),
         machines=tuple(machines or ()),
-        environments=tuple(environments or ()),
+        software=tuple(software or ()),
         sweeps=tuple(sweeps or ()),
     )
 
@@ -286,7 +290,7 @@ def _advised(source: Source) -> list[Advised]:
     return [
         Advised(
             heading=heading(answer),
-            place=made_with(answer.question.place),
+            environment=made_with(answer.question.environment),
             sentences=tuple(sentences(answer)),
             next_trials=answer.next_trials,
         )
@@ -294,10 +298,10 @@ def _advised(source: Source) -> list[Advised]:
     ]
 
 
-def _title(results: Sequence[Result], places: Sequence[Place]) -> str:
+def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
     models = _shortly([str(result.axes["model"]) for result in results], "models")
-    hosts = _shortly([place.host for place in places], "machines")
-    kinds = " and ".join(dict.fromkeys(place.devices for place in places))
+    hosts = _shortly([environment.host for environment in environments], "machines")
+    kinds = " and ".join(dict.fromkeys(environment.devices for environment in environments))
     return f"{models} on {hosts} ({kinds})"
 
 
@@ -306,26 +310,29 @@ def _shortly(names: Sequence[str], what: str) -> str:
     return ", ".join(different) if len(different) <= 4 else f"{len(different)} {what}"
 
 
-def _places(source: Source, places: Sequence[Place], lack: Failed) -> tuple[PlaceSection, ...]:
+def _environments(
+    source: Source, environments: Sequence[Environment], lack: Failed
+) -> tuple[EnvironmentSection, ...]:
     tables = usual_tables(source.results)
     positions = {
-        (result.place.key, result.trial_id): number for number, result in enumerate(source.results)
+        (result.environment.key, result.trial_id): number
+        for number, result in enumerate(source.results)
     }
     found = []
-    for place in places:
-        own = [table for table in tables if table.place.key == place.key]
+    for environment in environments:
+        own = [table for table in tables if table.environment.key == environment.key]
         sections = []
         for number, table in enumerate(own):
             make = partial(
-                _section, table, f"{place.key}-{number}", own, positions, source.selection
+                _section, table, f"{environment.key}-{number}", own, positions, source.selection
             )
-            part = f"table {table_title(table.place, table.setting)}"
+            part = f"table {table_title(table.environment, table.setting)}"
             sections.append(attempted(part, make, lack))
-        section = PlaceSection(
-            key=place.key,
-            title=place.machine if place.origin.is_ours else made_with(place),
-            place=place,
-            notes=tuple(place_notes(place)),
+        section = EnvironmentSection(
+            key=environment.key,
+            title=environment.machine if environment.origin.is_ours else made_with(environment),
+            environment=environment,
+            notes=tuple(environment_notes(environment)),
             sections=tuple(section for section in sections if section),
         )
         found.append(section)
@@ -335,13 +342,13 @@ def _places(source: Source, places: Sequence[Place], lack: Failed) -> tuple[Plac
 def _section(
     table: Table,
     key: str,
-    of_place: Sequence[Table],
+    of_environment: Sequence[Table],
     positions: Mapping[tuple[str, str], int],
     selection: Selection,
 ) -> Section:
     shortly = {}
     for axis, value in table.setting.items():
-        if axis == "model" or _differs(axis, of_place):
+        if axis == "model" or _differs(axis, of_environment):
             shortly[axis] = value
     is_about_gpus = ("num_gpus",) in (table.rows_by, table.columns_by)
     scalings = {str(result.axes.get("scaling") or "") for result in table.results}
@@ -350,7 +357,9 @@ def _section(
         layout=lay_out(table, selection),
         shortly=title(shortly),
         summary=summarize(table),
-        trials=tuple(positions[result.place.key, result.trial_id] for result in table.results),
+        trials=tuple(
+            positions[result.environment.key, result.trial_id] for result in table.results
+        ),
         series=tuple(_series(table, *where) for where in table.cells) if is_about_gpus else (),
         scaling=scalings.pop() if len(scalings) == 1 else "",
     )
@@ -374,8 +383,8 @@ _IN_COLUMNS = ("model", "num_gpus", "hosts", "batch_size")
 _USUAL = ("image_px", "precision", "data", "scaling")
 
 
-def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
-    is_published = result.place.origin is Origin.PUBLISHED
+def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> Trial:
+    is_published = result.environment.origin is Origin.PUBLISHED
     named = dict.fromkeys([*_USUAL, *unusual_axes(result.axes)])
     setting = {axis: result.axes[axis] for axis in named if axis in result.axes}
     for axis in _IN_COLUMNS:
@@ -386,14 +395,14 @@ def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
     if not is_published:
         command = again(
             result.spec,
-            result.place.hardware,
+            result.environment.hardware,
             repeats=len(result.repeats),
-            shares_host=result.place.shares_host,
+            shares_host=result.environment.shares_host,
         )
     return Trial(
-        key=f"{result.place.key}-{result.trial_id}",
+        key=f"{result.environment.key}-{result.trial_id}",
         trial_id=result.trial_id,
-        place=place,
+        environment=environment,
         model=str(result.axes["model"]),
         strategy=result.strategy,
         num_gpus=result.num_gpus,
@@ -413,7 +422,7 @@ def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
         verdict=_verdict(result),
         reasons=_reasons([attempts[attempt] for attempt in result.attempt_ids], result),
         command=command,
-        source=result.place.versions if is_published else "",
+        source=result.environment.versions if is_published else "",
     )
 
 
@@ -520,7 +529,7 @@ def _failures(results: Sequence[Result], attempts: Mapping[int, Facts]) -> list[
 _OF_AN_ENVIRONMENT = ("tensorflow", "keras", "python", "scalemark", "revision", "cuda", "cudnn")
 
 
-def _environments(attempts: Mapping[int, Facts]) -> list[Facts]:
+def _software(attempts: Mapping[int, Facts]) -> list[Facts]:
     """Return each environment with its number of attempts; an attempt that ended before it could
     report its environment has none.
     """

@@ -56,7 +56,7 @@ const say = (text) => {
 
 const COLUMNS = [
   { title: "trial", text: (trial) => trial.trial_id.slice(0, 8) },
-  { title: "machine", text: (trial) => data.places[trial.place], only: () => data.places.length > 1 },
+  { title: "machine", text: (trial) => data.environments[trial.environment], only: () => data.environments.length > 1 },
   { title: "model", text: (trial) => trial.model },
   { title: "strategy", text: (trial) => trial.strategy },
   { title: () => data.devices, text: (trial) => trial.width, value: (trial) => trial.num_gpus },
@@ -229,7 +229,7 @@ const prepareSearch = () => {
   haystacks = data.trials.map((trial) =>
     [
       ...[trial.trial_id, trial.model, trial.strategy, `${trial.width} ${data.devices}`, `batch_size ${trial.batch_size}`, trial.setting],
-      ...[ended(trial), trial.verdict, ...trial.reasons, data.places[trial.place], trial.source],
+      ...[ended(trial), trial.verdict, ...trial.reasons, data.environments[trial.environment], trial.source],
     ]
       .join("\n")
       .toLowerCase(),

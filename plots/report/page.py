@@ -21,7 +21,7 @@ from analysis.results import Result, over
 from plots.looks import NUM_COLORS, numbered
 from plots.parts import Failed, attempted, in_words, stop
 from plots.report import libraries
-from plots.report.content import Page, PlaceSection, Section, Trial, compose
+from plots.report.content import EnvironmentSection, Page, Section, Trial, compose
 from plots.source import Source
 from plots.tables.layout import SYMBOLS, Shown
 from scalemark.cli.terminal import finite
@@ -119,12 +119,12 @@ def _parts(page: Page, failed: Failed) -> tuple[dict[str, Markup], Page]:
 def _facts(page: Page) -> dict[str, Any]:
     """Return what the script draws from, as plain JSON."""
     charts: dict[str, Any] = {}
-    for place in page.places:
-        charts |= _line_charts(place) | _heat_map(place)
+    for environment in page.environments:
+        charts |= _line_charts(environment) | _heat_map(environment)
     facts = {
         "made_at": page.made_at.isoformat(timespec="seconds"),
         "trials": _packed(page.trials),
-        "places": [place.place.machine for place in page.places],
+        "environments": [environment.environment.machine for environment in page.environments],
         "devices": page.devices,
         "unit": page.unit,
         "charts": charts,
@@ -152,7 +152,7 @@ def _packed(trials: Sequence[Trial]) -> dict[str, Any]:
 
 def _styles(page: Page) -> dict[str, Any]:
     """Return the style of each line by its name, so that it looks the same in all charts."""
-    sections = [section for place in page.places for section in place.sections]
+    sections = [section for environment in page.environments for section in environment.sections]
     names = {name for section in sections for name in section.series}
     results = [result for section in sections for result in section.table.results]
     over_hosts = {}
@@ -174,13 +174,13 @@ def style(number: int) -> dict[str, Any]:
     }
 
 
-def _line_charts(place: PlaceSection) -> dict[str, Any]:
+def _line_charts(environment: EnvironmentSection) -> dict[str, Any]:
     """Return throughput, speed-up and efficiency of each section that is about GPUs."""
     found: dict[str, Any] = {}
-    for section in place.sections:
+    for section in environment.sections:
         if not section.series:
             continue
-        words = ["simulated"] if place.place.is_simulated else []
+        words = ["simulated"] if environment.environment.is_simulated else []
         if section.scaling:
             words.append(f"{section.scaling} scaling")
         scaling = f" ({', '.join(words)})" if words else ""
@@ -189,7 +189,7 @@ def _line_charts(place: PlaceSection) -> dict[str, Any]:
             found[f"{section.key}-{kind}"] = {
                 "kind": kind,
                 "section": section.key,
-                "x": f"number of {place.place.devices}",
+                "x": f"number of {environment.environment.devices}",
                 "y": f"{quantity}{scaling}",
                 "ideal": _ideal(kind, section),
                 "trials": section.trials,
@@ -225,12 +225,12 @@ def _ideal(kind: str, section: Section) -> list[dict[str, float]]:
     return found
 
 
-def _heat_map(place: PlaceSection) -> dict[str, Any]:
+def _heat_map(environment: EnvironmentSection) -> dict[str, Any]:
     """Return the chart of all strategies: a row per table and number of hosts."""
     trials: list[int] = []
     rows: list[str] = []
     results: list[Result] = []
-    for section in place.sections:
+    for section in environment.sections:
         if section.is_of_strategies:
             trials += section.trials
             results += section.table.results
@@ -239,7 +239,7 @@ def _heat_map(place: PlaceSection) -> dict[str, Any]:
         return {}
     series = [result.strategy for result in results]
     chart = {"kind": "heat_map", "section": None, "trials": trials, "rows": rows, "series": series}
-    return {f"{place.key}-heat_map": chart}
+    return {f"{environment.key}-heat_map": chart}
 
 
 def _island(facts: Mapping[str, Any]) -> Markup:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.pivot import Table
-from analysis.results import Place
+from analysis.results import Environment
 from analysis.selection import Selection
 from analysis.text.titles import table_title, title
 from plots.parts import Failed, stop
@@ -38,13 +38,13 @@ def document(
         try:
             layouts.append(lay_out(one, selection, quantities))
         except Exception as error:  # whatever it is, the other tables are worth showing
-            failed(f"table {table_title(one.place, one.setting)}", error)
+            failed(f"table {table_title(one.environment, one.setting)}", error)
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
     if len(layouts) == 1:
         return Document(heading="", tables=tuple(layouts), notes=())
     common = _common([layout.table.setting for layout in layouts])
-    places = _places([layout.table.place for layout in layouts])
+    environments = _environments([layout.table.environment for layout in layouts])
     legend = list(dict.fromkeys(line for layout in layouts for line in layout.legend))
     shared = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts))
     once = [line for line in layouts[0].notes if line in shared and line not in legend]
@@ -52,7 +52,7 @@ def document(
     shown = []
     for layout in layouts:
         notes = tuple(line for line in layout.notes if line not in once)
-        title_text = _title(layout.table, common, places)
+        title_text = _title(layout.table, common, environments)
         shown.append(replace(layout, title=title_text, notes=notes, legend=()))
     return Document(heading=title(common), tables=tuple(shown), notes=tuple(once))
 
@@ -68,26 +68,26 @@ def _common(settings: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return common
 
 
-def _title(table: Table, common: Mapping[str, object], places: Mapping[str, str]) -> str:
+def _title(table: Table, common: Mapping[str, object], environments: Mapping[str, str]) -> str:
     own = {axis: value for axis, value in table.setting.items() if axis not in common}
-    parts = table_title(table.place, own), places[table.place.key]
+    parts = table_title(table.environment, own), environments[table.environment.key]
     return ", ".join(part for part in parts if part)
 
 
-def _places(places: Sequence[Place]) -> dict[str, str]:
+def _environments(environments: Sequence[Environment]) -> dict[str, str]:
     """Return what distinguishes each environment: its host, its versions, or at last its key."""
-    different = {place.key: place for place in places}
-    hosts = {place.host for place in different.values()}
+    different = {environment.key: environment for environment in environments}
+    hosts = {environment.host for environment in different.values()}
     texts = {}
-    for key, place in different.items():
-        text = f"on {place.host}" if len(hosts) > 1 else ""
+    for key, environment in different.items():
+        text = f"on {environment.host}" if len(hosts) > 1 else ""
         if len(hosts) < len(different):
-            text += f" ({place.versions})" if text else f"with {place.versions}"
+            text += f" ({environment.versions})" if text else f"with {environment.versions}"
         texts[key] = text
     if len(different) == 1:
         return dict.fromkeys(different, "")
     num_like = Counter((text, different[key].shares_host) for key, text in texts.items())
     for key, text in texts.items():
         if num_like[text, different[key].shares_host] > 1:
-            texts[key] = f"{text}, place {key}"
+            texts[key] = f"{text}, environment {key}"
     return texts

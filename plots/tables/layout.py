@@ -87,7 +87,7 @@ def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None
     notes += _how_to_read(table, wanted, selection.baseline)
     notes += _doubts(table, selection)
     return Layout(
-        title=table_title(table.place, table.setting),
+        title=table_title(table.environment, table.setting),
         corner=" ".join(table.rows_by),
         columns=tuple(short_title(table, table.columns_by, column) for column in table.columns),
         rows=tuple(rows),
@@ -101,7 +101,7 @@ def _shown(table: Table, where: tuple[Label, Label], quantities: Sequence[str]) 
     cell = table.cells.get(where)
     if cell is not None:
         return Shown(text=_text(cell, quantities), rank=cell.rank, result=cell.result)
-    text = NOT_PUBLISHED if table.place.origin is Origin.PUBLISHED else NOT_RUN
+    text = NOT_PUBLISHED if table.environment.origin is Origin.PUBLISHED else NOT_RUN
     return Shown(text=text, rank=Rank.ALONE, result=None)
 
 
@@ -176,18 +176,18 @@ def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
         ways.append("--baseline best compares with the fastest on 1")
     if rule is not BaselineRule.FEWEST:
         ways.append("--baseline fewest compares with the fewest it ran on")
-    yield "; ".join([f"no speed-up: no number{which} on {table.place.counted(1)}", *ways])
+    yield "; ".join([f"no speed-up: no number{which} on {table.environment.counted(1)}", *ways])
 
 
 def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRule) -> str:
-    one = table.place.counted(1)
+    one = table.environment.counted(1)
     if rule is BaselineRule.SAME:
         on_one_host = " of one host" if any(result.hosts > 1 for result in results) else ""
         return f"the same strategy on {one}{on_one_host}"
     baselines = {result.baseline for result in results if result.baseline}
     if rule is BaselineRule.FEWEST:
         counts = sorted({(baseline.num_gpus, baseline.hosts) for baseline in baselines})
-        fewest = " or ".join(table.place.counted(*count) for count in counts)
+        fewest = " or ".join(table.environment.counted(*count) for count in counts)
         return f"the same strategy on the fewest it ran on: {fewest}"
     if len(baselines) > 1:
         return f"the fastest on {one} of the same model and setting"
@@ -196,7 +196,7 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
 
 
 def _doubts(table: Table, selection: Selection) -> Iterator[str]:
-    if table.place.origin is Origin.PUBLISHED:
+    if table.environment.origin is Origin.PUBLISHED:
         if not all(result.is_valid for result in table.results):
             yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
         return

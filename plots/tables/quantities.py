@@ -46,7 +46,7 @@ def usual(results: Sequence[Result]) -> tuple[str, ...]:
 def _throughput(result: Result) -> str:
     if result.throughput is None:
         return ""
-    return number(result.throughput, exactly=result.place.origin is Origin.PUBLISHED)
+    return number(result.throughput, exactly=result.environment.origin is Origin.PUBLISHED)
 
 
 def _interval(result: Result) -> str:
@@ -77,7 +77,9 @@ def _step_ms(result: Result) -> str:
 def _per_device(result: Result) -> str:
     if result.throughput is None:
         return ""
-    return f"{number(result.throughput / result.num_gpus)}/{result.place.device_kind.singular}"
+    return (
+        f"{number(result.throughput / result.num_gpus)}/{result.environment.device_kind.singular}"
+    )
 
 
 def _ratio(result: Result) -> str:

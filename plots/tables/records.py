@@ -25,15 +25,15 @@ def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
 
 def _record(cell: Cell) -> dict[str, Any]:
     result = cell.result
-    place, baseline = result.place, result.baseline
+    environment, baseline = result.environment, result.baseline
     return {
-        "origin": str(place.origin),
-        "place": place.key,
-        "host": place.host,
-        "machine": place.machine,
-        "versions": place.versions,
-        "device_kind_of_place": str(place.device_kind),
-        "shares_host": place.shares_host,
+        "origin": str(environment.origin),
+        "environment": environment.key,
+        "host": environment.host,
+        "machine": environment.machine,
+        "versions": environment.versions,
+        "device_kind_of_place": str(environment.device_kind),
+        "shares_host": environment.shares_host,
         **{axis: result.axes[axis] for axis in axes_of([result])},
         "trial_id": result.trial_id,
         "outcome": str(result.outcome),
@@ -60,8 +60,8 @@ def _record(cell: Cell) -> dict[str, Any]:
 def _against(cell: Cell) -> dict[str, Any]:
     against = cell.result.against
     return {
-        "against_host": against and against.other.place.host,
-        "against_versions": against and against.other.place.versions,
+        "against_host": against and against.other.environment.host,
+        "against_versions": against and against.other.environment.versions,
         "against_trial_id": against and against.other.trial_id,
         "against_strategy": against and against.other.strategy,
         "against_throughput": against and against.other.throughput,

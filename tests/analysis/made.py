@@ -1,6 +1,6 @@
 """Results without a database: trials on a made machine, with the images/s of their repeats."""
 
-from analysis.results import BaselineRule, Gpus, Origin, Place, Result, with_baselines
+from analysis.results import BaselineRule, Environment, Gpus, Origin, Result, with_baselines
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
@@ -36,7 +36,7 @@ def _made(changes: dict[str, object], repeats: list[float], gpu: str, kind: Devi
     strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
     return Result(
         trial_id=spec.trial_id,
-        place=Place(
+        environment=Environment(
             key="here",
             host="testbox",
             machine=f"testbox: 8 x {gpu}",

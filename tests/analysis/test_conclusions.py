@@ -30,9 +30,9 @@ def of(*sources):
 
 
 def test_no_conclusion_stands_without_rows():
-    place = made(({}, FAST))[0].place
+    environment = made(({}, FAST))[0].environment
     with pytest.raises(ValueError, match="a conclusion without rows"):
-        Conclusion(topic="nccl", place=place, sentence="NCCL is fast.", rows=())
+        Conclusion(topic="nccl", environment=environment, sentence="NCCL is fast.", rows=())
 
 
 def test_nothing_follows_from_one_trial():

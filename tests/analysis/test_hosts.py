@@ -106,7 +106,7 @@ def test_a_row_is_a_strategy_over_so_many_hosts_where_these_differ():
 
 def test_each_number_of_hosts_has_a_table_where_rows_do_not_name_it():
     tables = pivot(stored(mixed()))
-    assert [table_title(table.place, table.setting).split(",")[0] for table in tables] == [
+    assert [table_title(table.environment, table.setting).split(",")[0] for table in tables] == [
         *("trivial (1 host", "trivial (2 hosts", "trivial (4 hosts")
     ]
     assert [table.hosts for table in tables] == [1, 2, 4]
@@ -313,7 +313,7 @@ def test_every_result_of_ours_knows_its_hosts():
     results = stored(mixed())
     assert {(one.num_gpus, one.hosts) for one in results} == set(SPREADS)
     assert {one.line for one in results if one.hosts == 1} == set(WAYS)
-    assert all(one.place.origin is Origin.MEASURED for one in results)
+    assert all(one.environment.origin is Origin.MEASURED for one in results)
 
 
 SLOW_LINKS = "link_mbit=200"
@@ -350,5 +350,5 @@ def test_nothing_injected_is_said_and_is_no_part_of_a_file_name():
             ]
         )
     )
-    assert "nothing injected" in table_title(tables[0].place, tables[0].setting)
+    assert "nothing injected" in table_title(tables[0].environment, tables[0].setting)
     assert file_names(tables) == ["trivial", "trivial-injected=link_mbit=200"]

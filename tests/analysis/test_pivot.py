@@ -53,7 +53,7 @@ def test_trials_that_differ_in_another_axis_get_tables_that_name_it(change):
 def test_machines_get_tables_of_their_own():
     fill("r.db", [(small(), 10.0)])
     found = pivot(results([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other")))
-    assert [(table.place.host, *numbers(table).values()) for table in found] == [
+    assert [(table.environment.host, *numbers(table).values()) for table in found] == [
         ("testbox", 10.0),
         ("other", 99.0),
     ]

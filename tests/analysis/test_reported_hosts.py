@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from analysis.calibration.places import guessed
+from analysis.calibration.environments import guessed
 from analysis.reported_hosts import hosts_of, read, why_several
 from scalemark.records.references import published
 

@@ -1,4 +1,4 @@
-"""Results keep trials whole, tell places apart and say what they are compared with."""
+"""Results keep trials whole, tell environments apart and say what they are compared with."""
 
 import math
 from dataclasses import replace
@@ -108,7 +108,7 @@ def test_a_failure_beside_a_completed_repeat_does_not_hide_the_number():
 
 def test_failed_attempts_take_the_software_of_their_neighbors():
     found = results([(small(num_gpus=2), None), (small(), 10.0), (small(num_gpus=4), None)])
-    assert len({result.place.key for result in found}) == 1
+    assert len({result.environment.key for result in found}) == 1
 
 
 def test_after_an_upgrade_failed_attempts_stand_with_the_newer_software():
@@ -116,9 +116,9 @@ def test_after_an_upgrade_failed_attempts_stand_with_the_newer_software():
     newer = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.22.0"}}
     found = results([(small(), 11.0), (small(num_gpus=2), None)], name="second", environment=newer)
     before, after, failed = found
-    assert "TensorFlow 2.21.0" in before.place.versions
-    assert "TensorFlow 2.22.0" in after.place.versions
-    assert failed.place == after.place
+    assert "TensorFlow 2.21.0" in before.environment.versions
+    assert "TensorFlow 2.22.0" in after.environment.versions
+    assert failed.environment == after.environment
 
 
 def test_a_failure_of_an_upgraded_sweep_has_the_newer_software():
@@ -136,13 +136,13 @@ def test_a_failure_of_an_upgraded_sweep_has_the_newer_software():
         (1, Outcome.COMPLETED),
         (2, Outcome.OUT_OF_MEMORY),
     ]
-    assert all("TensorFlow 2.22.0" in result.place.versions for result in found)
+    assert all("TensorFlow 2.22.0" in result.environment.versions for result in found)
 
 
 def test_machines_are_never_mixed():
     fill("r.db", [(small(), 10.0)])
     found = results([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other"))
-    assert [(result.place.host, result.throughput) for result in found] == [
+    assert [(result.environment.host, result.throughput) for result in found] == [
         ("testbox", 10.0),
         ("other", 99.0),
     ]
@@ -156,7 +156,7 @@ def test_software_is_never_mixed():
         environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}},
     )
     assert [result.throughput for result in found] == [100.0, 300.0]
-    assert len({result.place.key for result in found}) == 2
+    assert len({result.environment.key for result in found}) == 2
 
 
 def test_trials_that_ran_side_by_side_stand_apart_and_say_so():
@@ -171,7 +171,9 @@ def test_trials_that_ran_side_by_side_stand_apart_and_say_so():
     ledger.finish(repeat.repeat_id, finished, NOON)
     ledger.end(NOON, finished=True)
     writer.close()
-    assert [(result.throughput, result.place.shares_host) for result in measured(stored())] == [
+    assert [
+        (result.throughput, result.environment.shares_host) for result in measured(stored())
+    ] == [
         (100.0, False),
         (60.0, True),
     ]
@@ -191,8 +193,8 @@ def test_strong_scaling_is_one_curve_reported_by_its_global_batch():
 
 def test_cpu_devices_are_never_called_gpus():
     (result,) = results([(small(), 10.0)])
-    assert result.place.devices == "CPU devices"
-    assert "GPU" not in result.place.machine
+    assert result.environment.devices == "CPU devices"
+    assert "GPU" not in result.environment.machine
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan, math.inf])

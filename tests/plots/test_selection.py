@@ -43,8 +43,8 @@ def failing():
 
 
 def of_report():
-    (place,) = compose(Source(selection=BEST, command=""), datetime.now(UTC)).places
-    return place.sections[0].layout
+    (environment,) = compose(Source(selection=BEST, command=""), datetime.now(UTC)).environments
+    return environment.sections[0].layout
 
 
 def of_tables():
@@ -69,7 +69,9 @@ def test_the_baseline_of_a_sweep_may_be_another_sweeps():
 def test_a_sweep_shows_no_number_of_a_machine_it_never_ran_on(second_machine):
     fill("r.db", [(small(), 100.0), (small(num_gpus=2), 190.0)], name="x")
     fill("r.db", [(small(), 50.0), (small(num_gpus=2), 90.0)], name="y", machine=second_machine)
-    assert {result.place.host for result in load(Selection(db="r.db", sweep="y"))} == {"otherbox"}
+    assert {result.environment.host for result in load(Selection(db="r.db", sweep="y"))} == {
+        "otherbox"
+    }
 
 
 def test_trials_that_a_sweep_found_finished_are_among_its_own():

@@ -17,13 +17,13 @@ AXES = {"precision": "fp32", "batch_size": 64}
 
 
 def choices(repeats, out_of_race=()):
-    place = SimpleNamespace(origin=Origin.MEASURED)
+    environment = SimpleNamespace(origin=Origin.MEASURED)
     return [
         SimpleNamespace(
             axes=AXES,
             num_gpus=1,
             hosts=1,
-            place=place,
+            environment=environment,
             repeats=tuple(of),
             throughput=float(np.median(of)),
             out_of_race="race: 9 % behind a" if number in out_of_race else "",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from analysis.calibration.boxes import possible
+from analysis.calibration.environments import guessed
 from analysis.calibration.fit import Fit
-from analysis.calibration.places import guessed
 from analysis.calibration.predicted import predicted, weighed
 from analysis.calibration.row import Row
 from costs.hardware import Hardware

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from analysis.calibration.boxes import possible
+from analysis.calibration.environments import Guess
 from analysis.calibration.fit import fit
 from analysis.calibration.layout import Layout
-from analysis.calibration.places import Guess
 from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.row import Row
@@ -74,8 +74,8 @@ def test_injected_rates_are_found() -> None:
 
 def test_rates_that_rows_do_not_tell_keep_their_prior() -> None:
     known = fit(rows(), [row("vgg16", 8, "none")], BOX)
-    place = Layout.of([one.row for one in (*known.rows, *known.targets)], is_known=True)
-    index = list(place.priors).index(("link", *WAYS["none"]))
+    environment = Layout.of([one.row for one in (*known.rows, *known.targets)], is_known=True)
+    index = list(environment.priors).index(("link", *WAYS["none"]))
     assert known.vector[index] == pytest.approx(0, abs=1e-6)
     assert known.covariance[index, index] == pytest.approx(1, abs=1e-6)
 

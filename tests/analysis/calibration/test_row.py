@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.calibration.places import guessed
+from analysis.calibration.environments import guessed
 from analysis.calibration.row import completed, is_known, row
 from costs.profiles import profile
 from tests.analysis.made import made

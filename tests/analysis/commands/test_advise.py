@@ -235,7 +235,8 @@ def test_to_unlike_numbers_of_repeats_as_many_are_added(analysis):
 def test_as_many_repeats_are_asked_for_as_tell_two_apart_among_so_many_choices(analysis):
     def spread_out(spec, value, num):
         return repeated(
-            spec, *(value * (1 + 0.03 * (2 * place / (num - 1) - 1)) for place in range(num))
+            spec,
+            *(value * (1 + 0.03 * (2 * environment / (num - 1) - 1)) for environment in range(num)),
         )
 
     far_behind = [

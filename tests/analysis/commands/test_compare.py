@@ -45,14 +45,14 @@ def steps(growth=0.0, far=()):
     durations[list(far)] *= 5
     return [
         StepSample(
-            step=place,
+            step=environment,
             phase=Phase.MEASURE,
-            start_s=0.1 * place,
+            start_s=0.1 * environment,
             duration_s=float(one),
             data_wait_s=0.0,
             loss=1.0,
         )
-        for place, one in enumerate(durations)
+        for environment, one in enumerate(durations)
     ]
 
 

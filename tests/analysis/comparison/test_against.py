@@ -30,7 +30,11 @@ RESNET = {
 def results(entries, **options):
     fill("r.db", entries, **options)
     found = measured(queries.measured(open_for_reading("r.db")))
-    return [result for result in found if result.place.host == options.get("machine", MACHINE).host]
+    return [
+        result
+        for result in found
+        if result.environment.host == options.get("machine", MACHINE).host
+    ]
 
 
 def ratios(side):

@@ -7,7 +7,7 @@ from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth
-from analysis.results import Gpus, Origin, Place, Result
+from analysis.results import Environment, Gpus, Origin, Result
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
@@ -15,7 +15,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.stats import welch
 from tests.specs import small
 
-GPUS = Place(
+GPUS = Environment(
     key="gpus",
     host="box",
     machine="box: 8 x Testium GPU",
@@ -48,10 +48,13 @@ def trial(**changes: object) -> TrialSpec:
 
 
 def result(
-    milliseconds: float, place: Place = GPUS, factors: tuple[float, ...] = EVEN, **changes: object
+    milliseconds: float,
+    environment: Environment = GPUS,
+    factors: tuple[float, ...] = EVEN,
+    **changes: object,
 ) -> Result:
     """A trial whose step takes so long, one repeat per factor."""
-    spec = trial(device_kind=place.device_kind, **changes)
+    spec = trial(device_kind=environment.device_kind, **changes)
     repeats = tuple(
         1e3 * spec.num_gpus * spec.batch_size / (milliseconds * factor) for factor in factors
     )
@@ -59,7 +62,7 @@ def result(
     low, high = welch.interval(repeats) if len(repeats) > 1 else (0.99 * middle, 1.01 * middle)
     return Result(
         trial_id=spec.trial_id,
-        place=place,
+        environment=environment,
         axes=asdict(spec)
         | {
             "strategy": strategy_name(
@@ -74,7 +77,7 @@ def result(
         low=low,
         high=high,
         is_valid=True,
-        is_on_one_machine=spec.hosts > 1 and place.device_kind is DeviceKind.CPU_DEVICE,
+        is_on_one_machine=spec.hosts > 1 and environment.device_kind is DeviceKind.CPU_DEVICE,
     )
 
 
@@ -105,13 +108,13 @@ def finder(
     *,
     num_gpus: int = 8,
     factors: tuple[float, ...] = EVEN,
-    place: Place = GPUS,
+    environment: Environment = GPUS,
     launching: float = 1.0,
 ) -> list[Result]:
     """The target first: milliseconds of each ablation, of which calls cost `launching`, and a trivial model that takes nothing."""
-    wide = {"num_gpus": num_gpus, "factors": factors, "place": place}
+    wide = {"num_gpus": num_gpus, "factors": factors, "environment": environment}
     found = [
-        result(alone, place, factors, **INDEPENDENT),
+        result(alone, environment, factors, **INDEPENDENT),
         result(independent, **wide, **INDEPENDENT),
         result(reducing, **wide),
         result(reducing - 0.9 * launching, **wide, steps_per_execution=10),

@@ -19,14 +19,14 @@ DISTRIBUTED = {
     "local_parameter_device": "cpu",
     **MODEL,
 }
-HERE = {"num_gpus": 2, "place": CPU_DEVICES}
+HERE = {"num_gpus": 2, "environment": CPU_DEVICES}
 TWO_HOSTS = {**HERE, **DISTRIBUTED, "hosts": 2}
 SEEN = Observed(num_parameters=1_000_000, link_bytes_per_s=20e6)
 
 SLOW = result(310, **TWO_HOSTS, injected="link_mbit=200")
 FAST = result(105, **TWO_HOSTS)
 INDEPENDENTS = result(100, **HERE, **MODEL, **INDEPENDENT)
-ALONE = result(60, place=CPU_DEVICES, **MODEL, **INDEPENDENT)
+ALONE = result(60, environment=CPU_DEVICES, **MODEL, **INDEPENDENT)
 CALLS = result(309.9, **TWO_HOSTS, injected="link_mbit=200", steps_per_execution=10)
 FLOOR = result(0.1, **HERE, model="trivial", **INDEPENDENT)
 ABLATION_ORDER = (SLOW, FAST, INDEPENDENTS, ALONE, CALLS, FLOOR)
@@ -176,7 +176,7 @@ def test_each_number_of_hosts_is_explained():
 def test_the_trivial_model_over_several_hosts_may_wait_for_the_network():
     target = result(105, **TWO_HOSTS | {"model": "trivial"})
     here = result(100, **HERE, model="trivial", **INDEPENDENT)
-    alone = result(60, place=CPU_DEVICES, model="trivial", **INDEPENDENT)
+    alone = result(60, environment=CPU_DEVICES, model="trivial", **INDEPENDENT)
     assert explained(target).diagnosis.bound is None
     assert explained(target, here, alone).diagnosis.bound is Bound.LAUNCH
 
@@ -188,7 +188,9 @@ def test_remedies_of_a_slow_network_are_of_several_hosts_too():
         "all_reduce": "ring",
         **MODEL,
     }
-    target = result(500, num_gpus=4, place=CPU_DEVICES, hosts=2, injected="link_mbit=200", **ring)
+    target = result(
+        500, num_gpus=4, environment=CPU_DEVICES, hosts=2, injected="link_mbit=200", **ring
+    )
     found = explained(target, seen={target.trial_id: SEEN})
     changes = {one.change: one for one in found.remedies}
     assert list(changes) == [

@@ -112,7 +112,7 @@ def test_no_communication_of_the_cost_model_is_denied_in_a_known_box(name):
 @pytest.mark.parametrize("name", BOXES)
 def test_no_modeled_communication_is_denied_in_an_unknown_box(name):
     for one, lost, check in communicating(SOUND[name], FEW):
-        unknown = replace(one, place=GPUS)
+        unknown = replace(one, environment=GPUS)
         links = inner_links(unknown, check)
         assert links
         assert lost <= links.at_most_s, (one.axes, lost, links)
@@ -120,11 +120,11 @@ def test_no_modeled_communication_is_denied_in_an_unknown_box(name):
 
 def by_the_model(box: Hardware, *, with_independents: bool, **way: object) -> Explanation:
     """The step of a way, one alone and as many independent ones take by the cost model."""
-    place = place_of(box)
+    environment = place_of(box)
 
     def step_ms(**axes: object) -> Result:
-        blank = result(1, place, **axes)
-        return result(1e3 * costs(Work.of(blank.axes), box).step_s, place, **axes)
+        blank = result(1, environment, **axes)
+        return result(1e3 * costs(Work.of(blank.axes), box).step_s, environment, **axes)
 
     target, alone = step_ms(num_gpus=8, image_px=224, **way), step_ms(image_px=224, **INDEPENDENT)
     beside = [step_ms(num_gpus=8, image_px=224, **INDEPENDENT)] if with_independents else []

@@ -70,15 +70,15 @@ def run():
     ],
     ids=str,
 )
-@pytest.mark.parametrize("place", [GPUS, CPU_DEVICES], ids=["gpus", "CPU devices"])
-def test_a_remedy_can_be_run(run, bound, target, place):
+@pytest.mark.parametrize("environment", [GPUS, CPU_DEVICES], ids=["gpus", "CPU devices"])
+def test_a_remedy_can_be_run(run, bound, target, environment):
     changes = {"num_classes": 1001, "num_gpus": 2, "image_px": 64, **target}
-    if place is CPU_DEVICES:
+    if environment is CPU_DEVICES:
         changes["data_format"] = "NHWC"
-    found = remedies(bound, result(100, place, **changes), num_cores=8)
-    assert found or (bound is Bound.CONTENTION and place is CPU_DEVICES)
+    found = remedies(bound, result(100, environment, **changes), num_cores=8)
+    assert found or (bound is Bound.CONTENTION and environment is CPU_DEVICES)
     for remedy in found:
-        spec = run(remedy.command, place.device_kind)
+        spec = run(remedy.command, environment.device_kind)
         for change in remedy.change.split():
             axis, _, value = change.partition("=")
             assert str(getattr(spec, axis)).lower() == value.lower()

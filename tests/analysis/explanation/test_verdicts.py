@@ -102,7 +102,7 @@ def test_a_published_figure_of_the_trivial_model_has_no_verdict():
     figure = replace(
         ours,
         axes=reported,
-        place=replace(ours.place, origin=Origin.PUBLISHED),
+        environment=replace(ours.environment, origin=Origin.PUBLISHED),
         repeats=ours.repeats[:1],
     )
     assert verdict(figure) == (None, Confidence.CANNOT_TELL)
@@ -196,7 +196,7 @@ def test_without_independent_replicas_communication_is_only_likely():
 
 def test_what_links_do_not_explain_is_not_laid_on_communication():
     """1 ms expected and 356 ms lost was `communication-bound (likely)`, from an efficiency below 0.90 alone."""
-    target, alone, _, many, _ = finder(100, 101, 456, place=DGX_1)
+    target, alone, _, many, _ = finder(100, 101, 456, environment=DGX_1)
     found = explained(target, alone, many, gb_per_s=102.0)
     assert (found.diagnosis.bound, found.remedies) == (None, ())
     assert text.verdict(found) == (
@@ -216,7 +216,7 @@ def test_what_links_do_not_explain_is_not_laid_on_communication():
 
 def test_eight_v100_that_lose_more_than_links_explain_have_no_verdict():
     """1 ms expected and 356 ms lost, where VGG16 with five times the bytes scaled at 103 %."""
-    half = {"precision": "fp16", "place": DGX_1}
+    half = {"precision": "fp16", "environment": DGX_1}
     nccl = half | {"num_gpus": 8, "all_reduce": "nccl"}
     small = explained(result(456, **nccl), result(100, **half, **INDEPENDENT), gb_per_s=102.0)
     assert small.diagnosis.bound is None
@@ -244,7 +244,10 @@ def test_small_losses_too_are_laid_on_links_only_if_these_explain_them():
 
 
 def test_a_measured_reduction_that_no_link_explains_is_not_sure():
-    ablations = (*finder(100, 101, 456, place=DGX_1), replace(TWICE_THE_BATCH, place=DGX_1))
+    ablations = (
+        *finder(100, 101, 456, environment=DGX_1),
+        replace(TWICE_THE_BATCH, environment=DGX_1),
+    )
     assert verdict(*ablations) == (Bound.COMMUNICATION, Confidence.SURE)
     found = explained(*ablations, gb_per_s=102.0).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
@@ -366,23 +369,23 @@ def test_trials_of_another_machine_do_not_count():
 
 def test_cpu_devices_that_share_cores_are_compared_with_as_many_of_them():
     larger = result(19.9, CPU_DEVICES, batch_size=2 * BATCH, **INDEPENDENT)
-    found = explained(*finder(10, 80, 82, num_gpus=8, place=CPU_DEVICES), larger)
+    found = explained(*finder(10, 80, 82, num_gpus=8, environment=CPU_DEVICES), larger)
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.HEALTHY, Confidence.SURE)
     assert found.fall.efficiency == pytest.approx(80 / 82, rel=0.01)
     assert found.notes[0].startswith("CPU devices share the cores of one machine")
-    assert verdict(*finder(10, 80, 160, num_gpus=8, place=CPU_DEVICES), larger) == (
+    assert verdict(*finder(10, 80, 160, num_gpus=8, environment=CPU_DEVICES), larger) == (
         Bound.COMMUNICATION,
         Confidence.SURE,
     )
 
 
 def test_cpu_devices_without_independent_ones_cannot_be_judged():
-    target, alone, _, many, _ = finder(10, 80, 160, num_gpus=8, place=CPU_DEVICES)
+    target, alone, _, many, _ = finder(10, 80, 160, num_gpus=8, environment=CPU_DEVICES)
     assert verdict(target, alone, many) == (None, Confidence.CANNOT_TELL)
 
 
 def test_neighbors_on_the_cores_of_cpu_devices_are_contention():
-    target, *others = finder(10, 80, 82, num_gpus=8, place=CPU_DEVICES)
+    target, *others = finder(10, 80, 82, num_gpus=8, environment=CPU_DEVICES)
     assert (
         verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)})[0]
         is Bound.CONTENTION
@@ -390,7 +393,7 @@ def test_neighbors_on_the_cores_of_cpu_devices_are_contention():
 
 
 def test_a_tiny_model_is_launch_bound_whoever_takes_the_cores():
-    wide = {"place": CPU_DEVICES, "num_gpus": 2, "model": "trivial"}
+    wide = {"environment": CPU_DEVICES, "num_gpus": 2, "model": "trivial"}
     target, together = result(100, **wide), result(70, **wide, **INDEPENDENT)
     alone = result(38, CPU_DEVICES, model="trivial", **INDEPENDENT)
     found = explained(

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from analysis.calibration.doubts import width_doubt
-from analysis.calibration.places import Guess
+from analysis.calibration.environments import Guess
 from analysis.prediction.predictions import Learned, Prediction, cells, predictions
 from analysis.prediction.text import show
-from analysis.results import Origin, Place
+from analysis.results import Environment, Origin
 from costs.profiles import profile
 from costs.step import Rates
 from scalemark.records.devices import DeviceKind
@@ -19,7 +19,7 @@ from tests.analysis.calibration.test_fit import row
 
 @pytest.fixture(scope="module")
 def found() -> list[Prediction]:
-    place = Place(
+    environment = Environment(
         key="a",
         host="box",
         machine="a box",
@@ -29,7 +29,7 @@ def found() -> list[Prediction]:
     )
     rows = tuple(row("vgg16", num, "ps_cpu", Rates()) for num in (1, 2, 4))
     known = Learned(
-        place=place,
+        environment=environment,
         guess=Guess(hardware=profile("p100_pcie_8"), reason=""),
         results=(),
         rows=rows,

@@ -59,10 +59,10 @@ def fake(num_gpus, *values):
     """A result of these processes, without a database."""
     from statistics import median
 
-    from analysis.results import Origin, Place, Result
+    from analysis.results import Environment, Origin, Result
     from scalemark.records.devices import DeviceKind
 
-    place = Place(
+    environment = Environment(
         key="p",
         host="h",
         machine="m",
@@ -72,7 +72,7 @@ def fake(num_gpus, *values):
     )
     return Result(
         trial_id=str(num_gpus),
-        place=place,
+        environment=environment,
         axes={"num_gpus": num_gpus, "strategy": "ps_cpu"},
         curve="c",
         attempt_ids=(),

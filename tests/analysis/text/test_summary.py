@@ -265,8 +265,8 @@ def test_a_source_without_a_strategy_is_said_to_have_none():
             for row in references
         ]
     )
-    (one,) = {result.place.key for result in results[:1]}
-    table = pivot([result for result in results if result.place.key == one][:1])[0]
+    (one,) = {result.environment.key for result in results[:1]}
+    table = pivot([result for result in results if result.environment.key == one][:1])[0]
     reported = summarize(table).fastest[0]
     assert reported.endswith("; the source does not name the strategy.")
     assert "not told" not in reported

@@ -93,7 +93,7 @@ def test_published_gains_are_named_as_their_source_names_them():
     per_gpus = {
         (one.axes["precision"], one.num_gpus): one.throughput
         for one in of_published.results
-        if one.place.key == of_published.results[0].place.key
+        if one.environment.key == of_published.results[0].environment.key
     }
     assert xla == [
         pytest.approx(per_gpus["mixed+XLA", num] / per_gpus["fp32", num]) for num in (1, 4, 8)

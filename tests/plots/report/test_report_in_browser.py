@@ -125,11 +125,13 @@ def test_points_stand_on_the_page_as_far_apart_as_their_numbers(everything, show
     """Not only in the data: the marks themselves."""
     page = show().page
     chart = next(chart for chart in charts(page) if chart.endswith("-0-scaling"))
-    places = page.eval_on_selector_all(
+    environments = page.eval_on_selector_all(
         f'[data-chart="{chart}"] svg .mark-symbol.role-mark path',
         "marks => marks.map(mark => mark.getAttribute('transform'))",
     )
-    found = [tuple(map(float, re.findall(r"[\d.]+", place)[:2])) for place in places]
+    found = [
+        tuple(map(float, re.findall(r"[\d.]+", environment)[:2])) for environment in environments
+    ]
     reported = [(point["num_gpus"], point["throughput"]) for point in points(page, chart)]
     assert len(found) == len(reported) == 5
     (x0, y0), (x1, y1) = found[0], found[-1]
@@ -442,7 +444,7 @@ def test_sorting_keeps_the_details_below_their_trial(everything, show):
 def test_an_address_with_a_trial_opens_it(everything, make, open_page):
     path = make(everything)
     key = source(everything).results[-1]
-    visit = open_page(f"{path.resolve().as_uri()}#t-{key.place.key}-{key.trial_id}")
+    visit = open_page(f"{path.resolve().as_uri()}#t-{key.environment.key}-{key.trial_id}")
     drawn(visit.page)
     assert visit.page.locator("#trial-list details[open]").count() == 1
 
@@ -610,9 +612,9 @@ def test_newer_data_replace_what_is_shown_and_the_reader_stays(everything, show)
     page.get_by_label("Model").select_option("vgg16")
     page.locator("#trial-list tr:not([hidden]) summary").first.click()
     opened = page.locator("#trial-list details[open]").evaluate("node => node.closest('tr').id")
-    place = f"document.getElementById('{opened}').getBoundingClientRect().top"
-    page.evaluate(f"scrollBy(0, {place} - 100)")
-    assert page.evaluate(place) == pytest.approx(100, abs=1)
+    environment = f"document.getElementById('{opened}').getBoundingClientRect().top"
+    page.evaluate(f"scrollBy(0, {environment} - 100)")
+    assert page.evaluate(environment) == pytest.approx(100, abs=1)
     write(everything, MORE, name="second")
     newer = data(source(everything), NOON)
     page.evaluate("newer => window.scalemark.update(newer)", json.loads(json.dumps(newer)))
@@ -620,7 +622,7 @@ def test_newer_data_replace_what_is_shown_and_the_reader_stays(everything, show)
     assert page.locator("#count").inner_text() == "6 of 12 trials"
     assert page.locator(f"#{opened} + tr.told code.command").count() == 1
     assert sorting(page) == ["images/s", "ascending"]
-    assert page.evaluate(place) == pytest.approx(100, abs=1)
+    assert page.evaluate(environment) == pytest.approx(100, abs=1)
     assert "12 trials of 2 models" in page.locator("#summary").inner_text()
     chart = next(chart for chart in charts(page) if chart.endswith("-1-scaling"))
     assert sorted(point["throughput"] for point in points(page, chart)) == [20, 31, 55, 60]

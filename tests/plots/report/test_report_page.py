@@ -244,8 +244,8 @@ def test_two_machines_stand_apart(make):
     write("results.db", times(small(), 30.0), machine=replace(MACHINE, host="other"), name="second")
     page = parsed(make("results.db"))
     assert [trial["throughput"] for trial in page.trials] == [10.0, 30.0]
-    assert "made in 2 places (machine and software), which are never mixed" in page.text
-    assert sum(attributes.get("class") == "place" for _, attributes in page.elements) == 2
+    assert "made in 2 environments (machine and software), which are never mixed" in page.text
+    assert sum(attributes.get("class") == "environment" for _, attributes in page.elements) == 2
     assert "20" not in re.findall(r"(\d+) images/s", page.text)
 
 

@@ -357,7 +357,7 @@ def test_machines_that_read_alike_are_distinguished_by_their_keys():
     first, second = found.tables
     assert (
         first.title
-        == f"trivial, with TensorFlow 2.21.0, scalemark 0.1.0, place {first.table.place.key}"
+        == f"trivial, with TensorFlow 2.21.0, scalemark 0.1.0, environment {first.table.environment.key}"
     )
     assert first.title != second.title
 

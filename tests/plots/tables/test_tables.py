@@ -327,7 +327,7 @@ def test_a_baseline_that_nothing_is_reported_against_is_refused(plots, filled, s
 def test_the_ending_of_a_file_tells_its_format(plots):
     fill("results.db", [(small(), 100.0)])
     for name, beginning in (
-        ("t.csv", "origin,place,"),
+        ("t.csv", "origin,environment,"),
         ("t.html", "<!DOCTYPE html>"),
         ("t.tex", "%"),
         ("t.txt", "trivial ("),

@@ -1,4 +1,4 @@
-"""In the trainer's place: runs script.py of the run folder, which finds `folder`, and may set `exit_code`."""
+"""In the trainer's environment: runs script.py of the run folder, which finds `folder`, and may set `exit_code`."""
 
 import os
 import sys

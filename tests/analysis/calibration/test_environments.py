@@ -1,12 +1,12 @@
-"""Which box a place is taken to be: by words, and known only where all agrees that is reported."""
+"""Which box an environment is taken to be: by words, and known only where all agrees that is reported."""
 
 from dataclasses import replace
 from math import comb
 
 import pytest
 
-from analysis.calibration.places import Guess, guess_of, guessed, of_gpus
-from analysis.results import Gpus, Origin, Place
+from analysis.calibration.environments import Guess, guess_of, guessed, of_gpus
+from analysis.results import Environment, Gpus, Origin
 from costs.profiles import profile, profiles
 from scalemark.records.devices import DeviceKind
 from tests.filled import SIMULATED_MACHINE
@@ -85,7 +85,7 @@ def test_the_memory_is_the_machines_own() -> None:
     assert (of_gpus(gpus, 8).is_known, of_gpus(gpus, 8).hardware.memory_gib) == (True, 80)
 
 
-PLACE = Place(
+PLACE = Environment(
     key="p", host="h100-lab", machine="h100-lab: 8 cores k80, driver 535.1", versions="", device_kind=DeviceKind.GPU,
     origin=Origin.MEASURED,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from analysis.calibration.boxes import Possible, possible
 from analysis.hardware_words import normalized
 from analysis.reported_hosts import read
-from analysis.results import Gpus, Place
+from analysis.results import Environment, Gpus
 from costs.hardware import MOST_GPUS, Hardware
 from costs.profiles import profile
 
@@ -28,13 +28,17 @@ class Guess:
         return not self.others
 
 
-def guess_of(place: Place, num_gpus: int) -> Guess:
+def guess_of(environment: Environment, num_gpus: int) -> Guess:
     """Guess the hardware of a machine; `num_gpus` is the most that is asked of it."""
-    if place.hardware_profile:
-        own = Hardware.from_json(place.hardware_profile)
+    if environment.hardware_profile:
+        own = Hardware.from_json(environment.hardware_profile)
         box = replace(own, num_gpus=max(own.num_gpus, num_gpus))
         return Guess(hardware=box, reason=f"simulated on {own.name}")
-    return of_gpus(place.gpus, num_gpus) if place.gpus else guessed(place.machine, num_gpus)
+    return (
+        of_gpus(environment.gpus, num_gpus)
+        if environment.gpus
+        else guessed(environment.machine, num_gpus)
+    )
 
 
 def of_gpus(gpus: Gpus, num_gpus: int) -> Guess:
