@@ -116,7 +116,7 @@ def _environment(source: str, hardware: str) -> Environment:
 def _strategy(axes: Mapping[str, Any]) -> str:
     """Name it by what the source reports."""
     parts = ("" if axes[axis] == "n/a" else axes[axis] for axis in STRATEGY_AXES)
-    return strategy_name(*parts) or "not told"
+    return strategy_name(*parts) or "not reported"
 
 
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:

@@ -109,9 +109,9 @@ from costs.step import costs
 from costs.work import Work
 
 def communication_s(**axes):
-    told = {"num_gpus": 8, "batch_size": 64, "variable_update": "replicated", "all_reduce": "none"}
-    told |= {"local_parameter_device": "gpu", "network": network("vgg16", 224, 1001)} | axes
-    return costs(Work(**told), profile("dgx1_v100"))
+    values = {"num_gpus": 8, "batch_size": 64, "variable_update": "replicated", "all_reduce": "none"}
+    values |= {"local_parameter_device": "gpu", "network": network("vgg16", 224, 1001)} | axes
+    return costs(Work(**values), profile("dgx1_v100"))
 """
 
 
@@ -139,7 +139,7 @@ print(json.dumps([star.communication_s > ring.communication_s > 0, within]))
     assert found == [True, ["none", "nccl", "hierarchical_copy", "pscpu", "psgpu", "star"]]
 
 
-def test_a_real_trial_runs_an_added_all_reduce_and_its_numbers_are_explained(tmp_path):
+def test_a_trial_runs_an_added_all_reduce_and_is_explained(tmp_path):
     project = GrownProject(tmp_path / "project", {"trainer/all_reduces/star.py": STAR})
     asked = ("hardware=cpu", "model=trivial", "num_gpus=1,2", "all_reduce=star", "num_steps=3")
     ended = project.sweep(*asked, "min_window_s=0", "image_px=8", "batch_size=2")

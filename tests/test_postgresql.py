@@ -75,7 +75,7 @@ def test_a_database_begins_as_a_copy_of_its_template(postgresql_server):
         assert answer(template, "SELECT x FROM t") == [7]
 
 
-def test_a_database_is_dropped_after_a_failure_and_while_somebody_is_connected(postgresql_server):
+def test_a_database_in_use_is_dropped_after_a_failure(postgresql_server):
     with ExitStack() as connected:
         with (  # noqa: PT012 - the block is the failing test
             pytest.raises(RuntimeError, match="as a test fails"),

@@ -48,7 +48,7 @@ RATES = """
     ORDER BY 1, 2"""
 
 
-def test_a_simulated_grid_is_stored_as_others_are_and_each_repeat_is_a_process_of_its_own():
+def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
     with HostLock().try_hold(shares_host=False):  # somebody measures on this host
         forked = sweep(*GRID, into="forked")
     assert forked.returncode == 0, forked.stderr

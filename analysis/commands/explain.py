@@ -192,7 +192,7 @@ def _host_links(one: Explanation) -> dict[str, Any] | None:
     return {
         "link_bytes": links.link_bytes,
         "bytes_per_s": links.bytes_per_s,
-        "told_by": links.known_by,
+        "known_by": links.known_by,
         "seconds": links.seconds,
         "rest": links.rest and links.rest.trial_id,
         "expected_step_s": links.expected_step_s and asdict(links.expected_step_s),

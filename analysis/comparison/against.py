@@ -99,7 +99,7 @@ def _hosts(result: Result) -> int | str:
     """A source may leave the number open: then it is compared with no figure of one host."""
     if result.environment.origin.is_ours:
         return result.hosts
-    return hosts_of(result.environment.machine, result.num_gpus) or "not told"
+    return hosts_of(result.environment.machine, result.num_gpus) or "not reported"
 
 
 def _is_real(result: Result) -> bool:
@@ -226,7 +226,7 @@ def _described(results: Sequence[Result]) -> str:
             {result.axes[axis] for result in results},
             key=lambda value: (isinstance(value, str), value or 0),
         )
-        texts = [str(value or "not told") for value in values[:_MOST_LISTED]]
+        texts = [str(value or "not reported") for value in values[:_MOST_LISTED]]
         if len(values) > _MOST_LISTED:
             texts.append("...")
         name = f"{axis} " if axis in ("num_gpus", "batch_size") else ""

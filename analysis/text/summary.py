@@ -17,7 +17,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 
 CLEARLY = 1.02  # times a speed-up: less of a difference is not worth a sentence
-NOT_TOLD = "not told"  # the strategy of published figures without one
+NOT_REPORTED = "not reported"  # the strategy of published figures without one
 _MOST_LISTED = 6
 _ENDED = {  # of one trial, and of several
     Outcome.FAILED: ("failed", "failed"),
@@ -117,7 +117,7 @@ def _only(table: Table, led: Sequence[Lead]) -> str:
         others = {result.strategy for result in table.results} - {strategy}
         among = "Of those that train one model only" if others else "Only"
         return f"{among} {strategy} was run: {text}."
-    if strategy == NOT_TOLD:
+    if strategy == NOT_REPORTED:
         return f"{text}; the source does not name the strategy."
     return f"Of {strategy} alone: {text}."
 

@@ -39,7 +39,7 @@ def named(axis: str, value: object) -> str:
     if axis == "injected" and value == "":
         return "nothing injected"
     if value in (None, ""):
-        return f"{axis} not told"
+        return f"{axis} not reported"
     if axis == "hosts":
         return counted(int(str(value)), "host")
     return _BARE.get(axis, f"{axis} {{}}").format(value)
@@ -94,7 +94,7 @@ def model_notes(table: Table) -> list[str]:
     for axis in dict.fromkeys(axis for of in table.of_models.values() for axis in of):
         by_value: dict[str, list[str]] = {}
         for model, of in table.of_models.items():
-            value = "not told" if of[axis] in (None, "") else str(of[axis])
+            value = "not reported" if of[axis] in (None, "") else str(of[axis])
             by_value.setdefault(value, []).append(model)
         if axis not in _OF_A_MODEL and (len(by_value) == 1 or not table.environment.origin.is_ours):
             continue

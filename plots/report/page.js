@@ -98,12 +98,12 @@ const listTrials = () => {
 const fact = (name, ...content) => make("div", {}, make("dt", {}, name), make("dd", {}, ...content));
 
 /** The row of details below a line; null while the line is closed. */
-const toldBelow = (line) => (line.nextElementSibling?.matches("tr.told") ? line.nextElementSibling : null);
+const detailsBelow = (line) => (line.nextElementSibling?.matches("tr.trial-details") ? line.nextElementSibling : null);
 
 /** The details of a line are made when somebody opens it, for there may be thousands: in a row of their own, below all its cells. */
 const tell = (details) => {
   const line = details.closest("tr");
-  if (toldBelow(line)) return;
+  if (detailsBelow(line)) return;
   const index = Number(line.dataset.trials);
   const trial = data.trials[index];
   const facts = make("dl", {}, fact("trial", make("code", {}, trial.trial_id)));
@@ -119,7 +119,7 @@ const tell = (details) => {
     facts.append(fact("steps", make("button", { type: "button", class: "show-steps" }, "Show its steps")));
   }
   const cell = make("td", { colspan: line.cells.length }, make("div", {}, facts));
-  line.after(make("tr", { class: "told", "data-trials": index }, cell));
+  line.after(make("tr", { class: "trial-details", "data-trials": index }, cell));
 };
 
 /** What an address is about; null of one that was damaged on its way. */
@@ -182,7 +182,7 @@ const applySort = (table) => {
   const { column, direction } = sorted.get(table.dataset.key) ?? { column: 0, direction: "none" };
   findAll("thead th", table).forEach((heading, index) => heading.setAttribute("aria-sort", index === column ? direction : "none"));
   const body = table.tBodies[0];
-  const rows = [...body.rows].filter((row) => !row.matches("tr.told"));
+  const rows = [...body.rows].filter((row) => !row.matches("tr.trial-details"));
   rows.forEach((row, index) => (row.dataset.position ??= index)); // as they came
   if (direction === "none") {
     rows.sort((one, other) => one.dataset.position - other.dataset.position);
@@ -195,7 +195,7 @@ const applySort = (table) => {
       return Math.abs(order) === 2 ? order : sign * order || one.dataset.position - other.dataset.position;
     });
   }
-  body.append(...rows.flatMap((row) => [row, toldBelow(row)].filter(Boolean)));
+  body.append(...rows.flatMap((row) => [row, detailsBelow(row)].filter(Boolean)));
 };
 
 const sortBy = (button) => {
@@ -509,8 +509,8 @@ const showSteps = () => {
     ...chosen.map((steps) => {
       const measured = counted(steps);
       const cells = measured.length ? [0, 0.5, 0.9, 1].map((share) => number(quantile(measured, share))) : ["", "", "", ""];
-      const told = [steps.attempt, steps.num_warm_up, measured.length, ...cells];
-      return make("tr", {}, make("th", { scope: "row" }, String(steps.repeat)), ...told.map((cell) => make("td", {}, String(cell))));
+      const values = [steps.attempt, steps.num_warm_up, measured.length, ...cells];
+      return make("tr", {}, make("th", { scope: "row" }, String(steps.repeat)), ...values.map((cell) => make("td", {}, String(cell))));
     }),
   );
   const option = find("#steps-trial").selectedOptions[0];
@@ -531,7 +531,7 @@ const keepingOpen = (change) => {
   const open = findAll("#trial-list details[open]").map((details) => details.closest("tr").id);
   const boxes = findAll(".scroll").map((box) => [box.getAttribute("aria-labelledby") ?? box.getAttribute("aria-label"), box.scrollLeft]);
   const focused = document.activeElement?.closest("#trial-list tbody tr");
-  const focus = (focused?.matches("tr.told") ? focused.previousElementSibling : focused)?.id;
+  const focus = (focused?.matches("tr.trial-details") ? focused.previousElementSibling : focused)?.id;
   change();
   for (const id of open) {
     const details = document.getElementById(id)?.querySelector("details");
@@ -661,7 +661,7 @@ document.addEventListener("click", (event) => {
 const onToggle = ({ target }) => {
   if (!target.closest("#trial-list")) return;
   if (target.open) tell(target);
-  else toldBelow(target.closest("tr"))?.remove();
+  else detailsBelow(target.closest("tr"))?.remove();
 };
 document.addEventListener("toggle", onToggle, true);
 document.addEventListener("change", (event) => {

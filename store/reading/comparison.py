@@ -87,7 +87,7 @@ def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
         suspect = [row for row in side.attempts if row["verdict"] == Verdict.SUSPECT]
         reasons = [reason for row in suspect for reason in row["verdict_reasons"] or ()]
         if suspect:
-            why = "; ".join(dict.fromkeys(reasons)) or "no reason told"
+            why = "; ".join(dict.fromkeys(reasons)) or "no reason given"
             reported.append(f"{label}: {len(suspect)} of {len(side.attempts)} suspect ({why})")
     kinds = dict.fromkeys(DeviceKind(side.trial["device_kind"]) for side in (a, b))
     return reported + [kind.note for kind in kinds if kind.note]
@@ -140,7 +140,7 @@ def _invalid(a: Side, b: Side) -> Iterator[str]:
     for label, side in (("A", a), ("B", b)):
         for row in side.attempts:
             if row["verdict"] == Verdict.INVALID:
-                why = "; ".join(row["verdict_reasons"] or ()) or "no reason told"
+                why = "; ".join(row["verdict_reasons"] or ()) or "no reason given"
                 yield f"attempt {row['attempt_id']} of {label} is invalid ({why})"
 
 

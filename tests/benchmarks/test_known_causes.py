@@ -50,7 +50,7 @@ def test_where_ablations_are_missing_verdicts_become_unsure_and_not_wrong():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_of_300_injected_causes_95_percent_are_found_and_none_is_surely_wrong(seed):
+def test_95_percent_of_300_causes_are_found_and_none_surely_wrong(seed):
     share, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300))
     assert (share >= 0.95, surely_wrong) == (True, [])
     for selection in (CLEAR, EVERY):

@@ -13,7 +13,7 @@ from scalemark.run_folder.folder import RunFolder
 from tests.specs import small
 
 
-def test_a_trainer_that_does_nothing_leaves_a_completed_result_and_an_environment(tmp_path: Path):
+def test_a_noop_trainer_leaves_a_completed_result(tmp_path: Path):
     folder = RunFolder(tmp_path)
     assert noop_trainer.main(small(), folder) == 0
     result = folder.read_result()

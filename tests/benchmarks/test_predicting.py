@@ -19,14 +19,14 @@ def on_eight(found: Sequence[Checked]) -> list[Checked]:
     return [one for one in rested(found) if one.row.work.num_gpus == 8]
 
 
-def test_half_of_the_predictions_for_eight_gpus_are_off_by_less_than_8_percent(
+def test_half_of_the_predictions_are_off_by_less_than_8_percent(
     found: list[Checked],
 ) -> None:
     assert len(on_eight(found)) > 70
     assert summary(on_eight(found)).median_error < 0.08
 
 
-def test_none_is_off_by_more_than_a_quarter_without_saying_that_it_is_uncertain(
+def test_predictions_off_by_a_quarter_say_that_they_are_uncertain(
     found: list[Checked],
 ) -> None:
     assert [one for one in rested(found) if abs(one.error) > FAR and not one.is_uncertain] == []

@@ -42,7 +42,7 @@ def test_a_row_without_target_has_no_verdict():
     assert row(FASTER, Want.AT_MOST, None).verdict == ""
 
 
-def test_the_ratio_is_the_median_of_the_rounds_and_not_the_ratio_of_the_medians():
+def test_the_ratio_is_the_median_of_the_rounds():
     ratio = row([(1.0, 1.0), (1.0, 4.0), (3.0, 2.0)], Want.AT_MOST)
     assert (ratio.ratio, ratio.low, ratio.high) == (1.0, 0.25, 1.5)
     assert "| 1 | 2 | 1.000 | 0.250..1.500 | <= 1.00 | open |" in table([ratio])

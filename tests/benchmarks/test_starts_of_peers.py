@@ -16,7 +16,7 @@ def found(rows: list[Ratio], peer: str) -> list[tuple[float, float]]:
     return row.pairs
 
 
-def test_ours_is_compared_with_the_best_peer_of_each_round_and_of_each_kind():
+def test_ours_is_compared_with_the_best_peer_of_each_round():
     rows = _ratios(
         {
             "ours fork": costs(1, 2),

@@ -143,7 +143,7 @@ def test_a_folder_that_is_none_is_said(results, reported):
     )
 
 
-def test_ctrl_c_is_reported_what_it_interrupted_and_that_results_are_stored(results, reported):
+def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported):
     def tell(line: str) -> None:
         reported.append(line)
         if line.startswith("report: "):

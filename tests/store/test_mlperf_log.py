@@ -69,7 +69,7 @@ def reason(lines, **options):
 
 
 @pytest.mark.parametrize(
-    ("name", "told_num_gpus", "batch_size", "num_gpus", "throughput", "evidence"),
+    ("name", "reported_num_gpus", "batch_size", "num_gpus", "throughput", "evidence"),
     [
         ("mlperf_0.7_c4140", 4, 208, 4, 5620.04, "log, derived: epochs, median of 1"),
         ("mlperf_2.0_2xa30", 2, None, 2, 3197.88, "log: throughput, median of 3"),

@@ -35,8 +35,8 @@ link_probe.slowest_link = probe
 replicated.Replicated.weights = fetch
 folder = RunFolder(Path(sys.argv[1]))
 found = run.run(TrialSpec.from_json(folder.trial.read_text()), folder).measurement
-told = found.num_parameters, found.link_bytes_per_s, found.peak_host_memory_bytes, run._peak_host_memory_bytes()
-print(json.dumps(told))
+values = found.num_parameters, found.link_bytes_per_s, found.peak_host_memory_bytes, run._peak_host_memory_bytes()
+print(json.dumps(values))
 """
 
 

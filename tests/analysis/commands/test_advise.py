@@ -41,7 +41,7 @@ def answer(analysis, *arguments):
     return found
 
 
-def test_the_fastest_is_advised_with_what_more_gpus_buy_and_how_sure_that_is(analysis):
+def test_the_fastest_is_advised_with_what_more_gpus_buy(analysis):
     fill_gpus(TWO_STRATEGIES)
     reported = lines(analysis("advise", "--no-predict"))
     assert reported[0].startswith(
@@ -77,7 +77,7 @@ def test_where_more_gpus_are_slower_fewer_are_advised(analysis):
     assert any(line.startswith("4 instead of 2 GPUs are slower: 0.79x [") for line in reported)
 
 
-def test_from_the_pick_on_the_next_number_of_gpus_is_reported_and_not_the_largest(analysis):
+def test_the_next_number_of_gpus_is_reported_and_not_the_largest(analysis):
     fill_gpus(TWO_STRATEGIES)
     reported = [
         (one["from_num_gpus"], one["to_num_gpus"])
@@ -122,7 +122,7 @@ def test_where_precision_differs_beside_gpus_it_is_reported(analysis):
     )
 
 
-def test_of_what_ties_the_one_with_fewest_gpus_is_taken_and_the_others_are_named(analysis):
+def test_of_ties_the_fewest_gpus_are_taken_and_others_named(analysis):
     fill_gpus(
         [
             *repeated(on_gpus(4, **NCCL), 300.0, 310.0, 290.0),
@@ -206,7 +206,7 @@ def test_of_one_process_against_many_only_the_one_is_asked_for_again(analysis):
     assert separating(answer(analysis)) == ({"replicated_nccl": "3"}, 2)
 
 
-def test_several_that_one_process_is_not_distinguished_from_are_one_trial_to_run_named_by_the_nearest(
+def test_several_unclear_trials_are_one_to_run_named_by_the_nearest(
     analysis,
 ):
     near, far = (
@@ -232,7 +232,7 @@ def test_to_unlike_numbers_of_repeats_as_many_are_added(analysis):
     assert (int(repeats["ps_cpu"]) - 5, num_attempts) == (more, 2 * more)
 
 
-def test_as_many_repeats_are_asked_for_as_tell_two_apart_among_so_many_choices(analysis):
+def test_repeats_asked_for_count_the_number_of_choices(analysis):
     def spread_out(spec, value, num):
         return repeated(
             spec,
@@ -328,7 +328,7 @@ def test_missing_cells_are_asked_for_only_where_they_could_win(analysis):
 RESNET = {"model": "resnet50", "image_px": 224, "num_classes": 1001, "batch_size": 64}
 
 
-def test_what_was_not_tried_is_predicted_where_the_cost_model_knows_the_model(analysis):
+def test_untried_cells_of_known_models_are_predicted(analysis):
     fill_gpus(curve([220.0, 436.0, 852.0, 1640.0], **RESNET, **NCCL))
     (larger,) = [
         one["why"]
@@ -388,7 +388,7 @@ def test_next_trials_are_the_cheapest_first(analysis):
     assert len(costs) >= 3
 
 
-def test_simulated_trials_cost_what_their_gpus_would_take_and_not_what_the_simulator_took(analysis):
+def test_simulated_trials_cost_what_their_gpus_would_take(analysis):
     """Playing them took 0.1 s each; the measured window and the start before it are 6.2 s."""
     spec = replace(on_gpus(4), device_kind=DeviceKind.SIMULATED_GPU)
     fill("results.db", [(spec, 300.0)], machine=SIMULATED_MACHINE, details=[{"duration_s": 0.1}])
@@ -443,7 +443,7 @@ def test_a_larger_batch_of_strong_scaling_is_known_from_the_batch_in_all(analysi
     ) in lines(analysis("advise", "--no-predict"))
 
 
-def test_as_large_a_batch_in_all_on_more_gpus_is_no_way_without_a_larger_one(analysis):
+def test_the_same_global_batch_on_more_gpus_needs_no_larger_one(analysis):
     fill_gpus([*around(on_gpus(2, batch_size=16), 500.0), *around(on_gpus(4, batch_size=8), 400.0)])
     assert not any(
         "larger batch changes" in line for line in lines(analysis("advise", "--no-predict"))
@@ -482,7 +482,7 @@ def test_a_chance_to_win_counts_how_unsure_the_best_is():
     assert trial.chance(100.0, unsure) == pytest.approx(0.29, abs=0.01)
 
 
-def test_a_chance_to_win_counts_the_error_of_the_best_and_not_that_two_processes_hardly_know_it():
+def test_a_chance_to_win_counts_the_error_of_the_best():
     """Their interval is 12.7 errors wide to each side: by 1.96 it would be a chance of 37 %."""
     trial = Expected(throughput=80.0, low=72.0, high=88.0, doubts=())
     (best,) = made(({"num_gpus": 8}, [90.0, 110.0]))
@@ -629,7 +629,7 @@ def test_goals_of_single_gpus_are_refused_of_cpu_devices(analysis, goal):
     assert f"--goal {goal}: CPU devices share one machine" in ended.stderr
 
 
-def test_a_goal_that_one_of_two_places_cannot_have_is_answered_for_the_other(analysis):
+def test_a_goal_one_environment_lacks_is_answered_for_the_other(analysis):
     fill("results.db", repeated(small(), 100.0, 101.0))
     fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
     reported = lines(analysis("advise", "--no-predict", "--goal", "per_gpu_hour"))
@@ -820,7 +820,7 @@ PROFILE = Hardware(
 )
 
 
-def test_simulated_answers_say_so_take_price_and_power_of_the_profile_and_never_mix_with_measured_ones(
+def test_simulated_answers_say_so_and_never_mix_with_measured_ones(
     analysis,
 ):
     simulated = replace(MACHINE, host="testbox_8", hardware_profile=PROFILE.to_json())
@@ -845,7 +845,7 @@ def test_simulated_answers_say_so_take_price_and_power_of_the_profile_and_never_
     assert answer(analysis)["origin"] == "measured"
 
 
-def test_published_figures_are_as_sure_as_their_source_and_bring_no_next_trials(analysis):
+def test_published_figures_bring_no_next_trials(analysis):
     fill("results.db", [])
     found = answer(
         analysis,
@@ -877,7 +877,7 @@ def test_a_heading_says_where_a_source_does_not_tell_the_data(analysis):
     headings = analysis(
         "advise", "--origin", "published", "--source", "Question"
     ).stdout.splitlines()
-    assert "resnet18_cifar? (data not told)" in headings
+    assert "resnet18_cifar? (data not reported)" in headings
     assert "resnet18_cifar? (synthetic data)" in headings
 
 
@@ -974,7 +974,7 @@ def test_of_as_many_gpus_that_tie_those_on_fewest_hosts_are_taken(analysis):
     assert any("distributed_ring on 8 GPUs over 2 hosts" in one for one in reported[1:])
 
 
-def test_cells_over_several_hosts_are_asked_for_of_strategies_that_go_over_several(analysis):
+def test_only_distributed_strategies_are_asked_for_over_hosts(analysis):
     results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 2, 600.0))
     more, of_more = over_hosts("replicated_none", (1, 1, 120.0), (4, 1, 470.0))
     fill_gpus([*results, *more], details=[*details, *of_more])

@@ -254,14 +254,14 @@ def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None
 
 def test_a_strategy_that_is_asked_for_by_name_is_not_marked_as_assumed(analysis) -> None:
     """A bug: from `PS-based` rows `--to strategy=replicated_nccl` was `replicated_nccl?`. The doubt stays."""
-    reported = {"variable_update": "PS-based", "all_reduce": "", "local_parameter_device": ""}
-    reported = added(analysis, "--to", "strategy=replicated_nccl", **reported)
+    row = {"variable_update": "PS-based", "all_reduce": "", "local_parameter_device": ""}
+    reported = added(analysis, "--to", "strategy=replicated_nccl", **row)
     assert " replicated_nccl " in reported.stdout
     assert "replicated_nccl?" not in reported.stdout
     assert "uncertain: how variables are shared is assumed" in reported.stdout
-    [one] = json.loads(
-        added(analysis, "--to", "strategy=replicated_nccl", "--json", **reported).stdout
-    )["predictions"]
+    [one] = json.loads(added(analysis, "--to", "strategy=replicated_nccl", "--json", **row).stdout)[
+        "predictions"
+    ]
     assert one["is_strategy_reported"]
 
 

@@ -149,7 +149,7 @@ def test_axes_that_a_source_leaves_open_fit_any_of_ours_and_are_named():
     )
 
 
-def test_of_several_figures_the_one_reported_best_is_taken_and_that_is_said():
+def test_of_several_figures_the_best_is_taken_and_that_is_said():
     like = replace(
         MINE, model="resnet50", batch_size=64, data="synthetic", num_gpus=2, precision="fp32"
     )
@@ -213,7 +213,7 @@ def test_nothing_in_common_with_a_source_names_the_axis_that_differs(change, rep
         opposed(results([(small(num_gpus=2, **RESNET | change), 50.0)]), dgx)
 
 
-def test_nothing_in_common_with_another_machine_names_the_axis_that_differs():
+def test_nothing_in_common_names_the_axis_that_differs():
     ours, theirs = (
         results([(small(), 100.0)]),
         results([(small(seed=2), 50.0)], name="second", machine=OTHER),

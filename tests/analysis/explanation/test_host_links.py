@@ -117,7 +117,7 @@ def test_without_a_trial_over_fast_links_bytes_and_rate_still_tell():
     assert "injected" not in missing.command
 
 
-def test_links_are_distinguished_from_what_several_missing_ablations_leave_open():
+def test_links_are_distinguished_from_several_missing_ablations():
     found = explained(SLOW, ALONE, seen={SLOW.trial_id: SEEN})
     assert found.diagnosis.bound is Bound.COMMUNICATION
 
@@ -138,7 +138,7 @@ def test_a_link_of_which_nothing_is_known_tells_nothing():
     assert explained(INDEPENDENTS, seen={INDEPENDENTS.trial_id: SEEN}).host_links is None
 
 
-def test_the_input_of_a_trial_over_several_hosts_is_distinguished_from_its_network():
+def test_input_over_several_hosts_is_distinguished_from_the_network():
     reading = result(400, **TWO_HOSTS, injected="link_mbit=200", **PHOTOS)
     fall = waterfall(AblationFinder([reading, *ABLATION_ORDER]).around(reading))
     assert [part.causes for part in fall.parts][-2:] == [(Cause.NETWORK,), (Cause.INPUT,)]

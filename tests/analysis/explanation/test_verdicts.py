@@ -561,7 +561,7 @@ def test_seconds_are_reported_in_whole_milliseconds():
     assert "input: 2270 ms more per step" in text.verdict(found)
 
 
-@pytest.mark.parametrize(("lost", "is_told"), [(0.0, False), (0.004, False), (0.02, True)])
+@pytest.mark.parametrize(("lost", "is_known"), [(0.0, False), (0.004, False), (0.02, True)])
 def test_clocks_are_reported_only_where_some_of_them_is_lost(lost, is_known):
     target = result(100)
     found = explained(target, seen={target.trial_id: Observed(clock_loss=lost)})

@@ -146,7 +146,7 @@ def test_only_real_figures_of_one_replica_are_an_ideal_of_last_resort():
     ]
 
 
-def test_what_is_explained_is_the_top_of_each_set_of_ablations_on_the_most_gpus():
+def test_the_top_of_each_set_of_ablations_is_explained():
     whole = finder(100, 101, 102, 110, 120)
     fewer = result(101, num_gpus=4, **DISTORTED)
     other = result(70, num_gpus=4, batch_size=16)

@@ -269,4 +269,4 @@ def test_a_source_without_a_strategy_is_said_to_have_none():
     table = pivot([result for result in results if result.environment.key == one][:1])[0]
     reported = summarize(table).fastest[0]
     assert reported.endswith("; the source does not name the strategy.")
-    assert "not told" not in reported
+    assert "not reported" not in reported

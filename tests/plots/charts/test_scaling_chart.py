@@ -149,7 +149,7 @@ def test_without_a_number_on_1_the_ideal_says_where_it_starts():
     assert "ideal: replicated_none on 2, the best there, times N/2" in words(figure)
 
 
-def test_the_footer_names_machine_versions_database_command_and_cpu_devices():
+def test_the_footer_names_machine_versions_database_and_command():
     fill_with(1)
     reported = words(picture("scaling"))
     for part in (
@@ -261,7 +261,7 @@ def test_the_ideal_starts_at_the_number_on_1_that_a_filter_left_out():
     assert "ideal: replicated_none on 1, the best there, times N" in words(figure)
 
 
-def test_repeats_that_brought_no_number_are_reported_beside_the_one_that_did():
+def test_repeats_without_a_number_are_reported():
     fill(
         "results.db",
         [(resnet(), 100.0), (resnet(), None), (resnet(num_gpus=2), 150.0)],

@@ -162,7 +162,7 @@ def test_a_dollar_is_no_formula_and_markup_is_text():
     assert "$x_{$.db" in path.read_text().replace("</text>", "")
 
 
-def test_a_chart_without_anything_to_show_is_passed_over_and_why_is_reported():
+def test_an_empty_chart_is_passed_over_with_its_reason():
     fill("results.db", [(resnet(), 100.0)])
     reported: list[str] = []
     assert [path.name for path in draw(source(), Path(), OURS, passed_over=reported.append)] == [

@@ -364,7 +364,7 @@ def test_a_cell_leads_to_its_trial_and_to_the_command_that_repeats_it(everything
     page.get_by_label("Model").select_option("vgg16")
     page.get_by_label("Model").select_option("")
     page.locator("article.table td a", has_text="300").click()
-    line = page.locator("tr.chosen + tr.told")
+    line = page.locator("tr.chosen + tr.trial-details")
     reported = line.locator("code.command").inner_text()
     spec = small(**RESNET, num_gpus=4)
     assert reported.startswith(
@@ -382,9 +382,9 @@ def test_reasons_stand_in_the_details_of_a_trial(everything, show):
     page = show().page
     page.get_by_role("searchbox").fill("suspect")
     page.locator("#trial-list tr:not([hidden]) summary").click()
-    expect(page.locator("#trial-list tr.told")).to_contain_text("others took 1.5 cores")
+    expect(page.locator("#trial-list tr.trial-details")).to_contain_text("others took 1.5 cores")
     page.locator("#trial-list tr:not([hidden]) summary").click()
-    expect(page.locator("#trial-list tr.told")).to_have_count(0)
+    expect(page.locator("#trial-list tr.trial-details")).to_have_count(0)
 
 
 BOX = "node => { const {left, top, right, bottom} = node.getBoundingClientRect(); return {left, top, right, bottom}; }"
@@ -430,13 +430,13 @@ def test_details_of_a_trial_stand_below_all_its_cells_and_above_the_next(
 def test_sorting_keeps_the_details_below_their_trial(everything, show):
     page = show().page
     page.locator("#trial-list summary").first.click()
-    below = page.locator("#trial-list tr:has(details[open]) + tr.told")
+    below = page.locator("#trial-list tr:has(details[open]) + tr.trial-details")
     reported = below.inner_text()
     heading(page, "images/s").click()
     heading(page, "images/s").click()
     assert sorting(page) == ["images/s", "descending"]
     assert below.inner_text() == reported
-    assert page.locator("#trial-list tr.told").count() == 1
+    assert page.locator("#trial-list tr.trial-details").count() == 1
     page.get_by_role("searchbox").fill("nothing is like this")
     expect(below).to_be_hidden()
 
@@ -465,7 +465,7 @@ def test_the_list_names_failed_repeats_of_completed_trials(
     )
 
 
-def test_an_interval_within_one_process_is_distinguished_from_one_over_processes(show):
+def test_intervals_within_and_over_processes_are_distinguished(show):
     write("results.db", [*times(small(), 100.0), *times(small(num_gpus=2), 99.0, 100.0, 101.0)])
     page = show().page
     within, over = column(page, 9)
@@ -620,7 +620,7 @@ def test_newer_data_replace_what_is_shown_and_the_reader_stays(everything, show)
     page.evaluate("newer => window.scalemark.update(newer)", json.loads(json.dumps(newer)))
     assert column(page, 8) == ["20", "31", "55", "60", "", ""]
     assert page.locator("#count").inner_text() == "6 of 12 trials"
-    assert page.locator(f"#{opened} + tr.told code.command").count() == 1
+    assert page.locator(f"#{opened} + tr.trial-details code.command").count() == 1
     assert sorting(page) == ["images/s", "ascending"]
     assert page.evaluate(environment) == pytest.approx(100, abs=1)
     assert "12 trials of 2 models" in page.locator("#summary").inner_text()

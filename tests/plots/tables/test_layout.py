@@ -326,7 +326,7 @@ def test_tables_of_several_machines_are_distinguished_by_their_titles():
     assert [layout.title for layout in found.tables] == ["trivial, on testbox", "trivial, on other"]
 
 
-def test_places_of_one_machine_are_distinguished_by_the_package_that_differs():
+def test_software_of_one_machine_is_named_by_the_package_that_differs():
     fill("r.db", [(small(), 10.0)])
     packages = ENVIRONMENT["packages"] | {"numpy": "2.5.0"}
     found = reported(

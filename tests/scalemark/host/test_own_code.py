@@ -40,6 +40,6 @@ def test_commands_are_reported_as_they_are_typed_in_a_checkout():
     assert (typed("sweep"), typed("plots")) == ("python sweep.py", "python -m plots")
 
 
-def test_commands_are_reported_as_they_are_typed_where_scalemark_was_started(monkeypatch):
+def test_commands_are_named_as_they_are_typed(monkeypatch):
     monkeypatch.setattr("sys.argv", ["scalemark store", "list"])
     assert (typed("store"), typed("status")) == ("scalemark store", "scalemark status")

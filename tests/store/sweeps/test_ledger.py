@@ -95,7 +95,7 @@ def interrupted(spec: TrialSpec, number: int = 1):
     )
 
 
-def test_a_repeat_goes_from_pending_to_completed_and_every_change_is_reported(writer):
+def test_every_change_of_a_repeat_is_reported(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     assert (repeat.repeat, repeat.num_attempts, states(writer)) == (1, 0, ["pending"])

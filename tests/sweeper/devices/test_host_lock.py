@@ -110,7 +110,7 @@ def test_who_holds_it_is_reported_without_secrets_and_controls(lock, other, name
     assert lock.held_by.isprintable()
 
 
-def test_which_gpu_was_in_the_way_is_reported_and_none_when_it_was_the_host(lock, other):
+def test_the_gpu_in_the_way_is_reported_but_not_for_the_host(lock, other):
     first = other("GPU-b", shares_host=True)
     assert lock.taken is None
     assert lock.try_hold(["GPU-a", "GPU-b"], shares_host=True) is None

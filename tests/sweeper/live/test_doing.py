@@ -19,9 +19,7 @@ from tests.specs import small
         ("what is no Doing", "", "unknown"),
     ],
 )
-def test_what_a_trainer_is_at_is_reported_and_what_cannot_be_read_is_unknown(
-    tmp_path, doing, steps, text
-):
+def test_what_a_trainer_is_doing_is_reported_or_unknown(tmp_path, doing, steps, text):
     folder = RunFolder(tmp_path)
     folder.doing.write_text(doing)
     folder.steps.write_text(steps)

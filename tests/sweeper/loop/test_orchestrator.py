@@ -482,7 +482,7 @@ def test_run_folders_have_all_columns_of_attempts(stack):
     assert [at for (at,) in ended] == [at.strftime("%Y-%m-%d %H:%M:%S.%f") for at in ends]
 
 
-def test_an_end_that_was_reported_and_not_recorded_is_recorded_as_it_was_reported(stack):
+def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
     """Its orchestrator was killed between the two."""
     tools = World(stack, [small(seed=1), small(seed=2)]).tools
     for repeat in tools.source.ledger.open_repeats():

@@ -57,7 +57,7 @@ def test_the_one_that_is_left_runs_twice_so_that_it_has_an_interval():
     assert (ruling.leader, ruling.tied, ruling.is_over) == ("a", (), True)
 
 
-def test_those_that_are_close_run_all_their_repeats_and_are_reported_as_a_tie():
+def test_close_ones_run_all_repeats_and_are_reported_as_a_tie():
     close = {"a": [100.0, 102.0, 99.0, 101.0, 100.0], "b": [101.0, 99.0, 100.0, 102.0, 99.0]}
     for num in range(1, 5):
         assert race(**{name: speeds[:num] for name, speeds in close.items()}).wanted == {
