@@ -58,8 +58,8 @@ def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
     assert plots("tables").stdout.splitlines()[:4] == [
         "trivial (fp32, synthetic data, image_px 32, batch_size 2, weak scaling)",
         "strategy         1 CPU device  2 CPU devices",
-        "ps_cpu             90.0 (1.00x)             FAIL",
-        "replicated_none     100 (1.00x)      180 (1.80x)",
+        "ps_cpu           90.0 (1.00x)           FAIL",
+        "replicated_none   100 (1.00x)    180 (1.80x)",
     ]
 
 
