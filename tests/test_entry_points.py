@@ -96,7 +96,7 @@ def test_tables_that_cannot_be_written_are_said_and_the_rest_is_drawn():
     ended = simulated(">/dev/full")
     assert ended.returncode == 1
     assert (
-        "sweep: the tables cannot be written: No space left on device; see python -m plots tables"
+        "sweep: no tables: No space left on device; the results are stored, see python -m plots tables"
         in ended.stderr
     )
     assert Path("figures/report-simulated.html").exists()

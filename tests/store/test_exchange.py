@@ -508,7 +508,7 @@ def test_what_a_log_does_not_tell_is_reported_beside_it(db):
     )
     reported = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
     assert (
-        "the log does not tell how many devices: say it with --num-gpus"
+        "the log does not say how many devices: say it with --num-gpus"
         in store("import", "log.txt", *reported, "--db", db).stderr
     )
     ended = store(

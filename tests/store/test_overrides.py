@@ -233,7 +233,7 @@ def test_a_simulated_command_has_engine_hardware_and_faults():
         "hardware=k80_8",
         *("injected.noise=0", "injected.process_noise=0", "injected.drift=0.05"),
     ]
-    with pytest.raises(ValueError, match="hardware profile, and which is not reported"):
+    with pytest.raises(ValueError, match="hardware profile, and it is not given"):
         overrides(spec, ())
 
 

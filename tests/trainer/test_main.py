@@ -280,7 +280,7 @@ def test_a_trial_that_could_not_run_still_tells_its_software(run):
 
 @pytest.mark.integration
 def test_the_environment_has_tensorflows_build_and_no_secret(run, monkeypatch):
-    monkeypatch.setenv("NCCL_DEBUG_FILE", "http://me:hidden@host")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "http://me:hidden@host")
     exit_code, folder = run(small())
     environment = folder.read_environment()
     assert exit_code == 0
@@ -288,5 +288,5 @@ def test_the_environment_has_tensorflows_build_and_no_secret(run, monkeypatch):
         environment["cuda_build"].split(".")[0].isdecimal()
     )  # the packaged TensorFlow is built for GPUs, too
     assert environment["cudnn_build"].split(".")[0].isdecimal()
-    assert environment["variables"]["NCCL_DEBUG_FILE"] == "http://***@host"
+    assert environment["variables"]["NCCL_SOCKET_IFNAME"] == "http://***@host"
     assert "hidden" not in folder.environment.read_text()

@@ -66,7 +66,7 @@ def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
     )
     said = " ".join(capsys.readouterr().err.split())
     assert "sweep: race trivial-x1: seed=4000 leads with 399" in said
-    assert " % more than seed=2000; saved 11 of 15 repeats, " in said
+    assert " % more than seed=2000; saved 11 of 15 repeats; " in said
     assert rows("SELECT finished_at IS NULL FROM sweeps") == [(0,)]
 
 
@@ -187,5 +187,5 @@ def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
         "sweep.race: races: 1 (sweep.race_over=[seed]), decided earlier: 0; attempts: 3 at least, 8 at most"
         in " ".join(first.stderr.split())
     )
-    assert ": 3 completed, 5 skipped; racing saved 5 of 8 repeats, " in first.stderr
+    assert ": 3 completed, 5 skipped; racing saved 5 of 8 repeats; " in first.stderr
     assert "decided earlier" in again.stdout
