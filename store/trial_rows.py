@@ -93,8 +93,10 @@ def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> Non
     for name, kinds in _kinds_of_free_axes(specs).items():
         if name not in found:
             new[name] = _KINDS[_widest(kinds)]
-        elif not kinds <= {_kind_of(found[name])}:
-            wider[name] = _KINDS[_widest({*kinds, _kind_of(found[name])})]
+            continue
+        widest = _widest({*kinds, _kind_of(found[name])})
+        if widest != _kind_of(found[name]):
+            wider[name] = _KINDS[widest]
     missing = [axis for axis in AXES.values() if axis.name not in found]
     for axis in missing:
         default = sa.literal(axis.default).compile(

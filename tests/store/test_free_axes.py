@@ -4,6 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 import store.api
+import store.trial_rows
 from analysis.selection import Selection, load
 from scalemark.records.axes import AxisValue
 from scalemark.records.trial import AXES, TrialSpec
@@ -102,6 +103,20 @@ def test_its_column_becomes_wider_when_it_must(db):
         "true",
         "off",
     }
+
+
+def test_its_column_stays_when_it_holds_the_value_already(db, monkeypatch):
+    fill(db, [(trial(zero=2.5, offload="cpu"), 10.0)], name="first")
+
+    def refuse(connection: sa.Connection, why: str) -> None:
+        raise AssertionError(why)
+
+    monkeypatch.setattr(store.trial_rows, "views_dropped", refuse)
+    fill(db, [(trial(zero=1, offload=2.5), 20.0)], name="second")
+    assert sorted(reported(db, 'SELECT "axes.zero", "axes.offload" FROM trials')) == [
+        (1.0, "2.5"),
+        (2.5, "cpu"),
+    ]
 
 
 def test_results_keep_their_values_when_its_column_becomes_wider(db):
