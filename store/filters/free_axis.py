@@ -14,8 +14,6 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from store.schema import TrialRow
 
-_NUMBER = r"\A-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z"
-
 
 class _FreeAxis(FunctionElement[str]):
     """Reads a free axis out of a spec, as text; null without such an axis."""
@@ -25,16 +23,36 @@ class _FreeAxis(FunctionElement[str]):
     inherit_cache = True
 
 
+class _KindOfFreeAxis(FunctionElement[str]):
+    """Reads the JSON type of a free axis, in the words of the database."""
+
+    name = "kind_of_free_axis"
+    type = sa.Text()
+    inherit_cache = True
+
+
 @compiles(_FreeAxis, "sqlite")
-def _on_sqlite(element: _FreeAxis, compiler: SQLCompiler, **options: Any) -> str:
+def _text_on_sqlite(element: _FreeAxis, compiler: SQLCompiler, **options: Any) -> str:
     spec, name = (compiler.process(clause, **options) for clause in element.clauses)
     return f"CAST(json_extract({spec}, '$.free.' || {name}) AS TEXT)"
 
 
 @compiles(_FreeAxis, "postgresql")
-def _on_postgresql(element: _FreeAxis, compiler: SQLCompiler, **options: Any) -> str:
+def _text_on_postgresql(element: _FreeAxis, compiler: SQLCompiler, **options: Any) -> str:
     spec, name = (compiler.process(clause, **options) for clause in element.clauses)
     return f"(CAST({spec} AS json) -> 'free' ->> CAST({name} AS text))"
+
+
+@compiles(_KindOfFreeAxis, "sqlite")
+def _kind_on_sqlite(element: _KindOfFreeAxis, compiler: SQLCompiler, **options: Any) -> str:
+    spec, name = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"json_type({spec}, '$.free.' || {name})"
+
+
+@compiles(_KindOfFreeAxis, "postgresql")
+def _kind_on_postgresql(element: _KindOfFreeAxis, compiler: SQLCompiler, **options: Any) -> str:
+    spec, name = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"json_typeof(CAST({spec} AS json) -> 'free' -> CAST({name} AS text))"
 
 
 def as_text(name: str) -> sa.ColumnElement[str]:
@@ -42,6 +60,7 @@ def as_text(name: str) -> sa.ColumnElement[str]:
 
 
 def as_number(name: str) -> sa.ColumnElement[float | None]:
-    """Read a free axis as a number; null where it is none."""
-    text = as_text(name)
-    return sa.case((text.regexp_match(_NUMBER), sa.cast(text, sa.Double)))
+    """Read a free axis as a number; null where it is none, also where it is text like one."""
+    kind = _KindOfFreeAxis(TrialRow.spec, sa.literal(name))
+    is_number = kind.in_(("integer", "real", "number"))  # of SQLite, and of PostgreSQL
+    return sa.case((is_number, sa.cast(as_text(name), sa.Double)))

@@ -194,6 +194,14 @@ def test_filters_compare_numbers_as_numbers_and_words_as_words(db):
         attempt_ids(["zero=1"])
 
 
+def test_text_like_a_number_is_no_number_to_filters(db):
+    fill(db, [(trial(zero=2), 10.0), (trial(zero="2"), 20.0), (trial(zero="1e999"), 30.0)])
+    assert chosen(db, "axes.zero>=1") == [10.0]
+    assert chosen(db, "axes.zero=2") == [10.0, 20.0]
+    assert chosen(db, "axes.zero=2.0") == [10.0]
+    assert chosen(db, "axes.zero=1e999") == [30.0]
+
+
 def test_frames_and_lists_have_it(db):
     fill(db, [(trial(zero=1), 10.0), (small(), 20.0)])
     frame = store.api.open(db).attempts()
