@@ -33,6 +33,7 @@ from store.sweeps.repeat_states import in_chunks
 Selection = sa.Select[int]
 
 _Row = Mapping[Any, Any]
+_UNREADABLE = (ValueError, TypeError, OverflowError)  # the last: a time after the year 9999
 _OF_AN_ATTEMPT = (
     "trial_id",
     "attempt",
@@ -91,7 +92,7 @@ class PortableRows:
         """Return the attempts of these ids, as many as one statement takes."""
         try:
             return self._read(ids)
-        except (ValueError, TypeError) as error:  # one of them holds what is no JSON, or no time
+        except _UNREADABLE as error:  # one of them holds what is no JSON, or no time
             if len(ids) == 1:
                 return [self._rejected(f"attempt {ids[0]}", error)]
             return [found for one in ids for found in self.numbered([one])]
@@ -107,23 +108,7 @@ class PortableRows:
             selected = sa.select(attempts.sweep_id, attempts.trial_id).where(attempts.id.in_(ids))
             statement = statement.where(sa.tuple_(table.sweep_id, table.trial_id).in_(selected))
         for rows in in_chunks(self._connection.execute(statement).mappings().all()):
-            trial_ids = [row["trial_id"] for row in rows]
-            tags, notes = read_annotations(self._connection, "trial_id", trial_ids)
-            idle = self._without_attempt(rows) if ids is None else {}
-            for row in rows:
-                sweep_id, trial_id = row["sweep_id"], row["trial_id"]
-                try:
-                    yield PortableTrial(
-                        sweep=self._shared.sweep(sweep_id),
-                        position=row["position"],
-                        trial_id=trial_id,
-                        spec=self._shared.spec(trial_id),
-                        repeats=tuple(idle.get((sweep_id, trial_id), ())),
-                        tags=tags.get(trial_id, ()),
-                        notes=notes.get(trial_id, ()),
-                    )
-                except (ValueError, TypeError) as error:
-                    yield self._rejected(f"trial {trial_id} of sweep {sweep_id}", error)
+            yield from self._trials(rows, with_repeats=ids is None)
 
     def sweeps(self, ids: Selection | None = None) -> Iterator[PortableSweep | Rejected]:
         """Yield the sweeps of the selected attempts, or all."""
@@ -156,6 +141,35 @@ class PortableRows:
 
     def _rejected(self, which: str, error: Exception) -> Rejected:
         return Rejected(where=f"{self._name} {which}", reason=str(error))
+
+    def _trials(self, rows: Sequence[_Row], with_repeats: bool) -> list[PortableTrial | Rejected]:
+        """Return these trials of sweeps, as many as one statement takes."""
+        names = [f"trial {row['trial_id']} of sweep {row['sweep_id']}" for row in rows]
+        try:
+            trial_ids = [row["trial_id"] for row in rows]
+            tags, notes = read_annotations(self._connection, "trial_id", trial_ids)
+            idle = self._without_attempt(rows) if with_repeats else {}
+        except _UNREADABLE as error:  # one of them holds what is no time
+            if len(rows) == 1:
+                return [self._rejected(names[0], error)]
+            return [found for row in rows for found in self._trials([row], with_repeats)]
+        found: list[PortableTrial | Rejected] = []
+        for name, row in zip(names, rows, strict=True):
+            sweep_id, trial_id = row["sweep_id"], row["trial_id"]
+            try:
+                trial = PortableTrial(
+                    sweep=self._shared.sweep(sweep_id),
+                    position=row["position"],
+                    trial_id=trial_id,
+                    spec=self._shared.spec(trial_id),
+                    repeats=tuple(idle.get((sweep_id, trial_id), ())),
+                    tags=tags.get(trial_id, ()),
+                    notes=notes.get(trial_id, ()),
+                )
+                found.append(trial)
+            except (ValueError, TypeError) as error:
+                found.append(self._rejected(name, error))
+        return found
 
     def _read(self, ids: Sequence[int]) -> list[PortableAttempt | Rejected]:
         table, links = schema.AttemptRow, schema.SweepTrialRow

@@ -24,8 +24,9 @@ from store.exchange.imports import ImportFormat, LogSource, guessed, import_file
 from store.exchange.portable import Portable, to_json
 from store.exchange.portable_rows import PortableRows, database_id
 from store.filters.selection import attempt_ids
+from store.writer import Writer
 from tests.empty import make_empty
-from tests.filled import NOON, PLACEMENT, fill
+from tests.filled import NOON, PLACEMENT, begin, fill
 from tests.portables import HEAD, REFERENCE, TWO_GPUS, attempt, everything
 from tests.specs import small
 from tests.store.command import store
@@ -602,3 +603,34 @@ def test_everything_is_read_in_the_order_it_was_written(db):
     assert [one["trial_id"] for one in reported if one["kind"] == "attempt"] == [
         one.trial_id for one in found
     ]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE tags SET added_at = 'nonsense' WHERE id = 1",
+        "UPDATE notes SET added_at = 'nonsense' WHERE id = 1",
+        "UPDATE events SET at_unix_us = 'nonsense' WHERE repeat_id = 1",
+        f"UPDATE events SET at_unix_us = {2**62} WHERE repeat_id = 1",
+    ],
+)
+def test_a_trial_with_an_unreadable_time_alone_is_left_out(other, damage):
+    make_empty("in.db")
+    writer = Writer("in.db")
+    bad, good = small(), small(seed=2)
+    begin(writer, {bad: 1, good: 1})  # and no attempt
+    writer.close()
+    with closing(sqlite3.connect("in.db", isolation_level=None)) as connection:
+        for table, column in (("tags", "tag"), ("notes", "note")):
+            for spec in (bad, good):
+                connection.execute(
+                    f"INSERT INTO {table} (trial_id, {column}, added_at) "
+                    f"VALUES ('{spec.trial_id}', 'odd', '2026-01-01 00:00:00.000000')"
+                )
+        connection.execute(damage)
+    added = import_files(other, ["in.db"])
+    (rejected,) = added.rejected
+    assert f"trial {bad.trial_id} of sweep 1" in rejected.where
+    with opened(other) as connection:
+        found = connection.scalars(sa.select(schema.TrialRow.id)).all()
+    assert found == [good.trial_id]
