@@ -23,9 +23,9 @@ _LONGEST_TEXT = 200
 
 def free_axes(values: Mapping[str, object]) -> FreeAxes:
     """Return free axes in canonical form, whether their names have the prefix or not. Raises
-    ValueError for an impossible name or value.
+    ValueError for an impossible name or value, and for a name that is given twice.
     """
-    found = []
+    found: dict[str, AxisValue] = {}
     for name, value in values.items():
         own = str(name).removeprefix(PREFIX)
         if not _NAME.fullmatch(own):
@@ -33,8 +33,10 @@ def free_axes(values: Mapping[str, object]) -> FreeAxes:
                 f"{PREFIX}{own}: wanted a name of lower-case letters, digits and _, with a "
                 "letter first and 40 characters at most"
             )
-        found.append((f"{PREFIX}{own}", _canonical(own, value)))
-    return tuple(sorted(found))
+        if f"{PREFIX}{own}" in found:
+            raise ValueError(f"{PREFIX}{own} is named twice")
+        found[f"{PREFIX}{own}"] = _canonical(own, value)
+    return tuple(sorted(found.items()))
 
 
 def _canonical(name: str, value: object) -> AxisValue:

@@ -74,6 +74,12 @@ def test_what_is_no_name_is_refused(name):
         trial(**{name: 1})
 
 
+@pytest.mark.parametrize("value", [1, "a"])
+def test_an_axis_with_and_without_its_prefix_is_named_twice(value):
+    with pytest.raises(ValueError, match=r"axes\.zero is named twice"):
+        trial(**{"zero": 1, "axes.zero": value})
+
+
 @pytest.mark.parametrize("value", [float("nan"), "", "two\nlines", None, [1], 2**53])
 def test_a_value_that_no_table_can_show_is_refused(value):
     with pytest.raises(ValueError, match=r"axes\.zero="):
