@@ -232,6 +232,12 @@ def _newer(path: Path) -> None:
         connection.execute("UPDATE database_info SET value = '9999' WHERE name = 'schema'")
 
 
+def _of_version_1(path: Path) -> None:
+    fill(str(path), [(small(), 1.0)])
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE database_info SET value = '1' WHERE name = 'schema'")
+
+
 def _unreleased(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         for table in ("alembic_version", "attempts", "sweeps", "trials"):
@@ -249,10 +255,11 @@ def _unreleased(path: Path) -> None:
         ),
         (
             _unreleased,
-            r"^f\.db: it has no version of a schema, this scalemark reads 1: it is damaged, or of a "
+            r"^f\.db: it has no version of a schema, this scalemark reads 2: it is damaged, or of a "
             r"version that was never released; move it away, then restore a backup, or make it "
             r"again with `python -m store rebuild RUNS`$",
         ),
+        (_of_version_1, r"^f\.db: it has schema '1', this scalemark reads 2: .* move it away"),
         (Path.mkdir, r"f\.db: a folder"),
     ],
 )
