@@ -4,6 +4,7 @@ the reason.
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import pickle
 import tempfile
@@ -143,7 +144,7 @@ def guessed(path: str) -> ImportFormat:
         return ImportFormat.MLPERF
     if b"images/sec" in begin:
         return ImportFormat.TF_CNN_BENCHMARKS
-    if begin.lstrip().startswith(b"{"):
+    if begin.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
         return ImportFormat.JSONL
     raise StoreError(
         f"{path}: of no format that is known; name it with --format {'|'.join(ImportFormat)}"

@@ -427,6 +427,7 @@ def test_what_is_not_utf8_is_one_rejected_line(db):
     [
         ("x", b"SQLite format 3\0", ImportFormat.SQLITE),
         ("x.txt", b'{"kind": "attempt", "scalemark":1}', ImportFormat.JSONL),
+        ("x.txt", b'\xef\xbb\xbf{"kind": "attempt", "scalemark":1}', ImportFormat.JSONL),
         ("x.log", b"noise\n:::MLLOG {}", ImportFormat.MLPERF),
         ("x.log", b"10\timages/sec: 100.0", ImportFormat.TF_CNN_BENCHMARKS),
     ],
