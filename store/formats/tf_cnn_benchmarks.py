@@ -239,7 +239,7 @@ def _sizes(run: _Run, given: _Given) -> _Sizes:
     )
     listed = None
     if "Devices" in run.header:
-        listed = run.header["Devices"].count("'") // 2
+        listed = run.header["Devices"].count("'") // 2 or None  # [] is not known
     if whole_batch and batch_size and whole_batch % batch_size:
         raise _UnusableError(
             f"contradictory: batch of {whole_batch} over devices with {batch_size} each"
@@ -247,7 +247,7 @@ def _sizes(run: _Run, given: _Given) -> _Sizes:
     counted = whole_batch // batch_size if whole_batch and batch_size else listed
     if counted is not None and listed is not None:
         # a process of several lists its own devices only
-        is_part = run.is_shared and counted % max(listed, 1) == 0
+        is_part = run.is_shared and counted % listed == 0
         if counted != listed and not is_part:
             raise _UnusableError(
                 f"contradictory: batch of {whole_batch}, {batch_size} per device, but {listed} "

@@ -308,6 +308,15 @@ def test_what_is_said_must_not_contradict_the_log(said, expected):
     assert reason(REPLICATED, **said) == expected
 
 
+def test_an_empty_list_of_devices_is_a_number_that_is_not_known():
+    devices = "['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']"
+    empty = REPLICATED.replace(devices, "[]")
+    assert read(empty).num_gpus == 4
+    without_share = empty.replace("             64 per device\n", "")
+    assert "say it with --num-gpus" in reason(without_share)
+    assert read(without_share, num_gpus=4).batch_size == 64
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "epoch 1 loss 0.3\n"])
 def test_a_file_without_a_run_is_rejected_once(text):
     _, (rejected,) = parse(text)
