@@ -77,7 +77,7 @@ def compare(
         console = make_console()
         _print_differences(console, of_a, of_b, found)
         if compared:
-            _print_comparison(console, compared, unit_of(of_a.attempts[0]["item"]))
+            _print_comparison(console, compared, _units(of_a, of_b))
             warnings = [*(f"incomparable: {reason}" for reason in reasons), *warnings]
         for text in warnings:
             console.print(for_people(text), style="dim", markup=False)
@@ -137,6 +137,11 @@ def _print_comparison(console: Console, found: Comparison, unit: str) -> None:
         style="bold",
         markup=False,
     )
+
+
+def _units(a: Side, b: Side) -> str:
+    units = dict.fromkeys(unit_of(item) for side in (a, b) for item in comparison.items(side))
+    return " and ".join(units)
 
 
 def _speed(speed: Speed) -> tuple[str, str, str]:

@@ -75,7 +75,17 @@ def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[
         known = [*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]
         if name not in known or name in NOT_AXES:
             raise StoreError(f"{name[:100]}: no such axis; {nearest(name[:100], known)}")
-    return [*_differing_axes(a, b, found, named), *_differing_worlds(a, b, named), *_invalid(a, b)]
+    return [
+        *_differing_axes(a, b, found, named),
+        *_differing_worlds(a, b, named),
+        *_differing_items(a, b),
+        *_invalid(a, b),
+    ]
+
+
+def items(side: Side) -> list[str]:
+    """Return what its throughput counts: one item, unless a database was changed by hand."""
+    return sorted({row["item"] for row in side.attempts if row["item"] is not None})
 
 
 def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
@@ -134,6 +144,12 @@ _OTHER_WORLDS = {
     "software": "different software",
     "shares_host": "others ran beside one of them",
 }
+
+
+def _differing_items(a: Side, b: Side) -> Iterator[str]:
+    of_a, of_b = items(a), items(b)
+    if of_a and of_b and (of_a != of_b or len(of_a) > 1):
+        yield f"A counts {' and '.join(of_a)}, B counts {' and '.join(of_b)}"
 
 
 def _invalid(a: Side, b: Side) -> Iterator[str]:

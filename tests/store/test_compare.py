@@ -327,6 +327,15 @@ def test_what_is_invalid_is_refused_and_what_is_suspect_is_said(db):
     assert "nothing here speaks of GPUs" in anyway.stdout
 
 
+def test_throughput_of_other_items_is_refused_whatever_is_named(db):
+    fill(db, [(ONE, 100.0), (TWO, 150.0)])
+    change(db, MeasurementRow, MeasurementRow.attempt_id, 2, item="tokens")
+    assert refused(db, "1", "2") == ["A counts images, B counts tokens"]
+    ended = run(db, "compare", "1", "2", "--axis", "num_gpus,machine,software")
+    assert "incomparable: A counts images, B counts tokens" in ended.stderr
+    assert "images/s and tokens/s" in run(db, "compare", "1", "2", "--anyway").stdout
+
+
 def test_needless_names_are_said(db):
     fill(db, [(ONE, 100.0), (TWO, 150.0)])
     of_a, of_b = sides(open_for_reading(db), ONE.trial_id, TWO.trial_id)
