@@ -106,8 +106,8 @@ class Progress(Log):
         if self._snapshot.kind is DeviceKind.SIMULATED_GPU:
             words.insert(0, "simulated")
         for axis in self._varying:
-            value = getattr(trial.spec, axis)
-            words.append(f"{axis}={'nothing' if value == '' else value}")
+            value = trial.spec.axes.get(axis)
+            words.append(f"{axis}={'nothing' if value in ('', None) else value}")
         return " ".join(words)
 
     def _view(self, started: Started, now_s: float) -> RunningAttempt:

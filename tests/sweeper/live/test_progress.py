@@ -39,3 +39,11 @@ def test_speeds_are_in_one_column_however_long_the_labels():
     for trial, line in zip(plan.trials, lines, strict=True):
         assert progress.label(trial) in line
     assert "resnet18_cifar-distributed_replicated-x2h2 injected=link_mbit=200 " in lines[2]
+
+
+def test_a_label_names_an_axis_that_the_sweep_brought():
+    specs = [small(free=(("zero", 1),)), small(free=(("zero", 2),)), small()]
+    plan = make_plan(specs, [], SweepConfig(), {})
+    progress = Progress("s", "here", EIGHT, plan, Console(file=io.StringIO()))
+    ends = [progress.label(trial).split(" ")[-1] for trial in plan.trials]
+    assert sorted(ends) == ["axes.zero=1", "axes.zero=2", "axes.zero=nothing"]
