@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from scalemark.records.validation import JsonRecord
@@ -57,11 +56,3 @@ class Cluster:
             for job, hosts in jobs.items()
             if index < len(hosts)
         )
-
-    def tf_config(self, rank: Rank) -> str:
-        """Return the environment variable TF_CONFIG of a rank."""
-        jobs = {"worker": self.worker_hosts}
-        if self.ps_hosts:
-            jobs["ps"] = self.ps_hosts
-        task = {"type": rank.job_name, "index": rank.task_index}
-        return json.dumps({"cluster": jobs, "task": task})
