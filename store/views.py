@@ -237,14 +237,14 @@ def replace_views(connection: sa.Connection) -> None:
 @contextmanager
 def views_dropped(connection: sa.Connection, why: str) -> Iterator[None]:
     """Drop those of `WITH_AXES` while a column that they name changes its type, and make them
-    again with the rights that others have on them.
+    again with the rights that others have on them; rights on single columns are not kept.
 
     Raises StoreError where a view of somebody else is on top of one: no server changes the type of
     a column that views name.
     """
-    rights: list[tuple[str, str, str]] = []
+    rights: list[tuple[str, str, str, str]] = []
     if connection.dialect.name == "postgresql":
-        rights = [(row[0], row[1], row[2]) for row in connection.execute(_RIGHTS)]
+        rights = [(row[0], row[1], row[2], row[3]) for row in connection.execute(_RIGHTS)]
         above = connection.execute(_VIEWS_ABOVE, {"names": list(WITH_AXES)}).first()
         if above is not None:
             raise StoreError(
@@ -256,14 +256,16 @@ def views_dropped(connection: sa.Connection, why: str) -> Iterator[None]:
     yield
     replace_views(connection)
     quote = connection.dialect.identifier_preparer.quote_identifier
-    for name, right, user in rights:
+    for name, right, user, is_grantable in rights:
         to = "PUBLIC" if user == "PUBLIC" else quote(user)
+        option = " WITH GRANT OPTION" if is_grantable == "YES" else ""
         if name in WITH_AXES:
-            connection.exec_driver_sql(f"GRANT {right} ON {name} TO {to}")
+            connection.exec_driver_sql(f"GRANT {right} ON {name} TO {to}{option}")
 
 
 _RIGHTS = sa.text("""
-SELECT table_name, privilege_type, grantee FROM information_schema.table_privileges
+SELECT table_name, privilege_type, grantee, is_grantable
+FROM information_schema.table_privileges
 WHERE table_schema = current_schema() AND grantee <> current_user
 """)
 

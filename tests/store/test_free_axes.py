@@ -177,6 +177,20 @@ def test_a_wider_axis_keeps_rights_and_names_a_view_that_is_in_the_way(postgresq
     assert reported(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
 
 
+@pytest.mark.integration
+def test_a_wider_axis_keeps_the_right_to_grant(postgresql_url):
+    fill(postgresql_url, [(trial(zero=1), 10.0)])
+    with changing(postgresql_url) as connection:
+        for view, option in (("throughput", "WITH GRANT OPTION"), ("scaling", "")):
+            connection.execute(sa.text(f"GRANT SELECT ON {view} TO pg_monitor {option}"))
+    fill(postgresql_url, [(trial(zero="off"), 20.0)], name="second")
+    rights = (
+        "SELECT table_name, is_grantable FROM information_schema.table_privileges "
+        "WHERE grantee = 'pg_monitor' AND table_schema = current_schema() ORDER BY 1"
+    )
+    assert reported(postgresql_url, rights) == [("scaling", "NO"), ("throughput", "YES")]
+
+
 def test_filters_compare_numbers_as_numbers_and_words_as_words(db):
     fill(
         db,
