@@ -7,17 +7,21 @@ for several GPUs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analysis.explanation.host_links import link_bytes
 from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
+from costs.hardware import Hardware
+from costs.memory import memory_bytes
+from costs.work import Work
 from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, trains_apart
 from scalemark.records import overrides
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
+from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_to
 
 _NOT_SIMULATED = unknown_to(Engine.simulated)
@@ -55,9 +59,21 @@ def remedies(
         command = ""
         if spec:
             changed = replace(spec, **changes)
+            profile = target.environment.hardware_profile
+            if profile and not _fits(changed, profile):
+                continue
             command = overrides.as_often(changed, target.environment.hardware, len(target.repeats))
         found.append(Remedy(change=_said(changes), why=why, command=command))
     return found
+
+
+def _fits(spec: TrialSpec, hardware_profile: str) -> bool:
+    """Return whether it fits into the memory of a simulated GPU, as the simulator counts it."""
+    try:
+        needed = memory_bytes(Work.of(asdict(spec)))
+    except ValueError:  # an imported trial may have a model that the simulator does not know
+        return False
+    return needed <= Hardware.from_json(hardware_profile).memory_gib * 2**30
 
 
 def _said(changes: Mapping[str, Any]) -> str:
