@@ -472,5 +472,15 @@ def axes_of(results: Iterable[Result]) -> tuple[str, ...]:
     return (*AXES, *sorted(free))
 
 
+def by_item(results: Sequence[Result]) -> list[list[Result]]:
+    """Split results by what they count; one without a number, of an unknown item, is in each."""
+    items = dict.fromkeys(one.item for one in results if one.throughput is not None)
+    if len(items) < 2:
+        return [list(results)]
+    return [
+        [one for one in results if one.throughput is None or one.item == item] for item in items
+    ]
+
+
 def global_batch(result: Result) -> GlobalBatch:
     return GlobalBatch(result.axes["batch_size"] * result.num_gpus)

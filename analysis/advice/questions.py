@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.results import Environment, Origin, Result
+from analysis.results import Environment, Origin, Result, by_item
 
 _WORK = (
     *("model", "image_px", "num_classes", "data", "data_dir", "distortions"),
@@ -35,6 +35,11 @@ class Question:
         return [result for result in self.choices if result.throughput is not None]
 
     @property
+    def unit(self) -> str:
+        """The unit of its throughputs, as `images/s`."""
+        return (self.able or self.choices)[0].unit
+
+    @property
     def is_published(self) -> bool:
         return self.environment.origin is Origin.PUBLISHED
 
@@ -51,7 +56,8 @@ def questions(results: Sequence[Result]) -> list[Question]:
             choices=tuple(one for one in of if not one.trains_apart),
             apart=tuple(one for one in of if one.trains_apart),
         )
-        for of in grouped.values()
+        for group in grouped.values()
+        for of in by_item(group)
     ]
 
 

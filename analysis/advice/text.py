@@ -62,7 +62,7 @@ def _nothing(answer: Answer) -> str:
 def _headline(answer: Answer, ranking: Ranking) -> str:
     pick, aim = ranking.pick, answer.aim
     throughput = number(pick.throughput, exactly=answer.question.is_published)
-    images = f"{throughput} images/s{_interval(pick)}"
+    images = f"{throughput} {pick.result.unit}{_interval(pick)}"
     hours = (aim.num_images or 0.0) / (3600 * pick.throughput)
     if ranking.misses:
         return (

@@ -106,7 +106,7 @@ def _print(console: Console, one: Answer) -> None:
 
 def _print_table(console: Console, one: Answer, ranking: Ranking) -> None:
     shown = _shown(one, ranking)
-    columns = ("choice", "images/s", "95 % CI", *_headers(one), "against the best", "n")
+    columns = ("choice", one.question.unit, "95 % CI", *_headers(one), "against the best", "n")
     rows = (_row(one, ranking, candidate, against) for candidate, against in shown)
     print_columns(console, columns, rows)
     if more := len(ranking.judged) - len(shown):

@@ -29,7 +29,7 @@ from scalemark.records.overrides import command
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
-_NUMBERS = frozenset({"A images/s", "B images/s", "A / B", "95 % CI", "processes", "num_gpus"})
+_NUMBERS = frozenset({"A / B", "95 % CI", "processes", "num_gpus"})
 
 
 def compare(
@@ -85,17 +85,27 @@ def compare(
 def _print_table(console: Console, rows: Sequence[Compared]) -> None:
     """Name A and B in the rows where they are not the same in all."""
     axes = list(rows[0].pair.setting)
-    columns = [*axes, "A images/s", "B images/s", "A / B", "95 % CI", "processes", "answer"]
+    units = dict.fromkeys(_unit(row) for row in rows)
+    # where pairs count different items, each number has its unit
+    throughput = [f"{side} {next(iter(units))}" if len(units) == 1 else side for side in "AB"]
+    columns = [*axes, *throughput, "A / B", "95 % CI", "processes", "answer"]
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
         columns = ["A", "B", *columns]
-    print_columns(console, columns, (_cells(row, has_names=has_names) for row in rows), _NUMBERS)
+    cells = (_cells(row, has_names=has_names, has_units=len(units) > 1) for row in rows)
+    print_columns(console, columns, cells, _NUMBERS.union(throughput))
 
 
-def _cells(row: Compared, *, has_names: bool) -> list[str]:
+def _unit(row: Compared) -> str:
+    with_number = row.pair.b if row.pair.a.throughput is None else row.pair.a
+    return with_number.unit
+
+
+def _cells(row: Compared, *, has_names: bool, has_units: bool) -> list[str]:
     cells = [row.name_a, row.name_b] if has_names else []
     cells += [str(value) for value in row.pair.setting.values()]
-    cells += [_speed(row.sample_a, row.pair.a), _speed(row.sample_b, row.pair.b)]
+    unit = f" {_unit(row)}" if has_units else ""
+    cells += [_speed(row.sample_a, row.pair.a, unit), _speed(row.sample_b, row.pair.b, unit)]
     if row.judgement is None:
         return [*cells, "", "", "", _answer(row)]
     ratio = row.judgement.ratio
@@ -115,8 +125,8 @@ def _answer(row: Compared) -> str:
     return text if row.judgement.is_sure else f"{text}, by steps alone"
 
 
-def _speed(side: Sample | None, result: Result) -> str:
-    return result.ended if side is None else number(side.typical)
+def _speed(side: Sample | None, result: Result, unit: str) -> str:
+    return result.ended if side is None else number(side.typical) + unit
 
 
 def _sentences(rows: Sequence[Compared]) -> Iterator[str]:

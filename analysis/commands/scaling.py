@@ -33,7 +33,7 @@ from store.command_line import Db, Json
 _COLUMNS = (
     "strategy",
     "num_gpus",
-    "images/s",
+    "throughput",
     "95 % CI",
     "speed-up",
     "its 95 % CI",
@@ -75,7 +75,8 @@ def _print(console: Console, one: Scaling) -> None:
         say(console, f"- {sentence}")
     if one.curves:
         rows = (_row(curve, point) for curve in one.curves for point in curve.points)
-        print_columns(console, _COLUMNS, rows, right=frozenset(_COLUMNS[1:]))
+        columns = [one.table.unit if name == "throughput" else name for name in _COLUMNS]
+        print_columns(console, columns, rows, right=frozenset(columns[1:]))
     console.print()
 
 
@@ -85,7 +86,7 @@ def _row(curve: Curve, point: Point) -> list[str]:
     cells |= {
         "strategy": curve.strategy,
         "num_gpus": str(result.num_gpus),
-        "images/s": number(images, exactly=result.environment.origin is Origin.PUBLISHED),
+        "throughput": number(images, exactly=result.environment.origin is Origin.PUBLISHED),
         "n": str(len(result.repeats)),
     }
     if result.low is not None and result.high is not None:

@@ -102,7 +102,7 @@ def _match(
         beside = [other for other in others if other.environment.key == one.environment.key]
         # where the sides name environments, their trials need not share one
         partners = others if anywhere and not beside else beside
-        pairs += [(one, other) for other in partners]
+        pairs += [(one, other) for other in partners if _counts_alike(one, other)]
     return _Matched(pairs=pairs, free=free, fixed=fixed, by_key=by_key)
 
 
@@ -112,6 +112,11 @@ def _key(result: Result, fixed: Sequence[str], free: Collection[str]) -> tuple[o
     if result.axes["scaling"] == "strong" and "num_gpus" in free and "batch_size" in axes:
         axes["batch_size"] = global_batch(result)
     return tuple(axes.values())
+
+
+def _counts_alike(one: Result, other: Result) -> bool:
+    """Return whether their numbers are of one item; a result without a number has none."""
+    return one.throughput is None or other.throughput is None or one.item == other.item
 
 
 def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[Pair]:
@@ -161,9 +166,19 @@ def _left(
 
 
 def _why_none(a: Side, b: Side, found: _Matched) -> str:
+    pairs = []
     for one in a.results:
-        for other in found.by_key.get(_key(one, found.fixed, found.free), ()):
+        others = found.by_key.get(_key(one, found.fixed, found.free), ())
+        pairs += [(one, other) for other in others]
+    for one, other in pairs:
+        if _counts_alike(one, other):
             return _apart(a, b, one, other)
+    if pairs:
+        one, other = pairs[0]
+        return (
+            f"{a.text} is measured in {one.unit} and {b.text} in {other.unit}, which are never "
+            "compared: choose trials that count the same"
+        )
     return _closest(a, b, found.fixed)
 
 

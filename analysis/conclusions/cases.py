@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from analysis.pivot import axes_of
-from analysis.results import Origin, Result
+from analysis.results import Origin, Result, by_item
 from analysis.text.numbers import number
 from analysis.text.ties import SINGLE_RUN
 from scalemark.records.strategies import STRATEGY_AXES
@@ -82,7 +82,8 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
     for result in results:
         fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in free)
         groups[result.environment.key, *fixed].append(result)
-    return [of for of in groups.values() if len(of) > 1]
+    found = [of for group in groups.values() for of in by_item(group)]
+    return [of for of in found if len(of) > 1]
 
 
 def on_most_gpus(compared: Iterable[Compared]) -> list[Compared]:

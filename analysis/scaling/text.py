@@ -169,6 +169,7 @@ def _how_scaled(scaling: Scaling) -> str:
             "speed-up means."
         )
     return (
-        "Weak scaling: the batch of all together grows with their number; shown are images/s, "
+        "Weak scaling: the batch of all together grows with their number; shown are "
+        f"{scaling.table.unit}, "
         "not the time to a trained model."
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.conclusions import concluded
-from analysis.conclusions.cases import by_efficiency, by_speed
+from analysis.conclusions.cases import alike, by_efficiency, by_speed
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.noted import with_notes
 from analysis.published import of_source, published
@@ -341,3 +341,9 @@ def test_cpu_devices_are_counted_as_such():
     assert sentences(made(*trials, kind=DeviceKind.CPU_DEVICE), "leading")[0].startswith(
         "On 2 CPU devices in "
     )
+
+
+def test_results_of_different_items_are_not_alike():
+    images, tokens = made(({}, FAST), ({"xla": "on"}, SLOW))
+    assert alike([images, tokens], "xla") == [[images, tokens]]
+    assert alike([images, replace(tokens, item="tokens")], "xla") == []

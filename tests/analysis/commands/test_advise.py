@@ -20,6 +20,7 @@ from tests.analysis.made import made
 from tests.filled import MACHINE, NOON, PLACEMENT, SIMULATED_MACHINE, begin, fill
 from tests.over_hosts import OVER_TWO_MACHINES, spread
 from tests.specs import small
+from tests.tables import changing
 
 TWO_STRATEGIES = [
     *curve([100.0, 190.0, 340.0, 400.0], **PS),
@@ -1012,3 +1013,14 @@ def test_hosts_that_are_processes_of_one_machine_are_reported(analysis):
         "For the most images/s, train trivial with distributed_ring on 2"
     )
     assert "Over 2 hosts: processes of one machine" in analysis("advise", "--no-predict").stdout
+
+
+def test_tokens_and_images_are_two_questions_and_a_failure_is_in_both(analysis):
+    fill("results.db", [(small(), 100.0), (small(batch_size=8), 150.0), (small(xla="on"), None)])
+    with changing("results.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens' WHERE attempt_id = 2")
+    ended = analysis("advise", "--no-predict")
+    assert "100 images/s" in ended.stdout
+    assert "150 tokens/s" in ended.stdout
+    found = json.loads(analysis("advise", "--no-predict", "--json").stdout)
+    assert len(found) == 2

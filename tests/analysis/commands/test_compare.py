@@ -14,6 +14,7 @@ from scalemark.records.outcomes import Outcome, Phase
 from tests.analysis.commands.command import analysis
 from tests.filled import ENVIRONMENT, MACHINE, fill
 from tests.specs import small
+from tests.tables import changing
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 SIDES = ("strategy=ps_cpu", "strategy=replicated_none")
@@ -387,3 +388,31 @@ def test_measured_trials_are_taken_where_there_are_simulated_ones_too(compared):
     assert [pair["a"]["origin"] for pair in compared(*SIDES, "--origin", "simulated")["pairs"]] == [
         "simulated"
     ]
+
+
+def test_tokens_are_never_compared_with_images(compare):
+    fill("r.db", [(small(**PS), 50.0), (small(), 100.0)])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens' WHERE attempt_id = 2")
+    ended = compare(*SIDES, "--db", "r.db")
+    assert ended.exit_code == 2
+    reported = " ".join(ended.stderr.split())
+    assert (
+        "strategy=ps_cpu is measured in images/s and strategy=replicated_none in tokens/s, which "
+        "are never compared: choose trials that count the same"
+    ) in reported
+
+
+def test_each_number_has_its_unit_where_pairs_count_different_items(compare):
+    both = [(small(**PS), 50.0), (small(), 100.0)]
+    fill("r.db", [*both, *((replace(spec, num_gpus=2), value) for spec, value in both)])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens' WHERE attempt_id > 2")
+    ended = compare(*SIDES, "--db", "r.db")
+    assert "50.0 images/s" in ended.stdout
+    assert "50.0 tokens/s" in ended.stdout
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens'")
+    ended = compare(*SIDES, "--db", "r.db")
+    assert "A tokens/s" in ended.stdout
+    assert "images" not in ended.stdout

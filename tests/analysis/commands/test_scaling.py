@@ -9,6 +9,7 @@ from scalemark.records.outcomes import Outcome
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.filled import fill
 from tests.specs import small
+from tests.tables import changing
 
 
 def lines(ended):
@@ -181,3 +182,12 @@ def test_published_curves_are_reported_as_their_source_has_them(analysis):
         "7.02x of 1 on 8 GPUs, an efficiency of 88%; more pay up to 8 GPUs" in line
         for line in reported
     )
+
+
+def test_the_column_of_throughput_has_the_unit_of_the_results(analysis):
+    fill_gpus(curve([100.0, 190.0, 340.0]))
+    with changing("results.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens'")
+    shown = analysis("scaling").stdout
+    assert "tokens/s" in shown
+    assert "images" not in shown
