@@ -79,9 +79,9 @@ def sides(
             f"{a} on both sides: nothing to compare; name what differs, as strategy=ps_cpu "
             "and strategy=ps_gpu"
         )
-    # the first error is about measured numbers, unless simulated ones were asked for
-    errors = []
-    for chosen in [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]:
+    errors: list[tuple[str, NothingFoundError]] = []
+    tried = [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]
+    for chosen in tried:
         sides = []
         for label, text, own in (("A", a, own_a), ("B", b, own_b)):
             selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=chosen)
@@ -91,11 +91,16 @@ def sides(
                 if side.results:
                     sides.append(side)
             except NothingFoundError as error:
-                errors.append(f"{label}: {error}")
+                errors.append((label, error))
         if len(sides) == 2:
             return sides[0], sides[1]
+    for label in "AB":
+        of_side = [error for failed, error in errors if failed == label]
+        if len(of_side) == len(tried):
+            raise StoreError(f"{label}: {of_side[-1]}")
+    label, why = errors[0]  # of the side without measured numbers; the other has these alone
     raise StoreError(
-        f"{errors[0]}; both sides must be measured, or both simulated: numbers of a cost model "
+        f"{label}: {why}; both sides must be measured, or both simulated: numbers of a cost model "
         "are never compared with measurements"
     )
 

@@ -416,3 +416,19 @@ def test_each_number_has_its_unit_where_pairs_count_different_items(compare):
     ended = compare(*SIDES, "--db", "r.db")
     assert "A tokens/s" in ended.stdout
     assert "images" not in ended.stdout
+
+
+def test_a_side_that_matches_nothing_of_any_origin_is_the_one_blamed(compare):
+    fill("r.db", several(replace(SIMULATED, **PS), 50, 51))
+    ended = compare("strategy=ps_cpu", "strategy=ps_gpuu", "--db", "r.db")
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith("analysis: B: ")
+    assert "both sides must be measured" not in ended.stderr
+
+
+def test_the_side_without_measured_numbers_is_the_one_blamed(compare):
+    fill("r.db", several(SIMULATED, 100, 101))
+    fill("r.db", several(small(num_gpus=2, **PS), 50, 51), name="second")
+    ended = compare("strategy=ps_cpu", "strategy=replicated_none", "--db", "r.db")
+    assert ended.stderr.startswith("analysis: B: r.db: only simulated numbers are like")
+    assert "both sides must be measured" in ended.stderr
