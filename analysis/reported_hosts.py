@@ -85,7 +85,7 @@ def _joined(text: str) -> int | None:
     `8 V100, 4 nodes`: they may be of each or of all.
     """
     if each := _EACH.search(text):
-        return int(each[1] or each[2])
+        return int(each[1] or each[2] or each[3])
     if spread := _OVER.search(text):
         num_gpus, hosts = int(spread[1]), int(spread[2])
         return num_gpus // hosts if num_gpus % hosts == 0 else None
@@ -105,8 +105,13 @@ _BOXES = {  # kinds of host that come with one number of GPUs alone
     r"p2\.8xlarge|p3\.16xlarge|p3dn\.24xlarge|p4de?\.24xlarge|[pg][56]\w*\.48xlarge": 8,
     r"p2\.16xlarge|a2-megagpu-16g": 16,
     r"a[23]-\w+-8g": 8,
+    r"a2-\w+-4g": 4,
+    r"a2-\w+-2g": 2,
+    r"a2-\w+-1g": 1,
 }
-_OTHER_BOX = r"dgx|\w+\.(?:\d*x?large|metal)|[a-z]\d\w?-(?:standard|highmem|highcpu)(?:-\d+)?"
+_OTHER_BOX = (
+    r"dgx|\w+\.(?:\d*x?large|metal)|[a-z]\d\w?-(?:standard|highmem|highcpu|custom)(?:-\d+)?"
+)
 _ANY_BOX = rf"(?:{'|'.join(_BOXES)}|{_OTHER_BOX})\b"
 _BOX = re.compile(rf"\b{_ANY_BOX}")
 
@@ -127,9 +132,15 @@ _PER_HOST = re.compile(
     rf"{_N}(?: x)?(?: [a-z][\w-]*){{0,3}}? ?(?:(?:/ ?|\bper |\bin each of )(?:\d+ )?{_HOST}|each\b)"
 )
 _GROUPS = re.compile(rf"\b\d+ x {_N} (?:x )?{_GPU}")  # `2 x 8 v100`
-# `4 nodes x 8 x v100` and `8 x v100 x 4 nodes`
-_EACH = re.compile(rf"\d[ -]{_HOST} (?:x|with|of) {_N}\b|{_N} x (?!{_PART})[^,;(]+ x \d+ {_HOST}")
-_OVER = re.compile(rf"{_N} (?:x )?{_GPU}\S* (?:on|over|across|in) {_N} {_HOST}")
+# `4 nodes x 8 x v100`, `8 x v100 x 4 nodes` and `a100 80gb x 8 x 2 nodes`
+_EACH = re.compile(
+    rf"\d[ -]{_HOST} (?:x|with|of) {_N}\b|{_N} x (?!{_PART})[^,;(]+ x \d+ {_HOST}|"
+    rf"\b{_GPU}\S*(?: [\w-]+)? x {_N} x \d+ {_HOST}"
+)
+# `16 v100 on 2 servers` and `8 x titan x over 2 hosts`
+_OVER = re.compile(
+    rf"{_N} (?:x )?{_GPU}[^\s,;(]*(?: [a-z]\w*)?? (?:on|over|across|in) {_N} {_HOST}"
+)
 _NUM_GPUS = (  # `8 x foocard`, `8 v100`, `8-gpu`, `k80 x 8`
     rf"{_N} x (?=[a-z])(?!{_PART})",
     rf"{_N}[ -]{_GPU}",

@@ -133,6 +133,12 @@ def test_words_say_gpus_per_host_and_whether_hosts_are_several(hardware, gpus_pe
         ("V100", 16, 1),
         ("V100", 64, None),
         ("", 4, 1),
+        ("a2-highgpu-4g", 8, 2),
+        ("a2-highgpu-2g", 4, 2),
+        ("a2-highgpu-1g x 4", 4, 4),
+        ("n1-custom-8 x 4", 4, None),
+        ("8 x Titan X over 2 hosts", 8, 2),
+        ("A100 80GB x 8 x 2 nodes", 16, 2),
     ],
 )
 def test_a_figure_is_of_as_many_hosts_as_its_gpus_need(hardware, num_gpus, hosts):
