@@ -116,6 +116,7 @@ def draw(
         is_first = theme == themes[0]  # what is reported of a chart holds in every theme
         for name in dict.fromkeys(wanted):
             paths: list[Path] = []
+            failure: Exception | None = None
             try:
                 has_more = _write(paths, source, folder, name, dict.fromkeys(formats), theme, most)
                 if has_more and is_first:
@@ -124,10 +125,12 @@ def draw(
                 if is_first:
                     passed_over(f"{name}: nothing to show: {reason}")
             except OSError as error:
-                failed(name, _unwritable(error, folder))
+                failure = _unwritable(error, folder)
             except Exception as error:  # whatever it is, the other charts are worth drawing
-                failed(name, error)
-            yield from paths
+                failure = error
+            yield from paths  # first, for `failed` may raise
+            if failure is not None:
+                failed(name, failure)
 
 
 def _unwritable(error: OSError, folder: Path) -> StoreError:

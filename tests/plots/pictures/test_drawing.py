@@ -393,6 +393,22 @@ def test_a_chart_that_crashes_is_reported_with_what_it_drew_before(monkeypatch):
     ]
 
 
+@pytest.mark.usefixtures("filled")
+def test_files_are_reported_before_the_error_of_their_chart_is_raised(monkeypatch):
+    class Broken:
+        ABOUT = "one figure, then a mistake"
+
+        def draw(self, source, palette):
+            yield Picture(name="x", figure=Figure(), about=[])
+            raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Broken())
+    paths = draw(source(), Path(), ["scaling"])
+    assert next(paths).name == "scaling-x.png"
+    with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
+        next(paths)
+
+
 SOURCES = sorted({reference.source for reference in published()})
 
 
