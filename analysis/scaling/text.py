@@ -139,8 +139,8 @@ def _missing(scaling: Scaling) -> str:
     if len(counts) == 1:
         where = scaling.table.counted(counts[0])
         was = "was" if counts[0] == 1 else "were"
-        what = f"Only {where} {was} tried, and nothing scales on one number; more:"
-        return f"{what} {_command(scaling, able[0])}"
+        what = f"Only {where} {was} tried, and nothing scales on one number"
+        return f"{what}; more: {_command(scaling, able[0])}" if able else f"{what}."
     if not any(one.num_gpus == 1 or one.baseline for one in results):
         what = "No number on 1 to tell speed-ups against; it is measured by"
         return f"{what} {_command(scaling, 1)}"

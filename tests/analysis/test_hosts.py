@@ -220,6 +220,12 @@ def test_what_would_tell_more_of_several_hosts_can_run_on_them():
     assert "hosts=" not in reported
 
 
+def test_hosts_that_no_other_usual_number_divides_among_get_no_command():
+    (alone,) = scalings(of_spreads({("distributed_ring", 10, 5): 100.0}))
+    wanted = "Only 10 GPUs over 5 hosts were tried, and nothing scales on one number."
+    assert wanted in sentences(alone)
+
+
 def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
     spec = spread("distributed_ring", 8, 4)
     assert [
