@@ -18,9 +18,11 @@ ORIGINALS = Path(__file__).resolve().parent.parent / "data" / "originals"
 
 def default_folder(name: str) -> Path:
     """Return `photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
+    folder = f"{name}-v1"
+    if cache := os.environ.get("SCALEMARK_CACHE"):
+        return Path(cache) / folder  # a user of a container may have no home
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = os.environ.get("SCALEMARK_CACHE") or Path(caches) / "scalemark"
-    return Path(cache) / f"{name}-v1"
+    return Path(caches) / "scalemark" / folder
 
 
 def prepare_folder(
