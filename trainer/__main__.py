@@ -164,6 +164,12 @@ def _import_tensorflow() -> None:
             raise
         traceback.print_exc()
         raise UnsupportedTrialError(f"TensorFlow cannot be imported: {error}") from error
+    except Exception as error:  # what a library makes of a lack of memory may be anything
+        if is_lack_of_host_memory(error):
+            raise
+        line = telling_line(str(error))
+        text = f"TensorFlow cannot be imported: {type(error).__name__}: {line}"
+        raise RuntimeError(text) from error
 
 
 def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:

@@ -19,6 +19,7 @@ from sweeper.starts.environment import environment
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end
 from tests.trainer import image_sets
+from trainer.__main__ import _import_tensorflow
 
 
 @pytest.fixture(scope="module")
@@ -290,3 +291,26 @@ def test_the_environment_has_tensorflows_build_and_no_secret(run, monkeypatch):
     assert environment["cudnn_build"].split(".")[0].isdecimal()
     assert environment["variables"]["NCCL_SOCKET_IFNAME"] == "http://***@host"
     assert "hidden" not in folder.environment.read_text()
+
+
+def broken_import(monkeypatch, error):
+    class Broken:
+        def find_spec(self, name, path=None, target=None):
+            if name == "tensorflow":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+
+
+def test_any_error_of_tensorflows_import_is_said_to_be_one(monkeypatch):
+    broken_import(monkeypatch, AttributeError("module numpy has no attribute x"))
+    reported = "TensorFlow cannot be imported: AttributeError: module numpy has no attribute x"
+    with pytest.raises(RuntimeError, match=reported):
+        _import_tensorflow()
+
+
+def test_a_lack_of_memory_at_tensorflows_import_stays_one(monkeypatch):
+    broken_import(monkeypatch, MemoryError())
+    with pytest.raises(MemoryError):
+        _import_tensorflow()
