@@ -94,7 +94,12 @@ def read(spec: TrialSpec, flags: Flags, variables: Mapping[str, str]) -> OwnRank
     """
     if flags != NO_FLAGS:
         return _own_rank(flags, spec)
-    if variables.get("TF_CONFIG"):
+    if variables.get("TF_CONFIG", "").strip() not in ("", "{}"):
+        if not rank_jobs(spec.variable_update):
+            raise UnsupportedTrialError(
+                f"TF_CONFIG is set, and a trial of variable_update={spec.variable_update} has no "
+                "ranks; unset TF_CONFIG"
+            )
         # It may name a rank: taking all of them would train the trial once per task.
         raise UnsupportedTrialError(
             "TF_CONFIG is set and is not read; name the rank by --job_name, --task_index and "

@@ -27,7 +27,7 @@ OF_WORKERS = Cluster(worker_hosts=("a:1", "b:1"))
 OF_SERVERS = Cluster(worker_hosts=("a:1", "b:1"), ps_hosts=("a:2", "b:2"))
 
 
-@pytest.mark.parametrize("variables", [{}, {"TF_CONFIG": ""}])
+@pytest.mark.parametrize("variables", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}])
 @pytest.mark.parametrize("spec", [small(), MIRRORED])
 def test_what_tells_nothing_makes_no_rank(spec, variables):
     assert read(spec, NO_FLAGS, variables) is None
@@ -66,10 +66,17 @@ def test_the_flags_of_a_rank_are_read_as_that_rank(cluster):
         assert read(spec, Flags.of(cluster, rank), {"TF_CONFIG": "ignored"}) == own
 
 
-@pytest.mark.parametrize("spec", [small(), MIRRORED])
-def test_a_rank_that_only_tf_config_names_is_refused(spec):
+OF_TF_CONFIG = {"TF_CONFIG": '{"task": {"type": "worker", "index": 1}}'}
+
+
+def test_a_rank_that_only_tf_config_names_is_refused():
     with pytest.raises(UnsupportedTrialError, match="TF_CONFIG is set and is not read; name the"):
-        read(spec, NO_FLAGS, {"TF_CONFIG": '{"task": {"type": "worker", "index": 1}}'})
+        read(MIRRORED, NO_FLAGS, OF_TF_CONFIG)
+
+
+def test_a_trial_without_ranks_is_told_to_unset_tf_config():
+    with pytest.raises(UnsupportedTrialError, match="has no ranks; unset TF_CONFIG"):
+        read(small(), NO_FLAGS, OF_TF_CONFIG)
 
 
 def test_flags_go_on_a_command_line():
@@ -190,7 +197,7 @@ def test_ranks_by_hand_whose_links_nobody_limits_are_refused(tmp_path, task_inde
 
 
 def test_a_refused_trial_of_one_process_says_so_in_its_result(tmp_path, monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "{}")
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
     (tmp_path / "trial.json").write_text(small().to_json())
     assert command(tmp_path).returncode == 3
     assert "TF_CONFIG is set" in RunFolder(tmp_path).read_result().message
