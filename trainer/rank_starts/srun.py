@@ -90,9 +90,8 @@ def _addresses(hosts: Sequence[str]) -> dict[str, str]:
     found = dict(_ADDRESS.findall(asked.stdout))
     missing = set(hosts) - set(found)
     if missing:
-        raise OSError(
-            f"scontrol gives no address of {', '.join(sorted(missing))}: {asked.stderr.strip()}"
-        )
+        reason = asked.stderr.strip() or "it says nothing"
+        raise OSError(f"scontrol gives no address of {', '.join(sorted(missing))}: {reason}")
     return found
 
 

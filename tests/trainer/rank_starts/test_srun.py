@@ -17,6 +17,7 @@ from tests.conftest import PROJECT
 from tests.slurm import until
 from tests.trainer.ranks_over_hosts import RANKS, TRAINS, Ranks, new_trial
 from tests.trainer.tiny_ranks import MODULE, SERVE
+from trainer.rank_starts import srun
 from trainer.ranks.srun_task import visible_devices
 
 pytestmark = pytest.mark.cluster
@@ -142,3 +143,12 @@ def test_devices_are_places_among_those_that_slurm_gives():
     assert visible_devices(None, "4,5,6,7") == ""
     with pytest.raises(ValueError, match=r"GPUs number \[0, 2\] wanted, and 4,5 given here"):
         visible_devices([0, 2], "4,5")
+
+
+def test_a_silent_scontrol_is_reported_as_silent(tmp_path, monkeypatch):
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(OSError, match="gives no address of n1: it says nothing"):
+        srun._addresses(["n1"])
