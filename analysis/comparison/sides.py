@@ -21,7 +21,7 @@ from store.filters import targets
 from store.filters.selection import looks_like_filter, parsed
 
 _STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
-_NEXT_FILTER = re.compile(r"\s+(?=\w+\s*(?:>=|<=|!=|==|=|>|<|~))")
+_NEXT_FILTER = re.compile(r"\s+(?=[\w.]+\s*(?:>=|<=|!=|==|=|>|<|~))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -432,3 +432,9 @@ def test_the_side_without_measured_numbers_is_the_one_blamed(compare):
     ended = compare("strategy=ps_cpu", "strategy=replicated_none", "--db", "r.db")
     assert ended.stderr.startswith("analysis: B: r.db: only simulated numbers are like")
     assert "both sides must be measured" in ended.stderr
+
+
+def test_a_free_axis_is_a_filter_among_others(compared):
+    fill("r.db", [(small(free=(("lr", 0.1),)), 50.0), (small(free=(("lr", 0.2),)), 100.0)])
+    found = compared("host=testbox axes.lr=0.1", "host=testbox axes.lr=0.2")
+    assert len(found["pairs"]) == 1
