@@ -48,7 +48,7 @@ def test_without_a_trend_hardly_any_attempt_is_said_to_drift():
 
 def test_far_steps_are_flagged_with_what_they_cost():
     found = outlying_steps([*[0.1, 0.101, 0.099] * 10, 0.4])
-    assert found.environments == (30,)
+    assert found.places == (30,)
     assert found.words == "1 step is far from the others, +8.8% of the time (kept)"
 
 
