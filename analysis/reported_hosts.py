@@ -1,4 +1,5 @@
-"""How many hosts a published figure is of, by the words in which its source names the hardware.
+"""Reads how many hosts a published figure is of from the words in which its source names the
+hardware.
 
 Rows have no axis for it, but sources write `4 nodes x 8xV100`, `1xK80/node`, `p3.16xlarge x2` or
 `DGX-1`. What such words leave open stays open: nothing is guessed.

@@ -30,7 +30,7 @@ from scalemark.stats.welch import Relation, relation_by
 
 
 class Origin(StrEnum):
-    """Who made a number."""
+    """The maker of a number."""
 
     MEASURED = "measured"  # by scalemark
     SIMULATED = "simulated"  # computed by scalemark from a hardware profile: no measurement

@@ -1,4 +1,4 @@
-"""Which results a table, a chart or a report is about."""
+"""Selects the results of a table, a chart or a report."""
 
 from __future__ import annotations
 

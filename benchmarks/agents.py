@@ -69,7 +69,8 @@ def _spans(url: str) -> list[tuple[float, float]]:
     sql = """
         SELECT attempts.run_dir AS run_dir, sweeps.run_dir AS parent, repeats.id AS repeat_id
         FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id
-        JOIN repeats ON repeats.trial_id = attempts.trial_id AND repeats.sweep_id = attempts.sweep_id
+        JOIN repeats ON repeats.trial_id = attempts.trial_id
+            AND repeats.sweep_id = attempts.sweep_id
         WHERE attempts.outcome = 'completed'"""
     engine = open_for_reading(url)
     at = {

@@ -5,7 +5,7 @@ Markdown table; the command is `tables` unless another is named. Without a datab
 simulated: two models, two strategies, 1 to 8 GPUs.
 
 A call is a function, method or property of the project's own that is called from another file,
-counted once however often that happens: each is an environment where a reader must open a file and find
+counted once however often that happens: each is a place where a reader must open a file and find
 something. A call into a file that was entered before is a return. Counting begins where the
 function of the command is entered, and ends with the first text on stdout.
 """

@@ -82,8 +82,7 @@ def checked(
     *,
     as_unknown: bool = False,
 ) -> list[Checked]:
-    """All on more than FEW GPUs of one host. Those without a row to rest on are known from the physics
-    alone.
+    """All on more than FEW GPUs of one host. Those without a row rest on the physics alone.
 
     `as_unknown`: as if nothing were reported of the boxes, not even their GPUs' names.
     """

@@ -4,8 +4,8 @@
 lists the names.
 
 ```
-  driver ── run K ─► worker A ─ wall, CPU ─►┐     one round: every worker has a turn, in random order, the others sleep
-         ── run K ─► worker B ─ wall, CPU ─►┴─► ratio A / B of the round ─► median and 95 % bootstrap interval over rounds
+  driver ── run K ─► worker A ─ wall, CPU ─►┐     one round: each has a turn, the others sleep
+         ── run K ─► worker B ─ wall, CPU ─►┴─► ratio A / B of the round ─► median, 95 % interval
 ```
 
 CPU seconds are those of all threads of a process: on a machine that others use too they say more
@@ -365,7 +365,8 @@ def _check_same_work(ours: Worker, peer: Worker) -> None:
     if ours.ready.num_parameters != peer.ready.num_parameters or not agree.all():
         raise BrokenError(
             f"{ours.candidate} and {peer.candidate} do different work: "
-            f"{ours.ready.num_parameters} and {peer.ready.num_parameters} parameters, first losses {mine} and {theirs}"
+            f"{ours.ready.num_parameters} and {peer.ready.num_parameters} parameters, "
+            f"first losses {mine} and {theirs}"
         )
 
 

@@ -1,4 +1,4 @@
-"""How many bytes a step sends between hosts, by strategy: the formulas and their reasons.
+"""Counts the bytes that a step sends between hosts, by strategy, with the reasons.
 
 S = bytes of all gradients, H hosts, N replicas in all; parameter server h holds s_h of S, whole
 variables, largest first, each on the server with the fewest bytes. What host h sends:

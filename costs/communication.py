@@ -1,4 +1,4 @@
-"""What each strategy sends, and when: before the forward pass, or during the backward.
+"""Lists what each strategy sends, and when: before the forward pass, or during the backward.
 
 S = bytes of all gradients, n = GPUs:
   to owners, on the host   pull S, push S per GPU; the host sums n S
@@ -30,7 +30,7 @@ _FUSED_BYTES = {"horovod": 64 * 2**20, "ddp": 25 * 2**20}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What one step sends."""
+    """The bytes and messages of one step."""
 
     pull: Traffic  # of variables, while the forward pass wants them
     push: Traffic  # of gradients, as the backward pass brings them; and of their sums, back

@@ -1,4 +1,4 @@
-"""How much of the communication stays visible behind the passes that it runs beside.
+"""Estimates how much communication stays visible behind the passes that it runs beside.
 
 ```
  backward   last layer ◄──────────────── first layer │

@@ -1,4 +1,4 @@
-"""How long a step takes: compute, launches, communication that nothing hides, input."""
+"""Adds up the time of a step: compute, launches, communication that nothing hides, input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scalemark.abilities import trains_apart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What data sheets leave out. Defaults are guesses.
+    """Rates that data sheets leave out. Defaults are guesses.
 
     `analysis.calibration` learns them from rows, and tries many at once: then each is an array
     (D,) of as many values.

@@ -1,4 +1,4 @@
-"""What a sweep shows when it has ended: tables on stdout, pictures and a report in a folder."""
+"""Shows a sweep that has ended: tables on stdout, pictures and a report in a folder."""
 
 from __future__ import annotations
 

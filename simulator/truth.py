@@ -1,4 +1,4 @@
-"""What a simulated step takes before any noise: the cost model's parts with injected faults."""
+"""Computes a simulated step before any noise: the cost model's parts with injected faults."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
 def recorded(
     costs: Costs, injected: Mapping[str, float], process_factor: float
 ) -> dict[str, float]:
-    """Return `Result.truth`: seconds per step by part, faults as `injected.NAME`, and the factor."""
+    """Return `Result.truth`: seconds per step by part, faults as `injected.NAME`, and the
+    factor."""
     found = {name: value for name, value in asdict(costs).items() if not isinstance(value, str)}
     found |= {f"injected.{name}": value for name, value in injected.items()}
     return {name: float(value) for name, value in found.items()} | {

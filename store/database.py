@@ -23,8 +23,8 @@ from store.trial_rows import add_missing_columns
 
 
 class Database(Protocol):
-    """A results database of either kind. Every method raises StoreError, which names the database, never a
-    password.
+    """A results database of either kind. Every method raises StoreError, which names the database,
+    never a password.
     """
 
     @property

@@ -102,7 +102,7 @@ class Devices:
 
     @property
     def described(self) -> str:
-        """What the replicas are, for messages."""
+        """Return what the replicas are, for messages."""
         if self.kind is DeviceKind.CPU_DEVICE:
             return "CPU devices"
         return "logical GPUs cut from one" if self.shared else "GPUs"

@@ -3,7 +3,7 @@
 They wait, and burn no core:
 
 ```
-  images ─► batches ─► WAIT input_s ─► replicas      gradients ─► reduced ─► WAIT reduction_s ─► update
+  images ─► batches ─► WAIT input_s ─► replicas   gradients ─► reduced ─► WAIT reduction_s ─► update
 ```
 """
 

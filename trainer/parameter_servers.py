@@ -1,4 +1,4 @@
-"""What variable updates with parameter servers share: owners, staging, and sums per host.
+"""Holds what variable updates with parameter servers share: owners, staging, and sums per host.
 
 ```
   ps 0 ──┬─► CPU of host 0 ─┬─► replica 0        weights travel once per host,

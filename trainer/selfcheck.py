@@ -1,7 +1,7 @@
 """`python -m trainer selfcheck`: proves every mode on this machine's devices. Run it first.
 
 ```
-  this process: which devices, which modes ──► one process per mode (trainer/check/mode_check.py) ──► table, JSON
+  this process: which devices, which modes ──► a process per mode (check/mode_check.py) ──► table
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 """

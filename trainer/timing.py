@@ -27,7 +27,7 @@ MAX_WARM_UP_CALLS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to run; numbers of steps are rounded up to whole calls."""
+    """The number of steps to run; they are rounded up to whole calls."""
 
     min_warm_up_steps: int
     num_steps: int  # measured, at least

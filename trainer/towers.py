@@ -4,7 +4,8 @@ updating them.
 ```
           read              tower on replica i            reduce                 apply
   variables ────► weights ─────────────────────► gradients ────► summed gradients ────► variables
-  (placed by the variable update)       loss     (met by the all-reduce)  (by the optimizer, on the variable's device)
+  (placed by the variable update)       loss     (met by the all-reduce)  (by the optimizer, on the
+  variable's device)
 ```
 """
 
@@ -29,7 +30,7 @@ Batch = tuple[tf.Tensor, tf.Tensor]  # images (B, H, W, 3) float32, labels (B,) 
 
 
 class TowerResult(NamedTuple):
-    """What one tower computed, on its replica's device."""
+    """The result of one tower, on its replica's device."""
 
     loss: tf.Tensor  # mean over its batch, or over those of all replicas; float32 scalar
     gradients: list[tf.Tensor]  # one per variable, float32, divided by VariableUpdate.num_summed

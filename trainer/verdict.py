@@ -93,7 +93,8 @@ def _doubts_about_steps(
 
 
 def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:
-    """On GPUs a neighbor on other cores hardly matters; on CPU devices every core counts."""
+    """Doubt less on GPUs, where a neighbor on other cores hardly matters; on CPU devices every core
+    counts."""
     if spec.device_kind != DeviceKind.CPU_DEVICE:
         return
     taken = measurement.cores_taken_by_others

@@ -1,1 +1,2 @@
-"""What to do: the best way for a goal, how sure that is, and the cheapest trials to run next."""
+"""Advises the best way for a goal, says how sure that is, and lists the cheapest trials to run
+next."""

@@ -12,7 +12,7 @@ from store.errors import StoreError
 
 
 class Goal(StrEnum):
-    """What is to be best."""
+    """The quantity that advice optimizes."""
 
     THROUGHPUT = "throughput"  # images/s
     PER_GPU_HOUR = "per_gpu_hour"  # images per hour of one GPU

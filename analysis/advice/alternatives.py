@@ -1,4 +1,4 @@
-"""What the pick changes about the training, and the best choice that does not."""
+"""Names what the pick changes about the training, and the best choice that does not."""
 
 from __future__ import annotations
 

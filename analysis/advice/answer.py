@@ -28,7 +28,7 @@ _DIGITS = 8  # of a trial's id, to name it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is advised for one question and one aim."""
+    """The advice for one question and one aim."""
 
     question: Question
     aim: Aim
@@ -114,7 +114,7 @@ def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
     has_power = any(any(facts.watts(one)) for one in question.able)
     if aim.goal is Goal.ENERGY and question.able and not has_power:
         return (
-            f"the power of the GPUs of {environment.host} is not known (NVML, or power_w of a hardware "
-            "profile); try --goal per_gpu_hour"
+            f"the power of the GPUs of {environment.host} is not known (NVML, or power_w of a "
+            "hardware profile); try --goal per_gpu_hour"
         )
     return ""

@@ -1,4 +1,5 @@
-"""What more GPUs buy, or as many over more hosts: from the best on fewer to the pick and beyond."""
+"""Shows what more GPUs bring, or the same number over more hosts: from the best on fewer to the
+pick and beyond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands against an answer: suspect, contradictory and missing numbers."""
+"""Collects what speaks against an answer: suspect, contradictory and missing numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calibrated cost model expects of trials that nobody ran."""
+"""Estimates trials that nobody ran with the calibrated cost model."""
 
 from __future__ import annotations
 

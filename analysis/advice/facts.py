@@ -1,4 +1,5 @@
-"""What advice must know beside the results: durations, power, prices, and what the machine has."""
+"""Collects the facts that advice needs beside the results: durations, power, prices, the
+machine."""
 
 from __future__ import annotations
 

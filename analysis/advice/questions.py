@@ -17,7 +17,7 @@ _WORK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """How to do this work here."""
+    """Work that can be done in several ways; advice picks one."""
 
     environment: Environment
     work: Mapping[str, object]

@@ -90,7 +90,7 @@ class Behind:
 
     @property
     def share(self) -> float:
-        """By how much of the highest score it is behind."""
+        """Return how far it is behind, as a share of the highest score."""
         return 1 - 1 / self.ratio
 
     @property

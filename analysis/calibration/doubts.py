@@ -1,4 +1,4 @@
-"""Why a prediction may be further off than rows and priors let expect, and by how much."""
+"""Widens predictions that may be further off than rows and priors suggest, and says why."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Fit:
 
     @property
     def log_evidence(self) -> float:
-        """How well rows speak for this hardware, all rates considered (Laplace).
+        """Return the log evidence of the rows for this hardware, all rates considered (Laplace).
 
         It compares fits of the same rows alone.
         """

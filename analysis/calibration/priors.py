@@ -94,7 +94,8 @@ FEED = Prior(median=0.15, spread=1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """What the physics leaves out, as standard deviations of the logarithm of step times."""
+    """Standard deviations of the logarithm of step times, by the effects that the physics leaves
+    out."""
 
     # of one published figure, or of one process: clocks and placement make processes differ by a
     # hundredth

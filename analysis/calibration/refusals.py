@@ -18,7 +18,7 @@ _TOO_MUCH_MEMORY = 1.25  # times the GPU's: the estimate is no better
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why one row cannot be predicted."""
+    """The reason why one row cannot be predicted."""
 
     reason: str
     missing: Row | None = None  # what to measure, so that it can be predicted

@@ -64,7 +64,8 @@ class Row:
 
     @property
     def cell(self) -> tuple[object, ...]:
-        """What is equal for rows of one cell; the cost model may have one figure for several."""
+        """Return what rows of one cell have in common; the cost model may have one figure for
+        several."""
         is_known = self.is_known or self.is_named
         return self.work, self.undivided, is_known, self.is_batch_known, self.apart
 
@@ -80,7 +81,7 @@ class Row:
 
     @property
     def curve(self) -> Work:
-        """What is equal for rows that differ in the number of GPUs alone."""
+        """Return what rows that differ only in the number of GPUs have in common."""
         return replace(self.work, num_gpus=1)
 
 

@@ -168,8 +168,8 @@ def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
     environment = results[0].environment
     if environment.device_kind is DeviceKind.CPU_DEVICE:
         raise NothingToLearnError(
-            f"{environment.host}: CPU devices share the cores of one machine, and the cost model is of "
-            "GPUs; measure on GPUs, or simulate them with engine=simulated"
+            f"{environment.host}: CPU devices share the cores of one machine, and the cost model "
+            "is of GPUs; measure on GPUs, or simulate them with engine=simulated"
         )
     if hardware is not None:
         return Guess(hardware=_profile(hardware), reason=f"--hardware {hardware}")
@@ -177,7 +177,8 @@ def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
 
 
 def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
-    """Name what the predictions of an environment rest on, each with the command that would mend it."""
+    """Name what the predictions of an environment rest on, each with the command that would mend
+    it."""
     found = [f"left out: {why}" for why in known.left_out]
     assumed = Counter(assumption for row in known.rows for assumption in row.assumed)
     for assumption, num in assumed.items():

@@ -25,7 +25,8 @@ _MOST_TRIED = 200  # of each side, to find the closest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opposed:
-    """Our results, each against the same trial in one environment of the other side, if it is there."""
+    """Our results, each against the same trial in one environment of the other side, if it is
+    there."""
 
     other: Environment
     results: tuple[Result, ...]

@@ -1,4 +1,4 @@
-"""What repeats and steps say of one pair of trials, in figures and in words."""
+"""Words the evidence of repeats and steps about one pair of trials, with its figures."""
 
 from __future__ import annotations
 

@@ -185,7 +185,8 @@ def _why_none(a: Side, b: Side, found: _Matched) -> str:
 def _apart(a: Side, b: Side, one: Result, other: Result) -> str:
     how = "with host=, software_key=, sweep= or shares_host= on both sides"
     if one.environment.host != other.environment.host:
-        how = f"as 'host={one.environment.host} {a.text}' and 'host={other.environment.host} {b.text}'"
+        hosts = one.environment.host, other.environment.host
+        how = f"as 'host={hosts[0]} {a.text}' and 'host={hosts[1]} {b.text}'"
     why = "; ".join(_environments(one, other))
     return f"{why}: name the two {how}, to compare them nonetheless"
 
@@ -202,4 +203,5 @@ def _closest(a: Side, b: Side, fixed: Sequence[str]) -> str:
     if axes:
         example = f"{axes[0]}={one.axes[axes[0]]}"
         remedy = f"name it on both sides, as '{a.text} {example}', or run what is missing"
-    return f"{a.text} and {b.text} have no setting in common; the closest differ in {reported}: {remedy}"
+    why = f"{a.text} and {b.text} have no setting in common; the closest differ in {reported}"
+    return f"{why}: {remedy}"

@@ -77,7 +77,8 @@ def by_efficiency(first: Result, second: Result) -> Compared | None:
 
 
 def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
-    """Return groups of two or more results of one environment that differ in the free axes alone."""
+    """Return groups of two or more results of one environment that differ in the free axes
+    alone."""
     groups: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
         fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in free)
@@ -137,7 +138,7 @@ def as_run(result: Result) -> str:
 def _interval_of_efficiencies(
     first: Result, second: Result
 ) -> tuple[float, float] | tuple[None, None]:
-    """On the logarithmic scale the widths of two speed-ups add up as of independent numbers."""
+    """Add the widths of two speed-ups on the logarithmic scale, as of independent numbers."""
     middle = width_squared = 0.0
     for one, sign in ((first, 1), (second, -1)):
         if one.baseline is None:

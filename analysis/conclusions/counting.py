@@ -1,5 +1,5 @@
-"""Which results conclusions are drawn from: a trial with an injected fault says nothing of a
-machine or a strategy.
+"""Selects the results that conclusions are drawn from: a trial with an injected fault says nothing
+of a machine or a strategy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from store.filters.selection import parsed
 def counting(
     results: Sequence[Result], filters: Sequence[str]
 ) -> tuple[list[Result], tuple[str, ...]]:
-    """Return the results that count, with notes; a filter by `injected` asks for injected faults."""
+    """Return the results that count, with notes; a filter by `injected` asks for injected
+    faults."""
     slowed = [one for one in results if _has_fault(one)]
     are_asked_for = any(one.name == "injected" for one in parsed(filters))
     chosen = [one for one in results if are_asked_for or not _has_fault(one)]

@@ -1,4 +1,4 @@
-"""What a larger batch and a faster precision do to the efficiency of scaling."""
+"""Concludes what a larger batch and a faster precision do to the efficiency of scaling."""
 
 from __future__ import annotations
 

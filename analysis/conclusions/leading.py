@@ -1,4 +1,4 @@
-"""Which strategy leads for models with few and with many parameters for their work."""
+"""Concludes which strategy leads for models with few and with many parameters for their work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order models scale, beside the bytes that they share per operation."""
+"""Concludes in which order models scale, beside the bytes that they share per operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether more GPUs make training slower: by throughput, and by the time of a fixed number of
+"""Finds where more GPUs make training slower: by throughput, and by the time of a fixed number of
 steps, which is another question.
 """
 
@@ -56,7 +56,8 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
 
 
 def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterator[Conclusion]:
-    """`last` are the ends of curves, `by_id` the results of the environment with their baselines."""
+    """`last` are the ends of curves, `by_id` the results of the environment with their
+    baselines."""
     able = {one.trial_id: one for one in last if _is_longer(one)}
     longer = sorted(able.values(), key=_growth, reverse=True)
     if not longer:

@@ -1,4 +1,5 @@
-"""What real data, the data format, staged variables and packs of gradients do to throughput."""
+"""Concludes what real data, the data format, staged variables and packs of gradients do to
+throughput."""
 
 from __future__ import annotations
 

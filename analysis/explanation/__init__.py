@@ -1,1 +1,2 @@
-"""Where the missing speed-up of a trial goes: its ablation, waterfall, verdict and remedies."""
+"""Explains where the missing speed-up of a trial goes: ablation, waterfall, verdict and
+remedies."""

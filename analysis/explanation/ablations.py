@@ -34,7 +34,7 @@ MANY_STEPS = 10  # per call: what a call costs is then a tenth
 
 
 class Ablation(StrEnum):
-    """What a trial is to a target, which may be itself one of them."""
+    """The relation of a trial to a target, which may be one of them itself."""
 
     ALONE = "alone"  # one replica, synthetic data, nothing exchanged
     INDEPENDENT = "independent"  # as many replicas as the target, each for itself
@@ -132,7 +132,8 @@ class Ablations:
 
 
 class AblationFinder:
-    """Finds ablations among all results: those of one environment are never compared with another's."""
+    """Finds ablations among all results: those of one environment are never compared with
+    another's."""
 
     def __init__(self, results: Iterable[Result]) -> None:
         self._by_identity: dict[object, list[Result]] = defaultdict(list)
@@ -273,7 +274,8 @@ def _has_meaning(ablation: Ablation, target: Result) -> bool:
 
 
 def several_hosts(axes: Mapping[str, Any]) -> bool:
-    """Return whether it ran over several hosts; for published figures see `analysis.reported_hosts`."""
+    """Return whether it ran over several hosts; for published figures see
+    `analysis.reported_hosts`."""
     return bool(axes.get("hosts", 1) > 1)
 
 

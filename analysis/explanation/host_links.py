@@ -1,4 +1,5 @@
-"""What the links between a trial's hosts take of a step: its bytes over their measured rate."""
+"""Estimates what the links between a trial's hosts take of a step: its bytes over their measured
+rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the links within one host take of a step: the cost model's communication.
+"""Estimates what the links within one host take of a step: the cost model's communication.
 
 The quick check is one ring over NVLink, without latencies. A parameter server sends 16 times as
 much over PCIe, and a small model's tensors take their time one by one, so that the check alone is

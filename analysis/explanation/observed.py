@@ -1,4 +1,4 @@
-"""What was seen beside the step times of a trial: waiting for input, clocks, neighbors, profile."""
+"""Reads what was observed beside step times: waiting for input, clocks, neighbors, profile."""
 
 from __future__ import annotations
 

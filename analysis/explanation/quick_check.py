@@ -39,7 +39,7 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuickCheck:
-    """What the guide expects of one reduction."""
+    """The guide's expectation of one reduction."""
 
     num_parameters: int
     bandwidth: Bandwidth

@@ -1,4 +1,5 @@
-"""What the performance guide recommends against each verdict, as trials with one axis changed.
+"""Lists what the performance guide recommends against each verdict, as trials with one axis
+changed.
 
 "Optimize TensorFlow GPU performance with the TensorFlow Profiler" (source 001), and its checklist
 for several GPUs.

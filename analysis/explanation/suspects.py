@@ -1,4 +1,5 @@
-"""What may hold a trial back, and how much of its step each takes: the evidence of a verdict."""
+"""Estimates how much of a trial's step each possible bottleneck takes: the evidence of a
+verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from scalemark.records.devices import DeviceKind
 
 
 class Bound(StrEnum):
-    """What a trial is held back by."""
+    """A bottleneck."""
 
     INPUT = "input-bound"
     LAUNCH = "launch-bound"
@@ -68,7 +69,7 @@ _EXCHANGING_NOTHING = (Ablation.ALONE, Ablation.INDEPENDENT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Links:
-    """What the links would take of a step."""
+    """The time that the links would take of a step."""
 
     seconds: float
     at_most_s: float  # however badly they are used

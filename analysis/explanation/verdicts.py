@@ -1,4 +1,4 @@
-"""What a trial is held back by, how sure that is, and what would make it surer.
+"""Decides what holds a trial back, how sure that is, and what would make it surer.
 
 It is never sure without repeats. Of N GPUs, with shares of the target's own step:
 
@@ -41,7 +41,7 @@ _UNNAMED = "what nothing tells apart"
 
 
 class Confidence(StrEnum):
-    """How sure a verdict is."""
+    """The confidence in a verdict."""
 
     SURE = "sure"  # measured for itself, over repeats, and apart from every other
     LIKELY = "likely"

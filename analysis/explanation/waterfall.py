@@ -1,4 +1,4 @@
-"""Where the time of a step goes, by subtraction of real trials that differ in one thing."""
+"""Splits the time of a step by subtracting real trials that differ in one thing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scalemark.records.devices import DeviceKind
 
 
 class Cause(StrEnum):
-    """Why a step takes longer than on the ablation before."""
+    """A reason why a step takes longer than on the ablation before."""
 
     CONTENTION = "contention"  # for host, power and memory
     CORES = "shared cores"  # of CPU devices: more of them make no machine larger
@@ -26,7 +26,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a step takes longer on one ablation than on a lower one."""
+    """The time by which a step takes longer on one ablation than on a lower one."""
 
     causes: tuple[Cause, ...]  # several: the trials that would tell them apart are missing
     seconds: Seconds
@@ -99,7 +99,8 @@ def shares_cores(target: Result) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A trial on the ablations; it may be several ablations, as one replica alone and independent are."""
+    """A trial on the ablations; it may be several ablations, as one replica alone and independent
+    are."""
 
     result: Result
     lowest: Ablation

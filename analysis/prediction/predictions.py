@@ -222,8 +222,8 @@ def predictions(
     kept = [one for one in known.rows if one.cell not in cells_there]
     if not kept:
         raise NothingToLearnError(
-            f"{known.environment.host}: the rows that were chosen are those that shall be predicted; "
-            "choose others to learn from, as 'num_gpus<=4' --to num_gpus=8"
+            f"{known.environment.host}: the rows that were chosen are those that shall be "
+            "predicted; choose others to learn from, as 'num_gpus<=4' --to num_gpus=8"
         )
     found = {}
     for one, prediction in zip(there, _from(kept, there, known, target), strict=True):

@@ -1,1 +1,1 @@
-"""How strategies scale: curves, laws, crossovers, and where more GPUs stop paying."""
+"""Analyzes how strategies scale: curves, laws, crossovers, and where more GPUs stop paying."""

@@ -1,4 +1,4 @@
-"""Which strategy leads on how many GPUs, and from how many on another one does."""
+"""Finds which strategy leads on how many GPUs, and from how many on another one does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How strategies scale: each one's curve, where more GPUs stop paying, and how its loss grows."""
+"""Builds each strategy's curve, with where more GPUs stop paying and how its loss grows."""
 
 from __future__ import annotations
 

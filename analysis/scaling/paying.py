@@ -1,4 +1,5 @@
-"""Whether added GPUs pay: what each of them brings, as a share of what each of the first did."""
+"""Decides whether added GPUs pay: what each of them brings, as a share of what each of the first
+did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the loss of a curve against the ideal line grows, by the laws of scalability."""
+"""Fits how the loss of a curve against the ideal line grows, by the laws of scalability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scaling curve says, in words."""
+"""Puts scaling curves into words."""
 
 from __future__ import annotations
 

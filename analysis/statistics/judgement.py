@@ -1,4 +1,4 @@
-"""Whether two sides differ, tie, or cannot be decided."""
+"""Judges whether two sides differ, tie, or cannot be decided."""
 
 from __future__ import annotations
 

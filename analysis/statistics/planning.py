@@ -1,4 +1,4 @@
-"""How many more repeats would distinguish two sides."""
+"""Estimates how many more repeats would distinguish two sides."""
 
 from __future__ import annotations
 

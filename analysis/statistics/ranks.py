@@ -1,4 +1,4 @@
-"""Whether the order of two sides' processes alone distinguishes them."""
+"""Tests whether the order of two sides' processes alone distinguishes them."""
 
 from __future__ import annotations
 

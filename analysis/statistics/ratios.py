@@ -1,4 +1,4 @@
-"""How much faster one side is than the other, with a 95 % CI and what that is over."""
+"""Estimates how much faster one side is than the other, with a 95 % CI and what that is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statistics are made of: one trial's processes, and the steps of each."""
+"""Holds what statistics are made of: one trial's processes, and the steps of each."""
 
 from __future__ import annotations
 

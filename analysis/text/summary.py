@@ -1,4 +1,4 @@
-"""What a table says, in words: who is fastest where, what more GPUs bring, and what is unknown."""
+"""Puts a table into words: who is fastest where, what more GPUs bring, and what is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be said of results that repeats do not distinguish."""
+"""Words results that repeats do not distinguish."""
 
 from __future__ import annotations
 

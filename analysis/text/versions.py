@@ -1,5 +1,5 @@
-"""The software of environments in words: what everybody asks for, and what else distinguishes two environments
-of one machine.
+"""The software of environments in words: what everybody asks for, and what else distinguishes two
+environments of one machine.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Where = tuple[str, str, bool, str]
 
 
 def distinguished(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
-    """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another environment of the
-    machine had another one.
+    """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another environment of
+    the machine had another one.
     """
     found = {where: _usual(of, where[3]) for where, of in environments.items()}
     alike: dict[tuple[object, ...], list[Where]] = defaultdict(list)

@@ -16,8 +16,10 @@ from benchmarks.ratio import Ratio, Want
 
 STARTS = ("fork", "spawn")
 _QUERY = """
-SELECT trials.num_gpus * trials.batch_size * measurements.num_steps / measurements.cpu_s, measurements.throughput
-FROM measurements JOIN attempts ON attempts.id = measurements.attempt_id JOIN trials ON trials.id = attempts.trial_id
+SELECT trials.num_gpus * trials.batch_size * measurements.num_steps / measurements.cpu_s,
+    measurements.throughput
+FROM measurements JOIN attempts ON attempts.id = measurements.attempt_id
+JOIN trials ON trials.id = attempts.trial_id
 WHERE attempts.outcome = 'completed' ORDER BY attempts.id
 """
 

@@ -1,4 +1,5 @@
-"""What precision and XLA gain: throughput of each against fp32 without XLA, all else equal."""
+"""Draws what precision and XLA gain: throughput of each against fp32 without XLA, all else
+equal."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 
 
 class Start(NamedTuple):
-    """Where the ideal line begins."""
+    """The beginning of the ideal line."""
 
     num_gpus: int
     throughput: float

@@ -1,4 +1,5 @@
-"""Where the time of each attempt goes, from its start to its end, and that of its steps and ops."""
+"""Draws where the time of each attempt goes, from its start to its end, and that of its steps and
+ops."""
 
 from __future__ import annotations
 

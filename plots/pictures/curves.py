@@ -42,14 +42,14 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ideal:
-    """What perfect scaling would give."""
+    """The line of perfect scaling."""
 
     name: str
     values: tuple[tuple[int, float], ...]  # GPU count and value
 
 
 class Values(StrEnum):
-    """What lies along the y axis."""
+    """The quantity along the y axis."""
 
     AMOUNT = "amount"
     RATIO = "ratio"

@@ -31,7 +31,7 @@ _BARS = "bars: 95 % intervals of the ratio, where both sides ran in two processe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """What is drawn."""
+    """The ratio to draw."""
 
     name: str  # as "speed-up"
     label: str  # of the y axis, with {baseline} and {devices}

@@ -193,8 +193,9 @@ class Page:
         what = "published figure" if self.is_published else "trial"
         parts = [f"{counted(len(self.trials), what)} of {counted(models, 'model')}"]
         if len(self.environments) > 1:
+            count = len(self.environments)
             parts.append(
-                f"made in {len(self.environments)} environments (machine and software), which are never mixed"
+                f"made in {count} environments (machine and software), which are never mixed"
             )
         counts = {
             "without a number": sum(trial.throughput is None for trial in self.trials),

@@ -19,8 +19,8 @@ POLICY = (
     "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""Nothing from elsewhere, no frame around it. Which scripts may run is reported in the page itself, by
-their digests.
+"""Nothing from elsewhere, no frame around it. Which scripts may run is reported in the page itself,
+by their digests.
 """
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LauncherAbilities:
-    """ABILITIES of a file in `sweeper/launchers/`, which has one of its name in `conf/launcher/`."""
+    """ABILITIES of a file in `sweeper/launchers/`, which has one of its name in
+    `conf/launcher/`."""
 
     starts_agents: bool  # itself, on launcher.agents.num_hosts; else people start them
     # dataclass of the settings `launcher.<name>.*` that it alone heeds, all with defaults; its

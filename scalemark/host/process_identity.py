@@ -50,12 +50,13 @@ def dead_in_s(
 
 
 def is_visible(process: ProcessIdentity, here: ProcessIdentity) -> bool:
-    """Whether its number means the same here: same boot of the same machine, same container."""
+    """Return whether its number means the same here: same boot of the same machine, same
+    container."""
     return (process.boot_id, process.pid_namespace) == (here.boot_id, here.pid_namespace)
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether it is another user's, where /proc shows only one's own (hidepid)."""
+    """Return whether it is another user's, where /proc shows only one's own (hidepid)."""
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -1,1 +1,2 @@
-"""The vocabulary: what a trial, a measurement, an attempt and a machine are. Standard library only."""
+"""The vocabulary: what a trial, a measurement, an attempt and a machine are. Standard library
+only."""

@@ -40,8 +40,8 @@ def free_axes(values: Mapping[str, object]) -> FreeAxes:
 
 
 def _canonical(name: str, value: object) -> AxisValue:
-    """Return 1 for 1.0 and "true" for true, so that equal values are one trial and 1 and true, which
-    are equal in Python, are two.
+    """Return 1 for 1.0 and "true" for true, so that equal values are one trial and 1 and true,
+    which are equal in Python, are two.
     """
     if isinstance(value, bool):
         return str(value).lower()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 INJECTED = {
     "noise": "standard deviation of a step's time within a process, over its mean",
-    "process_noise": "standard deviation of a process's mean step time among processes, over their mean",
+    "process_noise": "standard deviation of processes' mean step times, over their mean",
     "drift": "growth of the step time over the whole attempt, over its mean",
     "throttling": "share of the GPUs' clock that is lost",
     "contention": "share of the host's cores that others take",

@@ -36,7 +36,7 @@ class State(StrEnum):
 
 
 class Doing(StrEnum):
-    """What a trainer is doing, as its run folder says; each has its own deadline."""
+    """The phase of a trainer, as its run folder says; each has its own deadline."""
 
     BUILDING = "building"  # until the first step is done
     STEPPING = "stepping"

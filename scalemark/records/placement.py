@@ -23,7 +23,8 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement(JsonRecord):
-    """Says what an attempt runs on and how it is started: `placement.json`, which its trainer obeys."""
+    """Says what an attempt runs on and how it is started: `placement.json`, which its trainer
+    obeys."""
 
     start: str  # fork (of a server that has TensorFlow loaded) or spawn (a new process)
     # numbers of its slots: GPUs in the order of the inventory, or CPU devices

@@ -16,7 +16,7 @@ from scalemark.records.validation import LARGEST_INTEGER
 
 
 class Origin(StrEnum):
-    """How a reference came into the database."""
+    """The way by which a reference came into the database."""
 
     PUBLISHED = "published"  # curated, comes with scalemark
     ADDED = "added"  # by `python -m store reference add`

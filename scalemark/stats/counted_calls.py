@@ -1,4 +1,4 @@
-"""Which calls of a training function count in step times."""
+"""Decides which calls of a training function count in step times."""
 
 from __future__ import annotations
 

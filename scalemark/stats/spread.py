@@ -1,4 +1,4 @@
-"""How far processes that run the same trial differ from each other."""
+"""Estimates how far processes that run the same trial differ from each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Filters of published figures: the same form as those of attempts, over the fields of references."""
+"""Filters of published figures: the same form as those of attempts, over the fields of
+references."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ _ALL = (*_ORDERED, "~")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Field:
-    """What a filter's name stands for."""
+    """The meaning of a filter's name."""
 
     table: type[Any]  # to join attempts with
     operators: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What one word on a command line names: an attempt by its number, a trial by the beginning of its
+"""Reads the target of a command: an attempt by its number, a trial by the beginning of its
 id, or a sweep by its name.
 """
 
@@ -60,9 +60,9 @@ def find(engine: sa.Engine, which: str) -> Target:
         return found[0]
     if not found:
         raise StoreError(
-            f"{shortened(which)}: no attempt or trial; wanted the number of an attempt, or 4 "
-            f"hexadecimal digits or more of a trial's id; see `{typed('store')} list`; nor a sweep: "
-            f"the newest are {names}"
+            f"{shortened(which)}: no attempt or trial; wanted the number of an attempt, or "
+            f"4 hexadecimal digits or more of a trial's id; see `{typed('store')} list`; "
+            f"nor a sweep: the newest are {names}"
         )
     if sweeps:
         kinds = dict.fromkeys(one.column.removesuffix("_id") for one in found)

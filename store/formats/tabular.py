@@ -29,7 +29,7 @@ _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\|<`"}
 
 
 class Format(StrEnum):
-    """How rows are written."""
+    """A format of rows."""
 
     TABLE = "table"
     CSV = "csv"

@@ -70,7 +70,8 @@ class _Glance(Protocol):
     """Says whether anything at all was written, without reading it."""
 
     def look(self) -> str | None:
-        """As before when nothing was written; None when there is nothing to look at."""
+        """Return the rows, those of before when nothing was written, or None when there is nothing
+        yet."""
 
     def close(self) -> None: ...
 

@@ -18,8 +18,8 @@ ONE_KIND = ("trial", "machine_id", "software", "shares_host")
 
 
 def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataFrame:
-    """`kinds` are the columns of ONE_KIND, or more. Returns these and, for each group: num_attempts,
-    num_completed, throughput, lowest, highest and median_step_s of the completed,
+    """`kinds` are the columns of ONE_KIND, or more. Returns these and, for each group:
+    num_attempts, num_completed, throughput, lowest, highest and median_step_s of the completed,
     num_doubtful (completed, and not valid), and `first`, the place of its first attempt, by which
     they are ordered.
     """

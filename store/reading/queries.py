@@ -287,7 +287,7 @@ def _numbered(connection: sa.Connection, statement: sa.Executable) -> dict[Any, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFor:
-    """What one sweep asked for."""
+    """The trials that one sweep asked for."""
 
     sweep_id: int
     positions: Mapping[str, int]  # of trials by their ids, also of those that it found finished

@@ -9,8 +9,8 @@ from store.database import reading
 from store.schema import MachineRow, OrchestratorRow, RepeatRow
 
 _PUT_OUT = ("race: % behind %", "race: % slower than %")
-"""As sweeper.race.judge words it, and worded it once; who failed, or needs no more repeats, is reported
-otherwise.
+"""As sweeper.race.judge words it, and worded it once; who failed, or needs no more repeats, is
+reported otherwise.
 """
 
 

@@ -1,5 +1,5 @@
-"""Lets agents on many hosts share a sweep through one PostgreSQL database: each claims what it runs,
-under a lease.
+"""Lets agents on many hosts share a sweep through one PostgreSQL database: each claims what it
+runs, under a lease.
 
 ```
   controller: opens repeats ──► pending, nobody's ──► claimed ──► running ──► completed | ...

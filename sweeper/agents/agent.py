@@ -52,7 +52,7 @@ LOOK_AGAIN_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What the command line asks an agent to be."""
+    """The command line of an agent."""
 
     sweep: str
     url: str

@@ -61,7 +61,7 @@ TRIES_AT_THE_END = 5  # one a second: a server that restarts is back by then
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerTools:
-    """What the controller works with."""
+    """Parts that the controller works with."""
 
     ledger: SharedLedger  # its own
     fleet: Fleet

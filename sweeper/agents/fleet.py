@@ -19,7 +19,7 @@ MOST_IN_VAIN_BESIDE_OTHERS = 8  # 21 minutes; while others are at work no more a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the database shows of the work, and of the agents."""
+    """The work and the agents, as the database shows them."""
 
     # hosts -> repeats that nobody has, and that an agent has
     num_open: Mapping[int, tuple[int, int]]

@@ -26,7 +26,7 @@ def link_score(link: GpuLink) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """How well each two devices of an inventory are connected, by their numbers."""
+    """The connection of each two devices of an inventory, by their numbers."""
 
     scores: tuple[tuple[int, ...], ...]  # [one][other]
 

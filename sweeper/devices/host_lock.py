@@ -89,7 +89,7 @@ class Lock(Protocol):
 
 
 class NoHostLock:
-    """For trials that touch no device and measure nothing."""
+    """A lock that always grants, for trials that touch no device and measure nothing."""
 
     held_by = ""
     taken: str | None = None

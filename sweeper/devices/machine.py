@@ -38,7 +38,8 @@ class Inventory:
 
     @property
     def is_per_host(self) -> bool:
-        """Whether each host has so many devices; if not, all processes of a trial share them."""
+        """Return whether each host has so many devices; if not, all processes of a trial share
+        them."""
         return self.num_hosts is not None
 
     @property
@@ -48,7 +49,7 @@ class Inventory:
 
     @property
     def is_mig(self) -> bool:
-        """Whether the devices are MIG devices: slices of GPUs."""
+        """Return whether the devices are MIG devices: slices of GPUs."""
         return any(gpu.mig_parent for gpu in self.gpus)
 
     @property

@@ -30,7 +30,7 @@ DATABASE_VARIABLE = "SCALEMARK_DB"  # URL; may hold a password, and so is in no 
 
 
 class JobState(StrEnum):
-    """How far an agent is, as the engine that runs it knows."""
+    """The state of an agent, as the engine that runs it knows it."""
 
     QUEUED = "queued"
     RUNNING = "running"

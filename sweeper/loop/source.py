@@ -23,7 +23,7 @@ from sweeper.running.recover import Expiry, Recovered, recover
 
 
 class Wish(IntEnum):
-    """What the controller of a sweep wants of all who run it; each is more than the one before."""
+    """A sweep's wish to its controller and all who run it; each is more than the one before."""
 
     GO_ON = 0
     FINISH = 1  # start nothing more

@@ -34,7 +34,7 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What the loop works with."""
+    """Parts that the loop works with."""
 
     source: Source
     slots: Slots

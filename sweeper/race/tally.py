@@ -54,7 +54,7 @@ class Saved:
 
 
 class Tally:
-    """What contenders have shown in all races of a sweep. A race is known by its index."""
+    """The results of contenders in all races of a sweep. A race is known by its index."""
 
     def __init__(self, races: Sequence[Race], most_repeats: int, read: ReadResults) -> None:
         self.races = races

@@ -23,7 +23,7 @@ LEAST_TIME_MIN = 3  # with less agents may be asked to end when they begin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """That agents can have."""
+    """The hosts that agents can have."""
 
     gpus_per_host: int  # the most that each of as many as are wanted has
     partition: str  # that they are in, or several with commas between

@@ -1,8 +1,8 @@
 """Feeds all replicas from one tf.data pipeline: in turn, and ahead of time onto their devices.
 
 ```
-  images ─► batches ─► K of a replica stacked ─┬─► buffer on CPU:0 ─► buffer on replica 0 ─► next()[0]
-           0 1 2 3 ..     (K > 1 only)         └─► buffer on CPU:0 ─► buffer on replica 1 ─► next()[1]
+  images ─► batches ─► K of a replica stacked ─┬─► buffer on CPU:0 ─► on replica 0 ─► next()[0]
+           0 1 2 3 ..     (K > 1 only)         └─► buffer on CPU:0 ─► on replica 1 ─► next()[1]
 ```
 """
 

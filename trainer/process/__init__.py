@@ -1,1 +1,1 @@
-"""How a trainer process starts, is forked, and ends."""
+"""Starts, forks and ends a trainer process."""

@@ -3,9 +3,10 @@
 
 ```
   supervisor ── start_ranks(job) ──►  places: which HOST:PORT each rank gets
-  (trainer/ranks/supervision.py)                  starts: all ranks at once, as children, by one srun, as Ray tasks, ...
-     │  wait for descriptors, look()
-     ▼  leave the block               ends: SIGKILL to whatever still runs, and waits until it has ended
+  (trainer/ranks/supervision.py)                  starts: all ranks at once, as children, by one
+     srun, as Ray tasks, ... │  wait for descriptors, look()
+     ▼  leave the block               ends: SIGKILL to whatever still runs, and waits until it has
+     ended
 ```
 
 Each file has `start_ranks(job: RanksJob) -> AbstractContextManager[StartedRanks]`. It may wait for
@@ -36,7 +37,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RanksJob:
-    """What ranks are started for."""
+    """The work that ranks are started for."""
 
     spec: TrialSpec
     folder: RunFolder  # its path is absolute

@@ -1,7 +1,7 @@
 """Ranks as Ray tasks on the hosts of our agent, whose own task (sweeper/ray/) starts them.
 
 ```
-  supervisor ── socket of the agent's Ray task ──►  host 0: worker-0, ps-0    its log, the trial's share of the host's GPUs
+  supervisor ── socket of the agent's Ray task ──►  host 0: worker-0, ps-0   log, share of GPUs
      ▲                                              host 1: worker-1, ps-1
      └── "rank worker-1 ended: -9"
 ```

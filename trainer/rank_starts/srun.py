@@ -1,7 +1,7 @@
 """Ranks as tasks of one `srun` over the nodes of the Slurm job that this process runs in.
 
 ```
-  supervisor ── srun ──►  node 1: srun_task ──►  worker-0, its log, the trial's share of the node's GPUs
+  supervisor ── srun ──►  node 1: srun_task ──►  worker-0, its log, its share of the node's GPUs
      ▲             │              srun_task ──►  ps-0      no GPU
      │             └───►  node 2: srun_task ──►  worker-1, ...
      └── "rank worker-1 ended: -9" by srun's output, whatever a shared folder has to say yet

@@ -23,7 +23,7 @@ _KNOWN_BY_EXIT = (Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEnds:
-    """How ranks ended, before the others were ended."""
+    """The ends of ranks, before the others were ended."""
 
     exit_codes: Mapping[Rank, int | None]  # see StartedRanks.look
     missed: tuple[Rank, str] | None = None  # one that missed a deadline, and which

@@ -1,8 +1,8 @@
 """Runs a rank other than worker 0: it holds its devices for worker 0 and waits, or trains along.
 
 ```
-  worker 0 ── its own devices             worker 1 ── serve: its devices      ps 0, ps 1 ── serve: a CPU each
-     └────────── graphs and tensors, by gRPC ──┴───────────────────────────────────┘
+  worker 0 ── its own devices      worker 1 ── serve: its devices      ps 0, ps 1 ── serve: CPUs
+     └─────── graphs and tensors, by gRPC ──┴───────────────────────────────┘
 ```
 """
 

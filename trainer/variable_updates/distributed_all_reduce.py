@@ -2,7 +2,7 @@
 
 ```
   host 0: replica 0 ─► replica 1 ─┐         ring: one ring through all replicas, host by host
-  host 1: replica 3 ◄─ replica 2 ◄┘         nccl: NCCL within each host, then a ring of one replica per host
+  host 1: replica 3 ◄─ replica 2 ◄┘         nccl: NCCL within each host, then a ring of one per host
 ```
 No parameter server. tf_cnn_benchmarks called these all_reduce_spec=xring and nccl/xring. NCCL
 itself never crosses hosts here: its op sums over the GPUs of one process (across hosts it is in
@@ -61,7 +61,7 @@ class ChunkedRing:
     """A ring of plain adds and sends over devices of any hosts, neighbors in their order.
 
     ```
-      chunk 0:  replica 0 ─► 1 ─► 2 ─► 3   each adds its own part; then the sum goes 3 ─► 0 ─► 1 ─► 2
+      chunk 0:  replica 0 ─► 1 ─► 2 ─► 3   each adds its part; then the sum goes 3 ─► 0 ─► 1 ─► 2
       chunk 1:  replica 1 ─► 2 ─► 3 ─► 0   as many chunks as replicas, all at once
     ```
     TensorFlow 2.21's own ring, CollectiveReduceV2, waits for ever when one client drives devices of

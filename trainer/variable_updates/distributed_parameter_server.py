@@ -1,8 +1,8 @@
 """Every variable is on one host's parameter server, which sums and applies its gradients.
 
 ```
-  ps 0: weights a ─► hosts ─► replicas ─► gradients ─► summed per host ─┬─► ps 0: summed and applied to a
-  ps 1: weights b ─► hosts ─► replicas ─► gradients ─► summed per host ─┴─► ps 1: summed and applied to b
+  ps 0: weights a ─► hosts ─► replicas ─► gradients ─► per host ─┬─► ps 0: summed and applied to a
+  ps 1: weights b ─► hosts ─► replicas ─► gradients ─► per host ─┴─► ps 1: summed and applied to b
 ```
 As tf_cnn_benchmarks has it with variables cached on each worker's CPU: weights and gradients cross
 the network once per host, not once per replica. Synchronous: no step begins before the last update

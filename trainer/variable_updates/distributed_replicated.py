@@ -1,8 +1,8 @@
 """Every replica owns a copy of all variables; parameter servers apply gradients to master copies.
 
 ```
-  host 0: replicas ─► gradients ─► all-reduce within the host ─┐                        ┌─► copies of all replicas
-  host 1: replicas ─► gradients ─► all-reduce within the host ─┴─► ps: sum, apply ─► CPUs of the hosts
+  host 0: replicas ─► gradients ─► all-reduce per host ─┐                   ┌─► copies of replicas
+  host 1: replicas ─► gradients ─► all-reduce per host ─┴─► ps: sum, apply ─┴─► CPUs of hosts
 ```
 tf_cnn_benchmarks' distributed_replicated: the forward pass waits for no network. `all_reduce` is
 the way within each host. A sum of gradients and the new weights cross the network once per host.

@@ -33,7 +33,7 @@ _ROLES = ("convolution", "reduction", "update", "xla", "data_format", "compute_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the trial says must be found."""
+    """The placement that the trial requires."""
 
     devices: Devices
     update: VariableUpdate

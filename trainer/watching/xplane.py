@@ -64,7 +64,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a profile holds."""
+    """The content of a profile."""
 
     # beginning and end of each step on its thread; GPUs may work on for a while
     steps_ps: list[tuple[int, int]]
