@@ -13,12 +13,9 @@ import pandas as pd
 from scalemark.records.outcomes import Outcome, Verdict
 from store.reading.columns import Array
 
-ONE_KIND = ("trial", "machine_id", "software", "shares_host")
-"""Columns of numbers by which they are grouped; `software` is -1 where it is not known."""
-
 
 def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataFrame:
-    """`kinds` are the columns of ONE_KIND, or more. Returns these and, for each group:
+    """`kinds` are the columns of `kinds_of`, or more. Returns these and, for each group:
     num_attempts, num_completed, throughput, lowest, highest and median_step_s of the completed,
     num_doubtful (completed, and not valid), and `first`, the place of its first attempt, by which
     they are ordered.
@@ -49,7 +46,7 @@ def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataF
 def kinds_of(
     trial_places: Array, attempts: Mapping[str, Any], others: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Return the columns of ONE_KIND."""
+    """Return columns of numbers to group attempts by; `software` is -1 where it is not known."""
     return {
         "trial": trial_places,
         "machine_id": attempts["machine_id"],
