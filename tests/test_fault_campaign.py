@@ -47,6 +47,7 @@ def test_every_repeat_is_completed_once_though_everything_breaks_once(tmp_path):
         assert set(campaign.injected) == campaign.possible_faults()
 
 
+@pytest.mark.slow
 def test_every_repeat_is_completed_once_beside_a_killed_sweep(tmp_path):
     campaign = tiny_campaign(
         tmp_path,
@@ -86,6 +87,7 @@ def test_every_repeat_is_completed_once_in_whatever_phase_it_is_struck(tmp_path)
     assert campaign.injected.total() == 5
 
 
+@pytest.mark.slow
 def test_every_repeat_is_completed_once_when_two_sweeps_are_struck(tmp_path):
     campaign = struck_campaign(tmp_path, num_faults=3, seed=4, num_rivals=2)
     _survives(campaign)
