@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class ReadError(Exception):
-    """Raised for a `read=` that names no reader, or whose pattern cannot be used; says what to do."""
+    """Raised for a `read=` that names no reader or has an unusable pattern; says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

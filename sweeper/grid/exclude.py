@@ -126,7 +126,7 @@ def _choices(axis: str) -> list[str]:
 
 def _value_of(spec: TrialSpec, axis: str) -> Value:
     if axis == "strategy":
-        return strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
+        return spec.strategy
     value = getattr(spec, axis)
     if isinstance(value, bool):
         return str(value).lower()

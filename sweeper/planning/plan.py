@@ -32,9 +32,7 @@ class PlannedTrial:
 
     @property
     def strategy(self) -> str:
-        return strategy_name(
-            self.spec.variable_update, self.spec.local_parameter_device, self.spec.all_reduce
-        )
+        return self.spec.strategy
 
     @property
     def label(self) -> str:

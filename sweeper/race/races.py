@@ -110,8 +110,6 @@ def _names(specs: Sequence[TrialSpec], racing: frozenset[str]) -> tuple[str, ...
     for spec in specs:
         words = [f"{axis}={spec.axes.get(axis)}" for axis in others]
         if len(others) < len(differing):
-            words.insert(
-                0, strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-            )
+            words.insert(0, spec.strategy)
         names.append(" ".join(words))
     return tuple(names)
