@@ -58,7 +58,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     return spec
 
 
-def _lacking() -> dict[str, AxisValue]:
+def _lacking() -> dict[str, Any]:
     """Return values of the axes that a program lacks unless it uses them."""
     return {name: AXES[name].lacking for name in AXES if AXES[name].default is None}
 
@@ -71,9 +71,9 @@ def _used(program: CommandConfig) -> frozenset[str]:
     return frozenset(name.removeprefix(PREFIX) for name in named)
 
 
-def _given(config: Config, used: Collection[str]) -> dict[str, AxisValue]:
+def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
     """Return the axes of ours that the program uses; what nothing uses is refused."""
-    given: dict[str, AxisValue] = {}
+    given: dict[str, Any] = {}
     for axis in AXES_SET_BY_NAME:
         value = _plain(getattr(config, axis.name))
         if axis.name in USED_BY_PROGRAMS and axis.name in used:
