@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
 from store.schema import TrialRow, is_lacked

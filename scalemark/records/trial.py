@@ -360,7 +360,7 @@ class TrialSpec:
     @classmethod
     def of_axes(cls, axes: Mapping[str, Any]) -> TrialSpec:
         """Invert `axes`; names that are not axes are left out."""
-        values = {}
+        values: dict[str, Any] = {}
         for name, definition in AXES.items():
             values[name] = definition.lacking if axes[name] is None else axes[name]
         free = tuple((name, axes[name]) for name in free_names(axes))

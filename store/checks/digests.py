@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from scalemark.cli.progress import Progress
 from scalemark.records.machine import Machine
 from scalemark.records.references import Reference
-from scalemark.records.strategies import strategy_name
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import AXES, TrialSpec
 from store import schema

@@ -12,7 +12,6 @@ from typing import Any
 from scalemark.records import step_arrays
 from scalemark.records.measurement import Measurement, StepSample
 from scalemark.records.outcomes import Phase
-from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import AXES
 from scalemark.records.validation import canonical
 from store.exchange.portable import PortableAttempt, PortableRepeat, SweepHead

@@ -10,7 +10,6 @@ from enum import Enum
 from typing import get_type_hints
 
 from conf.schema import Config
-from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import nearest

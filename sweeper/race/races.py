@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import AXES, TrialSpec, all_axes, width_name
 from sweeper.errors import SweepRefusedError
 
