@@ -15,11 +15,13 @@ if __name__ == "__main__":
 import argparse
 import os
 import traceback
+from importlib import import_module
 from pathlib import Path
 
 from command import environment, outcomes
 from command.run import run
 from scalemark.host.host_memory import is_lack_of_host_memory
+from scalemark.readers import KINDS, kinds
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
@@ -47,8 +49,10 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 
 
 def preload() -> None:
-    """Ask git once, for all that are forked from this process; imports are above."""
+    """Ask git once, and import all readers, for all that are forked from this process."""
     environment.load()
+    for kind in KINDS:
+        import_module(f"{kinds.__name__}.{kind}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -57,7 +57,6 @@ class Curve:
         self.has_steps = False  # readings without a step are passed over from then on
         self.last_arrival_s = 0.0
         self._last_step: int | None = None
-        self._largest_gap = 0  # of steps, between two readings
         self._begin()
 
     def _begin(self) -> None:
@@ -124,24 +123,17 @@ class Curve:
         return _cut(Clock.ARRIVAL, steps, arrivals, arrivals, losses, items_per_step)
 
     def _num_new(self, step: int | None) -> int | None:
-        """Return how many steps a reading adds; None for one that tells of no new ones.
-
-        A step far below the last one begins another epoch; one a little below is a late line of
-        another rank.
-        """
+        """Return how many steps a reading adds; None for one that tells of no new ones."""
         if step is None:
             return None if self.has_steps else 1
         if not self.has_steps:
             self.has_steps = True
             self._begin()  # these are better than what was read so far
-        last, self._last_step = self._last_step, step
-        if last is None or (step < last and (step <= self._largest_gap or step <= last / 2)):
-            return max(0, step)
-        if step > last:
-            self._largest_gap = max(self._largest_gap, step - last)
-            return step - last
-        self._last_step = last
-        return None
+        last = 0 if self._last_step is None else self._last_step
+        if step <= last and self._last_step is not None:
+            return None
+        self._last_step = step
+        return max(0, step - last)
 
 
 def _cut(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,65 +14,58 @@ from scalemark.records.trial import TrialSpec
 
 LOSS = "loss"
 MOST_METRICS = 50
-READ_WITHIN_S = 5.0  # all lines that came at once
 _LONGEST_NAME = 60
 
 
-class TooSlowError(Exception):
-    """Raised where reading lines takes so long that the program would wait for it."""
-
-
 class Heard:
-    """What a program has told so far, by its reader."""
+    """What a program has told so far, by its reader. Rates are of all replicas."""
 
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = Curve()
-        self.total: Reading | None = None  # the last one of the whole run, over all replicas
+        # the last one of the whole run, or else a mean over the run so far
+        self.total: Reading | None = None
         self.metrics: dict[str, float] = {}  # the last value of each, but the loss
         self.first_loss: float | None = None
         self.item = ""  # as the output calls it
-        self.problem = ""  # a number that is none
         self.first_arrival_s: float | None = None  # of a line that tells of steps
+        self.unusable: list[str] = []  # what stood where rates were expected
         self.num_unfinite_losses = self.num_lines_since = 0
         self._spec, self._reader = spec, reader
 
     def hear(self, lines: Sequence[str], arrival_s: float) -> None:
-        """Read lines that came at once. Raises TooSlowError."""
-        with _within(READ_WITHIN_S):
-            for line in lines:
-                self.num_lines_since += 1
-                if reading := self._reader.read_line(line):
-                    self.take(reading, arrival_s, line)
+        """Read lines that came at once. Raises ReadError where a line takes too long."""
+        for line in lines:
+            self.num_lines_since += 1
+            if reading := self._reader.read_line(line):
+                self._take(reading, arrival_s)
 
     def read_files(self, folder: Path) -> None:
         """Take what the program left in its run folder, where its lines told of no steps.
 
-        Raises TooSlowError.
+        Raises ReadError.
         """
         if self.curve.num_readings:
             return
         arrival_s = time.monotonic()
-        with _within(READ_WITHIN_S):
-            for reading in self._reader.read_files(folder):
-                self.take(reading, arrival_s, str(folder))
+        for reading in self._reader.read_files(folder):
+            self._take(reading, arrival_s)
 
-    def take(self, reading: Reading, arrival_s: float, line: str) -> None:
+    def _take(self, reading: Reading, arrival_s: float) -> None:
         self._take_metrics(reading)
-        for name in ("throughput", "step_s"):
-            value = getattr(reading, name)
-            if value is not None and not 0 < value < math.inf:
-                self.problem = self.problem or f"{name}={value:g} in: {line}"
-                return
-        reading = self._of_all_replicas(reading)
+        if reading.unusable:
+            self.unusable.append(reading.unusable)
+            del self.unusable[1000:]
         self.item = self.item or reading.item
-        if reading.is_total:
-            if reading.throughput is not None:
+        reading = self._of_all_replicas(reading)
+        if reading.is_total or reading.is_mean:
+            if reading.has_rate and (reading.is_total or not (self.total and self.total.is_total)):
                 self.total = reading
+            if reading.is_total:
+                return
+            reading = replace(reading, throughput=None, step_s=None)
+        if reading.step is None and not reading.has_rate:
             return
-        if reading.step is None and reading.throughput is None and reading.step_s is None:
-            return
-        loss = reading.metrics.get(LOSS)
-        if self.curve.add(reading, arrival_s, loss):
+        if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS)):
             self.num_lines_since = 0
             if self.first_arrival_s is None:
                 self.first_arrival_s = arrival_s
@@ -92,23 +83,8 @@ class Heard:
                     self.num_unfinite_losses += 1
                 elif self.first_loss is None:
                     self.first_loss = value
-            elif math.isfinite(value) and (
-                name in self.metrics or len(self.metrics) < MOST_METRICS
-            ):
-                self.metrics[name[:_LONGEST_NAME]] = float(value)
-
-
-@contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Raise TooSlowError where the block takes longer: a pattern may take exponential time."""
-
-    def too_slow(*_: object) -> None:
-        raise TooSlowError
-
-    before = signal.signal(signal.SIGALRM, too_slow)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+                continue
+            name = name[:_LONGEST_NAME]
+            has_room = name in self.metrics or len(self.metrics) < MOST_METRICS
+            if math.isfinite(value) and has_room:
+                self.metrics[name] = float(value)

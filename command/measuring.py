@@ -47,15 +47,24 @@ def measured_by(
 
     Raises NothingReadError.
     """
+    total = _total(heard, items_per_step)
+    rate = total or heard.curve.mean_rate
     if not heard.curve.num_readings:
-        return _reported(spec, heard, moments, _total(heard), started_s, ended_s)
+        if rate is None:
+            raise NothingReadError(_instead(heard) or "found no number")
+        return _reported(spec, heard, moments, rate, started_s, ended_s)
     try:
         calls = heard.curve.calls(items_per_step)
     except CurveError as error:
-        rate = heard.total.throughput if heard.total else heard.curve.mean_rate
         if rate is None:
-            raise NothingReadError(f"found steps and no speed: {error}") from error
+            why = _instead(heard) or f"found steps and no speed: {error}"
+            raise NothingReadError(why) from error
         return _reported(spec, heard, moments, rate, started_s, ended_s)
+    if calls.items_per_step is None:
+        if total is not None:  # items are worth more than steps
+            return _reported(spec, heard, moments, total, started_s, ended_s)
+        if why := _instead(heard):
+            raise NothingReadError(why)
     return _timed(spec, heard, moments, calls, started_s, ended_s)
 
 
@@ -132,17 +141,23 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
 
 
 def _doubts(heard: Heard, started_s: float, ended_s: float) -> Sequence[str]:
-    """Doubt a program that goes on talking and tells no numbers any more."""
+    """Doubt rates that are none, and a program that talks on and tells no numbers any more."""
     first_s, last_s = heard.first_arrival_s, heard.curve.last_arrival_s
     if first_s is None:
         return []
+    doubts = []
+    if len(heard.unusable) > 1:  # the first one often has no time to be of
+        doubts.append(
+            f"{len(heard.unusable)} rates were no numbers, as {heard.unusable[0]}; "
+            "they are left out"
+        )
     silent_s = ended_s - last_s
-    if heard.num_lines_since < LOST_LINES or silent_s < LOST_SHARE * (last_s - first_s):
-        return []
-    return [
-        f"no number was read in the last {silent_s:.0f} of {ended_s - started_s:.0f} s, in which "
-        f"the program printed {heard.num_lines_since} lines; has its output changed?"
-    ]
+    if heard.num_lines_since >= LOST_LINES and silent_s >= LOST_SHARE * (last_s - first_s):
+        doubts.append(
+            f"no number was read in the last {silent_s:.0f} of {ended_s - started_s:.0f} s, in "
+            f"which the program printed {heard.num_lines_since} lines; has its output changed?"
+        )
+    return doubts
 
 
 def _uncounted(spec: TrialSpec, calls: Calls) -> Sequence[str]:
@@ -155,11 +170,21 @@ def _uncounted(spec: TrialSpec, calls: Calls) -> Sequence[str]:
     ]
 
 
-def _total(heard: Heard) -> float:
-    """Raises NothingReadError."""
-    if heard.total is None or heard.total.throughput is None:
-        raise NothingReadError("found no number")
-    return heard.total.throughput
+def _total(heard: Heard, items_per_step: float | None) -> float | None:
+    """Return the items per second that the program tells of its whole run; None without them."""
+    total = heard.total
+    if total is None or total.throughput is not None:
+        return total.throughput if total else None
+    if total.step_s and items_per_step:
+        return items_per_step / total.step_s
+    return None
+
+
+def _instead(heard: Heard) -> str:
+    """Say what stood where a rate was expected; empty where rates stood there."""
+    if not heard.unusable:
+        return ""
+    return f"found {heard.unusable[0]} where a rate was expected; wanted a number above 0"
 
 
 def _reported(

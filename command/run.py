@@ -18,7 +18,7 @@ from dataclasses import asdict
 
 from command import children, environment, outcomes, start
 from command.guard import Guard
-from command.heard import Heard, TooSlowError
+from command.heard import Heard
 from command.log import Log
 from command.measuring import Measured, NothingReadError, measured_by
 from command.moments import Moments
@@ -84,13 +84,9 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
         )
         try:
             ended = watch.until_it_ends(started_s)
-        except TooSlowError:
-            return outcomes.ended(
-                Outcome.INVALID,
-                f"read={spec.read}: reading what came at once took too long; choose a pattern "
-                "with fewer repetitions inside repetitions",
-            )
-        return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
+            return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
+        except ReadError as error:
+            return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
 
 
 class _Attempt:
@@ -132,8 +128,6 @@ class _Attempt:
         if failed := outcomes.failed(ended):
             return failed
         heard.read_files(self._folder.path)
-        if heard.problem:
-            return outcomes.nothing(heard.problem, spec, ended)
         try:
             found = measured_by(
                 spec, heard, moments, items_per_step, ended.started_s, ended.ended_s
