@@ -24,7 +24,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from scalemark.records.axes import Axis, AxisValue
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
-from scalemark.records.trial import AXES
+from scalemark.records.trial import ALWAYS_OF_COMMANDS, AXES
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -193,7 +193,13 @@ def _axis_column(axis: Axis) -> Any:
     column_type = {str: types.Text, int: types.Integer, float: types.Double, bool: types.Boolean}
     # as in databases that lacked it: a program that does not know the axis can write trials, too
     default = None if axis.default is None else sql_default(axis.default)
-    return mapped_column(column_type[axis.type](), nullable=False, server_default=default)
+    kind = column_type[axis.type]()
+    return mapped_column(kind, nullable=is_lacked(axis), server_default=default)
+
+
+def is_lacked(axis: Axis) -> bool:
+    """Return whether some trials lack this axis: their engine knows nothing of it."""
+    return axis.name not in ALWAYS_OF_COMMANDS
 
 
 def sql_default(value: AxisValue) -> TextClause:
