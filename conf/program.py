@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import Any
 
-from scalemark.program import expression, template, values
-
 from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config
+from scalemark.program import expression, template, values
 from scalemark.readers import ReadError, open_reader
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.devices import DeviceKind
