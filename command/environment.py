@@ -22,6 +22,7 @@ def write(program: Program, folder: RunFolder) -> None:
 def load() -> None:
     """Ask now, so that processes forked from this one need not."""
     _of_checkout()
+    program_software.own_version()
 
 
 @cache

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,8 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     found = interpreter(path, folder, variables) if path else NONE
     root = checkout_of(words, folder)
     packages = dict(found.packages)
-    with suppress(PackageNotFoundError):
-        packages["scalemark"] = version("scalemark")  # it times the steps
+    if own := own_version():
+        packages["scalemark"] = own  # it times the steps
     return {
         "python": found.python,
         "kernel": platform.release(),
@@ -103,6 +104,15 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
             "scripts": scripts_digest(words, folder),
         },
     }
+
+
+@cache
+def own_version() -> str:
+    """Return the version of scalemark; empty where it is not installed."""
+    try:
+        return version("scalemark")
+    except PackageNotFoundError:
+        return ""
 
 
 def interpreter_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str | None:
