@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -130,13 +131,23 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
     """Return the number of calls before the first steady ones, and whether there are such.
 
     The trainer knows only the past, and takes the calls by which it sees the steady state for
-    warm-up; here all are known, and these calls are measured. One call is always left.
+    warm-up; here all are known, and these calls are measured, unless they begin with slow ones.
+    One call is always left.
     """
     least = -(-min_steps // steps_per_call)
     most = max(timing.MAX_WARM_UP_FACTOR * least, timing.MAX_WARM_UP_CALLS)
+    first_steady: int | None = None
     for begin in range(least, min(most, len(durations_s) - STEADY_SPAN) + 1):
-        if timing.is_steady(durations_s[begin : begin + STEADY_SPAN]):
+        span = durations_s[begin : begin + STEADY_SPAN]
+        if not timing.is_steady(span):
+            continue
+        early, late = span[: timing.STEADY_CALLS], span[timing.STEADY_CALLS :]
+        usual_s = (1 + timing.STEADY_TOLERANCE) * statistics.median(late)
+        if max(early) <= max(usual_s, *late):
             return begin, True
+        first_steady = begin if first_steady is None else first_steady
+    if first_steady is not None:
+        return first_steady, True
     return min(least, len(durations_s) - 1), False
 
 

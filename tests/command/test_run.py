@@ -299,5 +299,5 @@ def test_the_environment_is_the_programs_own():
     found = environment_of(folder)
     assert found["interpreter"] == sys.executable
     assert found["packages"]["numpy"]
-    assert found["program"]["scripts"]
+    assert found["program"]["code"]
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))

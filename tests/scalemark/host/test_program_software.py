@@ -12,10 +12,10 @@ from scalemark.host import software
 from scalemark.host.program_software import (
     NONE,
     checkout_of,
+    code_digest,
     describe,
     interpreter,
     interpreter_of,
-    scripts_digest,
 )
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
@@ -108,14 +108,17 @@ def test_other_code_and_another_commit_are_other_environments():
     assert len({clean, new_file, dirty, key(*command)}) == 4
 
 
-def test_without_a_checkout_the_scripts_themselves_count():
+def test_without_a_checkout_the_sources_themselves_count():
     make("code/train.py", "print(1)\n")
     words = [sys.executable, "code/train.py"]
     assert checkout_of(words, Path.cwd()) is None
-    before = scripts_digest(words, Path.cwd())
-    make("code/train.py", "print(2)\n")
-    assert before != scripts_digest(words, Path.cwd()) != ""
-    assert scripts_digest(["ls"], Path.cwd()) == ""
+    before = code_digest(words, Path.cwd())
+    make("code/model.py", "layers = 3\n")
+    after = code_digest(words, Path.cwd())
+    assert before != after != ""
+    make("code/log.csv", "1")
+    assert code_digest([sys.executable, "code/model.py"], Path.cwd()) == after
+    assert code_digest(["ls"], Path.cwd()) == ""
 
 
 def test_it_is_an_environment_like_any_other():
