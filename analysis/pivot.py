@@ -10,6 +10,7 @@ from typing import Any
 
 from analysis.results import Environment, Origin, Result, global_batch
 from analysis.results import axes_of as results_axes_of
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import PROGRAM_AXES, unusual_axes
 from scalemark.stats.welch import Relation, relation
@@ -129,6 +130,7 @@ def pivot(
     Texts of published figures are down and across in their order of appearance. Raises StoreError
     for unknown axes.
     """
+    rows_by, columns_by = (_full_names(results, axes) for axes in (rows_by, columns_by))
     _check(results, rows_by, columns_by)
     if not results:
         return []
@@ -283,6 +285,16 @@ def axes_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Return the axes that can distinguish results."""
     of_source = results and results[0].environment.origin is Origin.PUBLISHED
     return tuple(results[0].axes) if of_source else results_axes_of(results)
+
+
+def _full_names(results: Sequence[Result], axes: Sequence[str]) -> tuple[str, ...]:
+    """Return the axes, free ones that are named without their prefix with it."""
+    known = axes_of(results)
+    found = []
+    for axis in axes:
+        is_bare = axis not in known and f"{PREFIX}{axis}" in known
+        found.append(f"{PREFIX}{axis}" if is_bare else axis)
+    return tuple(found)
 
 
 def _check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]) -> None:
