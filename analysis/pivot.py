@@ -379,13 +379,13 @@ def _ordered(labels: Sequence[Label], axes: Sequence[str], origin: Origin) -> tu
     """
     if origin.is_ours:
         return tuple(sorted(dict.fromkeys(labels), key=lambda label: _naturally(axes, label)))
-    environments: dict[object, float] = {}
+    positions: dict[object, float] = {}
     for value in (value for label in labels for value in label):
-        environments.setdefault(value, float(len(environments)))
+        positions.setdefault(value, float(len(positions)))
 
     def by_appearance(label: Label) -> list[tuple[int, float]]:
         return [
-            (0, float(value)) if isinstance(value, int | float) else (1, environments[value])
+            (0, float(value)) if isinstance(value, int | float) else (1, positions[value])
             for value in label
         ]
 

@@ -14,9 +14,9 @@ from analysis.results import Origin
 from analysis.scaling.text import LITTLE_LOST, brings
 from analysis.text.numbers import number, span
 from analysis.text.titles import host_notes, title
-from analysis.text.wording import counted, listed_phrases, shortened, single
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import free_names
+from scalemark.text.wording import counted, listed_phrases, shortened, single
 
 _FOR = {
     Goal.THROUGHPUT: "the most {items}/s",
