@@ -113,6 +113,7 @@ def result_record(result: Result) -> dict[str, Any]:
         "throughput_low": result.low,
         "throughput_high": result.high,
         "is_valid": result.is_valid,
+        "is_reported": result.is_reported,
         "speed_up": result.speed_up,
         "efficiency": result.efficiency,
         "baseline": result.baseline and result.baseline.trial_id,

@@ -147,6 +147,7 @@ class Result:
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
     item: str = IMAGES  # what is counted per second
+    is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
 
@@ -384,6 +385,7 @@ def _result(
         high=high,
         is_valid=all(_is_valid(attempt) for attempt in quotable),
         item=quotable[0]["item"] if quotable else trial.get("item") or IMAGES,
+        is_reported=any(attempt.get("reported") for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
     )
 

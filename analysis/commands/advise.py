@@ -26,7 +26,7 @@ from analysis.options import (
 from analysis.results import Origin
 from analysis.source import Source
 from analysis.text.numbers import number, span
-from analysis.text.titles import alone_notes, environment_notes, program_notes
+from analysis.text.titles import alone_notes, environment_notes, program_notes, reported_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from store.command_line import Db, Json
 
@@ -87,7 +87,9 @@ def advise(
 
 def _print(console: Console, one: Answer) -> None:
     say(console, heading(one), "bold")
-    notes = environment_notes(one.question.environment) + program_notes(one.question.choices)
+    choices = one.question.choices
+    notes = environment_notes(one.question.environment)
+    notes += program_notes(choices) + reported_notes(choices)
     for note in notes:
         say(console, note, "dim")
     for sentence in sentences(one):

@@ -166,6 +166,16 @@ def program_notes(results: Iterable[Result]) -> list[str]:
     return [f"{program_name(line)}: {line}" for line in sorted(lines)]
 
 
+def reported_notes(results: Iterable[Result]) -> list[str]:
+    """Say which numbers programs reported themselves, so that nothing is known of their steps."""
+    able = [result for result in results if result.throughput is not None]
+    num = sum(result.is_reported for result in able)
+    if not num:
+        return []
+    which = "all numbers" if num == len(able) else f"{num} of {counted(len(able), 'number')}"
+    return [f"as reported by the program, one number of a whole run: {which}"]
+
+
 def alone_notes(results: Iterable[Result]) -> list[str]:
     """Explain intervals beside numbers of one process."""
     if any(len(result.repeats) == 1 and result.low is not None for result in results):
@@ -178,6 +188,7 @@ def table_notes(table: Table) -> list[str]:
     return [
         *environment_notes(table.environment),
         *program_notes(table.results),
+        *reported_notes(table.results),
         *host_notes(table.results),
     ]
 

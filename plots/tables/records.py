@@ -52,6 +52,7 @@ def _record(cell: Cell) -> dict[str, Any]:
         "num_repeats": len(result.repeats),
         "repeats": list(result.repeats),
         "item": result.item,
+        "is_reported": result.is_reported,
         "throughput": result.throughput,
         "throughput_low": result.low,
         "throughput_high": result.high,

@@ -245,6 +245,7 @@ def measured(
             "verdict": row[12],
             "steady": row[13],
             "item": row[14],
+            "reported": row[15],
         }
         for row in found
     ]
@@ -259,7 +260,7 @@ _MEASURED = (
     *_columns(AttemptRow, "trial_id machine_id environment_id placement_id id").values(),
     *_columns(AttemptRow, "sweep_id repeat outcome shares_host").values(),
     *_columns(
-        MeasurementRow, "throughput throughput_low throughput_high verdict steady item"
+        MeasurementRow, "throughput throughput_low throughput_high verdict steady item reported"
     ).values(),
 )
 """In the order in which `measured` reads them."""
