@@ -70,7 +70,7 @@ def conclusions(
             return print_json([_record(one, notes) for one in drawn])
         lines = _lines(drawn) if results else []
     console = make_console()
-    for line in [*notes, *([""] if notes else []), *lines]:
+    for line in [*notes, *([""] if notes and lines else []), *lines]:
         say(console, line)
 
 
