@@ -146,6 +146,12 @@ def _cut(
     items_per_step: float | None,
 ) -> Calls:
     """Cut by interpolation between the readings. Raises CurveError."""
+    if len(times) > 1 and times[-1] <= times[0]:
+        raise CurveError("all its lines came at once; have it flush its output")
+    if clock is not Clock.RATE:  # of lines that came at once, the last tells how far it was
+        is_last = np.append(np.diff(times) > 0, True)
+        steps, times, arrivals = steps[is_last], times[is_last], arrivals[is_last]
+        losses = losses[is_last]
     gaps = np.diff(steps)
     usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else int(steps[-1])
     if clock is Clock.RATE and steps[0] >= 1:
@@ -160,8 +166,6 @@ def _cut(
         raise CurveError("it told of one moment only; a step takes from one to the next")
     if num_steps > MOST_STEPS:
         raise CurveError(f"it told of {num_steps:.3g} steps; has `read` taken another number?")
-    if total_s <= 0:
-        raise CurveError("all its lines came at once; have it flush its output")
     least_s = max(LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0, total_s / MOST_CALLS)
     usual_s = total_s / num_steps * max(1, usual)
     size = min(max(1, usual) * max(1, math.ceil(least_s / usual_s)), int(num_steps))

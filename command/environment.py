@@ -12,7 +12,7 @@ from scalemark.run_folder.folder import RunFolder
 
 
 def write(program: Program, folder: RunFolder) -> None:
-    """Write what is known before the program starts."""
+    """Find and write it. What asks git and the interpreter has ended afterwards."""
     found = program_software.describe(program.software_words, program.folder, program.variables)
     built = {"set_by_trial": {}, "cuda_build": "", "cudnn_build": ""}
     environment = found | _of_checkout() | built

@@ -51,6 +51,7 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
         program = start.program_of(spec, folder.path, os.environ)
     except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
         return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+    # before the start: lines are stamped when they are read, and it may ask git for long
     environment.write(program, folder)
     with ExitStack() as stack:
         children.adopt_orphans()

@@ -100,6 +100,17 @@ def test_what_no_time_follows_from_is_named(readings, problem):
         curve_of(*readings).calls(None)
 
 
+@pytest.mark.parametrize("per_burst", [50, 7])
+def test_lines_that_come_in_bursts_are_spread_over_their_time(per_burst):
+    """A program that does not flush hands over a block at a time; no call takes no time."""
+    curve = curve_of(*(at(0.1 * (n // per_burst), n) for n in range(1, 700)))
+    calls = curve.calls(None)
+    assert min(calls.durations_s) > 0
+    assert calls.steps_per_call % per_burst == 0
+    step_s = sum(calls.durations_s) / (calls.steps_per_call * len(calls.durations_s))
+    assert step_s == pytest.approx(0.1 / per_burst, rel=0.02)
+
+
 def test_readings_with_steps_replace_those_without():
     curve = curve_of(at(0.0, throughput=1.0), at(1.0, 1), at(2.0, 2), at(3.0, throughput=9.0))
     assert (curve.num_readings, curve.num_steps) == (2, 2)
