@@ -13,7 +13,7 @@ import os
 import resource
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 
 from command import children, environment, outcomes, start
@@ -46,7 +46,6 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
     try:
         if given:
             placement.take(given)
-            _limit_memory(given)
         reader = open_reader(spec.read)
         program = start.program_of(spec, folder.path, os.environ)
     except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
@@ -77,6 +76,7 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
             os.close(writing)
         end_all = stack.enter_context(ExitStack())  # where watching fails
         end_all.callback(children.end_all, ours)
+        _limit_memory(process.pid, given)
         watch = Watch(
             process,
             reading,
@@ -178,8 +178,9 @@ def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
     folder.write(folder.steps, "".join(lines))
 
 
-def _limit_memory(given: Placement) -> None:
-    """Limit each process of the program; what they share cannot be told apart."""
-    if given.host_memory_bytes is not None:
-        limit = given.host_memory_bytes
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+def _limit_memory(pid: int, given: Placement | None) -> None:
+    """Limit each process of the program; what they take together nobody limits."""
+    if given and given.host_memory_bytes is not None:
+        limits = (given.host_memory_bytes, given.host_memory_bytes)
+        with suppress(ProcessLookupError):  # it has ended already
+            resource.prlimit(pid, resource.RLIMIT_DATA, limits)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalemark.records.measurement import Result
+from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from sweeper.starts.environment import environment
@@ -49,9 +50,11 @@ def folder_of(spec: TrialSpec, name: str = "run") -> RunFolder:
 
 
 def begin(
-    spec: TrialSpec, name: str = "run", **variables: str
+    spec: TrialSpec, name: str = "run", given: Placement | None = None, **variables: str
 ) -> tuple[subprocess.Popen, RunFolder]:
     folder = folder_of(spec, name)
+    if given:
+        folder.placement.write_text(given.to_json())
     with folder.log.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "command", str(folder.trial), str(folder.path)],
@@ -65,8 +68,10 @@ def begin(
     return process, folder
 
 
-def run(spec: TrialSpec, name: str = "run", **variables: str) -> tuple[Result, RunFolder]:
-    process, folder = begin(spec, name, **variables)
+def run(
+    spec: TrialSpec, name: str = "run", given: Placement | None = None, **variables: str
+) -> tuple[Result, RunFolder]:
+    process, folder = begin(spec, name, given, **variables)
     code = process.wait()
     result = folder.read_result()
     assert result is not None, folder.log.read_text()

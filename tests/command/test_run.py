@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.outcomes import Doing, Phase
+from scalemark.records.placement import Placement
 from tests.command.programs import ONE, begin, environment_of, run, script, spec_of
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 
@@ -180,6 +181,23 @@ def test_a_metric_that_changes_its_name_half_way_is_told_of():
     assert result.outcome == "completed"
     assert result.verdict == "suspect"
     assert "has its output changed?" in result.verdict_reasons[-1]
+
+
+def test_a_program_has_the_memory_and_the_cores_of_its_placement():
+    given = Placement(
+        start="spawn",
+        devices=(0,),
+        visible_devices="",
+        cores=(min(os.sched_getaffinity(0)),),
+        host_memory_bytes=2**28,
+    )
+    command = script(
+        "import os, time; print(os.sched_getaffinity(0)); time.sleep(0.2); bytes(2**29)"
+    )
+    result, folder = run(spec_of(command), given=given)
+    assert result.outcome == "out_of_memory"
+    assert "out of host memory" in result.message
+    assert str(set(given.cores)) in folder.log.read_text()
 
 
 def test_binary_output_and_colors_do_not_hide_numbers():
