@@ -2,7 +2,7 @@
 
 ```
   reading: step 10, 20, 30, 35 ...    time: by its own rates, by its own clock, or by arrival
-  cut every 10 steps:   | 10 | 10 | 10 |      a remainder is left out
+  cut every 10 steps:   | 10 | 10 |      from the end; a remainder at the beginning is left out
 ```
 """
 
@@ -169,7 +169,8 @@ def _cut(
     least_s = max(LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0, total_s / MOST_CALLS)
     usual_s = total_s / num_steps * max(1, usual)
     size = min(max(1, usual) * max(1, math.ceil(least_s / usual_s)), int(num_steps))
-    edges = steps[0] + size * np.arange(int(num_steps // size) + 1)
+    # from the end: the first gap is the one that is often of another size
+    edges = steps[-1] - size * np.arange(int(num_steps // size), -1, -1)
     at_edges = np.interp(edges, steps, times)
     last_rows = np.searchsorted(steps, edges[1:], side="right") - 1
     return Calls(

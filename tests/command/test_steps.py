@@ -70,6 +70,14 @@ def test_steps_that_do_not_fit_the_usual_gap_are_cut_by_time():
     assert calls.durations_s == pytest.approx([0.9] * 3)
 
 
+def test_calls_end_where_the_lines_are():
+    """tf_cnn_benchmarks prints step 1, 10, 20, ...: its last steps count, too."""
+    arrivals = {1: 0.0, 10: 5.0, 20: 6.0, 30: 7.0, 40: 9.0}
+    calls = curve_of(*(at(arrival_s, step) for step, arrival_s in arrivals.items())).calls(None)
+    assert calls.durations_s == pytest.approx([1.0, 1.0, 2.0])
+    assert calls.arrivals_s[-1] == 9.0
+
+
 def test_a_program_that_resumes_has_not_done_the_steps_before():
     readings = [at(float(n), 1000 + 10 * n, throughput=40.0) for n in range(4)]
     assert len(curve_of(*readings).calls(4.0).durations_s) == 4
