@@ -6,9 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from scalemark.readers.fields import MEAN
 from scalemark.readers.numbers import NUMBER, SECONDS, usable_rate
 from scalemark.readers.rates import Rate, rate_of
-from scalemark.readers.step_forms import literal, step_pattern, step_pattern_above
+from scalemark.readers.step_forms import (
+    literal,
+    step_pattern,
+    step_pattern_above,
+    step_pattern_alone,
+)
 
 MOST_LINES = 20_000
 _MOST_CHARACTERS = 2_000
@@ -16,8 +22,8 @@ _MOST_KEY = 60
 _MOST_ABOVE = 40  # lines between that of the step and that of the rate
 _MOST_CANDIDATES = 8
 _HINT = re.compile(
-    r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed|time|dt\b"
-    r"|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)",
+    r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed"
+    r"|time|timing|dt\b|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(rf"(?<![\w.]){NUMBER}(?!:\d)")
@@ -67,11 +73,18 @@ class Derived:
     """A pattern for `read=regex:PATTERN`, and what it reads."""
 
     pattern: str
-    rate: Rate
+    rate: Rate | None  # None: of the step alone
 
 
 def derive(lines: Sequence[str]) -> Derived | None:
-    """Return the best pattern for the lines of a log; None where none looks like a rate."""
+    """Return the best pattern for the lines of a log: of a rate, or else of the step alone.
+
+    None where no line has either.
+    """
+    return _of_rate(lines) or _of_step(lines)
+
+
+def _of_rate(lines: Sequence[str]) -> Derived | None:
     found: dict[tuple[str, str, Rate], _Candidate] = {}
     for place, line in enumerate(lines[:MOST_LINES]):
         for rate, key, unit, text in _rates_of(line):
@@ -89,12 +102,21 @@ def derive(lines: Sequence[str]) -> Derived | None:
     return None
 
 
+def _of_step(lines: Sequence[str]) -> Derived | None:
+    trained = [line[:_MOST_CHARACTERS] for line in lines[:MOST_LINES] if not _is_other(line)]
+    pattern = step_pattern_alone(trained)
+    return Derived(pattern=pattern, rate=None) if pattern else None
+
+
+def _is_other(line: str) -> bool:
+    """Return whether a line is of validation, or of what comes before training."""
+    return bool(_VALIDATION.search(line) or ("%|" in line and _LOADING.search(line[:40])))
+
+
 def _rates_of(line: str) -> Iterator[tuple[Rate, str, str, str]]:
     """Yield each number of a line that is a rate, with the texts before and after it."""
     line = line[:_MOST_CHARACTERS]
-    if not _HINT.search(line) or _VALIDATION.search(line):
-        return
-    if "%|" in line and _LOADING.search(line[:40]):
+    if not _HINT.search(line) or _is_other(line):
         return
     for found in _NUMBER.finditer(line):
         unit = _unit_after(line, found.end())
@@ -160,7 +182,9 @@ def _group(candidate: _Candidate) -> str:
     """Return the name of the group of a number."""
     rate = candidate.rate
     is_total = rate.name == "throughput" and rate.is_total and candidate.num_usable == 1
-    return "total" if is_total else rate.name
+    if is_total:
+        return "total"
+    return f"{MEAN}{rate.name}" if rate.is_mean else rate.name
 
 
 def _number(candidate: _Candidate) -> str:

@@ -236,6 +236,35 @@ def test_mlflow_reads_the_newest_run_with_other_metrics_beside():
     ]
 
 
+@pytest.mark.integration
+@pytest.mark.filterwarnings(
+    "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"  # MLflow 3.17 on SQLAlchemy 2.1
+)
+@pytest.mark.parametrize("store", ["sqlite:///{here}/run/mlflow.db", "file:{here}/run/mlruns"])
+def test_mlflow_reads_what_mlflow_writes(store: str, monkeypatch):
+    from mlflow import MlflowClient  # here, because it takes seconds
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    Path("run").mkdir()
+    client = MlflowClient(store.format(here=Path.cwd()))
+    for speed in (1.5, 100.5):
+        run = client.create_run("0").info.run_id
+        for step in (10, 20):
+            client.log_metric(run, "train/tokens_per_second", speed + step, step=step)
+            client.log_metric(run, "loss", math.nan, step=step)
+    readings = list(open_reader("mlflow").read_files(Path.cwd()))
+    assert [(one.step, one.throughput, one.item) for one in readings] == [
+        (10, 110.5, "tokens"),
+        (20, 120.5, "tokens"),
+    ]
+    assert math.isnan(readings[0].metrics["loss"])
+
+
+def test_a_database_that_is_none_of_mlflow_is_left_alone():
+    Path("mlflow.db").write_text("no database")
+    assert list(open_reader("mlflow").read_files(Path.cwd())) == []
+
+
 def test_mlflow_takes_the_name_of_the_metric():
     write_run("run", speed_of_it="2000 5.5 10\n")
     assert list(open_reader("mlflow").read_files(Path.cwd())) == []

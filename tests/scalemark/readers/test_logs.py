@@ -2,14 +2,17 @@
 
 import tomllib
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from scalemark.readers import open_reader
+from scalemark.readers.__main__ import overrides
 from scalemark.readers.found import Found, search
 from scalemark.readers.log_text import log_text
+from sweeper.grid.program_arguments import with_program
 
 LOGS = Path(__file__).parent / "logs"
 WANTED: dict[str, dict[str, Any]] = tomllib.loads((LOGS / "sources.toml").read_text())
@@ -48,18 +51,15 @@ def test_a_log_of_a_real_program_is_read(name: str):
 
 @pytest.mark.parametrize("name", WANTED)
 def test_the_proposed_configuration_reads_the_log_again(name: str):
-    from shlex import split
-
-    from scalemark.readers.__main__ import overrides
-
     best = found_in(name)[0]
-    parsed = OverridesParser.create().parse_overrides(split(overrides(best)))
+    arguments = with_program(split(overrides(best)))
+    parsed = OverridesParser.create().parse_overrides(arguments)
     values = {override.key_or_group: str(override.value()) for override in parsed}
-    reader = open_reader(values["read"])
+    reader = open_reader(values["command.read"])
     read = [reader.read_line(line) for line in log_text(LOGS / f"{name}.log").lines]
     assert tuple(reading for reading in read if reading) == best.readings
-    assert values.get("item", "") == best.item
-    assert (values.get("per_gpu") == "True") == (best.per_gpu is True)
+    assert values.get("command.item", "") == best.item
+    assert (values.get("command.per_gpu") == "True") == (best.per_gpu is True)
 
 
 UNFAMILIAR = [  # forms that programs print, with made-up numbers
@@ -174,3 +174,16 @@ def test_a_step_may_stand_on_a_line_above_the_rate():
     ]
     readings = search(lines, None)[0].readings
     assert [(reading.step, reading.throughput) for reading in readings] == [(2, 45538), (3, 45368)]
+
+
+def test_lines_with_a_step_alone_are_timed_by_their_arrival():
+    lines = ["start", "step 10 loss 2.5", "step 20 loss 2.4", "valid step 7", "step 30 loss 2.3"]
+    best = search(lines, None)[0]
+    assert best.read == r"regex:^\s*\bstep\s*(?P<step>[\d,]+)"
+    assert [reading.step for reading in best.readings] == [10, 20, 30]
+    assert search(lines[:2], None) == []
+
+
+def test_a_mean_over_the_run_is_read_as_such():
+    lines = ["step:50/99 step_avg:43.49ms", "step:75/99 step_avg:43.5ms"]
+    assert [reading.is_mean for reading in search(lines, None)[0].readings] == [True, True]

@@ -111,7 +111,7 @@ def test_a_folder_is_read_with_what_the_program_left(capsys):
     Path("run/out/all_results.json").write_text('{"train_samples_per_second": 31.5}')
     assert main(["run"]) == 0
     said = capsys.readouterr().out
-    assert "read=hugging_face item=samples" in said
+    assert "read=hugging_face command.item=samples" in said
     assert "31.5/s" in said
 
 
