@@ -23,7 +23,8 @@ _MOST_ABOVE = 40  # lines between that of the step and that of the rate
 _MOST_CANDIDATES = 8
 _HINT = re.compile(
     r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed"
-    r"|time|timing|dt\b|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)",
+    r"|time|timing|dt\b|took|duration|\d\s?(?:ms|us|s|sec|seconds)\b|s/"
+    r"|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(rf"(?<![\w.]){NUMBER}(?!:\d)")
@@ -33,6 +34,8 @@ _UNIT = re.compile(
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t{}\[\]]|\s{2,}|\)\s")
 _AFTER_NUMBER = re.compile(r"\d\S*\s+(?=\D)")
+_ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
+_NO_STEP = re.compile(r"checkpoint|sav(?:ed|ing)|load|compil|eval|valid", re.IGNORECASE)
 _VALIDATION = re.compile(r"\((?:val|test|eval)\)|^\W*(?:test|eval\w*|valid\w*)\b", re.IGNORECASE)
 _LOADING = re.compile(
     r"download|map|load|token|filter|generat|extract|valid|eval|test", re.IGNORECASE
@@ -122,7 +125,7 @@ def _rates_of(line: str) -> Iterator[tuple[Rate, str, str, str]]:
         unit = _unit_after(line, found.end())
         for key in _keys_before(line, found.start()):
             rate = rate_of(key.strip(), unit.strip())
-            if rate:
+            if rate and not (rate.is_bare_time and _NO_STEP.search(line)):
                 yield rate, key, unit, found[0]
                 break
 
@@ -139,6 +142,8 @@ def _keys_before(line: str, place: int) -> Iterator[str]:
         if re.search(r"[:=]\s*\S", key):
             return  # another number with its name
     yield key.lstrip()
+    if _ENDS_WITH_NUMBER.search(key):
+        yield ""
 
 
 def _unit_after(line: str, place: int) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scalemark.readers import open_reader
 from scalemark.readers.__main__ import overrides
@@ -117,6 +119,29 @@ UNFAMILIAR = [  # forms that programs print, with made-up numbers
         None,
         300,
     ),
+    (
+        "Epoch: [0][10/5004]\tTime 0.350 (0.402)\tSpeed 731.224 (636.521)\tLoss 6.98 (6.99)",
+        731.224,
+        None,
+        "",
+        None,
+        10,
+    ),
+    ("Step 100 took 0.35 s", None, 0.35, "", None, 100),
+    ("Iteration 10: 0.35 s", None, 0.35, "", None, 10),
+    ("step 10: loss 2.3 (350ms)", None, 0.35, "", None, 10),
+    ("step: 7, s/it: 0.25, loss: 2.1", None, 0.25, "", None, 7),
+    ("num_env_steps_sampled_throughput_per_sec: 1234.5", 1234.5, None, "", None, None),
+    ("tgs (tokens/gpu/second)=3228.48, step=3", 3228.48, None, "tokens", True, 3),
+    ('    "train_samples_per_sec": 523.2,', 523.2, None, "samples", None, None),
+    (
+        "global step 100, batch: 99, avg_batch_cost: 0.1 sec, ips: 310.1 sequences/sec",
+        310.1,
+        None,
+        "sequences",
+        None,
+        100,
+    ),
 ]
 
 
@@ -147,12 +172,28 @@ def test_a_line_of_an_unknown_program_gives_a_pattern(
         "eval samples/sec: 31.2",
         "Map: 100%|██████████| 45/45 [00:00<00:00, 8543.07 examples/s]",
         "took 3.2 s to load the data",
+        "Step 5: saving the checkpoint took 3.2 s",
+        "network throughput: 31.2",
         "End of epoch 53 / 500000 \t Time Taken: 5.0500 sec",
         "22-12-06 08:40:17.728 - INFO: started",
     ],
 )
 def test_numbers_that_are_no_training_rate_are_left_alone(line: str):
     assert search([line], None) == []
+
+
+@given(
+    st.lists(
+        st.text(st.sampled_from("0123456789.,:/=[]()%|{}'-+ \teEkstinepogm\""), max_size=60),
+        max_size=6,
+    )
+)
+def test_no_lines_make_the_search_fail(lines: list[str]):
+    for found in search(lines, None):
+        assert open_reader(found.read)
+        assert all(
+            reading.throughput is None or reading.throughput > 0 for reading in found.readings
+        )
 
 
 def test_lines_of_validation_are_no_training():
