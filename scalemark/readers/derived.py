@@ -35,7 +35,11 @@ _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t{}\[\]]|\s{2,}|\)\s")
 _AFTER_NUMBER = re.compile(r"\d\S*\s+(?=\D)")
 _ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
-_NO_STEP = re.compile(r"checkpoint|sav(?:ed|ing)|load|compil|eval|valid", re.IGNORECASE)
+_NO_STEP = re.compile(
+    r"checkpoint|sav(?:ed|ing)|load|compil|eval|valid"
+    r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
+    re.IGNORECASE,
+)
 _VALIDATION = re.compile(r"\((?:val|test|eval)\)|^\W*(?:test|eval\w*|valid\w*)\b", re.IGNORECASE)
 _LOADING = re.compile(
     r"download|map|load|token|filter|generat|extract|valid|eval|test", re.IGNORECASE
@@ -57,13 +61,14 @@ class _Candidate:
         return sum(usable_rate(text) is not None for text in self.numbers)
 
     @property
-    def merit(self) -> tuple[bool, bool, bool, bool, bool, int, int]:
+    def merit(self) -> tuple[bool, bool, bool, bool, bool, bool, int, int]:
         """Order candidates: items before steps, many before one, all GPUs before one of them."""
         rate = self.rate
         return (
             rate.name == "throughput",
             self.num_usable > 1,
             not rate.is_mean,
+            not rate.is_bare_time,
             rate.per_gpu is not True,
             bool(rate.item),
             self.num_usable,

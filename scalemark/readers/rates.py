@@ -184,7 +184,7 @@ def _per_second(found: str, words: Sequence[str], units: Sequence[str]) -> Rate:
         name="steps_per_s" if found == "steps" else "throughput",
         item="" if found == "steps" else found,
         per_gpu=per_gpu,
-        is_mean=bool(_MEAN & every),
+        is_mean=bool(_MEAN & every) and "global step" not in " ".join(words),
         is_total=is_total,
     )
 
