@@ -432,28 +432,29 @@ class MeasurementRow(Base):
     # null of too few calls, see Measurement
     throughput_low: Mapped[float | None]
     throughput_high: Mapped[float | None]
-    median_step_s: Mapped[float]
-    jitter_s: Mapped[float]
-    p90_step_s: Mapped[float]
+    median_step_s: Mapped[float | None]
+    jitter_s: Mapped[float | None]
+    p90_step_s: Mapped[float | None]
     num_steps: Mapped[int]
     window_s: Mapped[float]
     num_warm_up_steps: Mapped[int]
     steady: Mapped[bool]
-    time_to_first_step_s: Mapped[float]
-    trace_s: Mapped[float]
-    first_step_s: Mapped[float]
-    data_wait_share: Mapped[float]
-    cpu_s: Mapped[float]
+    time_to_first_step_s: Mapped[float | None]
+    trace_s: Mapped[float | None]
+    first_step_s: Mapped[float | None]
+    data_wait_share: Mapped[float | None]
+    cpu_s: Mapped[float | None]
     cores_taken_by_others: Mapped[float | None]
-    peak_host_memory_bytes: Mapped[int] = mapped_column(types.BigInteger)
+    peak_host_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
     peak_device_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
     first_loss: Mapped[float | None]
     last_loss: Mapped[float | None]
     num_skipped_steps: Mapped[int]
     last_loss_scale: Mapped[float | None]
-    num_parameters: Mapped[int] = mapped_column(types.BigInteger)
+    num_parameters: Mapped[int | None] = mapped_column(types.BigInteger)
     link_bytes_per_s: Mapped[float | None]  # null on one host
     item: Mapped[str]  # what is counted per second
+    reported: Mapped[bool]  # by the program, of its whole run
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
@@ -462,6 +463,8 @@ class MeasurementRow(Base):
     profile: Mapped[dict[str, Any] | None]
     # of a simulated attempt: what the cost model made it from; null of a measurement
     truth: Mapped[dict[str, Any] | None]
+    # of a user's program: the last values of other numbers that it printed
+    metrics: Mapped[dict[str, Any] | None]
 
 
 class StepArraysRow(Base):

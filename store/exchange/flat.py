@@ -88,6 +88,7 @@ _NESTED_MEASURED = {
     "verdict_reasons": "verdict_reasons",
     "gpu_telemetry": "gpu_telemetry",
     "truth": "truth",
+    "metrics": "metrics",
     "profile_summary": "profile",
 }
 
