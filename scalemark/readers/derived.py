@@ -33,6 +33,11 @@ _UNIT = re.compile(
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t{}\[\]]|\s{2,}|\)\s")
+_ANY = ".*?"
+_LOSS = re.compile(
+    r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
+    re.IGNORECASE,
+)
 _AFTER_NUMBER = re.compile(r"\d\S*\s+(?=\D)")
 _ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
 _NO_STEP = re.compile(
@@ -169,17 +174,34 @@ def _pattern(candidate: _Candidate, lines: Sequence[str]) -> str | None:
     step = step_pattern(own)
     step_at, number_at = re.search(step or "$.", own[-1]), re.search(number, own[-1])
     if step and step_at and number_at:
-        between = own[-1][step_at.end() : number_at.start(_group(candidate))]
-        if number_at.start() < step_at.end() <= number_at.start(_group(candidate)):
-            return f"{step}{literal(between)}{_number(candidate)}"
+        begin = number_at.start(_group(candidate))
+        if number_at.start() < step_at.end() <= begin:
+            between = literal(own[-1][step_at.end() : begin])
+            return _with_loss([f"{step}{between}{_number(candidate)}"], own)
         if step_at.start() < number_at.start():
-            return f"{step}.*?{number}"
+            return _with_loss([step, number], own)
         if not step.startswith("^"):
-            return f"{number}.*?{step}"
+            return _with_loss([number, step], own)
     above = step_pattern_above(lines, candidate.places, _MOST_ABOVE)
     if above:
         return f"{above}|{number}"
-    return None if candidate.rate.is_bare_time else number
+    return None if candidate.rate.is_bare_time else _with_loss([number], own)
+
+
+def _with_loss(parts: Sequence[str], own: Sequence[str]) -> str:
+    """Return the parts as one pattern, with the loss where all of the lines have it."""
+    plain = _ANY.join(parts)
+    found = _LOSS.search(own[-1])
+    if not found:
+        return plain
+    loss = rf"\b{literal(found[1])}(?P<loss>[-+\d.eE]+|nan|inf)"
+    places = [re.search(part, own[-1]) for part in parts]
+    before = [
+        part for part, at in zip(parts, places, strict=True) if at and at.end() <= found.start()
+    ]
+    with_loss = _ANY.join([*before, loss, *parts[len(before) :]])
+    has_loss = re.compile(with_loss)
+    return with_loss if all(has_loss.search(line) for line in own) else plain
 
 
 def _anchored(candidate: _Candidate) -> str:

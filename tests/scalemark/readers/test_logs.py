@@ -1,5 +1,6 @@
 """Each log of a real program is read by the reader that `scalemark read` proposes. `logs/sources.toml` says where each is from."""
 
+import math
 import tomllib
 from pathlib import Path
 from shlex import split
@@ -228,3 +229,11 @@ def test_lines_with_a_step_alone_are_timed_by_their_arrival():
 def test_a_mean_over_the_run_is_read_as_such():
     lines = ["step:50/99 step_avg:43.49ms", "step:75/99 step_avg:43.5ms"]
     assert [reading.is_mean for reading in search(lines, None)[0].readings] == [True, True]
+
+
+def test_a_pattern_reads_the_loss_where_all_lines_have_it():
+    losses = [reading.metrics["loss"] for reading in found_in("nanogpt_with_dates")[0].readings]
+    assert losses[:3] == [3.8993, 3.8853, 4.2490]
+    assert math.isnan(losses[3])
+    lines = ["it 1 loss 2.5, 9 img/s", "it 2, 9 img/s"]
+    assert [dict(reading.metrics) for reading in search(lines, None)[0].readings] == [{}, {}]
