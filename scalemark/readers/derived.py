@@ -35,7 +35,8 @@ _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t{}\[\]]|\s{2,}|\)\s")
 _ANY = ".*?"
 _LOSS = re.compile(
-    r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
+    r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)"
+    r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
     re.IGNORECASE,
 )
 _AFTER_NUMBER = re.compile(r"\d\S*\s+(?=\D)")
@@ -225,5 +226,7 @@ def _number(candidate: _Candidate) -> str:
     characters = r"\d.,"
     if re.search(r"[eE][-+]?\d", written):
         characters = r"-+\deE.,"
+    if "_" in written:
+        characters += "_"
     multiple = "[kKMGBT]?" if re.search(r"\d[kKMGBT]", written) else ""
     return rf"(?P<{_group(candidate)}>[{characters}]+{multiple}){literal(candidate.unit)}"
