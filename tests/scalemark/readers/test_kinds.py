@@ -228,8 +228,8 @@ def write_run(run: str, **metrics: str) -> None:
 
 
 def test_mlflow_reads_the_newest_run_with_other_metrics_beside():
-    write_run("old", tokens_per_second="1000 1 1\n")
-    write_run("new", train__tokens_per_second="2000 5.5 10\n3000 6.5 20\n", loss="2000 2.5 10\n")
+    write_run("a_old", tokens_per_second="1000 1 1\n")
+    write_run("b_new", train__tokens_per_second="2000 5.5 10\n3000 6.5 20\n", loss="2000 2.5 10\n")
     assert list(open_reader("mlflow").read_files(Path.cwd())) == [
         Reading(throughput=5.5, step=10, time_s=2, item="tokens", metrics={"loss": 2.5}),
         Reading(throughput=6.5, step=20, time_s=3, item="tokens"),

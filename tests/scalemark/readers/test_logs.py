@@ -237,3 +237,12 @@ def test_a_pattern_reads_the_loss_where_all_lines_have_it():
     assert math.isnan(losses[3])
     lines = ["it 1 loss 2.5, 9 img/s", "it 2, 9 img/s"]
     assert [dict(reading.metrics) for reading in search(lines, None)[0].readings] == [{}, {}]
+
+
+def test_json_is_read_as_json_and_not_by_a_pattern():
+    best, other = search(['{"step": 10, "tokens_per_second": 12034.5}'], None)
+    assert (best.read, other.read.partition(":")[0]) == ("json", "regex")
+
+
+def test_tgs_is_of_one_gpu():
+    assert search(["step: 3, tgs: 3228"], None)[0].settings["per_gpu"] == "true"
