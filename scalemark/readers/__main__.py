@@ -98,7 +98,8 @@ def _told(path: Path, text: LogText, found: Sequence[Found]) -> str:
 
 
 def _headline(path: Path, text: LogText) -> str:
-    said = f"{quoted(str(path))}: {len(text.lines):,} lines"
+    lines = "line" if len(text.lines) == 1 else "lines"
+    said = f"{quoted(str(path))}: {len(text.lines):,} {lines}"
     return (
         said if text.is_whole else f"{said}, of the begin and the end of {text.num_bytes:,} bytes"
     )
