@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 from scalemark.cli import entry_point
 
@@ -16,6 +17,7 @@ if __name__ == "__main__":
 
 from scalemark.readers.found import Found, search
 from scalemark.readers.log_text import LogError, LogText, log_text
+from scalemark.readers.opening import KINDS, about
 from scalemark.readers.reading import Reading
 from scalemark.text.untrusted import quoted, visible
 
@@ -46,12 +48,11 @@ def main(
 
 
 def overrides(found: Found) -> str:
-    """Return the settings as arguments of `scalemark sweep`, quoted for Hydra and for a shell."""
-    said = [
-        name + "=" + (value if value.isidentifier() else f'"{value}"')
-        for name, value in found.settings.items()
-    ]
-    return shlex.join(said)
+    """Return the settings as arguments of `scalemark sweep`, quoted for a shell."""
+    settings = dict(found.settings)
+    read = settings.pop("read")
+    said = [f"command.{name}={value}" for name, value in settings.items()]
+    return shlex.join([f"read={read}", *said])
 
 
 def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
@@ -59,12 +60,19 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
         prog=program,
         description="Tries all readers on the output of a training program, and prints the "
         "configuration that reads it. Exits with 1 where none does.",
+        epilog="\n".join(["readers:", *map(_about, KINDS)]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "log", type=Path, metavar="LOG", help="a file, or a folder with what a program left"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(arguments)
+
+
+def _about(kind: str) -> str:
+    said = fill(about(kind), 96, initial_indent="  ", subsequent_indent="    ")
+    return said.replace("%", "%%")
 
 
 def _told(path: Path, text: LogText, found: Sequence[Found]) -> str:
@@ -90,7 +98,8 @@ def _told(path: Path, text: LogText, found: Sequence[Found]) -> str:
 
 
 def _headline(path: Path, text: LogText) -> str:
-    said = f"{quoted(str(path))}: {len(text.lines):,} lines"
+    lines = "line" if len(text.lines) == 1 else "lines"
+    said = f"{quoted(str(path))}: {len(text.lines):,} {lines}"
     return (
         said if text.is_whole else f"{said}, of the begin and the end of {text.num_bytes:,} bytes"
     )
@@ -107,7 +116,7 @@ def _advice(best: Found) -> list[str]:
     if not best.has_throughput:
         said.append(
             "the log has steps and no items per second: "
-            "add items_per_step, as items_per_step=batch_size*num_gpus"
+            "add command.items_per_step, as command.items_per_step=batch_size*num_gpus"
         )
     return said
 

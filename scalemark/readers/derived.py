@@ -6,9 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from scalemark.readers.fields import MEAN
 from scalemark.readers.numbers import NUMBER, SECONDS, usable_rate
 from scalemark.readers.rates import Rate, rate_of
-from scalemark.readers.step_forms import literal, step_pattern, step_pattern_above
+from scalemark.readers.step_forms import (
+    literal,
+    step_pattern,
+    step_pattern_above,
+    step_pattern_alone,
+)
 
 MOST_LINES = 20_000
 _MOST_CHARACTERS = 2_000
@@ -16,7 +22,8 @@ _MOST_KEY = 60
 _MOST_ABOVE = 40  # lines between that of the step and that of the rate
 _MOST_CANDIDATES = 8
 _HINT = re.compile(
-    r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed|time|dt\b"
+    r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed"
+    r"|time|timing|dt\b|took|duration|\d\s?(?:ms|us|s|sec|seconds)\b|s/"
     r"|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)",
     re.IGNORECASE,
 )
@@ -26,7 +33,19 @@ _UNIT = re.compile(
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t{}\[\]]|\s{2,}|\)\s")
+_ANY = ".*?"
+_LOSS = re.compile(
+    r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)"
+    r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
+    re.IGNORECASE,
+)
 _AFTER_NUMBER = re.compile(r"\d\S*\s+(?=\D)")
+_ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
+_NO_STEP = re.compile(
+    r"checkpoint|sav(?:ed|ing)|load|compil|eval|valid"
+    r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
+    re.IGNORECASE,
+)
 _VALIDATION = re.compile(r"\((?:val|test|eval)\)|^\W*(?:test|eval\w*|valid\w*)\b", re.IGNORECASE)
 _LOADING = re.compile(
     r"download|map|load|token|filter|generat|extract|valid|eval|test", re.IGNORECASE
@@ -48,13 +67,14 @@ class _Candidate:
         return sum(usable_rate(text) is not None for text in self.numbers)
 
     @property
-    def merit(self) -> tuple[bool, bool, bool, bool, bool, int, int]:
+    def merit(self) -> tuple[bool, bool, bool, bool, bool, bool, int, int]:
         """Order candidates: items before steps, many before one, all GPUs before one of them."""
         rate = self.rate
         return (
             rate.name == "throughput",
             self.num_usable > 1,
             not rate.is_mean,
+            not rate.is_bare_time,
             rate.per_gpu is not True,
             bool(rate.item),
             self.num_usable,
@@ -67,11 +87,18 @@ class Derived:
     """A pattern for `read=regex:PATTERN`, and what it reads."""
 
     pattern: str
-    rate: Rate
+    rate: Rate | None  # None: of the step alone
 
 
 def derive(lines: Sequence[str]) -> Derived | None:
-    """Return the best pattern for the lines of a log; None where none looks like a rate."""
+    """Return the best pattern for the lines of a log: of a rate, or else of the step alone.
+
+    None where no line has either.
+    """
+    return _of_rate(lines) or _of_step(lines)
+
+
+def _of_rate(lines: Sequence[str]) -> Derived | None:
     found: dict[tuple[str, str, Rate], _Candidate] = {}
     for place, line in enumerate(lines[:MOST_LINES]):
         for rate, key, unit, text in _rates_of(line):
@@ -89,18 +116,27 @@ def derive(lines: Sequence[str]) -> Derived | None:
     return None
 
 
+def _of_step(lines: Sequence[str]) -> Derived | None:
+    trained = [line[:_MOST_CHARACTERS] for line in lines[:MOST_LINES] if not _is_other(line)]
+    pattern = step_pattern_alone(trained)
+    return Derived(pattern=pattern, rate=None) if pattern else None
+
+
+def _is_other(line: str) -> bool:
+    """Return whether a line is of validation, or of what comes before training."""
+    return bool(_VALIDATION.search(line) or ("%|" in line and _LOADING.search(line[:40])))
+
+
 def _rates_of(line: str) -> Iterator[tuple[Rate, str, str, str]]:
     """Yield each number of a line that is a rate, with the texts before and after it."""
     line = line[:_MOST_CHARACTERS]
-    if not _HINT.search(line) or _VALIDATION.search(line):
-        return
-    if "%|" in line and _LOADING.search(line[:40]):
+    if not _HINT.search(line) or _is_other(line):
         return
     for found in _NUMBER.finditer(line):
         unit = _unit_after(line, found.end())
         for key in _keys_before(line, found.start()):
             rate = rate_of(key.strip(), unit.strip())
-            if rate:
+            if rate and not (rate.is_bare_time and _NO_STEP.search(line)):
                 yield rate, key, unit, found[0]
                 break
 
@@ -117,6 +153,8 @@ def _keys_before(line: str, place: int) -> Iterator[str]:
         if re.search(r"[:=]\s*\S", key):
             return  # another number with its name
     yield key.lstrip()
+    if _ENDS_WITH_NUMBER.search(key):
+        yield ""
 
 
 def _unit_after(line: str, place: int) -> str:
@@ -137,17 +175,34 @@ def _pattern(candidate: _Candidate, lines: Sequence[str]) -> str | None:
     step = step_pattern(own)
     step_at, number_at = re.search(step or "$.", own[-1]), re.search(number, own[-1])
     if step and step_at and number_at:
-        between = own[-1][step_at.end() : number_at.start(_group(candidate))]
-        if number_at.start() < step_at.end() <= number_at.start(_group(candidate)):
-            return f"{step}{literal(between)}{_number(candidate)}"
+        begin = number_at.start(_group(candidate))
+        if number_at.start() < step_at.end() <= begin:
+            between = literal(own[-1][step_at.end() : begin])
+            return _with_loss([f"{step}{between}{_number(candidate)}"], own)
         if step_at.start() < number_at.start():
-            return f"{step}.*?{number}"
+            return _with_loss([step, number], own)
         if not step.startswith("^"):
-            return f"{number}.*?{step}"
+            return _with_loss([number, step], own)
     above = step_pattern_above(lines, candidate.places, _MOST_ABOVE)
     if above:
         return f"{above}|{number}"
-    return None if candidate.rate.is_bare_time else number
+    return None if candidate.rate.is_bare_time else _with_loss([number], own)
+
+
+def _with_loss(parts: Sequence[str], own: Sequence[str]) -> str:
+    """Return the parts as one pattern, with the loss where all of the lines have it."""
+    plain = _ANY.join(parts)
+    found = _LOSS.search(own[-1])
+    if not found:
+        return plain
+    loss = rf"\b{literal(found[1])}(?P<loss>[-+\d.eE]+|nan|inf)"
+    places = [re.search(part, own[-1]) for part in parts]
+    before = [
+        part for part, at in zip(parts, places, strict=True) if at and at.end() <= found.start()
+    ]
+    with_loss = _ANY.join([*before, loss, *parts[len(before) :]])
+    has_loss = re.compile(with_loss)
+    return with_loss if all(has_loss.search(line) for line in own) else plain
 
 
 def _anchored(candidate: _Candidate) -> str:
@@ -160,7 +215,9 @@ def _group(candidate: _Candidate) -> str:
     """Return the name of the group of a number."""
     rate = candidate.rate
     is_total = rate.name == "throughput" and rate.is_total and candidate.num_usable == 1
-    return "total" if is_total else rate.name
+    if is_total:
+        return "total"
+    return f"{MEAN}{rate.name}" if rate.is_mean else rate.name
 
 
 def _number(candidate: _Candidate) -> str:
@@ -169,5 +226,7 @@ def _number(candidate: _Candidate) -> str:
     characters = r"\d.,"
     if re.search(r"[eE][-+]?\d", written):
         characters = r"-+\deE.,"
+    if "_" in written:
+        characters += "_"
     multiple = "[kKMGBT]?" if re.search(r"\d[kKMGBT]", written) else ""
     return rf"(?P<{_group(candidate)}>[{characters}]+{multiple}){literal(candidate.unit)}"

@@ -16,8 +16,11 @@ from scalemark.text.untrusted import quoted
 RATES = ("throughput", "total", "steps_per_s", "step_s", "step_ms")
 """Names of which one says how fast: items/s, items/s of the whole run, or how long a step takes."""
 
+MEAN = "mean_"
+"""Begins the name of a rate that is a mean over the run so far, as mean_throughput."""
+
 PLACES = ("step", "epoch", "epoch_steps", "time_s", "item")
-NAMES = (*RATES, *PLACES)
+NAMES = (*RATES, *(f"{MEAN}{name}" for name in RATES), *PLACES)
 _MOST_METRICS = 100  # of one reading
 _MOST_SHOWN = 40  # characters of what is no rate
 _ALIKE = 0.8  # how alike a misspelt name is to the one that was meant
@@ -47,8 +50,10 @@ class FieldReader:
     def __init__(self) -> None:
         self._steps = StepCounter()
 
-    def reading(self, fields: Mapping[str, str], *, is_mean: bool = False) -> Reading | None:
+    def reading(self, given: Mapping[str, str]) -> Reading | None:
         """Return the reading of a line; None where a rank has said the same before."""
+        fields = {_without_mean(name): text for name, text in given.items()}
+        is_mean = fields.keys() != given.keys()
         step = self._step(fields)
         if step is None and "step" in fields and whole(fields["step"]) is not None:
             return None
@@ -74,6 +79,16 @@ class FieldReader:
             return None
         epoch = whole(fields.get("epoch", ""))
         return self._steps.count(step, epoch, whole(fields.get("epoch_steps", "")) or 0)
+
+
+def rates_in(names: Iterable[str]) -> frozenset[str]:
+    """Return those names that say how fast."""
+    return frozenset(name for name in names if _without_mean(name) in RATES)
+
+
+def _without_mean(name: str) -> str:
+    bare = name.removeprefix(MEAN)
+    return bare if bare in RATES else name
 
 
 def _rate(fields: Mapping[str, str]) -> _Rate:

@@ -70,7 +70,11 @@ def _text_of(path: Path) -> LogText:
         file.seek(rest_at)
         end = file.read(HALF_BYTES)
     is_whole = rest_at == HALF_BYTES
-    lines = _lines(begin + end) if is_whole else [*_lines(begin), *_lines(end)]
+    if is_whole:
+        lines = _lines(begin + end)
+    else:  # without the lines that are cut, of which a number may be half
+        whole_begin, whole_end = begin.rpartition(b"\n")[0], end.partition(b"\n")[2]
+        lines = [*_lines(whole_begin), *_lines(whole_end)]
     if len(lines) > 2 * HALF_LINES:
         is_whole = False
         lines = [*lines[:HALF_LINES], *lines[-HALF_LINES:]]

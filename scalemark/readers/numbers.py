@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-_PLAIN = r"[-+]?(?:\d[\d,_]*+(?:\.\d++)?+|\.\d++)(?:[eE][-+]?\d+)?+"
+_PLAIN = r"[-+]?(?:\d(?:[\d_]|,(?=\d))*+(?:\.\d++)?+|\.\d++)(?:[eE][-+]?\d+)?+"
 NUMBER = rf"(?:{_PLAIN}(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?(?:nan|inf)\b)"
 """A number within a line; a unit may follow at once, as in `561.94ms`."""
 

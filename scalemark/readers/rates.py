@@ -47,14 +47,17 @@ _SHORT = {"tps": "tokens", "tgs": "tokens", "wps": "words", "sps": "samples", "f
 _BARE = {"throughput": "", "ips": "", "rate": "", "speed": ""}
 _GPU = _set("gpu gpus device devices chip chips core card accelerator worker rank npu")
 _TIME = _set("time duration elapsed cost latency timing seconds secs sec ms s avg dt t")
-_BARE_TIMES = ({"time"}, {"seconds"}, {"dt"}, {"time", "ms"}, {"time", "s"}, {"time", "sec"})
+_BARE_TIMES = (
+    *({"time"}, {"seconds"}, {"dt"}, {"time", "ms"}, {"time", "s"}, {"time", "sec"}),
+    *({"took"}, {"duration"}, {"duration", "ms"}, {"duration", "s"}, {"time", "seconds"}),
+)
 _MEAN = _set("avg average mean running global cumulative overall smoothed")
 _ALL_GPUS = _set("total on all global")
 _OTHER = _set(  # numbers that are of something else than training steps
     "data reader eta remaining left eval evaluation evaluating val valid validation test "
     "infer inference prompt generation generate forward backward fwd bwd load loading save saving "
     "checkpoint flop flops tflop tflops gflops mflops pflops gb mb kb gib mib bytes learning "
-    "decay dropout error acceptance"
+    "decay dropout error acceptance network disk io memory bandwidth read write compile compilation"
 )
 _WORD = re.compile(r"[a-zµ]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -99,7 +102,7 @@ def _by_unit(words: Sequence[str], units: Sequence[str], unit: str) -> Rate | No
 
 def _by_key(words: Sequence[str], units: Sequence[str]) -> Rate | None:
     time_unit = _time_per_step(words)
-    if time_unit and time_unit != "s":
+    if time_unit and (time_unit != "s" or words[0] == "s"):
         return _time(words, time_unit)
     found = _numerator(words)
     if found is None and not units:
@@ -116,6 +119,11 @@ def _short(words: Sequence[str]) -> str | None:
             return _SHORT[word]
         if word == "ups":
             return "steps"
+    bare = [
+        word for word in words if word not in _GPU and word not in ("per", "s", "sec", "second")
+    ]
+    if bare[-1:] == ["throughput"]:
+        return ""
     return _BARE.get(words[-1]) if 0 < len(words) <= 2 else None
 
 
@@ -176,7 +184,7 @@ def _per_second(found: str, words: Sequence[str], units: Sequence[str]) -> Rate:
         name="steps_per_s" if found == "steps" else "throughput",
         item="" if found == "steps" else found,
         per_gpu=per_gpu,
-        is_mean=bool(_MEAN & every),
+        is_mean=bool(_MEAN & every) and "global step" not in " ".join(words),
         is_total=is_total,
     )
 

@@ -10,7 +10,7 @@ from scalemark.readers.numbers import whole
 
 _LABEL = re.compile(
     r"(?<![A-Za-z])((?:completed |global[_ ]?|num_|train[_ ]?)?"
-    r"(?:updates?|steps?|iter(?:ation)?s?|it|batch|mini[-_ ]?batch)(?![A-Za-z])"
+    r"(?:updates?|up\.|steps?|iter(?:ation)?s?|it|batch|mini[-_ ]?batch)(?![A-Za-z])"
     r"[^\w\s]*\s*[^\w\s]*\s*)"
     r"(\d[\d,]*+)(?![\d.]*\d%|\.\d)",
     re.IGNORECASE,
@@ -30,6 +30,7 @@ _WITHOUT_WORDS = (
 _SPECIAL = frozenset(".^$*+?{}[]\\|()")
 _TOKEN = re.compile(r"\d+|\s+|['\"]|.", re.DOTALL)
 _NEARLY_ALL = 0.9
+_LEAST_ALONE = 3  # lines with a step and no rate, to be taken for those of training
 _MOST_LINES = 2_000  # that are looked at
 
 
@@ -66,6 +67,25 @@ def step_pattern_above(lines: Sequence[str], places: Sequence[int], most_above: 
         ):
             return label
     return None
+
+
+def step_pattern_alone(lines: Sequence[str]) -> str | None:
+    """Return a pattern of the step that most lines with the word for it have; None: there is none.
+
+    Of one line nothing grows: there must be several.
+    """
+    numbers: dict[str, list[int]] = {}
+    for line in lines:
+        for found in _LABEL.finditer(line):
+            at_start = "" if line[: found.start()].strip() else r"^\s*"
+            steps = numbers.setdefault(at_start + _labelled(found), [])
+            steps.append(whole(found[2]) or 0)
+    growing = {
+        pattern: steps
+        for pattern, steps in numbers.items()
+        if len(steps) >= _LEAST_ALONE and (_grows(steps, strictly=False) and _begins_anew(steps))
+    }
+    return max(growing, key=lambda pattern: len(growing[pattern]), default=None)
 
 
 def literal(text: str) -> str:

@@ -1,24 +1,42 @@
-"""Reads an MLflow run of a file store: `RUN/metrics/NAME` has lines `time_ms value step`."""
+"""Reads an MLflow run that the program left below its run folder, in either of MLflow's stores.
+
+```
+mlflow.db                    SQLite, MLflow's default: table metrics (run_uuid, key, value, ...)
+RUN/metrics/NAME             a file store: lines `time_ms value step`; NAME may have slashes
+```
+"""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from scalemark.readers.arguments import settings
 from scalemark.readers.fields import rate_or_doubt
-from scalemark.readers.left_files import files_below, read_text
+from scalemark.readers.left_files import files_below, named_below, read_text
 from scalemark.readers.numbers import number
 from scalemark.readers.rates import Rate, rate_of
 from scalemark.readers.reading import Reading
 from scalemark.readers.steps import StepCounter
 
 ABOUT = (
-    "mlflow[:key=NAME] reads the newest run of an MLflow file store below the run folder; NAME is "
-    "the metric that is items/s (default: the one that looks like it)"
+    "mlflow[:key=NAME] reads the newest run of mlflow.db or of a file store below the run folder "
+    "(MLFLOW_TRACKING_URI=sqlite:///{run_dir}/mlflow.db); NAME is the metric that is items/s "
+    "(default: the one that looks like it)"
 )
 _FOLDER = "metrics"
+_DATABASE = "mlflow.db"
+_MOST_ROWS = 1_000_000
+_NEWEST_RUN = """
+    SELECT key, value, timestamp, step, is_nan FROM metrics
+    WHERE run_uuid = (SELECT run_uuid FROM metrics ORDER BY timestamp DESC LIMIT 1)
+    ORDER BY step, timestamp LIMIT ?
+"""
+
+_Run = dict[str, list["_Point"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +75,7 @@ class MlflowReader:
                     at_step.setdefault(point.step, {})[name] = value
         yield from _readings(metrics[key], rate, at_step)
 
-    def _chosen(self, metrics: dict[str, list[_Point]]) -> tuple[str, Rate | None]:
+    def _chosen(self, metrics: _Run) -> tuple[str, Rate | None]:
         if self._key:
             default = Rate(name="throughput")
             return self._key, (rate_of(self._key) or default) if self._key in metrics else None
@@ -96,9 +114,14 @@ def _readings(
         )
 
 
-def _newest_run(folder: Path) -> dict[str, list[_Point]]:
-    """Return the metrics of the run with the last time, by name; slashes belong to names."""
-    runs: dict[Path, dict[str, list[_Point]]] = {}
+def _newest_run(folder: Path) -> _Run:
+    """Return the metrics of the run with the last time, by name."""
+    runs = [*_runs_of_files(folder), *map(_run_of_database, named_below(folder, (_DATABASE,)))]
+    return max((run for run in runs if run), key=_last_time, default={})
+
+
+def _runs_of_files(folder: Path) -> Iterator[_Run]:
+    runs: dict[Path, _Run] = {}
     for path in files_below(folder):
         parts = path.relative_to(folder).parts
         if _FOLDER not in parts[:-1]:
@@ -108,12 +131,24 @@ def _newest_run(folder: Path) -> dict[str, list[_Point]]:
         if points:
             run = runs.setdefault(folder.joinpath(*parts[:place]), {})
             run["/".join(parts[place + 1 :])] = points
-    if not runs:
+    yield from runs.values()
+
+
+def _run_of_database(path: Path) -> _Run:
+    """Return the newest run; nothing of a database that is none of MLflow's."""
+    run: _Run = {}
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            for key, value, time_ms, step, is_nan in database.execute(_NEWEST_RUN, (_MOST_ROWS,)):
+                shown = "nan" if is_nan else str(value)
+                point = _Point(time_s=int(time_ms) / 1e3, value=shown, step=int(step))
+                run.setdefault(str(key), []).append(point)
+    except (sqlite3.Error, TypeError, ValueError):
         return {}
-    return max(runs.values(), key=_last_time)
+    return run
 
 
-def _last_time(run: dict[str, list[_Point]]) -> float:
+def _last_time(run: _Run) -> float:
     return max(points[-1].time_s for points in run.values())
 
 

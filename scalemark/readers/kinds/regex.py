@@ -10,13 +10,21 @@ step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands
 
 from __future__ import annotations
 
-from scalemark.readers.fields import PLACES, RATES, FieldReader, refuse_misspelt
+from scalemark.readers.fields import (
+    MEAN,
+    PLACES,
+    RATES,
+    FieldReader,
+    rates_in,
+    refuse_misspelt,
+)
 from scalemark.readers.patterns import compiled, matched
 from scalemark.readers.reading import OutputReader, ReadError, Reading
 
 ABOUT = (
     "regex:PATTERN reads lines by a regular expression: one group is items/s; or named groups: "
-    f"{', '.join((*RATES, *PLACES))}, and any other name is a metric"
+    f"{', '.join((*RATES, *PLACES))}, and any other name is a metric; "
+    f"{MEAN}throughput and such are means over the run so far"
 )
 
 
@@ -42,7 +50,7 @@ class PatternReader(OutputReader):
                 "as (?P<step>[0-9]+), or write (?:...) for those that are no number"
             )
         refuse_misspelt(self._names)
-        if self._names and not {"step", *RATES} & set(self._names):
+        if self._names and "step" not in self._names and not rates_in(self._names):
             raise ReadError(
                 f"regex {text[:100]!r} names metrics only ({', '.join(self._names)}); "
                 f"one group must be step, {', '.join(RATES[:-1])} or {RATES[-1]}"
@@ -57,9 +65,9 @@ class PatternReader(OutputReader):
         if not self._names:
             return self._fields.reading({"throughput": match[1] or ""})
         fields = {name: text for name, text in match.groupdict().items() if text is not None}
-        if not set(RATES) & set(self._names):
+        if not rates_in(self._names):
             return self._fields.reading(fields)
-        if not set(RATES) & set(fields):
+        if not rates_in(fields):
             self._waiting |= fields
             return None
         reading = self._fields.reading(self._waiting | fields)

@@ -228,12 +228,41 @@ def write_run(run: str, **metrics: str) -> None:
 
 
 def test_mlflow_reads_the_newest_run_with_other_metrics_beside():
-    write_run("old", tokens_per_second="1000 1 1\n")
-    write_run("new", train__tokens_per_second="2000 5.5 10\n3000 6.5 20\n", loss="2000 2.5 10\n")
+    write_run("a_old", tokens_per_second="1000 1 1\n")
+    write_run("b_new", train__tokens_per_second="2000 5.5 10\n3000 6.5 20\n", loss="2000 2.5 10\n")
     assert list(open_reader("mlflow").read_files(Path.cwd())) == [
         Reading(throughput=5.5, step=10, time_s=2, item="tokens", metrics={"loss": 2.5}),
         Reading(throughput=6.5, step=20, time_s=3, item="tokens"),
     ]
+
+
+@pytest.mark.integration
+@pytest.mark.filterwarnings(
+    "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"  # MLflow 3.17 on SQLAlchemy 2.1
+)
+@pytest.mark.parametrize("store", ["sqlite:///{here}/run/mlflow.db", "file:{here}/run/mlruns"])
+def test_mlflow_reads_what_mlflow_writes(store: str, monkeypatch):
+    from mlflow import MlflowClient  # here, because it takes seconds
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    Path("run").mkdir()
+    client = MlflowClient(store.format(here=Path.cwd()))
+    for speed in (1.5, 100.5):
+        run = client.create_run("0").info.run_id
+        for step in (10, 20):
+            client.log_metric(run, "train/tokens_per_second", speed + step, step=step)
+            client.log_metric(run, "loss", math.nan, step=step)
+    readings = list(open_reader("mlflow").read_files(Path.cwd()))
+    assert [(one.step, one.throughput, one.item) for one in readings] == [
+        (10, 110.5, "tokens"),
+        (20, 120.5, "tokens"),
+    ]
+    assert math.isnan(readings[0].metrics["loss"])
+
+
+def test_a_database_that_is_none_of_mlflow_is_left_alone():
+    Path("mlflow.db").write_text("no database")
+    assert list(open_reader("mlflow").read_files(Path.cwd())) == []
 
 
 def test_mlflow_takes_the_name_of_the_metric():

@@ -69,7 +69,9 @@ def test_a_number_is_read_as_programs_write_it(text: str, value: float):
     assert number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "fast", "1,23,4", "1.2.3", "0x10", "1 2", "--", "1.2kk"])
+@pytest.mark.parametrize(
+    "text", ["", "fast", "1,23,4", "12,34,567", "1.2.3", "0x10", "1 2", "--", "1.2kk"]
+)
 def test_what_is_no_number_is_none(text: str):
     assert number(text) is None
 

@@ -1,15 +1,21 @@
 """Each log of a real program is read by the reader that `scalemark read` proposes. `logs/sources.toml` says where each is from."""
 
+import math
 import tomllib
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scalemark.readers import open_reader
+from scalemark.readers.__main__ import overrides
 from scalemark.readers.found import Found, search
 from scalemark.readers.log_text import log_text
+from sweeper.grid.program_arguments import with_program
 
 LOGS = Path(__file__).parent / "logs"
 WANTED: dict[str, dict[str, Any]] = tomllib.loads((LOGS / "sources.toml").read_text())
@@ -48,18 +54,15 @@ def test_a_log_of_a_real_program_is_read(name: str):
 
 @pytest.mark.parametrize("name", WANTED)
 def test_the_proposed_configuration_reads_the_log_again(name: str):
-    from shlex import split
-
-    from scalemark.readers.__main__ import overrides
-
     best = found_in(name)[0]
-    parsed = OverridesParser.create().parse_overrides(split(overrides(best)))
+    arguments = with_program(split(overrides(best)))
+    parsed = OverridesParser.create().parse_overrides(arguments)
     values = {override.key_or_group: str(override.value()) for override in parsed}
-    reader = open_reader(values["read"])
+    reader = open_reader(values["command.read"])
     read = [reader.read_line(line) for line in log_text(LOGS / f"{name}.log").lines]
     assert tuple(reading for reading in read if reading) == best.readings
-    assert values.get("item", "") == best.item
-    assert (values.get("per_gpu") == "True") == (best.per_gpu is True)
+    assert values.get("command.item", "") == best.item
+    assert (values.get("command.per_gpu") == "True") == (best.per_gpu is True)
 
 
 UNFAMILIAR = [  # forms that programs print, with made-up numbers
@@ -117,6 +120,29 @@ UNFAMILIAR = [  # forms that programs print, with made-up numbers
         None,
         300,
     ),
+    (
+        "Epoch: [0][10/5004]\tTime 0.350 (0.402)\tSpeed 731.224 (636.521)\tLoss 6.98 (6.99)",
+        731.224,
+        None,
+        "",
+        None,
+        10,
+    ),
+    ("Step 100 took 0.35 s", None, 0.35, "", None, 100),
+    ("Iteration 10: 0.35 s", None, 0.35, "", None, 10),
+    ("step 10: loss 2.3 (350ms)", None, 0.35, "", None, 10),
+    ("step: 7, s/it: 0.25, loss: 2.1", None, 0.25, "", None, 7),
+    ("num_env_steps_sampled_throughput_per_sec: 1234.5", 1234.5, None, "", None, None),
+    ("tgs (tokens/gpu/second)=3228.48, step=3", 3228.48, None, "tokens", True, 3),
+    ('    "train_samples_per_sec": 523.2,', 523.2, None, "samples", None, None),
+    (
+        "global step 100, batch: 99, avg_batch_cost: 0.1 sec, ips: 310.1 sequences/sec",
+        310.1,
+        None,
+        "sequences",
+        None,
+        100,
+    ),
 ]
 
 
@@ -147,12 +173,28 @@ def test_a_line_of_an_unknown_program_gives_a_pattern(
         "eval samples/sec: 31.2",
         "Map: 100%|██████████| 45/45 [00:00<00:00, 8543.07 examples/s]",
         "took 3.2 s to load the data",
+        "Step 5: saving the checkpoint took 3.2 s",
+        "network throughput: 31.2",
         "End of epoch 53 / 500000 \t Time Taken: 5.0500 sec",
         "22-12-06 08:40:17.728 - INFO: started",
     ],
 )
 def test_numbers_that_are_no_training_rate_are_left_alone(line: str):
     assert search([line], None) == []
+
+
+@given(
+    st.lists(
+        st.text(st.sampled_from("0123456789.,:/=[]()%|{}'-+ \teEkstinepogm\""), max_size=60),
+        max_size=6,
+    )
+)
+def test_no_lines_make_the_search_fail(lines: list[str]):
+    for found in search(lines, None):
+        assert open_reader(found.read)
+        assert all(
+            reading.throughput is None or reading.throughput > 0 for reading in found.readings
+        )
 
 
 def test_lines_of_validation_are_no_training():
@@ -174,3 +216,33 @@ def test_a_step_may_stand_on_a_line_above_the_rate():
     ]
     readings = search(lines, None)[0].readings
     assert [(reading.step, reading.throughput) for reading in readings] == [(2, 45538), (3, 45368)]
+
+
+def test_lines_with_a_step_alone_are_timed_by_their_arrival():
+    lines = ["start", "step 10 loss 2.5", "step 20 loss 2.4", "valid step 7", "step 30 loss 2.3"]
+    best = search(lines, None)[0]
+    assert best.read == r"regex:^\s*\bstep\s*(?P<step>[\d,]+)"
+    assert [reading.step for reading in best.readings] == [10, 20, 30]
+    assert search(lines[:2], None) == []
+
+
+def test_a_mean_over_the_run_is_read_as_such():
+    lines = ["step:50/99 step_avg:43.49ms", "step:75/99 step_avg:43.5ms"]
+    assert [reading.is_mean for reading in search(lines, None)[0].readings] == [True, True]
+
+
+def test_a_pattern_reads_the_loss_where_all_lines_have_it():
+    losses = [reading.metrics["loss"] for reading in found_in("nanogpt_with_dates")[0].readings]
+    assert losses[:3] == [3.8993, 3.8853, 4.2490]
+    assert math.isnan(losses[3])
+    lines = ["it 1 loss 2.5, 9 img/s", "it 2, 9 img/s"]
+    assert [dict(reading.metrics) for reading in search(lines, None)[0].readings] == [{}, {}]
+
+
+def test_json_is_read_as_json_and_not_by_a_pattern():
+    best, other = search(['{"step": 10, "tokens_per_second": 12034.5}'], None)
+    assert (best.read, other.read.partition(":")[0]) == ("json", "regex")
+
+
+def test_tgs_is_of_one_gpu():
+    assert search(["step: 3, tgs: 3228"], None)[0].settings["per_gpu"] == "true"

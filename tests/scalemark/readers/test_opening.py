@@ -3,7 +3,9 @@
 import pytest
 
 from scalemark.readers import KINDS, ReadError, open_reader
+from scalemark.readers.fields import PLACES, RATES
 from scalemark.readers.opening import about
+from tests.conftest import PROJECT
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "regex"])
@@ -80,3 +82,9 @@ def test_a_reader_keeps_state_of_its_own():
 def test_no_line_makes_a_reader_fail(kind: str, line: str):
     reading = open_reader(kind).read_line(line)
     assert reading is None or reading.throughput is None or reading.throughput > 0
+
+
+def test_the_page_for_users_lists_every_kind_and_every_group():
+    page = (PROJECT / "docs" / "your_program.md").read_text()
+    assert [kind for kind in KINDS if f"| `{kind}" not in page] == []
+    assert [name for name in (*RATES, *PLACES) if f"`{name}`" not in page] == []

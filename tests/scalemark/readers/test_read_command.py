@@ -9,7 +9,7 @@ import pytest
 
 from scalemark.__main__ import main as scalemark
 from scalemark.readers.__main__ import main
-from scalemark.readers.log_text import HALF_BYTES
+from scalemark.readers.log_text import HALF_BYTES, log_text
 
 TITAN = """\
 step:  4  loss:  7.62585  memory: 66.91GiB(37.51%)  tps: 10,050  tflops: 314.71  mfu: 13.99%
@@ -111,7 +111,7 @@ def test_a_folder_is_read_with_what_the_program_left(capsys):
     Path("run/out/all_results.json").write_text('{"train_samples_per_second": 31.5}')
     assert main(["run"]) == 0
     said = capsys.readouterr().out
-    assert "read=hugging_face item=samples" in said
+    assert "read=hugging_face command.item=samples" in said
     assert "31.5/s" in said
 
 
@@ -130,3 +130,10 @@ def test_scalemark_has_the_command(capsys):
     Path("train.log").write_text(TITAN)
     assert scalemark(["read", "train.log"]) == 0
     assert "read=torchtitan" in capsys.readouterr().out
+
+
+def test_a_line_that_is_cut_is_left_out():
+    line = "step: 123456 tps: 10,050 " * 40
+    text = f"{line}\n" * (3 * HALF_BYTES // len(line))
+    Path("large.log").write_text(text)
+    assert set(log_text(Path("large.log")).lines) == {line}
