@@ -12,6 +12,7 @@ from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 from store.command_line import USAGE, Db, Json
 from store.database import open_for_reading
 from store.exchange.bulk import Added
@@ -117,7 +118,8 @@ def print_added(added: Added, would: str = "") -> None:
             f"{visible(renamed)}",
             file=sys.stderr,
         )
-    done = f"{added.num_new:,} attempts {would}imported, {added.num_known:,} were there already"
+    new = counted(added.num_new, "attempt")
+    done = f"{new} {would}imported, {added.num_known:,} were there already"
     if added.num_references:
         done += f"; {added.num_references:,} references {would}imported"
     print(done)
