@@ -139,8 +139,10 @@ def _of_attempts(
         else:
             shares.append({_WAITING: 100 * share, _COMPUTING: 100 - 100 * share})
     _stack_bars(steps, shares, _ORDER, palette)
-    steps.set_xlabel("% of the window")
-    steps.set_visible(any(shares))
+    if any(shares):
+        steps.set_xlabel("% of the window")
+    else:  # nothing is known of what the window was spent on, as of a user's program
+        steps.set_visible(False)
     sheet.gap(0.42)
     _legend(sheet, _ORDER, [*bars, *shares])
     return Picture(name=name, figure=sheet.finished(), about=[*notes, *_remarks(found)])
