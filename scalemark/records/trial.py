@@ -45,7 +45,16 @@ class TrialSpec:
         set_by="engine",
         engines=ENGINES,
     )
-    model: str = axis("a definition in scalemark/models/", set_by="model", engines=ENGINES)
+    model: str = axis(
+        "a definition in scalemark/models/, or a function of your own, as my_model.py:build",
+        set_by="model",
+        engines=ENGINES,
+    )
+    model_digest: str = axis(
+        "of the file of a model of your own: a changed file is another trial",
+        default="",
+        set_by="model",
+    )
     num_gpus: int = axis(
         "replicas in step, over all hosts", given=1, least=1, in_curve=False, engines=ENGINES
     )
@@ -104,10 +113,17 @@ class TrialSpec:
         "order of dimensions", default="NHWC", choices=("NHWC", "NCHW"), auto=True, engines=ENGINES
     )
     image_px: int = axis(
-        "height and width of the model's input, in pixels", auto=True, least=1, engines=ENGINES
+        "height and width of the model's input, in pixels; 0 = a model of your own says",
+        auto=True,
+        least=0,
+        engines=ENGINES,
     )
     num_classes: int = axis(
-        "classes of the model", set_by="model", least=1, sets_step_time=False, engines=ENGINES
+        "classes of the model; 0 = a model of your own says",
+        set_by="model",
+        least=0,
+        sets_step_time=False,
+        engines=ENGINES,
     )
     batch_size: int = axis("images per replica and step", auto=True, least=1, engines=ENGINES)
     scaling: str = axis(
