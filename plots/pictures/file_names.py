@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from analysis.pivot import Table
+from scalemark.text.file_name import safe_name
 
 
 def file_names(tables: Sequence[Table]) -> list[str]:
@@ -45,4 +46,4 @@ def _name(table: Table, neighbors: Sequence[Table], num_environments: int) -> st
             parts.append(f"{axis}={value}")
     if num_environments > 1:
         parts += [table.environment.host, table.environment.key]
-    return "-".join(parts)
+    return safe_name("-".join(parts))
