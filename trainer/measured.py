@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scalemark.records.measurement import Measurement
+from scalemark.records.measurement import IMAGES, Measurement
 from scalemark.stats.within_process import interval_within
 from trainer.timing import Timed
 
@@ -20,7 +20,7 @@ LAST_LOSSES = 5
 def measurement(
     timed: Timed,
     *,
-    images_per_step: int,  # of all replicas
+    images_per_step: int,  # of all replicas; or another item
     time_to_first_step_s: float,
     trace_s: float,
     first_step_s: float,
@@ -32,6 +32,7 @@ def measurement(
     last_loss_scale: float | None,
     num_parameters: int,
     link_bytes_per_s: float | None = None,
+    item: str = IMAGES,
 ) -> Measurement:
     """Fill in a Measurement, whose fields are explained there; `first_loss` may be infinite."""
     durations_s = timed.step_durations_s()
@@ -66,6 +67,7 @@ def measurement(
         last_loss_scale=last_loss_scale,
         num_parameters=num_parameters,
         link_bytes_per_s=link_bytes_per_s,
+        item=item,
     )
 
 
