@@ -30,7 +30,10 @@ _MOST_NAMED = 4
 def heading(answer: Answer) -> str:
     """Return the work in question, as `resnet50 (image_px 224, synthetic data)`."""
     work = answer.question.work
-    return title({axis: work[axis] for axis in ("model", "image_px", "data") if axis in work})
+    shown = {axis: work[axis] for axis in ("model", "image_px", "data") if axis in work}
+    if work.get("model_digest"):
+        shown["model_digest"] = work["model_digest"]
+    return title(shown)
 
 
 def sentences(answer: Answer) -> list[str]:

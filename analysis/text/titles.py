@@ -22,7 +22,10 @@ _SPEAKING = ("strategy", "variable_update", "precision", "model")
 
 def title(setting: Mapping[str, object]) -> str:
     """Name a table by its setting, as `resnet50 (batch_size 4, fp32, synthetic data)`."""
-    texts = [named(axis, value) for axis, value in setting.items() if axis != "model"]
+    texts = []
+    for axis, value in setting.items():
+        if axis != "model" and not is_of_own_model(axis, value):
+            texts.append(named(axis, value))
     if "model" not in setting:
         return ", ".join(texts)
     return f"{setting['model']} ({', '.join(texts)})" if texts else str(setting["model"])
@@ -42,7 +45,14 @@ def named(axis: str, value: object) -> str:
         return f"{axis} not reported"
     if axis == "hosts":
         return counted(int(str(value)), "host")
+    if is_of_own_model(axis, value):
+        return f"{axis} of its own"
     return _BARE.get(axis, f"{axis} {{}}").format(value)
+
+
+def is_of_own_model(axis: str, value: object) -> bool:
+    """Return whether a size is said by a model of the user's own, and by no axis."""
+    return axis in ("image_px", "num_classes") and value == 0
 
 
 def headings(table: Table, what: str) -> tuple[str, str]:
@@ -95,6 +105,8 @@ def model_notes(table: Table) -> list[str]:
         by_value: dict[str, list[str]] = {}
         for model, of in table.of_models.items():
             value = "not reported" if of[axis] in (None, "") else str(of[axis])
+            if is_of_own_model(axis, of[axis]):
+                value = "of its own"
             by_value.setdefault(value, []).append(model)
         if axis not in _OF_A_MODEL and (len(by_value) == 1 or not table.environment.origin.is_ours):
             continue
