@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conf import rules
+from conf import program, rules
 from conf.schema import AXES_SET_BY_NAME, Config, DataConfig
 from scalemark import models, own_model
 from scalemark.abilities import (
@@ -77,12 +77,17 @@ def resolve(
             f"engine={config.engine.name}: one engine for the whole sweep; give it on the "
             "command line"
         )
+    is_program = config.engine is Engine.command
     try:
-        spec = _trial_of(config, device_kind)
+        spec = (program.trial_of if is_program else _trial_of)(config, device_kind)
     except models.ModelError:
         raise
     except ValueError as error:
         raise TrialRefusedError(str(error)) from None
+    if is_program:
+        if no_room := _problem_of_room(spec, num_devices, hosts):
+            raise TrialRefusedError(no_room)
+        return spec
     problems = itertools.chain(
         _problems_of_own_model(spec),
         rules.problems(spec),

@@ -209,7 +209,7 @@ def _measurement(
     peak_device_memory_bytes = _peak_device_memory_bytes(training.devices)
     return measured.measurement(
         timed,
-        images_per_step=training.items_per_step(spec),
+        items_per_step=training.items_per_step(spec),
         item=training.template.item,
         time_to_first_step_s=first.time_to_first_step_s,
         trace_s=first.trace_s,

@@ -6,7 +6,7 @@ from analysis.results import Result
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 
-_TOLD_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected")
+_NAMED_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected")
 
 
 def described(result: Result, *, against: Result | None = None) -> str:
@@ -15,7 +15,7 @@ def described(result: Result, *, against: Result | None = None) -> str:
     With `against` another choice, name only what differs beside strategy and GPUs.
     """
     axes = result.axes
-    unusual = [axis for axis in unusual_axes(axes) if axis not in _TOLD_APART]
+    unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     reported = [f"{result.strategy} on {result.counted}"]
     for axis in ("batch_size", "precision", *unusual):
         if against is None or against.axes.get(axis) != axes.get(axis):
@@ -24,7 +24,7 @@ def described(result: Result, *, against: Result | None = None) -> str:
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        is_named = axis in unusual or axis in _TOLD_APART
+        is_named = axis in unusual or axis in _NAMED_APART
         if not is_named and axes.get(axis) != against.axes.get(axis):
             reported.append(f"{axis} {axes[axis]}")
     return ", ".join(reported)
