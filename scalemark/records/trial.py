@@ -421,6 +421,10 @@ def _check(spec: TrialSpec) -> None:
             raise ValueError(problem)
     if spec.engine == Engine.command:
         _check_command(spec)
+    elif ":" not in spec.model:  # a model of the user's own says its sizes itself
+        for name in ("image_px", "num_classes"):
+            if getattr(spec, name) < 1:
+                raise ValueError(f"{name}={getattr(spec, name)}: wanted 1 or more")
     if spec.num_gpus % spec.hosts:
         raise ValueError(
             f"num_gpus={spec.num_gpus}: counts the replicas of all hosts={spec.hosts}, each of "

@@ -4,13 +4,15 @@ import pytest
 
 from conf.resolve import TrialRefusedError
 from scalemark.models import ModelError
-from scalemark.own_model import find
+from scalemark.own_model import FOLDER_VARIABLE, find
 from scalemark.records.devices import DeviceKind
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.grid.expand import Choice
+from sweeper.launchers import agent_command
 from sweeper.planning.plan import resolve_grid
+from sweeper.starts.environment import environment
 from tests.conf.test_resolve import config, trial
 from tests.own_models import DENSE, written
 
@@ -76,6 +78,19 @@ def test_the_command_of_a_trial_makes_it_again():
 def test_what_the_model_says_itself_is_no_setting(override, refusal):
     with pytest.raises(TrialRefusedError, match=refusal):
         trial(f"model={written(DENSE)}", override)
+
+
+def test_only_a_model_of_ones_own_may_leave_its_sizes_open():
+    with pytest.raises(TrialRefusedError, match="image_px=0: wanted 1 or more"):
+        trial("model=trivial", "image_px=0")
+    assert trial(f"model={written(DENSE)}", "image_px=0").image_px == 0
+
+
+def test_its_trainers_look_for_it_from_the_folder_of_the_sweep(tmp_path):
+    assert environment({}, "")[FOLDER_VARIABLE] == str(tmp_path)
+    assert environment({FOLDER_VARIABLE: "/shared"}, "")[FOLDER_VARIABLE] == "/shared"
+    command = agent_command("sweep", "sqlite:///x.db", hosts=1, logs=tmp_path)
+    assert command.environment[FOLDER_VARIABLE] == str(tmp_path)
 
 
 def test_simulated_it_is_refused_with_the_models_that_are_known():
