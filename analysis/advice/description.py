@@ -17,14 +17,17 @@ def described(result: Result, *, against: Result | None = None) -> str:
     axes = result.axes
     unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     reported = [f"{result.strategy} on {result.counted}"]
+    told = result.strategy_axes if result.is_of_program else ()
     for axis in ("batch_size", "precision", *unusual):
+        if axis in told or (axes[axis] is None and result.environment.origin.is_ours):
+            continue
         if against is None or against.axes.get(axis) != axes.get(axis):
             reported.append(named(axis, axes[axis]))
     if against is None:
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        is_named = axis in unusual or axis in _NAMED_APART
+        is_named = axis in unusual or axis in _NAMED_APART or axis in told
         if not is_named and axes.get(axis) != against.axes.get(axis):
             reported.append(f"{axis} {axes[axis]}")
     return ", ".join(reported)

@@ -63,7 +63,7 @@ def paired(a: Side, b: Side) -> Paired:
     What has no partner that is equal in all that follows from what is compared (`_FOLLOWERS`) gets
     one that is not. Raises StoreError when nothing is left, with the reason.
     """
-    free = a.axes | b.axes
+    free = _with_strategies(a.axes | b.axes, [*a.results, *b.results])
     if a.is_by_name and b.is_by_name:
         free = frozenset(axes_of([*a.results, *b.results]))
     anywhere = a.names_an_environment or b.names_an_environment
@@ -87,6 +87,14 @@ def paired(a: Side, b: Side) -> Paired:
         raise StoreError(_why_none(a, b, found))
     only_a, only_b = _left(a, b, pairs)
     return Paired(pairs=tuple(_pairs(different, found.fixed)), only_a=only_a, only_b=only_b)
+
+
+def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
+    """Return them with what goes with them: the strategy of a program is its free axes."""
+    parts = {axis for one in results if one.is_of_program for axis in one.strategy_axes}
+    if "strategy" in free:
+        return free | parts
+    return free | {"strategy"} if free & parts else free
 
 
 def _match(

@@ -100,7 +100,8 @@ def _limit(curve: Curve) -> str:
         return _law(curve.law)
     serial = curve.serial
     if serial is None:
-        return ""
+        is_lossy = efficiency is not None and bool(curve.no_law)
+        return f"not known, for {curve.no_law}" if is_lossy else ""
     interval = f" [{serial.low:.1%}..{serial.high:.1%}]" if serial.low is not None else ""
     return (
         f"as if {serial.share:.1%}{interval} of the work did not scale ({serial.law}'s law on "
@@ -161,6 +162,11 @@ def _how_scaled(scaling: Scaling) -> str:
         return (
             "Strong scaling: the batch of all together stays the same, so each has less to do "
             "the more there are."
+        )
+    if any(one.is_of_program for one in scaling.table.results):
+        return (
+            "Whether the batch of all grows with their number is up to the program, and decides "
+            "what a speed-up means."
         )
     is_published = scaling.table.environment.origin is Origin.PUBLISHED
     if is_published and scaling.table.setting.get("batch_size") is None:

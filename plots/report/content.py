@@ -397,8 +397,10 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
     for axis in named:
         if axis in result.axes and not is_of_own_model(axis, result.axes[axis]):
             setting[axis] = result.axes[axis]
-    for axis in _IN_COLUMNS:
+    for axis in (*_IN_COLUMNS, *result.strategy_axes):
         setting.pop(axis, None)
+    if not is_published:  # an axis that it lacks is none
+        setting = {axis: value for axis, value in setting.items() if value is not None}
     baseline = command = ""
     if result.baseline:
         baseline = f"{result.baseline.strategy} on {result.baseline.width}"

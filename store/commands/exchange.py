@@ -12,10 +12,13 @@ from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 from store.command_line import USAGE, Db, Json
+from store.database import open_for_reading
 from store.exchange.bulk import Added
 from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import ImportFormat, LogSource, import_files
+from store.filters.bare_names import full_names
 from store.filters.selection import attempt_ids
 
 SOME_REJECTED = 1
@@ -46,7 +49,7 @@ def export_(
     jsonl and sqlite hold all that a database holds, csv and parquet attempts; without filters these
     four hold deleted attempts, too. Exit code 1 when damaged rows were left out.
     """
-    ids = attempt_ids(filters) if filters else None
+    ids = attempt_ids(full_names(open_for_reading(db), filters)) if filters else None
     with shown() as progress:
         done = export(
             db, out, wanted, ids=ids, with_steps=steps, experiment=experiment, progress=progress
@@ -115,7 +118,8 @@ def print_added(added: Added, would: str = "") -> None:
             f"{visible(renamed)}",
             file=sys.stderr,
         )
-    done = f"{added.num_new:,} attempts {would}imported, {added.num_known:,} were there already"
+    new = counted(added.num_new, "attempt")
+    done = f"{new} {would}imported, {added.num_known:,} were there already"
     if added.num_references:
         done += f"; {added.num_references:,} references {would}imported"
     print(done)
