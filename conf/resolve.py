@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +13,7 @@ from typing import Any
 
 from conf import program, rules
 from conf.schema import AXES_SET_BY_NAME, Config, DataConfig
-from scalemark import models
+from scalemark import models, own_model
 from scalemark.abilities import (
     ALL_REDUCES,
     DEFAULT_UPDATE,
@@ -79,6 +80,8 @@ def resolve(
     is_program = config.engine is Engine.command
     try:
         spec = (program.trial_of if is_program else _trial_of)(config, device_kind)
+    except models.ModelError:
+        raise
     except ValueError as error:
         raise TrialRefusedError(str(error)) from None
     if is_program:
@@ -86,6 +89,7 @@ def resolve(
             raise TrialRefusedError(no_room)
         return spec
     problems = itertools.chain(
+        _problems_of_own_model(spec),
         rules.problems(spec),
         _problems_of_sizes(spec.model, spec.image_px, spec.num_classes),
         _problems_of_data(spec, config.data),
@@ -160,8 +164,32 @@ def _injected(config: Config) -> dict[str, float]:
     return values
 
 
+def _problems_of_own_model(spec: TrialSpec) -> Iterator[str]:
+    if not own_model.is_own(spec.model):
+        return
+    if spec.engine != Engine.tensorflow:
+        yield (
+            f"model={spec.model}: engine={spec.engine} does not know the layers of a model of your "
+            f"own; choose one of {', '.join(sorted(models.trainable()))}, or engine=tensorflow"
+        )
+    if spec.image_px:
+        yield f"image_px={spec.image_px}: {spec.model} has an input of its own; leave it out"
+    if spec.data != "synthetic":
+        yield (
+            f"data={spec.data}: {spec.model} takes synthetic data of its own input alone; leave it "
+            "out"
+        )
+    if spec.data_format != "NHWC":
+        yield (
+            f"data_format={spec.data_format}: {spec.model} says itself which order of dimensions "
+            "it takes; leave it out"
+        )
+
+
 @cache
 def _problems_of_sizes(model: str, image_px: int, num_classes: int) -> tuple[str, ...]:
+    if own_model.is_own(model):
+        return ()
     try:
         models.define(model, image_px=image_px, num_classes=num_classes)
     except models.ModelError as error:
@@ -222,6 +250,10 @@ def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     update = config.variable_update.name
     rule = VARIABLE_UPDATES[DEFAULT_UPDATE if update == AUTO else update]
     around = _Around(device_kind=device_kind, rule=rule)
+    model, digest = config.model.name, ""
+    if own_model.is_own(model):
+        own = own_model.find(model, own_model.folder_of(os.environ))
+        model, digest = own.reference, own.digest
     values = {axis.name: _value_of(axis, config, around) for axis in AXES_SET_BY_NAME}
     for name, finish in _FINISHED.items():
         values[name] = finish(values[name], config)
@@ -229,8 +261,9 @@ def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         **values,
         engine=config.engine.value,
         free=tuple(config.axes.items()),
-        model=config.model.name,
-        num_classes=config.model.num_classes or _published(config)["num_classes"],
+        model=model,
+        model_digest=digest,
+        num_classes=_num_classes(config),
         device_kind=device_kind,
         data=config.data.name,
         data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
@@ -282,14 +315,24 @@ def _momentum(config: Config, _: _Around) -> float:
 
 
 def _data_format(config: Config, around: _Around) -> str:
-    """Choose NHWC on CPUs, whose convolutions are made for it."""
-    return "NHWC" if around.on_cpu_devices else PRECISIONS[config.precision.name].gpu_data_format
+    """Choose NHWC on CPUs, whose convolutions are made for it, and where a model of the user's own
+    says itself what it takes.
+    """
+    if around.on_cpu_devices or own_model.is_own(config.model.name):
+        return "NHWC"
+    return PRECISIONS[config.precision.name].gpu_data_format
 
 
 def _image_px(config: Config, around: _Around) -> int:
     if around.on_cpu_devices:
         return config.model.cpu_image_px
-    return config.model.image_px or _published(config)["image_px"]
+    own = config.model.image_px
+    return _published(config)["image_px"] if own is None else own
+
+
+def _num_classes(config: Config) -> int:
+    own = config.model.num_classes
+    return _published(config)["num_classes"] if own is None else own
 
 
 def _published(config: Config) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from functools import cache
 
 from costs.counting import count
 from scalemark import models
+from scalemark.own_model import is_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,8 @@ def _counted(name: str, image_px: int | None, num_classes: int | None) -> Networ
 
 
 def _unknown(model: str) -> str:
+    if is_own(model):
+        return f"model={model}: the cost model does not know the layers of a model of your own"
     near = difflib.get_close_matches(_spelled(model), _names(), n=1)
     meant = f"; did you mean {_names()[near[0]]}?" if near else ""
     return (

@@ -25,18 +25,31 @@ import tensorflow as tf
 
 from scalemark import models
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
+from scalemark.own_model import is_own
 from scalemark.records import switches
 from scalemark.records.cluster import WORKER_0, Cluster
 from scalemark.records.devices import DeviceKind
-from scalemark.records.measurement import Measurement, Profile, Result, StepSample
+from scalemark.records.measurement import IMAGES, Measurement, Profile, Result, StepSample
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer import ancestor_log, devices, keras_model, measured, registry, timing, towers, verdict
+from trainer import (
+    ancestor_log,
+    devices,
+    keras_model,
+    measured,
+    own_model,
+    registry,
+    timing,
+    towers,
+    verdict,
+)
+from trainer.data.synthetic import Synthetic
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.ranks import beat, link_probe
 from trainer.ranks.own_rank import OwnRank
+from trainer.template import Example, Template
 from trainer.watching import contention, op_placement, profile, telemetry
 
 PROFILED_CALLS = 5
@@ -70,8 +83,7 @@ def _run(
     prepare(spec)  # before the input is opened: its order depends on the seed
     gpus = telemetry.watched(spec, given)
     with telemetry.watching(gpus.uuids, folder.telemetry, given.spare_core if given else None):
-        data = registry.load("data", spec.data).open_input(spec, trial_devices)
-        training = build(spec, trial_devices, at=data.at)
+        training, data = open_training(spec, trial_devices)
 
         first = _take_first_step(training, data)
         folder.write(folder.doing, Doing.STEPPING)
@@ -82,9 +94,10 @@ def _run(
         window_end_s = timed.window_start_s + timed.window_s
         seen = telemetry.summarize(folder.telemetry, timed.window_start_s, window_end_s)
 
-    images_per_step = spec.num_gpus * spec.batch_size
-    for line in ancestor_log.lines(timed.counted(), images_per_step, measurement.throughput):
-        print(line)
+    if measurement.item == IMAGES:
+        per_step = training.items_per_step(spec)
+        for line in ancestor_log.lines(timed.counted(), per_step, measurement.throughput):
+            print(line)
     problem = _problem(spec, training, first, timed, measurement)
     judged, reasons = verdict.judge(
         spec,
@@ -196,7 +209,8 @@ def _measurement(
     peak_device_memory_bytes = _peak_device_memory_bytes(training.devices)
     return measured.measurement(
         timed,
-        items_per_step=spec.num_gpus * spec.batch_size,
+        items_per_step=training.items_per_step(spec),
+        item=training.template.item,
         time_to_first_step_s=first.time_to_first_step_s,
         trace_s=first.trace_s,
         first_step_s=first.first_step_s,
@@ -259,14 +273,19 @@ class Training:
     devices: devices.Devices
     update: towers.VariableUpdate
     towers: towers.Towers
+    template: Template
     num_parameters: int  # trained ones, of one replica
+
+    def items_per_step(self, spec: TrialSpec) -> int:
+        """Count the items of one step of all replicas."""
+        return spec.num_gpus * spec.batch_size * self.template.items_per_example
 
     def wanted(self, spec: TrialSpec) -> op_placement.Wanted:
         """Return what the graph must show for the trial to have done what its spec says."""
         return op_placement.Wanted(
             devices=self.devices,
             update=self.update,
-            data_format=spec.data_format,
+            data_format="" if is_own(spec.model) else spec.data_format,
             compute_type=PRECISIONS[spec.precision].compute_type,
             xla=spec.xla,
         )
@@ -290,8 +309,8 @@ def build(
             f"{trial_devices.described}"
         )
     with tf.device(trial_devices.host):
-        template = model() if model else _model(spec)
-        initial = [np.asarray(variable) for variable in template.trainable_variables]
+        template = _template(spec, model)
+        initial = [np.asarray(variable) for variable in template.model.trainable_variables]
     optimizer = registry.load("optimizers", spec.optimizer).create(spec)
     update = registry.load("variable_updates", spec.variable_update).create(
         spec, initial, trial_devices, optimizer
@@ -300,8 +319,24 @@ def build(
         devices=trial_devices,
         update=update,
         towers=towers.Towers(spec, template, update, optimizer, trial_devices, at),
+        template=template,
         num_parameters=sum(values.size for values in initial),
     )
+
+
+def open_training(spec: TrialSpec, trial_devices: devices.Devices) -> tuple[Training, towers.Input]:
+    """Build the towers, and open the input that they take. Raises UnsupportedTrialError."""
+    if is_own(spec.model):  # it says what it takes once it is built
+        training = build(spec, trial_devices)
+        return training, Synthetic(spec, trial_devices, training.template.example)
+    data = registry.load("data", spec.data).open_input(spec, trial_devices)
+    return build(spec, trial_devices, at=data.at), data
+
+
+def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Template:
+    if model is None and is_own(spec.model):
+        return own_model.load(spec)
+    return Template(model=model() if model else _model(spec), example=Example.of(spec))
 
 
 def _model(spec: TrialSpec) -> keras.Model:

@@ -16,16 +16,19 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pynvml
 
+from scalemark import own_model
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host.extras import lack_of_tensorflow
 from scalemark.host.own_code import module_command, python_path
+from scalemark.models import ModelError
+from scalemark.own_model import OwnModel
 from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.strategies import strategy_name
@@ -74,6 +77,8 @@ class Bench:
     kind: str  # cpu_device, logical_gpu, gpu
     num_replicas: int  # of all hosts
     num_hosts: int = 1  # more are processes of this machine
+    model: str = ""  # of the user's own, as my_model.py:build; empty: small ones of ours
+    model_digest: str = ""
 
     @property
     def described(self) -> str:
@@ -120,7 +125,7 @@ def main(
     if interrupted:
         return 130
     outcomes = {check.outcome for check in checks}
-    if not asked.modes and "passed" not in outcomes:
+    if (bench.model or not asked.modes) and "passed" not in outcomes:
         print("nothing could be checked here: see the reasons above", file=sys.stderr)
         return 1
     return int("failed" in outcomes)
@@ -148,6 +153,11 @@ def _asked(
         help="2 or more: check the modes of several hosts, as processes of this machine",
     )
     parser.add_argument("--modes", nargs="+", metavar="MODE", help="only these, as in the table")
+    parser.add_argument(
+        "--model",
+        metavar="FILE.py:FUNCTION",
+        help="check with this Keras model of your own, instead of small ones of ours",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the checks here, too")
     asked = parser.parse_args(arguments)
     if lack := lack_of_tensorflow():
@@ -164,13 +174,23 @@ def _asked(
             f"no mode {', '.join(sorted(unknown))} with --hosts {asked.hosts}; "
             f"choose from {', '.join(modes)}"
         )
+    model = _own_model(parser, asked.model) if asked.model else None
     num_gpus = _num_gpus()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
         parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_device")
     bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
+    if model:
+        bench = replace(bench, model=model.reference, model_digest=model.digest)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
         parser.error(f"{bench.described} are wanted, and this machine has {num_gpus} GPUs")
     return asked, [modes[name] for name in asked.modes or modes], bench
+
+
+def _own_model(parser: argparse.ArgumentParser, reference: str) -> OwnModel:
+    try:
+        return own_model.find(reference, own_model.folder_of(os.environ))
+    except ModelError as error:
+        parser.error(str(error))
 
 
 def all_modes() -> Iterator[Mode]:
@@ -207,10 +227,12 @@ def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts:
 def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     """Yield a table of what was checked, then what cannot run here and why, and what failed."""
     yield f"\nLargest difference of any weight and of the loss from one device; {bench.described}"
-    yield "images/s of resnet18_cifar in a second or two are an impression, not a measurement"
+    counted = "examples/s" if bench.model else "images/s"
+    model = bench.model or "resnet18_cifar"
+    yield f"{counted} of {model} in a second or two are an impression, not a measurement"
     if bench.kind == "cpu_device":
         yield CPU_DEVICES_NOTE
-    rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", "images/s", "")]
+    rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", counted, "")]
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
     for check in checks:
         if check.outcome == "unsupported":
@@ -254,6 +276,7 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
     with TemporaryDirectory() as folder:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
         out.touch()
+        checks_of = "own_model_check" if bench.model else "mode_check"
         questions = [json.dumps(asdict(mode)), json.dumps(asdict(bench)), str(out)]
         variables = {
             "TF_ENABLE_ONEDNN_OPTS": "1",
@@ -263,7 +286,7 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
         }
         with log.open("wb") as log_file:
             process = subprocess.Popen(
-                module_command("trainer.check.mode_check", *questions),
+                module_command(f"trainer.check.{checks_of}", *questions),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,

@@ -11,6 +11,7 @@ updating them.
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ from scalemark.records.trial import TrialSpec
 from trainer import injected
 from trainer.devices import Devices
 from trainer.loss_scale import LossScale
+from trainer.template import Template
 
-Batch = tuple[tf.Tensor, tf.Tensor]  # images (B, H, W, 3) float32, labels (B,) int32
+# inputs and labels; of our models images (B, H, W, 3) float32 and labels (B,) int32
+Batch = tuple[tf.Tensor, tf.Tensor]
 
 
 class TowerResult(NamedTuple):
@@ -147,14 +150,15 @@ class Towers:
     def __init__(
         self,
         spec: TrialSpec,
-        model: keras.Model,
+        template: Template,
         update: VariableUpdate,
         optimizer: Optimizer,
         devices: Devices,
         at: At | None = None,
     ) -> None:
         """`at` is that of the input; None = every step of a call takes the same batches."""
-        self._model, self._update = model, update
+        self._template, self._update = template, update
+        self._training = _training_argument(template.model)
         self._optimizer, self._devices = optimizer, devices
         self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
@@ -163,7 +167,7 @@ class Towers:
             self._injected_s = spec.injected_values.get("reduction_s", 0.0)
         self.loss_scale = LossScale(spec.loss_scale, devices.host)
         self._state = [
-            _copy_of_state(model, replica, device)
+            _copy_of_state(template.model, replica, device)
             for replica, device in enumerate(devices.replicas, devices.first)
         ]
         self._tower = tf.function(
@@ -196,7 +200,7 @@ class Towers:
             return loss
 
     def _step_body(self, batches: list[Batch]) -> tf.Tensor:
-        """Take a step on images (B, H, W, 3) float32, labels (B,) int32; return the mean loss."""
+        """Take a step on the batch of every replica; return the mean loss."""
         scale = self.loss_scale.read()
 
         def tower(replica: int, weights: Sequence[tf.Tensor], batch: Batch) -> TowerResult:
@@ -223,7 +227,7 @@ class Towers:
         self,
         weights: list[tf.Tensor],
         state: list[tf.Tensor],
-        images: tf.Tensor,
+        inputs: tf.Tensor,
         labels: tf.Tensor,
         *scale: tf.Tensor,
     ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
@@ -233,14 +237,22 @@ class Towers:
         """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
-            logits, new_state = self._model.stateless_call(weights, state, images, training=True)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+            outputs, new_state, added = self._template.model.stateless_call(
+                weights, state, inputs, return_losses=True, **self._training
+            )
+            loss = self._template.loss(labels, outputs)
+            for regularization in added:
+                loss += tf.cast(tf.reduce_sum(regularization), tf.float32)
         share = 1.0 / self._update.num_summed
+        found = tape.gradient(
+            loss,
+            weights,
+            output_gradients=scale[0] * share if scale else share,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        gradients = [_dense(*pair) for pair in zip(found, weights, strict=True)]
         if scale:
-            scaled = tape.gradient(loss, weights, output_gradients=scale[0] * share)
-            gradients = [gradient / scale[0] for gradient in scaled]
-        else:
-            gradients = tape.gradient(loss, weights, output_gradients=share)
+            gradients = [gradient / scale[0] for gradient in gradients]
         if self._weight_decay:
             gradients = [
                 self._decayed(gradient, weight)
@@ -286,17 +298,26 @@ def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, 
     return {"experimental_attributes": {"_noinline": True}}
 
 
+def _training_argument(model: keras.Model) -> dict[str, bool]:
+    """Return `training=True` where the model's call takes it."""
+    parameters = inspect.signature(model.call).parameters.values()
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return {"training": True} if takes_any or "training" in {p.name for p in parameters} else {}
+
+
+def _dense(gradient: tf.Tensor | tf.IndexedSlices, weight: tf.Tensor) -> tf.Tensor:
+    """Return the gradient of a lookup as a tensor of the shape of its table, ready to be summed."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, weight.shape[0])
+
+
 def _copy_of_state(model: keras.Model, replica: int, device: str) -> list[tf.Variable]:
-    """Give each replica its own batch statistics, and its own dropout seed."""
-    seeds = {
-        id(layer.seed_generator.state)
-        for layer in model.layers
-        if isinstance(layer, keras.layers.Dropout)
-    }
+    """Give each replica its own batch statistics, and its own seeds, as of dropout."""
     state = []
     for variable in model.non_trainable_variables:
         value = np.asarray(variable)
-        if id(variable) in seeds:
+        if variable.name == "seed_generator_state":
             value = value + replica
         with tf.device(device):
             state.append(tf.Variable(value, dtype=variable.dtype))

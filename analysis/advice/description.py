@@ -6,7 +6,16 @@ from analysis.results import Result
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 
-_NAMED_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected")
+_NAMED_APART = (
+    "precision",
+    "scaling",
+    "data_dir",
+    "distortions",
+    "optimizer",
+    "hosts",
+    "injected",
+    "model_digest",
+)
 
 
 def described(result: Result, *, against: Result | None = None) -> str:

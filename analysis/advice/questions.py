@@ -10,7 +10,7 @@ from analysis.results import Environment, Origin, Result, by_item
 from scalemark.records.trial import PROGRAM_AXES
 
 _WORK = (
-    *("model", "image_px", "num_classes", "data", "data_dir", "distortions"),
+    *("model", "model_digest", "image_px", "num_classes", "data", "data_dir", "distortions"),
     *("optimizer", "learning_rate", "momentum", "weight_decay", "injected"),
 )
 """Axes that make it other work, or another training; sources report few of them. Of a program it

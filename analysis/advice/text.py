@@ -34,6 +34,8 @@ def heading(answer: Answer) -> str:
     shown = ["model", "image_px", "data"]
     if answer.question.is_of_program:
         shown = ["model", *free_names(work)]
+    elif work.get("model_digest"):
+        shown.append("model_digest")
     return title({axis: work[axis] for axis in shown if axis in work})
 
 

@@ -23,6 +23,7 @@ from analysis.text.titles import environment_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import BY_EXAMPLE
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.errors import StoreError
@@ -105,6 +106,13 @@ def _targets(
             f"{asked[0].trial_id[:8]} and what else was chosen brought no number "
             f"({asked[0].outcome}); nothing to explain"
         )
+    by_example = [result for result in numbers if result.item in BY_EXAMPLE]
+    if not by_example:
+        raise StoreError(
+            f"{numbers[0].trial_id[:8]} counts {numbers[0].item}, and batch_size counts examples: "
+            f"the time of a step is known of trials that count {' or '.join(BY_EXAMPLE)}"
+        )
+    numbers = by_example
     if not any(result.axes["batch_size"] for result in numbers):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
     return numbers if trial is not None else chosen(numbers, finder)

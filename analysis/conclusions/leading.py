@@ -69,10 +69,10 @@ def _leading(lead: Lead, others: Sequence[Result]) -> str:
     if tied := [one for one in others if _is_tied(lead, one)]:
         names = " and ".join(one.strategy for one in (best, *tied))
         numbers = ", ".join(throughput_text(one) for one in (best, *tied))
-        return f"{tied_text(names, best, tied)} ({numbers} images/s)"
+        return f"{tied_text(names, best, tied)} ({numbers} {best.unit})"
     ahead = _throughput(best) / _throughput(others[0]) - 1
     is_published = best.environment.origin is Origin.PUBLISHED
-    leads = f"{best.strategy} leads with {throughput_text(best)} images/s"
+    leads = f"{best.strategy} leads with {throughput_text(best)} {best.unit}"
     doubts = undecided(() if is_published else lead.unknown, lead.out)
     return "; ".join([f"{leads}, {ahead:.0%} ahead of {others[0].strategy}", *doubts])
 

@@ -12,6 +12,7 @@ from analysis.conclusions.conclusion import Conclusion, rows_of, shortened
 from analysis.results import Origin, Result
 from analysis.text.numbers import number
 from analysis.text.ties import SINGLE_RUN
+from scalemark.records.measurement import BY_EXAMPLE
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 
 _LONGER = 1.05  # times a step's time: less is not worth a sentence
@@ -50,9 +51,13 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
         yield Conclusion(
             topic="slowdown",
             environment=fallen[0].first.environment,
-            sentence=f"More GPUs bring fewer images/s: {texts}.",
+            sentence=f"More GPUs bring fewer {_units(fallen)}: {texts}.",
             rows=rows_of(fallen),
         )
+
+
+def _units(fallen: Sequence[Compared]) -> str:
+    return " and ".join(sorted({one.first.unit for one in fallen}))
 
 
 def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterator[Conclusion]:
@@ -80,8 +85,9 @@ def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterat
 
 
 def _is_longer(result: Result) -> bool:
-    is_known = bool(result.axes["batch_size"]) and _growth(result) > _LONGER
-    return is_known and _relation(result) in (Relation.MORE, Relation.UNKNOWN)
+    if not result.axes["batch_size"] or result.item not in BY_EXAMPLE:
+        return False
+    return _growth(result) > _LONGER and _relation(result) in (Relation.MORE, Relation.UNKNOWN)
 
 
 def _growth(result: Result) -> float:
@@ -115,7 +121,7 @@ def _step_times(result: Result) -> str:
     doubt = f" ({SINGLE_RUN})" if _relation(result) is Relation.UNKNOWN else ""
     return (
         f"{what}: {step}, {number(before * growth)} ms here: {growth:.2f}x, "
-        f"at {result.speed_up:.2f}x the images/s{doubt}"
+        f"at {result.speed_up:.2f}x the {result.unit}{doubt}"
     )
 
 

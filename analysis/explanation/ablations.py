@@ -20,6 +20,7 @@ from typing import Any
 
 from analysis.results import Origin, Result
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
+from scalemark.own_model import is_own
 from scalemark.records import overrides
 from scalemark.records.injected import injected_text, read_injected
 from scalemark.records.trial import AXES, free_names
@@ -268,6 +269,8 @@ def _has_meaning(ablation: Ablation, target: Result) -> bool:
     if ablation is Ablation.MANY_STEPS:
         # Sources report no steps per call.
         return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)
+    if ablation is Ablation.FLOOR and is_own(str(axes["model"])):
+        return False  # its inputs are no images of the trivial model
     if ablation in (Ablation.LARGER_BATCH, Ablation.FLOOR):
         return str(axes["model"]) != FLOOR
     return True

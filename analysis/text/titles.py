@@ -23,7 +23,10 @@ _SPEAKING = ("strategy", "variable_update", "precision", "model")
 
 def title(setting: Mapping[str, object]) -> str:
     """Name a table by its setting, as `resnet50 (batch_size 4, fp32, synthetic data)`."""
-    texts = [named(axis, value) for axis, value in setting.items() if axis != "model"]
+    texts = []
+    for axis, value in setting.items():
+        if axis != "model" and not is_of_own_model(axis, value):
+            texts.append(named(axis, value))
     if "model" not in setting:
         return ", ".join(texts)
     return f"{setting['model']} ({', '.join(texts)})" if texts else str(setting["model"])
@@ -45,12 +48,19 @@ def named(axis: str, value: object) -> str:
         return counted(int(str(value)), "host")
     if axis == "command":
         return program_name(str(value))
+    if is_of_own_model(axis, value):
+        return f"{axis} of its own"
     return _BARE.get(axis, f"{axis} {{}}").format(value)
 
 
 def program_name(command_line: str) -> str:
     """Return `program 3f2a1c`, which tells a command line from others; a note has it in full."""
     return f"program {hashlib.sha256(command_line.encode()).hexdigest()[:6]}"
+
+
+def is_of_own_model(axis: str, value: object) -> bool:
+    """Return whether a size is said by a model of the user's own, and by no axis."""
+    return axis in ("image_px", "num_classes") and value == 0
 
 
 def headings(table: Table, what: str) -> tuple[str, str]:
@@ -112,6 +122,8 @@ def model_notes(table: Table) -> list[str]:
             if of[axis] is None and table.environment.origin.is_ours:
                 continue
             value = "not reported" if of[axis] in (None, "") else str(of[axis])
+            if is_of_own_model(axis, of[axis]):
+                value = "of its own"
             by_value.setdefault(value, []).append(model)
         if not by_value:
             continue

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from analysis.pivot import Table
 from analysis.text.titles import program_name
+from scalemark.text.file_name import safe_name
 
 
 def file_names(tables: Sequence[Table]) -> list[str]:
@@ -46,7 +47,7 @@ def _name(table: Table, neighbors: Sequence[Table], num_environments: int) -> st
             parts.append(_part(axis, value))
     if num_environments > 1:
         parts += [table.environment.host, table.environment.key]
-    return "-".join(parts)
+    return safe_name("-".join(parts))
 
 
 def _part(axis: str, value: object) -> str:

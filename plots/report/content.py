@@ -19,7 +19,13 @@ from analysis.pivot import Label, Table, usual_tables
 from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.selection import Selection
 from analysis.text.summary import Summary, summarize
-from analysis.text.titles import environment_notes, made_with, table_title, title
+from analysis.text.titles import (
+    environment_notes,
+    is_of_own_model,
+    made_with,
+    table_title,
+    title,
+)
 from plots.parts import Failed, attempted, in_words, stop
 from plots.source import Source
 from plots.tables.layout import Layout, lay_out
@@ -387,7 +393,10 @@ _USUAL = ("image_px", "precision", "data", "scaling")
 def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> Trial:
     is_published = result.environment.origin is Origin.PUBLISHED
     named = dict.fromkeys([*_USUAL, *unusual_axes(result.axes)])
-    setting = {axis: result.axes[axis] for axis in named if axis in result.axes}
+    setting = {}
+    for axis in named:
+        if axis in result.axes and not is_of_own_model(axis, result.axes[axis]):
+            setting[axis] = result.axes[axis]
     for axis in (*_IN_COLUMNS, *result.strategy_axes):
         setting.pop(axis, None)
     if not is_published:  # an axis that it lacks is none

@@ -14,6 +14,9 @@ from scalemark.text.untrusted import quoted_lines
 IMAGES = "images"
 """The default item of throughput. An item is a plural, as tokens."""
 
+BY_EXAMPLE = (IMAGES, "samples")
+"""Items of which an example, as batch_size counts them, has one."""
+
 _ITEM = re.compile(r"[a-z]{1,20}", re.ASCII)
 
 

@@ -17,7 +17,7 @@ from scalemark.records.trial import AXES, PROGRAM_AXES, USED_BY_PROGRAMS, TrialS
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_DEVICE: "hardware=cpu"}
 CPU_DEVICES = 16  # CPU devices unless more are asked for
 # set by hardware, model and strategy
-_NO_AXES = ("device_kind", "num_classes", *STRATEGY_AXES)
+_NO_AXES = ("device_kind", "num_classes", "model_digest", *STRATEGY_AXES)
 # their defaults on the command line differ from those of a spec
 _ALWAYS = ("loss_scale", "data_format", "cache", "min_window_s")
 
@@ -121,6 +121,8 @@ def _others(spec: TrialSpec) -> Iterator[str]:
         if name in (*_NO_AXES, "engine", "model", "num_gpus", "injected"):
             continue
         if value == axis.default and name not in _ALWAYS:
+            continue
+        if name == "image_px" and not value:  # a model of the user's own says it
             continue
         if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for

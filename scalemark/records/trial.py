@@ -48,9 +48,14 @@ class TrialSpec:
         engines=ENGINES,
     )
     model: str = axis(
-        "a definition in scalemark/models/, or the name of a program",
+        "a definition in scalemark/models/, your own as my_model.py:build, or a program",
         set_by="model",
         engines=ENGINES,
+    )
+    model_digest: str = axis(
+        "of the file of a model of your own: a changed file is another trial",
+        default="",
+        set_by="model",
     )
     num_gpus: int = axis(
         "replicas in step, over all hosts", given=1, least=1, in_curve=False, engines=ENGINES
@@ -130,10 +135,17 @@ class TrialSpec:
         engines=OWN_MODELS,
     )
     image_px: int = axis(
-        "height and width of the model's input, in pixels", auto=True, least=1, engines=OWN_MODELS
+        "height and width of the model's input, in pixels; 0 = a model of your own says",
+        auto=True,
+        least=0,
+        engines=OWN_MODELS,
     )
     num_classes: int = axis(
-        "classes of the model", set_by="model", least=1, sets_step_time=False, engines=OWN_MODELS
+        "classes of the model; 0 = a model of your own says",
+        set_by="model",
+        least=0,
+        sets_step_time=False,
+        engines=OWN_MODELS,
     )
     batch_size: int = axis("images per replica and step", auto=True, least=1, engines=ENGINES)
     scaling: str = axis(
@@ -409,6 +421,10 @@ def _check(spec: TrialSpec) -> None:
             raise ValueError(problem)
     if spec.engine == Engine.command:
         _check_command(spec)
+    elif ":" not in spec.model:  # a model of the user's own says its sizes itself
+        for name in ("image_px", "num_classes"):
+            if getattr(spec, name) < 1:
+                raise ValueError(f"{name}={getattr(spec, name)}: wanted 1 or more")
     if spec.num_gpus % spec.hosts:
         raise ValueError(
             f"num_gpus={spec.num_gpus}: counts the replicas of all hosts={spec.hosts}, each of "

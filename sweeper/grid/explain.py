@@ -88,14 +88,23 @@ def no_such_axis(name: str) -> str:
 
 
 def _no_such_choice(error: MissingConfigException) -> str:
-    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    file = error.missing_cfg_file or ""
+    group, _, name = file.rpartition("/")
+    if file.startswith("model/"):  # there are no folders in it, and a path may be meant
+        group, _, name = file.partition("/")
     choices = list(error.options or [])
     if group == "model" and name in models.definitions():
         return (
             f"model={name}: scalemark/models/ defines it, and its defaults are missing; add "
             f"conf/model/{name}.yaml"
         )
-    return f"{group}={name}: no such {group}; {nearest(name, choices)}Choices: {', '.join(choices)}"
+    if group == "model" and name.endswith(".py"):
+        return f"model={name}: which of its functions? wanted model={name}:FUNCTION"
+    own = ", or FILE.py:FUNCTION of your own" if group == "model" else ""
+    return (
+        f"{group}={name}: no such {group}; {nearest(name, choices)}Choices: "
+        f"{', '.join(choices)}{own}"
+    )
 
 
 def _wrong_value(override: str, cause: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from conf.schema import Config
+from scalemark import own_model
 from scalemark.abilities import LAUNCHERS
 from scalemark.host.own_code import module_command, python_path
 from scalemark.records.devices import DeviceKind
@@ -138,6 +139,10 @@ def agent_command(sweep: str, url: str, *, hosts: int, logs: Path) -> AgentComma
         sweep=sweep,
         hosts=hosts,
         argv=module_command("sweeper", "agent", "--sweep", sweep, *over),
-        environment={DATABASE_VARIABLE: url, "PYTHONPATH": python_path(os.environ)},
+        environment={
+            DATABASE_VARIABLE: url,
+            "PYTHONPATH": python_path(os.environ),
+            own_model.FOLDER_VARIABLE: str(own_model.folder_of(os.environ).absolute()),
+        },
         logs=logs,
     )

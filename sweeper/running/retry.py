@@ -78,7 +78,7 @@ def size_ranks(specs: Sequence[TrialSpec]) -> dict[str, int]:
         families.setdefault(_without_sizes(spec), []).append(spec)
     ranks: dict[str, int] = {}
     for family in families.values():
-        family.sort(key=lambda spec: spec.batch_size * spec.image_px**2)
+        family.sort(key=lambda spec: spec.batch_size * max(1, spec.image_px) ** 2)
         ranks.update((spec.trial_id, rank) for rank, spec in enumerate(family))
     return ranks
 

@@ -22,6 +22,7 @@ from scalemark.records.validation import parsed
 from scalemark.run_folder.attempt_files import Left, left_of_failed, read_left
 from scalemark.run_folder.folder import RunFolder
 from scalemark.run_folder.regular_file import read_regular
+from scalemark.text.file_name import safe_name
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial
@@ -125,7 +126,7 @@ class RunFolders:
 
         `rank_limits` are for attempts of several processes. Raises SweepRefusedError.
         """
-        name = f"{trial.label}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
+        name = f"{safe_name(trial.label)}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
         folder = RunFolder(next(path for path in _candidates(self.path, name) if not path.exists()))
         begin = AttemptBegin(
             sweep_uid=self._sweep.uid,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from scalemark import own_model
 from scalemark.host.own_code import python_path
 from scalemark.records.placement import (
     ORCHESTRATOR_VARIABLE,
@@ -33,5 +34,6 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
         WORKDIR_VARIABLE: str(Path.cwd()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible_devices,
+        own_model.FOLDER_VARIABLE: str(own_model.folder_of(inherited).absolute()),
         "PYTHONPATH": python_path(inherited),
     }

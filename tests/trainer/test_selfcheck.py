@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import PROJECT
+from tests.own_models import DENSE, TOKENS, written
 from trainer import selfcheck
 from trainer.selfcheck import Bench, Check, choose_bench
 
@@ -36,7 +37,10 @@ def asked(tmp_path_factory):
 def test_a_mode_is_proven_measured_and_written_as_json(asked):
     ended, found = asked
     checks = {check["options"]: check for check in found["checks"] if check["mode"] == "ps_cpu"}
-    assert found["devices"] == {"kind": "cpu_device", "num_replicas": 2, "num_hosts": 1}
+    assert found["devices"] == {
+        **{"kind": "cpu_device", "num_replicas": 2, "num_hosts": 1},
+        **{"model": "", "model_digest": ""},
+    }
     assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
     assert checks["precision=fp32"]["throughput"] > 0
     assert checks["precision=tf32"]["outcome"] == "unsupported"
@@ -58,9 +62,31 @@ def test_nccl_cannot_run_on_cpu_devices_and_is_no_failure(asked):
     )
 
 
+def test_a_model_of_ones_own_is_proven_in_the_mode(tmp_path):
+    found = tmp_path / "found.json"
+    path = f"{tmp_path}/{written(TOKENS)}"
+    ended = run("--modes", "mirrored_ring", "--model", path, "--json", str(found))
+    assert ended.returncode == 0, ended.stderr
+    exact, *others, fast = json.loads(found.read_text())["checks"]
+    assert exact["difference"] < exact["bound"] == 1e-6
+    assert [check["options"] for check in others] == ["steps_per_execution=3"]
+    assert fast["throughput"] > 0
+    assert f"examples/s of {path} in a second" in ended.stdout
+
+
+def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
+    layers = "keras.layers.Dropout(0.5), keras.layers.Dense(4)"
+    path = f"{tmp_path}/{written(DENSE.replace('keras.layers.Dense(4)', layers))}"
+    ended = run("--modes", "ps_cpu", "--model", path)
+    assert ended.returncode == 0, ended.stderr
+    assert "cannot be compared with one device (ps_cpu)" in ended.stdout
+    assert "1 checks passed, 0 failed, 1 cannot run here" in ended.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--model", "my_modle.py:build"], "my_modle.py: there is no such file"),
         (["--modes", "telepathy"], "no mode telepathy with --hosts 1; choose from "),
         (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_device"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),

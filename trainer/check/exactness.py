@@ -17,11 +17,12 @@ from scalemark import layers
 from scalemark.records.trial import TrialSpec
 from trainer import keras_model, run
 from trainer.devices import Devices
+from trainer.template import Example
 from trainer.towers import Batch
 
 IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 3  # per replica
 
-WholeBatch = tuple[np.ndarray, np.ndarray]  # images and labels of all replicas together
+WholeBatch = tuple[np.ndarray, np.ndarray]  # inputs and labels of all replicas together
 
 
 def convolutional() -> keras.Model:
@@ -53,13 +54,28 @@ def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
         yield images, random.integers(0, NUM_CLASSES, size).astype("int32")
 
 
+def batches_of(example: Example, num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
+    """Yield whole batches of such examples, always the same ones."""
+    random = np.random.default_rng(7)
+    size = num_replicas * BATCH_SIZE
+    for _ in range(num_steps):
+        inputs: np.ndarray = random.normal(size=(size, *example.input_shape))
+        if example.num_symbols:
+            inputs = random.integers(0, example.num_symbols, inputs.shape)
+        labels: np.ndarray = random.random((size, *example.label_shape)).astype("float32")
+        if example.num_classes:
+            labels = random.integers(0, example.num_classes, labels.shape).astype("int32")
+        yield inputs.astype(tf.as_dtype(example.input_dtype).as_numpy_dtype), labels
+
+
 def train(
     spec: TrialSpec,
     devices: Devices,
     batches: Sequence[WholeBatch],
-    model: Callable[[], keras.Model] = convolutional,
+    model: Callable[[], keras.Model] | None = convolutional,
 ) -> run.Training:
-    """Take a step on every whole batch, split evenly over the replicas.
+    """Take a step on every whole batch, split evenly over the replicas; a `model` of None is the
+    one that the trial names.
 
     Their number must be a multiple of steps_per_execution.
     """
@@ -70,7 +86,7 @@ def train_to_loss(
     spec: TrialSpec,
     devices: Devices,
     batches: Sequence[WholeBatch],
-    model: Callable[[], keras.Model] = convolutional,
+    model: Callable[[], keras.Model] | None = convolutional,
 ) -> tuple[run.Training, float]:
     """Do the same as `train`, and return the loss of the last step, too."""
     training = run.build(spec, devices, model, partial(at, devices))

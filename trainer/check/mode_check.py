@@ -29,7 +29,6 @@ from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from trainer import devices, run
 from trainer.check import exactness
-from trainer.data import synthetic
 from trainer.errors import UnsupportedTrialError
 from trainer.process import parent
 from trainer.ranks import gpu_shares, local_servers
@@ -97,6 +96,7 @@ class ModeCheck:
         )
         self._abilities = VARIABLE_UPDATES[mode.variable_update]
         self._bound = EXACT if on_cpus else EXACT_ON_GPUS
+        self._model: Callable[[], keras.Model] | None = exactness.convolutional
         self._batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
 
     def all(self) -> Iterator[Check]:
@@ -109,7 +109,7 @@ class ModeCheck:
         if self._abilities.is_synchronous:
             yield from self._synchronous()
         else:
-            yield self._trained({}, self._drifts)
+            yield self._trained({}, self._drifts, self._model)
         for precision in PRECISIONS:
             changes = self._precision(precision)
             yield self._checked(_text(changes), partial(self._throughput, changes))
@@ -158,7 +158,7 @@ class ModeCheck:
                 return "", found
             return f"differs by {largest:.1e}, wanted less than {bound:.0e}", found
 
-        return self._trained(changes, judge)
+        return self._trained(changes, judge, self._model)
 
     def _normalizes_alone(self, training: run.Training, _: float) -> tuple[str, Found]:
         others = range(1, self._spec.num_gpus)
@@ -178,7 +178,7 @@ class ModeCheck:
         self,
         changes: Changes,
         judge: Judge,
-        model: Callable[[], keras.Model] = exactness.convolutional,
+        model: Callable[[], keras.Model] | None,
         options: str = "",
     ) -> Check:
         """Train, look where the ops ran, then judge."""
@@ -208,8 +208,8 @@ class ModeCheck:
 
     def _throughput(self, changes: Changes) -> tuple[str, Found]:
         spec = replace(self._spec, **changes)
-        training = run.build(spec, self._devices)
-        batches = synthetic.open_input(spec, self._devices).next()
+        training, data = run.open_training(spec, self._devices)
+        batches = data.next()
         for _ in range(spec.min_warm_up_steps):
             float(training.towers.step(batches))
         num_steps, start = 0, time.monotonic()
@@ -257,7 +257,8 @@ def _text(changes: Changes) -> str:
     return " ".join(reported) or "-"
 
 
-def main(mode_json: str, bench_json: str, out: str) -> None:
+def check_mode(checks: type[ModeCheck], mode_json: str, bench_json: str, out: str) -> None:
+    """Write a line of JSON per check."""
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     mode, bench = Mode(**json.loads(mode_json)), Bench(**json.loads(bench_json))
     with Path(out).open("w") as file:
@@ -268,7 +269,7 @@ def main(mode_json: str, bench_json: str, out: str) -> None:
 
         try:
             with _claimed(bench) as on:
-                for check in ModeCheck(mode, bench, on).all():
+                for check in checks(mode, bench, on).all():
                     write(check)
         except UnsupportedTrialError as error:
             refusal = str(error)
@@ -276,6 +277,6 @@ def main(mode_json: str, bench_json: str, out: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    check_mode(ModeCheck, *sys.argv[1:])
     sys.stdout.flush()
     os._exit(0)  # past the interpreter's exit, in which a library may hang or crash

@@ -6,30 +6,46 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
+from trainer.template import Example
 from trainer.towers import Batch
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> Synthetic:
-    return Synthetic(spec, devices)
+    return Synthetic(spec, devices, Example.of(spec))
 
 
 class Synthetic:
-    """Pixels have mean 0 and deviation 0.47, the ancestor's (127, 60 of 255) on the scale -1..1."""
+    """Pixels have mean 0 and deviation 0.47, the ancestor's (127, 60 of 255) on the scale -1..1.
 
-    def __init__(self, spec: TrialSpec, devices: Devices) -> None:
+    Other real inputs have the same; whole numbers are drawn evenly.
+    """
+
+    def __init__(self, spec: TrialSpec, devices: Devices, example: Example) -> None:
         self._batches: list[Batch] = []
         for replica, device in enumerate(devices.replicas, devices.first):
+            seed = (spec.seed, replica)
             with tf.device(device):
-                seed = (spec.seed, replica)
-                shape = (spec.batch_size, spec.image_px, spec.image_px, 3)
-                images = tf.random.stateless_truncated_normal(shape, seed, stddev=0.47)
-                labels = tf.random.stateless_uniform(
-                    (spec.batch_size,), seed, 0, spec.num_classes, tf.int32
-                )
-            self._batches.append((images, labels))
+                inputs = _inputs(example, spec.batch_size, seed)
+                self._batches.append((inputs, _labels(example, spec.batch_size, seed)))
 
     def next(self) -> list[Batch]:
         return self._batches
 
     def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
         return batches
+
+
+def _inputs(example: Example, batch_size: int, seed: tuple[int, int]) -> tf.Tensor:
+    shape = (batch_size, *example.input_shape)
+    if example.num_symbols:
+        values = tf.random.stateless_uniform(shape, seed, 0, example.num_symbols, tf.int32)
+    else:
+        values = tf.random.stateless_truncated_normal(shape, seed, stddev=0.47)
+    return tf.cast(values, example.input_dtype)
+
+
+def _labels(example: Example, batch_size: int, seed: tuple[int, int]) -> tf.Tensor:
+    shape = (batch_size, *example.label_shape)
+    if example.num_classes:
+        return tf.random.stateless_uniform(shape, seed, 0, example.num_classes, tf.int32)
+    return tf.random.stateless_uniform(shape, seed)

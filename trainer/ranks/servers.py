@@ -22,7 +22,7 @@ from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer import devices, registry, run
+from trainer import devices, run
 from trainer.process import parent
 from trainer.ranks import beat
 from trainer.ranks.own_rank import OwnRank
@@ -45,8 +45,7 @@ def _train_along(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
     """Train as worker 0 does, for as many steps as it takes, and measure nothing."""
     trial_devices = run.join(spec, folder, own)
     run.prepare(spec)
-    data = registry.load("data", spec.data).open_input(spec, trial_devices)
-    training = run.build(spec, trial_devices, at=data.at)
+    training, data = run.open_training(spec, trial_devices)
     assert trial_devices.lockstep is not None  # it joined others
     num_calls = trial_devices.lockstep.follow(lambda: training.towers.step(data.next()))
     print(f"{own.rank.name} took {num_calls * spec.steps_per_execution} steps")

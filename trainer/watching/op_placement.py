@@ -37,7 +37,7 @@ class Wanted:
 
     devices: Devices
     update: VariableUpdate
-    data_format: str  # NHWC or NCHW
+    data_format: str  # NHWC or NCHW; empty: a model of the user's own says it
     compute_type: str  # of products, as graphs name it
     xla: str  # off, on, auto
 
@@ -74,7 +74,7 @@ class OpPlacement:
             or self._misplaced("update", set(update.update_devices))
             or self._misplaced("reduction", reductions, partial=True)
             or self._other("reduction", set(update.reduction_ops), "gradients were reduced by")
-            or self._other("data_format", {wanted.data_format}, "convolutions ran in")
+            or self._other_data_format(wanted.data_format)
             or self._other("compute_type", {wanted.compute_type}, "products were computed in")
             or self._compiled_otherwise(wanted.xla, replicas)
         )
@@ -96,6 +96,9 @@ class OpPlacement:
         if found and found != wanted:
             return f"{what} {', '.join(sorted(found))}, not {' and '.join(sorted(wanted))}"
         return None
+
+    def _other_data_format(self, wanted: str) -> str | None:
+        return self._other("data_format", {wanted}, "convolutions ran in") if wanted else None
 
     def _compiled_otherwise(self, xla: str, replicas: set[str]) -> str | None:
         """Auto-clustering may find nothing worth compiling; on and off must be what they say."""

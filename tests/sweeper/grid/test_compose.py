@@ -169,6 +169,10 @@ def test_composing_a_cell_changes_no_other_cell(composer):
             "model=resnet51",
             "model=resnet51: no such model; did you mean resnet50[?] Choices: alexnet, ",
         ),
+        (
+            "model=nets/my_model.py",
+            "model=nets/my_model.py: which of its functions[?] wanted model=nets/my_model.py:FUNCTION",
+        ),
         ("strategy=ps_gpus", "did you mean ps_gpu[?]"),
         ("num_gpu=2", "num_gpu: no such axis; did you mean num_gpus[?]"),
         ("+foo=1", "foo: no such axis"),

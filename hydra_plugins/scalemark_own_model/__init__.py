@@ -1,0 +1,1 @@
+"""Hydra finds the source of the configs of users' own models here."""
