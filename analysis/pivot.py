@@ -257,8 +257,18 @@ def table(
 
 def axes_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Return the axes that can distinguish results."""
-    of_source = results and results[0].environment.origin is Origin.PUBLISHED
-    return tuple(results[0].axes) if of_source else results_axes_of(results)
+    if not results or results[0].environment.origin.is_ours:
+        return results_axes_of(results)
+    names = dict.fromkeys(name for result in results for name in result.axes)
+    if results[0].environment.origin is Origin.ELSEWHERE:  # what no row says is no axis of it
+        names = dict.fromkeys(name for name in names if _is_said(name, results))
+    return tuple(names)
+
+
+def _is_said(axis: str, results: Sequence[Result]) -> bool:
+    return axis == "strategy" or any(
+        result.axes.get(axis) not in (None, "", "?") for result in results
+    )
 
 
 def _check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.results import Result
+from analysis.results import Origin, Result
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 
@@ -15,9 +15,12 @@ def described(result: Result, *, against: Result | None = None) -> str:
     With `against` another choice, name only what differs beside strategy and GPUs.
     """
     axes = result.axes
+    is_elsewhere = result.environment.origin is Origin.ELSEWHERE
     unusual = [axis for axis in unusual_axes(axes) if axis not in _TOLD_APART]
     reported = [f"{result.strategy} on {result.counted}"]
     for axis in ("batch_size", "precision", *unusual):
+        if axes.get(axis) in (None, "") and is_elsewhere:
+            continue  # its table does not say it
         if against is None or against.axes.get(axis) != axes.get(axis):
             reported.append(named(axis, axes[axis]))
     if against is None:

@@ -27,7 +27,7 @@ class Question:
 
     @property
     def model(self) -> str:
-        return str(self.work["model"])
+        return str(self.work.get("model", "the model"))
 
     @property
     def able(self) -> list[Result]:
@@ -42,6 +42,10 @@ class Question:
     @property
     def is_published(self) -> bool:
         return self.environment.origin is Origin.PUBLISHED
+
+    @property
+    def is_of_others(self) -> bool:
+        return not self.environment.origin.is_ours
 
 
 def questions(results: Sequence[Result]) -> list[Question]:
@@ -62,4 +66,7 @@ def questions(results: Sequence[Result]) -> list[Question]:
 
 
 def _work(result: Result) -> dict[str, object]:
-    return {axis: result.axes[axis] for axis in _WORK if axis in result.axes}
+    found = {axis: result.axes[axis] for axis in _WORK if axis in result.axes}
+    if result.environment.origin is Origin.ELSEWHERE:  # what rows do not say is not said
+        found = {axis: value for axis, value in found.items() if value not in ("", "?")}
+    return found

@@ -30,7 +30,8 @@ _MOST_NAMED = 4
 def heading(answer: Answer) -> str:
     """Return the work in question, as `resnet50 (image_px 224, synthetic data)`."""
     work = answer.question.work
-    return title({axis: work[axis] for axis in ("model", "image_px", "data") if axis in work})
+    found = title({axis: work[axis] for axis in ("model", "image_px", "data") if axis in work})
+    return found or "model not reported"
 
 
 def sentences(answer: Answer) -> list[str]:
@@ -141,7 +142,8 @@ def _why_unclear(ranking: Ranking) -> str:
 def _next_worse(ranking: Ranking) -> str:
     nearest = ranking.worse[0]
     least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
-    how = f"Sure, from {least} or more processes each"
+    is_ours = nearest.candidate.result.environment.origin.is_ours
+    how = f"Sure, from {least} or more {'processes' if is_ours else 'repeats'} each"
     if nearest.low is None:
         how = "Fairly sure, though from a single run"
     elif not nearest.is_proven:
@@ -159,12 +161,14 @@ def _efficiency(answer: Answer, ranking: Ranking) -> Iterator[str]:
     if pick.num_gpus == 1 or environment.device_kind is DeviceKind.CPU_DEVICE:
         return
     if pick.efficiency is None or pick.efficiency >= LITTLE_LOST or pick.baseline is None:
-        yield f"{answer.explain} says where its time goes."
+        if answer.explain:
+            yield f"{answer.explain} says where its time goes."
         return
     baseline = environment.counted(pick.baseline.num_gpus, pick.baseline.hosts)
+    why = f"; {answer.explain} says what holds it back" if answer.explain else ""
     yield (
         f"It reaches {pick.speed_up:.2f}x of what it does on {baseline}, an efficiency of "
-        f"{pick.efficiency:.0%}; {answer.explain} says what holds it back."
+        f"{pick.efficiency:.0%}{why}."
     )
 
 

@@ -48,7 +48,7 @@ def compare(
         Origin | None,
         typer.Option(
             "--origin",
-            help="Measured or simulated numbers.",
+            help="Measured or simulated numbers, or those that were measured elsewhere.",
             show_default="those that there are of both",
         ),
     ] = None,
@@ -215,7 +215,9 @@ def _row_record(row: Compared) -> dict[str, Any]:
     a, b = row.pair.a, row.pair.b
     return {
         "setting": dict(row.pair.setting),
-        "compared": {axis: {"a": a.axes[axis], "b": b.axes[axis]} for axis in row.pair.compared},
+        "compared": {
+            axis: {"a": a.axes.get(axis), "b": b.axes.get(axis)} for axis in row.pair.compared
+        },
         "a": result_record(a) | {"name": row.name_a},
         "b": result_record(b) | {"name": row.name_b},
         "judgement": row.judgement and asdict(row.judgement),
@@ -229,7 +231,7 @@ def _row_record(row: Compared) -> dict[str, Any]:
 
 
 def _missing_record(result: Result) -> dict[str, Any]:
-    return result_record(result) | {
-        "injected": result.axes.get("injected", ""),
-        "command": command(result.spec, result.environment.hardware),
-    }
+    found = result_record(result) | {"injected": result.axes.get("injected", ""), "command": ""}
+    if result.environment.origin.is_ours:
+        found["command"] = command(result.spec, result.environment.hardware)
+    return found

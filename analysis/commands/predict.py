@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from analysis.calibration.environments import Guess, guess_of
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, select
+from analysis.options import Filters, OriginOption, SourceOption, Sweep, of_known_programs, select
 from analysis.prediction.links import relinked
 from analysis.prediction.measuring import measuring
 from analysis.prediction.predictions import (
@@ -110,6 +110,7 @@ def predict(
     measurement.
     """
     wanted = _wanted(to, on, link)
+    origin = of_known_programs(origin, "what it would reach on other devices")
     read = Source(selection=select(db, filters, sweep, origin, source))
     by_environment: dict[str, list[Result]] = defaultdict(
         list

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.pivot import Table, by_hosts
-from analysis.results import Origin, Result
+from analysis.results import NOT_REPORTED, Origin, Result
 from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import added
 from analysis.text.numbers import number
@@ -17,7 +17,6 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 
 CLEARLY = 1.02  # times a speed-up: less of a difference is not worth a sentence
-NOT_REPORTED = "not reported"  # the strategy of published figures without one
 _MOST_LISTED = 6
 _ENDED = {  # of one trial, and of several
     Outcome.FAILED: ("failed", "failed"),
@@ -127,7 +126,7 @@ def _leading(lead: Lead) -> str:
     best = lead.best.result
     is_published = best.environment.origin is Origin.PUBLISHED
     if lead.ahead is None:
-        only = "has a figure," if is_published else "completed with"
+        only = "completed with" if best.environment.origin.is_ours else "has a figure,"
         return f"only {lead.strategy} {only} {quoted(best)}"
     if is_published:
         return f"{lead.strategy} has the highest figure, {quoted(best)}"

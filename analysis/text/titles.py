@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
-from analysis.results import Environment, Origin, Result, over
+from analysis.results import Environment, Result, over
 from analysis.text.wording import counted, listed
 from scalemark.host.own_code import typed
 
@@ -57,9 +57,9 @@ def headings(table: Table, what: str) -> tuple[str, str]:
 def scaling(table: Table) -> str:
     """Return `weak scaling`, or `simulated, weak scaling`.
 
-    Published figures are quoted by their batch per GPU: where that is known, scaling was weak.
+    Figures of others are quoted by their batch per GPU: where that is known, scaling was weak.
     """
-    if table.environment.origin is Origin.PUBLISHED:
+    if not table.environment.origin.is_ours:
         batches = {result.axes.get("batch_size") for result in table.results}
         return "scaling unknown" if None in batches else "weak scaling"
     values = sorted({str(result.axes["scaling"]) for result in table.results})
@@ -165,6 +165,6 @@ def notes(
 
 def in_doubt(environment: Environment) -> str:
     """Return what a mark of doubt says of a number of this environment."""
-    if environment.origin is Origin.PUBLISHED:
+    if not environment.origin.is_ours:
         return "left in doubt by its source"
     return f"suspect or invalid, see {typed('store')} show"

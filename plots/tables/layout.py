@@ -15,6 +15,7 @@ from scalemark.records.outcomes import Outcome
 
 NOT_RUN = "–"
 NOT_PUBLISHED = "N/A"
+NOT_IN_TABLE = "n/a"
 SUSPECT = "*"
 PARTLY_FAILED = "†"
 TIE = "≈"
@@ -40,6 +41,7 @@ MEANINGS = {
     "INVALID": "completed, but not as its axes say: no number to quote",
     NOT_RUN: "not run",
     NOT_PUBLISHED: "not published",
+    NOT_IN_TABLE: "no row of the table that was taken in",
     TIE: "not distinguished from the fastest: the 95 % interval of their ratio reaches 1",
     OUT: "stopped early by a race: too far behind, but its few repeats do not exclude a tie",
 }
@@ -101,8 +103,11 @@ def _shown(table: Table, where: tuple[Label, Label], quantities: Sequence[str]) 
     cell = table.cells.get(where)
     if cell is not None:
         return Shown(text=_text(cell, quantities), rank=cell.rank, result=cell.result)
-    text = NOT_PUBLISHED if table.environment.origin is Origin.PUBLISHED else NOT_RUN
+    text = _MISSING.get(table.environment.origin, NOT_RUN)
     return Shown(text=text, rank=Rank.ALONE, result=None)
+
+
+_MISSING = {Origin.PUBLISHED: NOT_PUBLISHED, Origin.ELSEWHERE: NOT_IN_TABLE}
 
 
 def _text(cell: Cell, quantities: Sequence[str]) -> str:
@@ -196,11 +201,14 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
 
 
 def _doubts(table: Table, selection: Selection) -> Iterator[str]:
-    if table.environment.origin is Origin.PUBLISHED:
+    is_unsure = any(cell.rank is Rank.UNKNOWN for cell in table.cells.values())
+    if not table.environment.origin.is_ours:
         if not all(result.is_valid for result in table.results):
             yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
+        if is_unsure and table.environment.origin is Origin.ELSEWHERE:
+            yield "the fastest is not certain where a trial has one row only"
         return
-    if any(cell.rank is Rank.UNKNOWN for cell in table.cells.values()):
+    if is_unsure:
         yield (
             "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 "
             "would tell"

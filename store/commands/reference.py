@@ -18,7 +18,7 @@ from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
 from store.filters.reference_selection import chosen
-from store.reading.queries import Row, known_references
+from store.reading.queries import Row, known_references, list_references
 from store.reference_rows import add_references
 
 app = make_app("Figures that others measured, with their sources.")
@@ -48,7 +48,7 @@ def list_(
             f"{locate(db).name}: no such database yet; these are the published references",
             file=sys.stderr,
         )
-    rows = known_references(engine)
+    rows = known_references(None) if engine is None else list_references(engine)
     with_strategies = [row | {"strategy": _strategy(row)} for row in rows]
     found = [rows[position] for position in chosen(with_strategies, filters or ())]
     if as_json:
