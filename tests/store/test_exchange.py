@@ -220,7 +220,7 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
     lines("bad.jsonl", attempt(), BAD)
     ended = store("import", "good.jsonl", "bad.jsonl", "--db", db, "--strict")
     assert ended.returncode == 2
-    assert ended.stdout == "0 attempts imported, 0 were there already\n"
+    assert ended.stdout == "nothing imported\n"
     assert "bad.jsonl line 2: throughput=-1.0" in ended.stderr
     assert contents(db) == before
     assert store("import", "good.jsonl", "--db", db, "--strict").returncode == 0
@@ -473,7 +473,7 @@ def test_logs_of_other_programs_become_references(db):
         0,
         "1 references imported\n",
     )
-    assert store(*arguments).stdout == "0 attempts imported, 0 were there already\n"
+    assert store(*arguments).stdout == "1 were there already\n"
 
 
 def test_every_column_has_a_name_of_its_own():
