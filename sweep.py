@@ -31,6 +31,7 @@ from scalemark.text.untrusted import quoted, quoted_lines
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import explain, is_of_null
+from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
 from sweeper.report import Report
 
@@ -60,7 +61,7 @@ def main() -> int:
     OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
     OmegaConf.register_new_resolver("typed", typed, replace=True)
     try:
-        sys.argv[1:] = _without_multirun(sys.argv[1:])
+        sys.argv[1:] = with_program(_without_multirun(sys.argv[1:]))
         _keep()
         sys.stdout.flush()
         return _conclude(_reports[0]) if _reports and _reports[0] else OK

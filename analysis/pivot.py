@@ -346,13 +346,13 @@ def _ordered(labels: Sequence[Label], origin: Origin) -> tuple[Label, ...]:
     """Sort numbers by size and texts by alphabet, those of published figures as they appear."""
     if origin.is_ours:
         return tuple(sorted(dict.fromkeys(labels), key=_sortable))
-    environments: dict[object, float] = {}
+    positions: dict[object, float] = {}
     for value in (value for label in labels for value in label):
-        environments.setdefault(value, float(len(environments)))
+        positions.setdefault(value, float(len(positions)))
 
     def by_appearance(label: Label) -> list[tuple[int, float]]:
         return [
-            (0, float(value)) if isinstance(value, int | float) else (1, environments[value])
+            (0, float(value)) if isinstance(value, int | float) else (1, positions[value])
             for value in label
         ]
 

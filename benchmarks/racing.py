@@ -9,8 +9,8 @@ others), and steps within one (1 to 10 %, of 100 steps). A trial takes 20 s and 
 steps.
 
 `winner` is the share of races won by who wins the full grid; `truth` of those won by who truly is
-fastest, beside how often the full grid itself finds that one; `reported` of those where it leads, or
-ties with the leader. With flukes one repeat of twenty loses a tenth of its speed to a
+fastest, beside how often the full grid itself finds that one; `reported` of those where it leads,
+or ties with the leader. With flukes one repeat of twenty loses a tenth of its speed to a
 neighbor.
 """
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conf import rules
+from conf import program, rules
 from conf.schema import AXES_SET_BY_NAME, Config, DataConfig
 from scalemark import models
 from scalemark.abilities import (
@@ -76,10 +76,15 @@ def resolve(
             f"engine={config.engine.name}: one engine for the whole sweep; give it on the "
             "command line"
         )
+    is_program = config.engine is Engine.command
     try:
-        spec = _trial_of(config, device_kind)
+        spec = (program.trial_of if is_program else _trial_of)(config, device_kind)
     except ValueError as error:
         raise TrialRefusedError(str(error)) from None
+    if is_program:
+        if no_room := _problem_of_room(spec, num_devices, hosts):
+            raise TrialRefusedError(no_room)
+        return spec
     problems = itertools.chain(
         rules.problems(spec),
         _problems_of_sizes(spec.model, spec.image_px, spec.num_classes),

@@ -55,6 +55,21 @@ class DataConfig:
 
 
 @dataclass
+class CommandConfig:
+    """A file in conf/command/: a program of the user's own, with engine=command."""
+
+    run: str = ""  # its command line, with {axis} where the value of an axis goes
+    name: str = ""  # in tables and charts; empty = that of its script
+    read: str = ""  # how its output is read: KIND or KIND:ARGUMENT, see docs/your_program.md
+    item: str = ""  # what is counted per second, as images, tokens, samples
+    items_per_step: str = ""  # of all replicas, as batch_size*num_gpus
+    per_gpu: bool = False  # its numbers are of one GPU
+    compare: str = ""  # the axis that plays the part of the strategy; empty = all free axes
+    shell: bool = False  # let /bin/sh read the command line
+    uses: list[str] = field(default_factory=list)  # axes that it reads from its environment
+
+
+@dataclass
 class AgentsConfig:
     """Hosts that share a sweep through PostgreSQL, with launcher=agents, slurm and ray."""
 
@@ -205,9 +220,11 @@ class Settings:
     hardware: HardwareConfig = MISSING
     sweep: SweepConfig = field(default_factory=SweepConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
+    command: CommandConfig = field(default_factory=CommandConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 
     # simulated: play trials by the cost model, on a profile of conf/hardware/
+    # command: run a program of your own, which command= gives
     engine: Engine = Engine.tensorflow
     # free axes of your own, as +axes.zero=0,1,2
     axes: dict[str, int | float | bool | str] = field(default_factory=dict)

@@ -46,6 +46,10 @@ COMMANDS = {
     "agent": Command(
         about="Join a sweep that hosts share.", module="sweeper.__main__", is_subcommand=True
     ),
+    "read": Command(
+        about="Find the reader for the output of a training program.",
+        module="scalemark.readers.__main__",
+    ),
     "selfcheck": Command(
         about="Prove every mode of the trainer on this machine.", module="trainer.selfcheck"
     ),

@@ -25,7 +25,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from scalemark.records.axes import Axis, AxisValue
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
-from scalemark.records.trial import AXES
+from scalemark.records.trial import ALWAYS_OF_COMMANDS, AXES
 from scalemark.records.validation import canonical
 
 
@@ -208,7 +208,13 @@ def _axis_column(axis: Axis) -> Any:
     column_type = {str: types.Text, int: types.Integer, float: types.Double, bool: types.Boolean}
     # as in databases that lacked it: a program that does not know the axis can write trials, too
     default = None if axis.default is None else sql_default(axis.default)
-    return mapped_column(column_type[axis.type](), nullable=False, server_default=default)
+    kind = column_type[axis.type]()
+    return mapped_column(kind, nullable=is_lacked(axis), server_default=default)
+
+
+def is_lacked(axis: Axis) -> bool:
+    """Return whether some trials lack this axis: their engine knows nothing of it."""
+    return axis.name not in ALWAYS_OF_COMMANDS
 
 
 def sql_default(value: AxisValue) -> TextClause:
@@ -441,28 +447,29 @@ class MeasurementRow(Base):
     # null of too few calls, see Measurement
     throughput_low: Mapped[float | None]
     throughput_high: Mapped[float | None]
-    median_step_s: Mapped[float]
-    jitter_s: Mapped[float]
-    p90_step_s: Mapped[float]
+    median_step_s: Mapped[float | None]
+    jitter_s: Mapped[float | None]
+    p90_step_s: Mapped[float | None]
     num_steps: Mapped[int]
     window_s: Mapped[float]
     num_warm_up_steps: Mapped[int]
     steady: Mapped[bool]
-    time_to_first_step_s: Mapped[float]
-    trace_s: Mapped[float]
-    first_step_s: Mapped[float]
-    data_wait_share: Mapped[float]
-    cpu_s: Mapped[float]
+    time_to_first_step_s: Mapped[float | None]
+    trace_s: Mapped[float | None]
+    first_step_s: Mapped[float | None]
+    data_wait_share: Mapped[float | None]
+    cpu_s: Mapped[float | None]
     cores_taken_by_others: Mapped[float | None]
-    peak_host_memory_bytes: Mapped[int] = mapped_column(types.BigInteger)
+    peak_host_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
     peak_device_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
     first_loss: Mapped[float | None]
     last_loss: Mapped[float | None]
     num_skipped_steps: Mapped[int]
     last_loss_scale: Mapped[float | None]
-    num_parameters: Mapped[int] = mapped_column(types.BigInteger)
+    num_parameters: Mapped[int | None] = mapped_column(types.BigInteger)
     link_bytes_per_s: Mapped[float | None]  # null on one host
     item: Mapped[str]  # what is counted per second
+    reported: Mapped[bool]  # by the program, of its whole run
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
@@ -471,6 +478,8 @@ class MeasurementRow(Base):
     profile: Mapped[dict[str, Any] | None]
     # of a simulated attempt: what the cost model made it from; null of a measurement
     truth: Mapped[dict[str, Any] | None]
+    # of a user's program: the last values of other numbers that it printed
+    metrics: Mapped[dict[str, Any] | None]
 
 
 class StepArraysRow(Base):

@@ -15,10 +15,9 @@ import sqlalchemy as sa
 
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
-from store.schema import TrialRow
+from store.schema import TrialRow, is_lacked
 from store.sweeps.repeat_states import in_chunks
 from store.views import replace_views, views_dropped
 
@@ -102,7 +101,8 @@ def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> Non
         default = sa.literal(axis.default).compile(
             dialect=connection.dialect, compile_kwargs={"literal_binds": True}
         )
-        _alter(connection, "ADD", axis.name, _KINDS[axis.type], f"NOT NULL DEFAULT {default}")
+        is_null = "" if is_lacked(axis) else "NOT NULL "
+        _alter(connection, "ADD", axis.name, _KINDS[axis.type], f"{is_null}DEFAULT {default}")
     for name, kind in new.items():
         _alter(connection, "ADD", name, kind)
     if wider:
@@ -174,6 +174,6 @@ def _fill(connection: sa.Connection, specs: Mapping[str, TrialSpec], only: str =
 
 def _values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
     """Return the columns of `TrialRow`."""
-    strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    own = {"id": trial_id, "curve": spec.curve, "strategy": strategy, "spec": spec.to_json()}
-    return {name: getattr(spec, name) for name in AXES} | own
+    axes = spec.axes
+    own = {"id": trial_id, "curve": spec.curve, "strategy": spec.strategy, "spec": spec.to_json()}
+    return {name: axes[name] for name in AXES} | own

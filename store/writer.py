@@ -319,7 +319,7 @@ def _shared_sweep(
     if found is None:
         raise StoreError(
             f"sweep {name}: there is none of this name in {database}; name another, or begin one "
-            "first: python sweep.py launcher=agents sweep.name=NAME store.url=URL"
+            f"first: {typed('sweep')} launcher=agents sweep.name=NAME store.url=URL"
         )
     if found.settings is None:
         raise StoreError(

@@ -35,7 +35,12 @@ from scalemark.run_folder.folder import RunFolder
 from scalemark.text.error_line import telling_line
 from scalemark.text.redact import without_secrets
 from trainer import selfcheck
-from trainer.errors import BadDataError, LostRankError, UnsupportedTrialError
+from trainer.errors import (
+    BadDataError,
+    ImportFailedError,
+    LostRankError,
+    UnsupportedTrialError,
+)
 from trainer.process import ending, environment, parent, placement
 from trainer.process.ending import BAD_USAGE
 from trainer.ranks import beat, own_rank, supervision
@@ -167,9 +172,7 @@ def _import_tensorflow() -> None:
     except Exception as error:  # what a library makes of a lack of memory may be anything
         if is_lack_of_host_memory(error):
             raise
-        line = telling_line(str(error))
-        text = f"TensorFlow cannot be imported: {type(error).__name__}: {line}"
-        raise RuntimeError(text) from error
+        raise ImportFailedError(f"{type(error).__name__}: {telling_line(str(error))}") from error
 
 
 def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
@@ -192,6 +195,8 @@ def _outcome(error: Exception) -> tuple[Outcome, str]:
     line = telling_line(str(error)) or type(error).__name__
     if isinstance(error, BadDataError):
         return Outcome.FAILED, str(error)
+    if isinstance(error, ImportFailedError):
+        return Outcome.FAILED, f"TensorFlow cannot be imported: {error}"
     # by name, because TensorFlow may be what could not be imported
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
         found = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))

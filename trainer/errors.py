@@ -11,3 +11,7 @@ class BadDataError(Exception):
 
 class LostRankError(Exception):
     """A rank of a distributed trial, maybe this one, cannot be reached; the text names it."""
+
+
+class ImportFailedError(Exception):
+    """TensorFlow is installed, and its import failed; the text says how."""

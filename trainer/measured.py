@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scalemark.records.measurement import Measurement
+from scalemark.records.measurement import IMAGES, Measurement
 from scalemark.stats.within_process import interval_within
 from trainer.timing import Timed
 
@@ -20,27 +20,32 @@ LAST_LOSSES = 5
 def measurement(
     timed: Timed,
     *,
-    images_per_step: int,  # of all replicas
-    time_to_first_step_s: float,
-    trace_s: float,
-    first_step_s: float,
+    items_per_step: float,  # of all replicas
+    time_to_first_step_s: float | None,
+    trace_s: float | None,
+    first_step_s: float | None,
     first_loss: float | None,
     cores_taken_by_others: float | None,
-    peak_host_memory_bytes: int,
+    peak_host_memory_bytes: int | None,
     peak_device_memory_bytes: int | None,
     num_skipped_steps: int,
     last_loss_scale: float | None,
-    num_parameters: int,
+    num_parameters: int | None,
     link_bytes_per_s: float | None = None,
+    knows_data_wait: bool = True,
+    item: str = IMAGES,
 ) -> Measurement:
     """Fill in a Measurement, whose fields are explained there; `first_loss` may be infinite."""
     durations_s = timed.step_durations_s()
     measured = timed.measured()
     num_steps = sum(sample.num_steps for sample in measured)
-    throughput = images_per_step * num_steps / timed.window_s
+    throughput = items_per_step * num_steps / timed.window_s
     low, high = interval_within(throughput, durations_s) or (None, None)
     if first_loss is not None and not math.isfinite(first_loss):
         first_loss = None
+    data_wait_share = None
+    if knows_data_wait:
+        data_wait_share = sum(sample.data_wait_s for sample in measured) / timed.window_s
     return Measurement(
         throughput=throughput,
         throughput_low=low,
@@ -55,7 +60,7 @@ def measurement(
         time_to_first_step_s=time_to_first_step_s,
         trace_s=trace_s,
         first_step_s=first_step_s,
-        data_wait_share=sum(sample.data_wait_s for sample in measured) / timed.window_s,
+        data_wait_share=data_wait_share,
         cpu_s=timed.cpu_s,
         cores_taken_by_others=cores_taken_by_others,
         peak_host_memory_bytes=peak_host_memory_bytes,
@@ -66,6 +71,7 @@ def measurement(
         last_loss_scale=last_loss_scale,
         num_parameters=num_parameters,
         link_bytes_per_s=link_bytes_per_s,
+        item=item,
     )
 
 

@@ -196,7 +196,7 @@ def _measurement(
     peak_device_memory_bytes = _peak_device_memory_bytes(training.devices)
     return measured.measurement(
         timed,
-        images_per_step=spec.num_gpus * spec.batch_size,
+        items_per_step=spec.num_gpus * spec.batch_size,
         time_to_first_step_s=first.time_to_first_step_s,
         trace_s=first.trace_s,
         first_step_s=first.first_step_s,

@@ -46,7 +46,7 @@ class Timed:
     steady: bool  # the steady state was seen before the window began
     window_start_s: float  # on the clock
     window_s: float  # first measured step to devices idle after the last
-    cpu_s: float  # CPU seconds of the process in the window
+    cpu_s: float | None  # CPU seconds of the process in the window; None where not known
 
     def measured(self) -> list[StepSample]:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import INJECTED_REASON, NOISE, injected_text
 from scalemark.records.measurement import GpuTelemetry, Measurement
 from scalemark.records.outcomes import Verdict
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
 from trainer.measured import drift
 
+REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
@@ -44,8 +46,11 @@ def judge(
     """
     if problem:
         return Verdict.INVALID, (problem,)
+    about_steps = _doubts_about_steps(spec, measurement, durations_s)
+    if measurement.reported:
+        about_steps = iter([REPORTED])
     reasons = [
-        *_doubts_about_steps(spec, measurement, durations_s),
+        *about_steps,
         *_doubts_about_cores(spec, measurement, num_cores),
         *_doubts_about_gpus(num_gpus_here, telemetry),
     ]
@@ -63,13 +68,16 @@ def _doubts_about_steps(
     if not measurement.steady:
         yield (
             f"step times had not settled in {measurement.num_warm_up_steps} warm-up steps; "
-            f"raise min_warm_up_steps={spec.min_warm_up_steps}"
+            f"{_more_warm_up(spec)}"
         )
     num_calls = len(durations_s)
     if num_calls < MIN_CALLS:
+        steps_per_call = measurement.num_steps // max(1, num_calls)
+        if spec.engine != Engine.command:
+            steps_per_call = spec.steps_per_execution
         yield (
-            f"{num_calls} calls of {spec.steps_per_execution} steps are too few to know their "
-            f"spread; raise num_steps={spec.num_steps}"
+            f"{num_calls} calls of {steps_per_call} steps are too few to know their spread; "
+            f"{_more_steps(spec)}"
         )
     change = drift(durations_s)
     if abs(change) > MAX_DRIFT:
@@ -81,15 +89,27 @@ def _doubts_about_steps(
     if low is not None and high is not None:
         width = (high - low) / 2 / measurement.throughput
         if width > MAX_INTERVAL:
-            yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
+            yield f"the interval is +/- {width:.0%}; {_more_steps(spec)}"
     elif num_calls >= MIN_CALLS:
-        yield f"step times vary too much to know an interval; raise num_steps={spec.num_steps}"
+        yield f"step times vary too much to know an interval; {_more_steps(spec)}"
     num_steps = measurement.num_steps + measurement.num_warm_up_steps
     if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * num_steps:
         yield (
             f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were "
             "skipped; choose a smaller loss_scale"
         )
+
+
+def _more_steps(spec: TrialSpec) -> str:
+    if spec.engine == Engine.command and spec.lacks(AXES["num_steps"]):
+        return "let the program run for more steps"
+    return f"raise num_steps={spec.num_steps}"
+
+
+def _more_warm_up(spec: TrialSpec) -> str:
+    if spec.engine == Engine.command:
+        return "let the program run for longer"
+    return f"raise min_warm_up_steps={spec.min_warm_up_steps}"
 
 
 def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:

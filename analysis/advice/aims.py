@@ -36,12 +36,12 @@ class Aim:
         _check("--deadline-h", self.deadline_h, 1e-6, 1e6)
         if self.usd_per_gpu_hour is not None and self.goal not in (Goal.COST, Goal.DEADLINE):
             raise StoreError("--usd-per-gpu-hour is for --goal cost and --goal deadline only")
-        num_reported = (self.num_images, self.deadline_h).count(None)
-        if self.goal is Goal.DEADLINE and num_reported > 0:
+        num_missing = (self.num_images, self.deadline_h).count(None)
+        if self.goal is Goal.DEADLINE and num_missing > 0:
             raise StoreError(
                 "--goal deadline needs --images and --deadline-h, as --images 1.28e6 --deadline-h 2"
             )
-        if self.goal is not Goal.DEADLINE and num_reported < 2:
+        if self.goal is not Goal.DEADLINE and num_missing < 2:
             raise StoreError("--images and --deadline-h are for --goal deadline only")
 
     @property

@@ -6,7 +6,7 @@ from analysis.results import Origin, Result
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 
-_TOLD_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected")
+_NAMED_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected")
 
 
 def described(result: Result, *, against: Result | None = None) -> str:
@@ -16,7 +16,7 @@ def described(result: Result, *, against: Result | None = None) -> str:
     """
     axes = result.axes
     is_elsewhere = result.environment.origin is Origin.ELSEWHERE
-    unusual = [axis for axis in unusual_axes(axes) if axis not in _TOLD_APART]
+    unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     reported = [f"{result.strategy} on {result.counted}"]
     for axis in ("batch_size", "precision", *unusual):
         if axes.get(axis) in (None, "") and is_elsewhere:
@@ -27,7 +27,7 @@ def described(result: Result, *, against: Result | None = None) -> str:
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        is_named = axis in unusual or axis in _TOLD_APART
+        is_named = axis in unusual or axis in _NAMED_APART
         if not is_named and axes.get(axis) != against.axes.get(axis):
             reported.append(f"{axis} {axes[axis]}")
     return ", ".join(reported)

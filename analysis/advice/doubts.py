@@ -12,8 +12,8 @@ from analysis.advice.ranking import Ranking
 from analysis.results import Result
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
-from analysis.text.wording import counted
 from scalemark.records.outcomes import Outcome
+from scalemark.text.wording import counted
 
 
 def doubts(question: Question, ranking: Ranking | None, facts: Facts) -> list[str]:

@@ -110,7 +110,7 @@ class _Asked:
 
 def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
     """Suggest repeats of what cannot be distinguished from the best."""
-    worth_it = [one for one in ranking.unclear if _can_be_reported(ranking, one)]
+    worth_it = [one for one in ranking.unclear if _can_be_distinguished(ranking, one)]
     for behind in worth_it[:_MOST_PAIRS]:
         yield _separating(asked, ranking, behind)
     for behind in ranking.tied[:_MOST_PAIRS]:
@@ -119,7 +119,7 @@ def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
             yield _separating(asked, ranking, behind)
 
 
-def _can_be_reported(ranking: Ranking, behind: Behind) -> bool:
+def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:
     """Return whether a number of repeats that is worth it may tell the two apart."""
     top, other = Sample.of(ranking.top.scores), Sample.of(behind.candidate.scores)
     if min(top.num_processes, other.num_processes) < 2:
@@ -132,7 +132,7 @@ def _can_be_reported(ranking: Ranking, behind: Behind) -> bool:
 
 def _more_repeats(ranking: Ranking, behind: Behind) -> int | None:
     """Plan the repeats of each side that separate them by the ranking's own judgement."""
-    if not _can_be_reported(ranking, behind):
+    if not _can_be_distinguished(ranking, behind):
         return None
     top, other = ranking.top.scores, behind.candidate.scores
     if not behind.freedom:

@@ -14,8 +14,8 @@ from analysis.results import Origin
 from analysis.scaling.text import LITTLE_LOST, brings
 from analysis.text.numbers import number, span
 from analysis.text.titles import host_notes, title
-from analysis.text.wording import counted, listed_phrases, shortened
 from scalemark.records.devices import DeviceKind
+from scalemark.text.wording import counted, listed_phrases, shortened
 
 _FOR = {
     Goal.THROUGHPUT: "the most images/s",

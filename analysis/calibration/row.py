@@ -112,21 +112,19 @@ def completed(axes: Mapping[str, Any], hardware: Hardware, note: str = "") -> di
 
     A published figure's note may say more than its axes.
     """
-    reported = dict(axes)
-    reported["variable_update"], reported["local_parameter_device"], reported["all_reduce"] = _way(
-        axes
-    )
-    reported["data"] = _bare(axes["data"]) or "synthetic"
+    found = dict(axes)
+    found["variable_update"], found["local_parameter_device"], found["all_reduce"] = _way(axes)
+    found["data"] = _bare(axes["data"]) or "synthetic"
     precision, plus, compiler = _bare(axes["precision"]).partition("+")
-    reported["precision"] = f"{_PRECISIONS.get(precision, precision)}{plus}{compiler}"
+    found["precision"] = f"{_PRECISIONS.get(precision, precision)}{plus}{compiler}"
     said = f"{axes['all_reduce']} {note}".lower()
-    if found := re.search(r"repack(?:ing)?\W*(?:in)?(?:to)?\s*(\d+)", said):
-        reported["gradient_repacking"] = int(found[1])
+    if packs := re.search(r"repack(?:ing)?\W*(?:in)?(?:to)?\s*(\d+)", said):
+        found["gradient_repacking"] = int(packs[1])
     if "compact" in said:
-        reported["compact_gradients"] = True
-    if reported.get("batch_size") is None:
-        reported["batch_size"] = _fitting(reported, hardware)
-    return reported
+        found["compact_gradients"] = True
+    if found.get("batch_size") is None:
+        found["batch_size"] = _fitting(found, hardware)
+    return found
 
 
 def _assumed(reported: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]:

@@ -15,10 +15,10 @@ from analysis.statistics.ratios import Ratio
 from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
 from analysis.text.numbers import number
-from analysis.text.wording import counted
 from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import command
 from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.text.wording import counted
 
 _AT_A_TIME = 100  # pairs whose steps are in memory together
 _SPEAKING = ("strategy", "model", "precision", "data")  # axes whose values need no name beside them

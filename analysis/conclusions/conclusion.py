@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from analysis.conclusions.cases import Compared
 from analysis.results import Environment, Result
-from analysis.text.wording import counted
 from scalemark.stats.welch import Relation
+from scalemark.text.wording import counted
 
 _MOST_LISTED = 6
 

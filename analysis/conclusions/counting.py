@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.results import Result
-from analysis.text.wording import counted
 from scalemark.host.own_code import typed
 from scalemark.records.injected import NOISE, read_injected
+from scalemark.text.wording import counted
 from store.filters.selection import parsed
 
 

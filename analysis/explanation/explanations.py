@@ -51,7 +51,7 @@ def explain_all(
     observe: Callable[[Result], Observed],
     bandwidth: Callable[[Result], Bandwidth | None] = lambda _: None,
 ) -> list[Explanation]:
-    """Explain results that have a number; `ladder` has all that they may be compared with."""
+    """Explain results that have a number; `finder` has all that they may be compared with."""
     return [_explained(target, finder, observe, bandwidth(target)) for target in targets]
 
 
@@ -137,12 +137,12 @@ def _notes(fall: Waterfall) -> Iterator[str]:
             "here, and verdicts are about what differs from that"
         )
     yield from host_notes([target])
-    finder = [
+    ablations = [
         (ablation, one)
         for ablation, one in fall.ablations.trials.items()
         if ablation in ABLATION_ORDER
     ]
-    for ablation, result in finder:
+    for ablation, result in ablations:
         if found := contradiction(Sample.of(result.repeats)):
             yield f"repeats of {ablation} contradict each other ({found.words}){_again(result)}"
         if result.failed:

@@ -23,8 +23,8 @@ class Seconds:
     over_processes: bool
 
     @property
-    def reported(self) -> bool:
-        """The interval may decide something."""
+    def is_conclusive(self) -> bool:
+        """Return whether the interval may decide something."""
         return self.over_processes and self.low is not None
 
     def plus(self, seconds: float) -> Seconds:

@@ -31,7 +31,7 @@ from analysis.explanation.waterfall import Waterfall, shares_cores
 from analysis.results import Origin
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
-from analysis.text.wording import listed
+from scalemark.text.wording import listed
 
 # of the step: the performance guide's own example of launch gaps worth mending has so much
 MATTERS = 0.10
@@ -104,7 +104,7 @@ class _Case:
         if top.bound is None:
             return None, why
         same = [one for one in heavy if one.bound is top.bound]
-        if all(one.seconds.reported and (one.seconds.low or 0.0) <= 0 for one in same):
+        if all(one.seconds.is_conclusive and (one.seconds.low or 0.0) <= 0 for one in same):
             return None, [*why, "its repeats cannot tell it from nothing"]
         rivals = [one for one in heavy if one.bound is not top.bound]
         if rivals:
@@ -170,7 +170,7 @@ class _Case:
                 yield "nothing measured it for itself"
         if top.contradicted:
             yield top.contradicted
-        if top.seconds.reported and self.fall.share(top.seconds.low or 0.0) < MATTERS:
+        if top.seconds.is_conclusive and self.fall.share(top.seconds.low or 0.0) < MATTERS:
             yield "its interval reaches below 10% of the step"
         for one in self.heavy:
             if one.bound is not top.bound and not _apart(top, one):
@@ -221,7 +221,7 @@ class _Case:
         if not self.heavy:
             return False
         top = self.heavy[0]
-        is_measured = top.bound is bound and top.seconds.reported and top.is_direct
+        is_measured = top.bound is bound and top.seconds.is_conclusive and top.is_direct
         return is_measured and (top.seconds.low or 0.0) > seconds
 
     def _of_neighbors(self, bound: Bound | None) -> Iterator[str]:
@@ -237,7 +237,7 @@ class _Case:
         ideal = self.fall.ideal
         if ideal is not None:
             lost = difference(self.fall.target, ideal)
-            if lost.reported and self.fall.share(lost.high or 0.0) > MATTERS:
+            if lost.is_conclusive and self.fall.share(lost.high or 0.0) > MATTERS:
                 yield "the interval of its loss reaches above 10% of the step"
         if Ablation.ALONE_READING in self.fall.ablations.found:
             yield "one replica was measured with its input alone, which may hold that back, too"
@@ -259,11 +259,13 @@ class _Case:
 def _apart(top: Suspect, other: Suspect) -> bool:
     """Return whether the intervals of both leave no doubt which one is larger."""
     low = top.seconds.value
-    if top.seconds.reported and top.seconds.low is not None:
+    if top.seconds.is_conclusive and top.seconds.low is not None:
         low = top.seconds.low
     return low > _at_most(other.seconds)
 
 
 def _at_most(seconds: Seconds) -> float:
     """Return the end of its interval; without one a half more must do."""
-    return seconds.high if seconds.reported and seconds.high is not None else 1.5 * seconds.value
+    return (
+        seconds.high if seconds.is_conclusive and seconds.high is not None else 1.5 * seconds.value
+    )

@@ -171,13 +171,13 @@ def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
         change = dict(zip(to, values, strict=True))
         for one in rows:
             cell = _changed(one, change)
-            if not _is_reported_by_others(one, cell, rows):
+            if not _is_known_from_others(one, cell, rows):
                 found.setdefault(cell.cell, cell)
     return list(found.values())
 
 
-def _is_reported_by_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
-    """Return whether rows on more GPUs report what a cell would guess from a row on one.
+def _is_known_from_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
+    """Return whether rows on more GPUs say what a cell would guess from a row on one.
 
     That is what is reduced how.
     """

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from analysis.prediction.predictions import Prediction
-from analysis.text.wording import counted
 from costs.step import Costs
 from scalemark.cli.terminal import print_columns
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 
 _MOST_NAMED = 6  # refused cells of one cause that are named
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
-from analysis.text.wording import counted
 from scalemark.stats.student import LEVEL, upper_quantile
 from scalemark.stats.welch import freedom_of_sum, log_variance, reach_of_ratio
+from scalemark.text.wording import counted
 
 POWER = 0.8
 MOST_WORTH_IT = 50  # more repeats of each side

@@ -12,9 +12,9 @@ from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import added
 from analysis.text.numbers import number
 from analysis.text.ties import tied_text, undecided
-from analysis.text.wording import counted, listed, shortened
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
+from scalemark.text.wording import counted, listed, shortened
 
 CLEARLY = 1.02  # times a speed-up: less of a difference is not worth a sentence
 _MOST_LISTED = 6

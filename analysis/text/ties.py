@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.results import Result
-from analysis.text.wording import listed
 from scalemark.stats.welch import known_ratio_interval
+from scalemark.text.wording import listed
 
 CLOSE = 1.05  # times: less of a difference does not matter
 SINGLE_RUN = "single run, not conclusive"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
 from analysis.results import Environment, Result, over
-from analysis.text.wording import counted, listed
 from scalemark.host.own_code import typed
+from scalemark.text.wording import counted, listed
 
 _BARE = {
     "model": "{}",

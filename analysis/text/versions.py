@@ -18,39 +18,39 @@ Where = tuple[str, str, bool, str]
 """Keys of machine and software, whether the host was shared, and the kind of device."""
 
 
-def distinguished(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
+def distinguished(rows_of: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
     """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another environment of
     the machine had another one.
     """
-    found = {where: _usual(of, where[3]) for where, of in environments.items()}
+    found = {where: _usual(of, where[3]) for where, of in rows_of.items()}
     alike: dict[tuple[object, ...], list[Where]] = defaultdict(list)
     for where, versions in found.items():
         machine, _, shares_host, device_kind = where
         alike[machine, shares_host, device_kind, versions].append(where)
     for wheres in alike.values():
         if len(wheres) > 1:
-            differing = _differing([_described(environments[where]) for where in wheres])
+            differing = _differing([_described(rows_of[where]) for where in wheres])
             for where, text in zip(wheres, differing, strict=True):
                 found[where] = f"{found[where]}, {text or f'software {where[1][:6]}'}"
     return found
 
 
-def _usual(environments: Sequence[Mapping[str, Any]], device_kind: str) -> str:
+def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
     """Simulated numbers are not TensorFlow's."""
     if device_kind == DeviceKind.SIMULATED_GPU:
-        by = {one["scalemark"] for one in environments}
+        by = {one["scalemark"] for one in rows}
         texts = [f"simulated by scalemark {version}" for version in sorted(by)]
         return " and ".join(texts) or "simulated by versions unknown"
-    both = {(one["tensorflow"], one["scalemark"]) for one in environments}
+    both = {(one["tensorflow"], one["scalemark"]) for one in rows}
     texts = [f"TensorFlow {tensorflow}, scalemark {ours}" for tensorflow, ours in sorted(both)]
     return " and ".join(texts) or "versions unknown"
 
 
-def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return by name what numbers depend on; all environments of an environment are alike in it."""
-    if not environments:
+def _described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return by name what numbers depend on; all rows of an environment have the same."""
+    if not rows:
         return {}
-    description = environments[0]["description"]
+    description = rows[0]["description"]
     found = {name: description.get(name) for name in _OF_SOFTWARE}
     found |= description.get("packages") or {}
     found |= description.get("variables") or {}

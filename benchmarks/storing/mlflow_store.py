@@ -63,7 +63,7 @@ class Store:
             metrics = [
                 self._Metric(name, float(value), at_ms, 0)
                 for name, value in reported.items()
-                if value is not None
+                if value is not None and not isinstance(value, str)
             ]
             for step in unpack(attempt.steps.columns()):
                 metrics.append(self._Metric("step_s", step.duration_s, at_ms, step.step))

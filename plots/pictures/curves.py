@@ -142,7 +142,7 @@ def _curve(axes: Axes, curve: Curve, shown: _Range, palette: Palette) -> Artist:
     what lacks repeats.
     """
     points, style = sorted(curve.points, key=lambda point: point.at), palette.style(curve.look)
-    (line,) = axes.plot(*_environments(points), label=curve.name, **style)
+    (line,) = axes.plot(*_coordinates(points), label=curve.name, **style)
     _bars(axes, points, shown, style["color"])
     hollow = {
         "marker": style["marker"],
@@ -162,11 +162,11 @@ def _curve(axes: Axes, curve: Curve, shown: _Range, palette: Palette) -> Artist:
     partly = [point for point in points if not point.is_whole]
     for marked, look in ((suspect, hollow), (partly, ring)):
         if marked:
-            axes.plot(*_environments(marked), linestyle="", zorder=3, **look)
+            axes.plot(*_coordinates(marked), linestyle="", zorder=3, **look)
     return line
 
 
-def _environments(points: Sequence[Point]) -> tuple[list[int], list[float]]:
+def _coordinates(points: Sequence[Point]) -> tuple[list[int], list[float]]:
     return [point.at for point in points], [point.value for point in points]
 
 

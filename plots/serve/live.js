@@ -3,7 +3,7 @@
 const line = document.getElementById("live");
 let mark = settings.mark; // of the results on show; null while there are none
 let etag = "";
-let told = "";
+let shown = "";
 
 const tell = (text, state) => {
   line.dataset.state = state;
@@ -13,16 +13,16 @@ const tell = (text, state) => {
 
 const show = async (now) => {
   if (now.problem) {
-    told = mark === null ? now.problem : `Not up to date: ${now.problem}`;
-    return tell(told, "problem");
+    shown = mark === null ? now.problem : `Not up to date: ${now.problem}`;
+    return tell(shown, "problem");
   }
   if (mark === null) return location.reload();
   if (now.mark !== mark) {
     await window.scalemark.update(now.report);
     mark = now.mark;
   }
-  told = ["Live.", ...now.sweeps].join(" ");
-  tell(told, "live");
+  shown = ["Live.", ...now.sweeps].join(" ");
+  tell(shown, "live");
 };
 
 const look = async () => {

@@ -32,7 +32,7 @@ def _record(cell: Cell) -> dict[str, Any]:
         "host": environment.host,
         "machine": environment.machine,
         "versions": environment.versions,
-        "device_kind_of_place": str(environment.device_kind),
+        "environment_device_kind": str(environment.device_kind),
         "shares_host": environment.shares_host,
         **{axis: result.axes[axis] for axis in axes_of([result])},
         "trial_id": result.trial_id,

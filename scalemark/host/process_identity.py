@@ -10,7 +10,7 @@ from pathlib import Path
 from scalemark.records.placement import ProcessIdentity
 
 # a process that cannot be looked at is taken for dead after so long without a heartbeat
-SILENT_FOR = timedelta(seconds=120)
+HEARTBEAT_TIMEOUT = timedelta(seconds=120)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
@@ -33,7 +33,7 @@ def is_alive(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | N
         return start_ticks(process.pid) == process.start_ticks
     if (process.host, process.pid_namespace) == (here.host, here.pid_namespace):
         return False  # this machine was booted since
-    return (now or datetime.now(UTC)) - heartbeat_at < SILENT_FOR
+    return (now or datetime.now(UTC)) - heartbeat_at < HEARTBEAT_TIMEOUT
 
 
 def dead_in_s(
@@ -46,7 +46,7 @@ def dead_in_s(
     here = this_process()
     if is_visible(process, here) and not _is_hidden(process.pid):
         return None
-    return max(0.0, (heartbeat_at + SILENT_FOR - (now or datetime.now(UTC))).total_seconds())
+    return max(0.0, (heartbeat_at + HEARTBEAT_TIMEOUT - (now or datetime.now(UTC))).total_seconds())
 
 
 def is_visible(process: ProcessIdentity, here: ProcessIdentity) -> bool:

@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secr
 # of what is installed
 SOURCES: tuple[str, ...] = (
     "analysis",
+    "command",
     "conf",
     "costs",
     "hydra_plugins",
@@ -63,14 +64,19 @@ def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
         "packages": packages,
         "variables": result_changing(variables),
         "driver": driver(),
-        "cuda": _of_nvidia(packages, "cuda_runtime"),
-        "cudnn": _of_nvidia(packages, "cudnn"),
+        "cuda": of_nvidia(packages, "cuda_runtime"),
+        "cudnn": of_nvidia(packages, "cudnn"),
     }
 
 
 def key(software: Mapping[str, Any]) -> str:
-    """Digest what `describe` found; numbers of different keys are never mixed."""
+    """Digest what `describe` found; numbers of different keys are never mixed.
+
+    `program` is of a user's own, as `scalemark.host.program_software.describe` finds it.
+    """
     known = {name: software[name] for name in ("python", "kernel", "packages", "variables")}
+    if "program" in software:
+        known["program"] = software["program"]
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -104,15 +110,15 @@ def commit(root: Path = ROOT) -> str:
     return found.decode().strip() if found else ""
 
 
-def diff(root: Path = ROOT) -> str:
-    """Digest this checkout's changes, and its source files that git does not know yet.
+def diff(root: Path = ROOT, sources: Sequence[str] = SOURCES) -> str:
+    """Digest a checkout's changes, and its source files that git does not know yet.
 
     Empty without any, and outside a checkout; UNKNOWN_DIFF when git fails.
     """
     if not (root / ".git").exists():
         return ""
     changes = _git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color")
-    listed = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *SOURCES)
+    listed = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *sources)
     if changes is None or listed is None:
         return UNKNOWN_DIFF
     if not changes and not listed:
@@ -160,7 +166,7 @@ def _content(path: Path) -> bytes:
         return b"unreadable"  # or removed meanwhile
 
 
-def _of_nvidia(packages: Mapping[str, str], what: str) -> str:
+def of_nvidia(packages: Mapping[str, str], what: str) -> str:
     """Return the version of `nvidia_WHAT` or `nvidia_WHAT_cuNN`."""
     for name, version in packages.items():
         if re.fullmatch(rf"nvidia_{what}(_cu\d+)?", name):

@@ -1,1 +1,13 @@
-"""Reads throughput from what a training program prints or writes: one file per kind of program."""
+"""Reads throughput from what a training program prints or writes: one file per kind of program.
+
+```
+  bytes -> Lines -> open_reader("torchtitan").read_line(line) -> Reading
+                    one file of kinds/ per kind; FieldReader is what several of them share
+```
+"""
+
+from scalemark.readers.lines import Lines
+from scalemark.readers.opening import KINDS, open_reader
+from scalemark.readers.reading import Reader, ReadError, Reading
+
+__all__ = ["KINDS", "Lines", "ReadError", "Reader", "Reading", "open_reader"]

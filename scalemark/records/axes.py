@@ -25,6 +25,11 @@ class Engine(StrEnum):
 
     tensorflow = "tensorflow"
     simulated = "simulated"
+    command = "command"  # a program of the user's own
+
+
+OWN_MODELS = (Engine.tensorflow, Engine.simulated)
+"""Engines that run models which are defined here; the axes of these say how."""
 
 
 ENGINES = tuple(Engine)
@@ -53,6 +58,11 @@ class Axis:
     engines: tuple[Engine, ...]
     in_curve: bool
     sets_step_time: bool
+
+    @property
+    def lacking(self) -> AxisValue:
+        """Return the value of a trial that lacks this axis, as its engine does not know it."""
+        return self.type() if self.default is None else self.default
 
     @property
     def is_bounded(self) -> bool:

@@ -17,9 +17,14 @@ IMAGES = "images"
 _ITEM = re.compile(r"[a-z]{1,20}", re.ASCII)
 
 
+def is_item(item: str) -> bool:
+    """Return whether a word can be an item."""
+    return bool(_ITEM.fullmatch(item))
+
+
 def check_item(item: str) -> None:
     """Raises ValueError."""
-    if not _ITEM.fullmatch(item):
+    if not is_item(item):
         raise ValueError(f"item={item[:40]}: wanted a word of small letters, as images or tokens")
 
 
@@ -44,40 +49,49 @@ class StepSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """The figures of one attempt, made of its measured steps."""
+    """The figures of one attempt, made of its measured steps.
+
+    Of a user's program, None stands for what cannot be seen from outside.
+    """
 
     throughput: float  # items of all replicas / time of the whole measured window
     # 95 % CI within this process, see scalemark.stats.within_process; None with less than 8 calls
     throughput_low: float | None
     throughput_high: float | None
-    median_step_s: float
-    jitter_s: float  # 1.4826 x median absolute deviation of the step time
-    p90_step_s: float
+    # of the step time; None where `reported`, as all that follows from steps
+    median_step_s: float | None
+    jitter_s: float | None  # 1.4826 x median absolute deviation
+    p90_step_s: float | None
     num_steps: int  # measured
     window_s: float  # from the first measured step to idle devices after the last
     num_warm_up_steps: int
     steady: bool  # the steady state was seen before measuring began
     # start of process to end of first step; a forked one had TensorFlow imported before its start
-    time_to_first_step_s: float
-    trace_s: float  # building the step's graph
-    first_step_s: float  # first call, compilation included
-    data_wait_share: float  # of the measured window, 0..1
-    # CPU seconds of the process (of worker 0) in the window; divided by window_s: cores it got
-    cpu_s: float
+    time_to_first_step_s: float | None
+    trace_s: float | None  # building the step's graph
+    first_step_s: float | None  # first call, compilation included
+    data_wait_share: float | None  # of the measured window, 0..1
+    # CPU seconds in the window of the process (of worker 0), or of all processes of a user's
+    # program; divided by window_s: cores it got
+    cpu_s: float | None
     # mean over the window, hypervisor included; None where it is not known
     cores_taken_by_others: float | None
-    # largest resident size of the process; forked, without pages of libraries it did not touch
-    peak_host_memory_bytes: int
+    # largest resident size of the process; forked, without pages of libraries it did not touch;
+    # of a user's program: the largest sum seen over its processes
+    peak_host_memory_bytes: int | None
     # largest of the GPUs of worker 0's host; None on CPU devices
     peak_device_memory_bytes: int | None
     first_loss: float | None  # of the step that compiles, before the samples; none when not finite
     last_loss: float | None  # median of the last five steps; none when not finite
     num_skipped_steps: int  # of all steps so far, those whose gradients overflowed the loss scale
     last_loss_scale: float | None  # none without a loss scale
-    num_parameters: int  # trainable, of one replica
+    num_parameters: int | None  # trainable, of one replica
     # slowest rate seen between two of its hosts before training; none on one host
     link_bytes_per_s: float | None = None
     item: str = IMAGES  # what is counted per second
+    # `throughput` is the program's own number of its whole run; no step was timed, and num_steps
+    # is 0
+    reported: bool = False
 
 
 def check_measurement(values: Mapping[str, Any]) -> None:
@@ -95,7 +109,9 @@ def check_measurement(values: Mapping[str, Any]) -> None:
             check_least(name, values[name], 0)
 
 
-_MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady", "item"}
+_MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others"} | {
+    *("steady", "item", "reported")
+}
 _NEVER_NEGATIVE = [
     field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE
 ]
@@ -166,6 +182,8 @@ class Result(JsonRecord):
     profile: Profile | None = None
     # of a simulated attempt: what the cost model made it from, seconds per step by part
     truth: dict[str, float] | None = None
+    # of a user's program: the last values of the other numbers that it printed, by name
+    metrics: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         check_one_of("outcome", self.outcome, Outcome)
@@ -176,5 +194,12 @@ class Result(JsonRecord):
         object.__setattr__(self, "message", quoted_lines(self.message))
 
 
-BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile", "truth")
+BESIDE_A_MEASUREMENT = (
+    "verdict",
+    "verdict_reasons",
+    "gpu_telemetry",
+    "profile",
+    "truth",
+    "metrics",
+)
 """Fields of Result that are columns of its measurement."""

@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from scalemark.host.own_code import typed
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.injected import NOISE
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
-from scalemark.records.trial import AXES, TrialSpec
+from scalemark.records.trial import AXES, PROGRAM_AXES, USED_BY_PROGRAMS, TrialSpec
 
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_DEVICE: "hardware=cpu"}
 CPU_DEVICES = 16  # CPU devices unless more are asked for
@@ -27,7 +28,9 @@ def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
     `hardware` are the overrides of a simulated trial's hardware, see `costs.profiles.overrides_of`.
     Raises ValueError where they are missing.
     """
-    found = [f"model={_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
+    if spec.engine == Engine.command:
+        return _of_program(spec)
+    found = [f"model={hydra_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
     kind = DeviceKind(spec.device_kind)
     if kind is DeviceKind.SIMULATED_GPU and not hardware:
         raise ValueError("a simulated trial has a hardware profile, and it is not given")
@@ -47,7 +50,9 @@ def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
 def of_axes(axes: Mapping[str, object]) -> list[str]:
     """Return the overrides of a few axes."""
     return [
-        f"+{axis}={_free_value(value)}" if axis.startswith(PREFIX) else f"{axis}={_value(value)}"
+        f"+{axis}={_free_value(value)}"
+        if axis.startswith(PREFIX)
+        else f"{axis}={hydra_value(value)}"
         for axis, value in axes.items()
     ]
 
@@ -70,11 +75,36 @@ def again(
     return f"{command(spec, hardware)}{shared} sweep.repeats={max(1, repeats)} sweep.rerun=true"
 
 
+def _of_program(spec: TrialSpec) -> list[str]:
+    found = [f"command={spec.command}", f"command.name={spec.model}", f"read={spec.read}"]
+    for name in PROGRAM_AXES:
+        axis = AXES[name]
+        if name not in ("command", "read") and spec.value(axis) != axis.default:
+            found.append(f"{axis.set_by}={hydra_value(spec.value(axis))}")
+    found.append(HARDWARE[DeviceKind(spec.device_kind)])
+    for name in ("num_gpus", "hosts", "min_warm_up_steps", "seed", *USED_BY_PROGRAMS):
+        axis = AXES[name]
+        if not spec.lacks(axis) and spec.value(axis) != axis.default:
+            found.append(f"{name}={hydra_value(spec.value(axis))}")
+    read_by_program = [
+        name.removeprefix(PREFIX)
+        for name in (*USED_BY_PROGRAMS, *dict(spec.free))
+        if spec.axes[name] is not None
+        and f"{{{name.removeprefix(PREFIX)}}}" not in spec.command
+        and name not in spec.items_per_step
+    ]
+    if read_by_program:
+        found.append(f"command.uses=[{','.join(read_by_program)}]")
+    return [*found, *(f"+{name}={_free_value(value)}" for name, value in spec.free)]
+
+
 def _strategy(spec: TrialSpec) -> list[str]:
     values = (spec.variable_update, spec.local_parameter_device, spec.all_reduce)
     if named := STRATEGY_NAMES.get(values):
         return [f"strategy={named}"]
-    return [f"{axis}={_value(value)}" for axis, value in zip(STRATEGY_AXES, values, strict=True)]
+    return [
+        f"{axis}={hydra_value(value)}" for axis, value in zip(STRATEGY_AXES, values, strict=True)
+    ]
 
 
 def _injected(spec: TrialSpec) -> Iterator[str]:
@@ -94,7 +124,7 @@ def _others(spec: TrialSpec) -> Iterator[str]:
             continue
         if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for
-        yield f"{axis.set_by if name == 'data_dir' else name}={_value(value)}"
+        yield f"{axis.set_by if name == 'data_dir' else name}={hydra_value(value)}"
     yield from (f"+{name}={_free_value(value)}" for name, value in spec.free)
 
 
@@ -106,11 +136,11 @@ def _free_value(value: object) -> str:
     """Return it in Hydra's syntax: in quotes where Hydra would take the text for another type."""
     if isinstance(value, str) and _LIKE_AN_ELEMENT.fullmatch(value):
         return f"'{value}'"
-    return _value(value)
+    return hydra_value(value)
 
 
-def _value(value: object) -> str:
-    """Return a value in Hydra's syntax."""
+def hydra_value(value: object) -> str:
+    """Return a value in the syntax of Hydra's overrides, in which nothing is interpolated."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str) or _PLAIN.fullmatch(value):

@@ -9,6 +9,12 @@ from scalemark.records.validation import JsonRecord
 ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
 """Environment variable with the process id of a trainer's parent, with which it dies."""
 
+WORKDIR_VARIABLE = "SCALEMARK_WORKDIR"
+"""Environment variable with the folder from which a sweep was started."""
+
+PYTHONPATH_VARIABLE = "SCALEMARK_PYTHONPATH"
+"""Environment variable with the PYTHONPATH that a sweep was started with, for a user's program."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:

@@ -11,6 +11,7 @@ from typing import Any
 
 from scalemark.records.axes import (
     ENGINES,
+    OWN_MODELS,
     Axis,
     AxisValue,
     Engine,
@@ -21,7 +22,8 @@ from scalemark.records.axes import (
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX, FreeAxes, free_axes
 from scalemark.records.injected import injected_on_one_host, read_injected
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.measurement import check_item
+from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 
 LARGEST_FLOAT32 = 3.4e38
 
@@ -45,7 +47,11 @@ class TrialSpec:
         set_by="engine",
         engines=ENGINES,
     )
-    model: str = axis("a definition in scalemark/models/", set_by="model", engines=ENGINES)
+    model: str = axis(
+        "a definition in scalemark/models/, or the name of a program",
+        set_by="model",
+        engines=ENGINES,
+    )
     num_gpus: int = axis(
         "replicas in step, over all hosts", given=1, least=1, in_curve=False, engines=ENGINES
     )
@@ -54,22 +60,33 @@ class TrialSpec:
         default=1,
         least=1,
         in_curve=False,
+        engines=(Engine.tensorflow, Engine.command),
     )
     device_kind: str = axis(
         "what replicas run on", choices=tuple(DeviceKind), set_by="hardware", engines=ENGINES
     )
     variable_update: str = axis(
-        "how replicas share variables", folder="variable_updates", auto=True, engines=ENGINES
+        "how replicas share variables", folder="variable_updates", auto=True, engines=OWN_MODELS
     )
     local_parameter_device: str = axis(
-        "where shared variables live", choices=("cpu", "gpu"), auto=True, engines=ENGINES
+        "where shared variables live", choices=("cpu", "gpu"), auto=True, engines=OWN_MODELS
     )
-    all_reduce: str = axis("how gradients meet", folder="all_reduces", auto=True, engines=ENGINES)
-    staged_vars: bool = axis("use the weights of the previous step", default=False, engines=ENGINES)
+    all_reduce: str = axis(
+        "how gradients meet", folder="all_reduces", auto=True, engines=OWN_MODELS
+    )
+    staged_vars: bool = axis(
+        "use the weights of the previous step", default=False, engines=OWN_MODELS
+    )
     gradient_repacking: int = axis(
-        "number of packs; 0 = one message per tensor", default=0, least=0, most=256, engines=ENGINES
+        "number of packs; 0 = one message per tensor",
+        default=0,
+        least=0,
+        most=256,
+        engines=OWN_MODELS,
     )
-    compact_gradients: bool = axis("send packs as half precision", default=False, engines=ENGINES)
+    compact_gradients: bool = axis(
+        "send packs as half precision", default=False, engines=OWN_MODELS
+    )
     precision: str = axis(
         "number format of the computation", folder="precisions", given="fp32", engines=ENGINES
     )
@@ -77,13 +94,13 @@ class TrialSpec:
         "none, dynamic, static, or a factor of the loss; auto = dynamic for fp16, else none",
         default="none",
         auto=True,
-        engines=ENGINES,
+        engines=OWN_MODELS,
     )
     xla: str = axis(
         "compile with XLA: on = each tower, auto = clusters of operations",
         default="off",
         choices=("off", "on", "auto"),
-        engines=ENGINES,
+        engines=OWN_MODELS,
     )
     optimizer: str = axis(
         "how gradients change weights", folder="optimizers", given="momentum", engines=ENGINES
@@ -91,23 +108,32 @@ class TrialSpec:
     learning_rate: float = axis(
         "factor of a gradient", auto=True, least=0, sets_step_time=False, engines=ENGINES
     )
-    momentum: float = axis("share of the last update", auto=True, least=0, below=1, engines=ENGINES)
+    momentum: float = axis(
+        "share of the last update", auto=True, least=0, below=1, engines=OWN_MODELS
+    )
     weight_decay: float = axis(
-        "factor of the L2 loss over all trainable variables", given=4e-5, least=0, engines=ENGINES
+        "factor of the L2 loss over all trainable variables",
+        given=4e-5,
+        least=0,
+        engines=OWN_MODELS,
     )
-    data: str = axis("a file in trainer/data/", set_by="data", engines=ENGINES)
+    data: str = axis("a file in trainer/data/", set_by="data", engines=OWN_MODELS)
     data_dir: str = axis(
-        "folder of the shards; empty = our cache", default="", set_by="data.dir", engines=ENGINES
+        "folder of the shards; empty = our cache", default="", set_by="data.dir", engines=OWN_MODELS
     )
-    distortions: bool = axis("random crop, flip and colors", auto=True, engines=ENGINES)
+    distortions: bool = axis("random crop, flip and colors", auto=True, engines=OWN_MODELS)
     data_format: str = axis(
-        "order of dimensions", default="NHWC", choices=("NHWC", "NCHW"), auto=True, engines=ENGINES
+        "order of dimensions",
+        default="NHWC",
+        choices=("NHWC", "NCHW"),
+        auto=True,
+        engines=OWN_MODELS,
     )
     image_px: int = axis(
-        "height and width of the model's input, in pixels", auto=True, least=1, engines=ENGINES
+        "height and width of the model's input, in pixels", auto=True, least=1, engines=OWN_MODELS
     )
     num_classes: int = axis(
-        "classes of the model", set_by="model", least=1, sets_step_time=False, engines=ENGINES
+        "classes of the model", set_by="model", least=1, sets_step_time=False, engines=OWN_MODELS
     )
     batch_size: int = axis("images per replica and step", auto=True, least=1, engines=ENGINES)
     scaling: str = axis(
@@ -115,10 +141,10 @@ class TrialSpec:
         default="weak",
         choices=("weak", "strong"),
         sets_step_time=False,
-        engines=ENGINES,
+        engines=OWN_MODELS,
     )
     steps_per_execution: int = axis(
-        "steps inside one call of the training function", default=1, least=1, engines=ENGINES
+        "steps inside one call of the training function", default=1, least=1, engines=OWN_MODELS
     )
     gpu_thread_mode: str = axis(
         "threads that launch kernels", default="global", choices=_THREAD_MODES
@@ -145,7 +171,7 @@ class TrialSpec:
         "cuDNN's persistent batch normalization", default="auto", choices=_SWITCH
     )
     cache: bool = axis(
-        "keep serialized records in memory once read", default=True, auto=True, engines=ENGINES
+        "keep serialized records in memory once read", default=True, auto=True, engines=OWN_MODELS
     )
     data_threads: int = axis(
         "private threads of the input pipeline; 0 = TensorFlow's", default=0, least=0, most=1024
@@ -170,22 +196,71 @@ class TrialSpec:
         given=1.0,
         least=0,
         sets_step_time=False,
-        engines=ENGINES,
+        engines=OWN_MODELS,
     )
     profile: bool = axis(
         "profile a few steps after the measurement", default=False, sets_step_time=False
     )
     # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.injected`
     injected: str = axis(
-        "what was slowed or broken on purpose", default="", set_by="injected", engines=ENGINES
+        "what was slowed or broken on purpose", default="", set_by="injected", engines=OWN_MODELS
     )
     seed: int = axis("of weights and data", given=1, least=0, sets_step_time=False, engines=ENGINES)
+    # as scalemark.program.template reads it
+    command: str = axis(
+        "the program's command line, with {axis} where the value of an axis goes",
+        default="",
+        set_by="command.run",
+        engines=(Engine.command,),
+    )
+    shell: bool = axis(
+        "let /bin/sh read the command line",
+        default=False,
+        set_by="command.shell",
+        engines=(Engine.command,),
+    )
+    read: str = axis(
+        "how the program's output is read: KIND or KIND:ARGUMENT",
+        default="",
+        set_by="command.read",
+        engines=(Engine.command,),
+    )
+    item: str = axis(
+        "what is counted per second, as images, tokens or samples",
+        default="",
+        set_by="command.item",
+        sets_step_time=False,
+        engines=(Engine.command,),
+    )
+    items_per_step: str = axis(
+        "items of all replicas per step, as batch_size*num_gpus",
+        default="",
+        set_by="command.items_per_step",
+        sets_step_time=False,
+        engines=(Engine.command,),
+    )
+    per_gpu: bool = axis(
+        "the program's numbers are of one GPU",
+        default=False,
+        set_by="command.per_gpu",
+        sets_step_time=False,
+        engines=(Engine.command,),
+    )
+    compare: str = axis(
+        "the axis that plays the part of the strategy",
+        default="",
+        set_by="command.compare",
+        sets_step_time=False,
+        engines=(Engine.command,),
+    )
     free: FreeAxes = ()  # axes that the sweep brought itself
 
     def __post_init__(self) -> None:
         if self.free:
             object.__setattr__(self, "free", free_axes(dict(self.free)))
-        if self.device_kind == DeviceKind.SIMULATED_GPU:  # no other engine can run on these
+        is_of_commands = self.engine == Engine.command
+        if self.device_kind == DeviceKind.SIMULATED_GPU and not is_of_commands:
+            # no other engine can run on these
             object.__setattr__(self, "engine", Engine.simulated.value)
         _check(self)
 
@@ -198,10 +273,33 @@ class TrialSpec:
         """Return the injected faults by name."""
         return read_injected(self.injected)
 
+    def lacks(self, axis: Axis) -> bool:
+        """Return whether the trial has no such axis, as its engine knows nothing of it."""
+        if self.engine != Engine.command or axis.name in ALWAYS_OF_COMMANDS:
+            return False
+        return self.value(axis) == axis.lacking
+
+    def value(self, axis: Axis) -> AxisValue:
+        """Return the value of its field; see `lacks`."""
+        found: AxisValue = getattr(self, axis.name)
+        return found
+
     @property
-    def axes(self) -> dict[str, AxisValue]:
-        """Return all axes by name, free ones last."""
-        return {name: getattr(self, name) for name in AXES} | dict(self.free)
+    def axes(self) -> dict[str, AxisValue | None]:
+        """Return all axes by name, free ones last; None for those that it lacks."""
+        values: dict[str, AxisValue | None] = {}
+        for name, definition in AXES.items():
+            values[name] = None if self.lacks(definition) else self.value(definition)
+        return values | dict(self.free)
+
+    @property
+    def strategy(self) -> str:
+        """Return the name of its way of training: a row of tables."""
+        if self.engine != Engine.command:
+            return strategy_name(self.variable_update, self.local_parameter_device, self.all_reduce)
+        axes = self.axes
+        words = [f"{name.removeprefix(PREFIX)}={axes[name]}" for name in strategy_axes(axes)]
+        return " ".join(words) or Engine.command.value
 
     @property
     def trial_id(self) -> str:
@@ -230,8 +328,8 @@ class TrialSpec:
         """Return canonical JSON (sorted keys, no spaces, no defaults): equal specs, equal text."""
         values: dict[str, object] = {}
         for name, definition in AXES.items():
-            value = getattr(self, name)
-            if value != definition.default:
+            value = self.value(definition)
+            if value != definition.default and not self.lacks(definition):
                 values[name] = value
         if self.free:
             values["free"] = {name.removeprefix(PREFIX): value for name, value in self.free}
@@ -254,13 +352,19 @@ class TrialSpec:
         free = values.get("free", {})
         if not isinstance(free, dict):
             raise ValueError(f"free={str(free)[:60]}: wanted an object of free axes")
-        return cls(**{**values, "free": tuple(free.items())})
+        lacking = {}
+        if values.get("engine") == Engine.command:
+            lacking = {name: AXES[name].lacking for name in _LACKED_BY_COMMANDS}
+        return cls(**{**lacking, **values, "free": tuple(free.items())})
 
     @classmethod
     def of_axes(cls, axes: Mapping[str, Any]) -> TrialSpec:
         """Invert `axes`; names that are not axes are left out."""
+        values: dict[str, Any] = {}
+        for name, definition in AXES.items():
+            values[name] = definition.lacking if axes[name] is None else axes[name]
         free = tuple((name, axes[name]) for name in free_names(axes))
-        return cls(**{name: axes[name] for name in AXES}, free=free)
+        return cls(**values, free=free)
 
 
 AXES: Mapping[str, Axis] = {
@@ -268,6 +372,27 @@ AXES: Mapping[str, Axis] = {
 }
 """Name -> the axis, in the order of the fields."""
 
+PROGRAM_AXES = tuple(one.name for one in AXES.values() if one.engines == (Engine.command,))
+"""Axes that say what the program is and how it is read."""
+
+USED_BY_PROGRAMS = (
+    "precision",
+    "optimizer",
+    "learning_rate",
+    "batch_size",
+    "num_steps",
+)
+ALWAYS_OF_COMMANDS = frozenset(
+    one.name
+    for one in AXES.values()
+    if Engine.command in one.engines and one.name not in USED_BY_PROGRAMS
+)
+"""Axes that every trial of engine=command has. It lacks those of `USED_BY_PROGRAMS` that its
+program does not use, and all that are of our own models.
+"""
+
+_REQUIRED = frozenset(one.name for one in AXES.values() if one.default is None)
+_LACKED_BY_COMMANDS = _REQUIRED.difference(ALWAYS_OF_COMMANDS)
 _CHECKED = tuple(one for one in AXES.values() if one.is_bounded)
 _OUTSIDE_CURVE = tuple(one.name for one in AXES.values() if not one.in_curve)
 
@@ -280,8 +405,10 @@ def _check(spec: TrialSpec) -> None:
     """Raise ValueError for a value out of bounds, and for values that exclude each other."""
     for one in _CHECKED:
         problem = one.problem(getattr(spec, one.name))
-        if problem:
+        if problem and not spec.lacks(one):
             raise ValueError(problem)
+    if spec.engine == Engine.command:
+        _check_command(spec)
     if spec.num_gpus % spec.hosts:
         raise ValueError(
             f"num_gpus={spec.num_gpus}: counts the replicas of all hosts={spec.hosts}, each of "
@@ -299,9 +426,22 @@ def _check(spec: TrialSpec) -> None:
         )
 
 
+def _check_command(spec: TrialSpec) -> None:
+    """Raise ValueError for a program that is not known, or whose output nothing reads."""
+    if spec.device_kind == DeviceKind.SIMULATED_GPU:
+        raise ValueError(f"engine=command device_kind={spec.device_kind}: wanted real devices")
+    for name in ("command", "read"):
+        if not getattr(spec, name):
+            raise ValueError(f"engine=command: wanted {name}=, which is empty")
+    if spec.item:
+        check_item(spec.item)
+
+
 def _check_names(values: Mapping[str, Any]) -> None:
     """Raise ValueError for missing axes, and for unknown ones, with the nearest known name."""
-    required = {one.name for one in AXES.values() if one.default is None}
+    required = _REQUIRED
+    if values.get("engine") == Engine.command:
+        required = required.difference(_LACKED_BY_COMMANDS)
     missing = sorted(required - set(values))
     problems = [f"missing {', '.join(missing)}"] if missing else []
     for name in sorted(set(values) - {"free", *AXES}):
@@ -319,7 +459,7 @@ def _is_positive(text: str) -> bool:
 
 
 # `auto` settles these two, and a strategy is named by a word of its own
-_NEVER_UNUSUAL = ("engine", "min_window_s", *STRATEGY_AXES)
+_NEVER_UNUSUAL = ("engine", "min_window_s", *STRATEGY_AXES, *PROGRAM_AXES)
 _USUAL = {one.name: one.default for one in AXES.values() if one.default is not None}
 _USUAL["optimizer"] = "momentum"
 
@@ -330,7 +470,7 @@ def unusual_axes(values: Mapping[str, object]) -> list[str]:
     """
     unusual = []
     for name, usual in _USUAL.items():
-        if name not in _NEVER_UNUSUAL and values.get(name, usual) != usual:
+        if name not in _NEVER_UNUSUAL and values.get(name, usual) not in (usual, None):
             unusual.append(name)
     return unusual + free_names(values)
 
@@ -338,6 +478,17 @@ def unusual_axes(values: Mapping[str, object]) -> list[str]:
 def free_names(axes: Mapping[str, object]) -> list[str]:
     """Return the names of free axes, with their prefix; an axis that a trial lacks is None."""
     return [name for name, value in axes.items() if name.startswith(PREFIX) and value is not None]
+
+
+def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the axes that a trial's strategy stands for, by all of its axes.
+
+    For a program of the user's own these are its free axes, or the one named to be compared.
+    """
+    if axes.get("engine") != Engine.command:
+        return STRATEGY_AXES
+    compared = axes.get("compare")
+    return (str(compared),) if compared else tuple(free_names(axes))
 
 
 def all_axes(specs: Iterable[TrialSpec]) -> list[str]:

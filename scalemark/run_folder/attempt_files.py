@@ -56,7 +56,7 @@ def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
     except ValueError as error:
         raise ValueError(f"{folder.steps} is damaged: {error}") from error
     num_measured = sum(step.num_steps for step in steps if step.phase == Phase.MEASURE)
-    wanted = max(1, measurement.num_steps)
+    wanted = 0 if measurement.reported else max(1, measurement.num_steps)
     if num_measured < wanted:
         raise ValueError(
             f"{folder.steps} is cut off: it holds {num_measured} measured steps, the measurement "

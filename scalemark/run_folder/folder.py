@@ -53,6 +53,7 @@ class RunFolder:
     steps = _File("steps.jsonl")
     telemetry = _File("telemetry.jsonl")
     profile = _File("profile")  # a folder
+    heartbeat = _File("heartbeat.txt")  # of a user's program: touched when it has printed something
     result = _File("result.json")
     rank_limits = _File("rank_limits.json")
     log = _File("log.txt")  # of the trainer; with ranks: of their supervisor and of worker 0

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from scalemark.cli.progress import Progress
 from scalemark.records.machine import Machine
 from scalemark.records.references import Reference
-from scalemark.records.strategies import strategy_name
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import AXES, TrialSpec
 from store import schema
@@ -121,7 +120,8 @@ def _problem(row: sa.RowMapping, free: Iterable[sa.Column[object]]) -> str:
     if spec.to_json() != row["spec"]:
         return "its spec is not canonical JSON"
     of_spec = dict(spec.free)
-    wanted = {name: getattr(spec, name) for name in AXES}
+    axes = spec.axes
+    wanted = {name: axes[name] for name in AXES}
     for column in free:
         wanted[column.name] = free_value(of_spec.get(column.name), column.type)
     different = [name for name in wanted if wanted[name] != row[name]]
@@ -130,7 +130,6 @@ def _problem(row: sa.RowMapping, free: Iterable[sa.Column[object]]) -> str:
         return f"columns differ from its spec: {differences}"
     if row["curve"] != spec.curve:
         return f"its curve is {row['curve']}; its spec's is {spec.curve}"
-    strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    if row["strategy"] != strategy:
-        return f"its strategy is {row['strategy']}; its spec's is {strategy}"
+    if row["strategy"] != spec.strategy:
+        return f"its strategy is {row['strategy']}; its spec's is {spec.strategy}"
     return ""

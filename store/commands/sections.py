@@ -46,6 +46,7 @@ def _print_attempt(console: Console, row: Row) -> None:
         measured = {name: row[name] for name in _MEASUREMENT}
         _facts(console, "simulation" if is_simulated else "measurement", measured)
         _facts(console, "truth behind the simulation", row["truth"])
+        _facts(console, "other metrics", row["metrics"])
         verdict = {"verdict": row["verdict"]}
         for number, reason in enumerate(row["verdict_reasons"] or (), 1):
             verdict[f"reason {number}"] = reason

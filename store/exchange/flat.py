@@ -12,7 +12,6 @@ from typing import Any
 from scalemark.records import step_arrays
 from scalemark.records.measurement import Measurement, StepSample
 from scalemark.records.outcomes import Phase
-from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import AXES
 from scalemark.records.validation import canonical
 from store.exchange.portable import PortableAttempt, PortableRepeat, SweepHead
@@ -89,6 +88,7 @@ _NESTED_MEASURED = {
     "verdict_reasons": "verdict_reasons",
     "gpu_telemetry": "gpu_telemetry",
     "truth": "truth",
+    "metrics": "metrics",
     "profile_summary": "profile",
 }
 
@@ -121,14 +121,13 @@ def row_of(attempt: PortableAttempt) -> Row:
     row: dict[str, Any] = {name: getattr(attempt, name) for name in _ATTEMPT}
     row |= {column: getattr(attempt.sweep, name) for column, (name, _) in _SWEEP.items()}
     row |= {column: getattr(attempt.repeat, name) for column, (name, _) in _REPEAT.items()}
-    row |= {name: getattr(spec, name) for name in _AXES}
+    axes = spec.axes
+    row |= {name: axes[name] for name in _AXES}
     row |= {name: getattr(machine, name) for name in _MACHINE}
     software = environment_values(attempt.environment) if attempt.environment else {}
     row |= {name: software.get(name) for name in _SOFTWARE}
     row |= {
-        "strategy": strategy_name(
-            spec.variable_update, spec.local_parameter_device, spec.all_reduce
-        ),
+        "strategy": spec.strategy,
         "gpu": machine.gpus[0].name if machine.gpus else "",
         "machine_num_gpus": len(machine.gpus),
         "shares_host": attempt.placement.shares_host,

@@ -105,6 +105,7 @@ class Measured:
     gpu_telemetry: tuple[dict[str, Any], ...] | None
     profile: dict[str, Any] | None
     truth: dict[str, float] | None = None  # of a simulated attempt
+    metrics: dict[str, float] | None = None  # of a user's program
 
     def __post_init__(self) -> None:
         if self.verdict is not None:

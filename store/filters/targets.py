@@ -41,8 +41,8 @@ def find(engine: sa.Engine, which: str) -> Target:
     """
     if not which:
         raise StoreError(
-            f"which attempt or trial? give its number, or the {ID_BEGINNING}; see `python -m "
-            "store list`"
+            f"which attempt or trial? give its number, or the {ID_BEGINNING}; see "
+            f"`{typed('store')} list`"
         )
     kind, name = "", checked(which, "")
     explicit = re.fullmatch("(attempt|trial|sweep)=(.*)", name, re.DOTALL)

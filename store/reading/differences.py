@@ -153,7 +153,7 @@ def _of_attempt(row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "gpus", gpus
     yield "links", dict(_links(row))
     environment = row["environment"]
-    known = environment or {"environment": "unknown: it ended before it could tell"}
+    known = environment or {"environment": "unknown: it ended before it was recorded"}
     yield "software", {name: value for name, value in known.items() if name not in _OWN_SECTIONS}
     yield "packages", known.get("packages") or {}
     yield "variables", known.get("variables") or {}

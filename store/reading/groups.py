@@ -30,17 +30,17 @@ def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataF
         "step_s": np.where(completed, attempts["median_step_s"], np.nan),
     }
     groups = pd.DataFrame({**kinds, **columns}, copy=False).groupby(list(kinds), sort=False)
-    found = groups.agg(
-        num_attempts=("place", "size"),
-        num_completed=("completed", "sum"),
-        throughput=("speed", "median"),
-        lowest=("speed", "min"),
-        highest=("speed", "max"),
-        median_step_s=("step_s", "median"),
-        num_doubtful=("doubtful", "sum"),
-        first=("place", "min"),
-    )
-    return found.reset_index()
+    found = {  # one by one, because `agg` of all takes three times as long
+        "num_attempts": groups["place"].size(),
+        "num_completed": groups["completed"].sum(),
+        "throughput": groups["speed"].median(),
+        "lowest": groups["speed"].min(),
+        "highest": groups["speed"].max(),
+        "median_step_s": groups["step_s"].median(),
+        "num_doubtful": groups["doubtful"].sum(),
+        "first": groups["place"].min(),
+    }
+    return pd.DataFrame(found).reset_index()
 
 
 def kinds_of(

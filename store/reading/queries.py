@@ -46,6 +46,7 @@ _NOT_LISTED = [
     "gpu_telemetry",
     "profile",
     "truth",
+    "metrics",
 ]
 
 RUN_DIR = sa.case(
@@ -354,8 +355,8 @@ def num_completed(
 def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
     """Return everything that can be listed of these attempts, and what
     `scalemark.records.measurement` has for them: `verdict_reasons`, `recorded_profile` (a Profile),
-    `recorded_telemetry` (a GpuTelemetry of each GPU), `truth` (of simulated ones, as in Result);
-    and `devices`: the slots it held, as "0,1".
+    `recorded_telemetry` (a GpuTelemetry of each GPU), `truth` (of simulated ones, as in Result),
+    `metrics` (of a user's program, likewise); and `devices`: the slots it held, as "0,1".
     """
     with reading(engine) as connection:
         listable = {**LISTABLE, **free_columns(connection)}
@@ -366,6 +367,7 @@ def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
             MeasurementRow.profile.label("recorded_profile"),
             MeasurementRow.gpu_telemetry.label("recorded_telemetry"),
             MeasurementRow.truth,
+            MeasurementRow.metrics,
             PlacementRow.devices,
         )
         .select_from(AttemptRow)

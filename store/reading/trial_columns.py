@@ -97,4 +97,6 @@ def _array(kind: Kind, cells: tuple[Any, ...]) -> Any:
     if kind is Kind.WORDS:
         codes, words = pd.factorize(np.array(cells, object))
         return pd.Categorical.from_codes(codes, categories=pd.Index(words, dtype=object))
-    return np.array(cells, np.bool_ if kind is Kind.FLAGS else np.int64)
+    if None in cells:  # of trials that lack the axis
+        return pd.array(cells, "boolean" if kind is Kind.MAYBE_FLAGS else "Int64")
+    return np.array(cells, np.bool_ if kind in (Kind.FLAGS, Kind.MAYBE_FLAGS) else np.int64)

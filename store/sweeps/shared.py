@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from scalemark.host.process_identity import SILENT_FOR
+from scalemark.host.process_identity import HEARTBEAT_TIMEOUT
 from scalemark.records.outcomes import IN_FLIGHT, State
 from scalemark.records.placement import Placement, ProcessIdentity
 from scalemark.records.trial import TrialSpec, width_name
@@ -113,7 +113,7 @@ class SharedLedger(Ledger):
             "most_gpus": most_gpus,
             "hosts": hosts,
             "me": self.orchestrator_id,
-            "silent_for_s": SILENT_FOR.total_seconds(),
+            "heartbeat_timeout_s": HEARTBEAT_TIMEOUT.total_seconds(),
             **self._enough,
         }
         at_once = self._states.execution_options(isolation_level="AUTOCOMMIT")
@@ -279,7 +279,7 @@ _NUM_IN_FLIGHT = """(SELECT count(*)
               AND (:shares_host OR NOT orchestrators.shares_host)
               AND extract(epoch FROM timezone('utc', clock_timestamp())
                           - orchestrators.heartbeat_at)
-                  <= coalesce(orchestrators.lease_s, :silent_for_s))"""
+                  <= coalesce(orchestrators.lease_s, :heartbeat_timeout_s))"""
 
 _WAITING = f"repeats.sweep_id = :sweep AND repeats.{schema.WAITING}"
 

@@ -103,16 +103,16 @@ def _wait_for_sweep(asked: Joining) -> dict[str, Any]:
     """Return its settings, once its command has begun it. Raises StoreError when it has not for
     long, and for other sweeps.
     """
-    gives_up_s, is_known = time.monotonic() + asked.wait_s, False
+    gives_up_s, was_said = time.monotonic() + asked.wait_s, False
     while True:
         try:
             return settings_of(open_for_reading(asked.url), asked.sweep)[1]
         except NoSweepError as error:
             if time.monotonic() >= gives_up_s:
                 raise
-            if not is_known:
+            if not was_said:
                 _print(f"{error}; waiting {asked.wait_s:g} s for its command (--wait)")
-                is_known = True
+                was_said = True
         time.sleep(LOOK_AGAIN_EVERY_S)
 
 
@@ -201,7 +201,7 @@ def _orchestrator(
         sweep=settings.sweep,
         launcher=launcher,
         retry=settings.retry,
-        silent_for_s=settings.lease_s,
+        heartbeat_timeout_s=settings.lease_s,
         ranks=ranks,
     )
     return Orchestrator(tools, policy, inventory), tools.stop

@@ -172,7 +172,8 @@ class Rounds:
 def _waits_for(queued: Sequence[AgentJob]) -> str:
     if not queued:
         return ""
-    return f"{len(queued)} agents wait for hosts: {queued[0].why or 'queued'}"
+    waiting = "1 agent waits" if len(queued) == 1 else f"{len(queued)} agents wait"
+    return f"{waiting} for hosts: {queued[0].why or 'queued'}"
 
 
 def _log_of(job: AgentJob) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conf.schema import OnInterrupt
+from scalemark.text.wording import counted
 from sweeper.agents.fleet import Fleet
 from sweeper.loop.source import Wish
 from sweeper.stop import Stop
@@ -27,7 +28,7 @@ class Orders:
         self.is_finishing = False  # nothing more is started, whatever the user says
         self._on_interrupt, self._stop, self._fleet = on_interrupt, stop, fleet
         self._set_wish, self._tell = set_wish, tell
-        self._num_reported = 0  # signals
+        self._num_heeded = 0  # signals
 
     @property
     def wanted(self) -> Wish:
@@ -55,8 +56,8 @@ class Orders:
             else:
                 self._fleet.stop(at_once=wish is Wish.KILL)
             self.wish = wish
-        if self._stop.times_asked > self._num_reported:
-            self._num_reported = self._stop.times_asked
+        if self._stop.times_asked > self._num_heeded:
+            self._num_heeded = self._stop.times_asked
             if wish < Wish.KILL and num_running:
                 doing = "waiting for" if wish is Wish.FINISH else "ending"
-                self._tell(f"{doing} {num_running} running attempts{self._stop.hint}")
+                self._tell(f"{doing} {counted(num_running, 'running attempt')}{self._stop.hint}")

@@ -60,7 +60,7 @@ class Inventory:
     def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
         """Return names of these devices that are the same for all sweeps of this machine."""
         if not self.gpus:
-            return tuple(f"CPU device-{device}" for device in devices)
+            return tuple(f"cpu-device-{device}" for device in devices)
         return tuple(self.gpus[device].uuid for device in devices)
 
 

@@ -10,7 +10,6 @@ from enum import Enum
 from typing import get_type_hints
 
 from conf.schema import Config
-from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import nearest
@@ -126,7 +125,7 @@ def _choices(axis: str) -> list[str]:
 
 def _value_of(spec: TrialSpec, axis: str) -> Value:
     if axis == "strategy":
-        return strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
+        return spec.strategy
     value = getattr(spec, axis)
     if isinstance(value, bool):
         return str(value).lower()

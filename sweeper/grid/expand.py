@@ -24,6 +24,7 @@ from hydra.errors import HydraException
 from scalemark.host.own_code import typed
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.text.redact import masked
+from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import explain, nearest
 
@@ -90,7 +91,8 @@ def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None
         num_cells += math.prod(counts[strand[0]] for strand in strands) * len(variants)
     if num_cells > max_trials:
         raise SweepRefusedError(
-            f"a grid of {num_cells} cells, sweep.max_trials={max_trials}; raise that if you mean it"
+            f"a grid of {counted(num_cells, 'cell')}, sweep.max_trials={max_trials}; raise that "
+            "if you mean it"
         )
     cells: dict[Cell, None] = {}  # in order, and each once
     for axes, strands in zip(axes_of_grids, strands_of_grids, strict=True):

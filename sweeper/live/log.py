@@ -84,5 +84,6 @@ class AgentLog(Log):
     """Tells what an agent runs; its controller shows how far the whole sweep is."""
 
     def attempt_started(self, started: Started) -> None:
-        devices = ", ".join(map(str, started.devices))
-        self.note(f"runs {started.trial.label} repeat {started.repeat} on devices {devices}")
+        plural = "" if len(started.devices) == 1 else "s"
+        devices = f"device{plural} {', '.join(map(str, started.devices))}"
+        self.note(f"runs {started.trial.label} repeat {started.repeat} on {devices}")

@@ -36,7 +36,11 @@ NONE_RUNS = "no sweep is running; one that begins is shown"
 
 def snapshots(db: str, sweep: str | None) -> list[Snapshot]:
     """Return the named sweep; without a name all that run, else the newest. Raises StoreError."""
-    return [snapshot_of(found) for found in sweep_status(open_for_reading(db), sweep)]
+    engine = open_for_reading(db)
+    try:
+        return [snapshot_of(found) for found in sweep_status(engine, sweep)]
+    finally:
+        engine.dispose()  # a watch looks every few seconds
 
 
 def watch(console: Console, db: str, sweep: str | None) -> None:

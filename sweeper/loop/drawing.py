@@ -32,7 +32,7 @@ class Backoff:
         return bool(self.text) and self._clock() >= self.ask_again_s
 
     def wait(self, what: str, *, is_idle: bool, for_s: float = ASK_AGAIN_EVERY_S) -> None:
-        """Ask again then. People are reported once, if nothing runs meanwhile."""
+        """Ask again then. Say so once, if nothing runs meanwhile."""
         self.text = f"waiting: {what}"
         if self._reported != what and is_idle:
             self._tell(self.text)

@@ -40,16 +40,20 @@ class Heartbeat:
         self,
         source: Source,
         stopping: Stopping,
-        silent_for_s: float,
+        heartbeat_timeout_s: float,
         obey: Callable[[], None],
         kill: Callable[[], None],
         tell: Callable[[str], object],
         clock: Callable[[], float],
     ) -> None:
-        self._source, self._stopping, self._silent_for_s = source, stopping, silent_for_s
+        self._source, self._stopping, self._timeout_s = (
+            source,
+            stopping,
+            heartbeat_timeout_s,
+        )
         self._obey, self._tell, self._clock = obey, tell, clock
         self._watchdog = Watchdog(kill)
-        self._beat_every_s = min(BEAT_EVERY_S, silent_for_s / 6)
+        self._beat_every_s = min(BEAT_EVERY_S, heartbeat_timeout_s / 6)
         self._is_away = False  # the database, and that was said
         self._beat_s = self.next_s = clock()
 
@@ -103,11 +107,11 @@ class Heartbeat:
             self._source.ledger.beat(datetime.now(UTC))
             self._beat_s, self._is_away = now_s, False
             if self._source.is_leased:
-                self._watchdog.renew(KILL_AFTER * self._silent_for_s - (self._clock() - now_s))
+                self._watchdog.renew(KILL_AFTER * self._timeout_s - (self._clock() - now_s))
             self._stopping.heed(self._source.wish())
         except StoreError as error:
             # counted from before the last sign was given: the database may have noted it then
-            gives_up_s = self._beat_s + GIVE_UP_AFTER * self._silent_for_s
+            gives_up_s = self._beat_s + GIVE_UP_AFTER * self._timeout_s
             if self._clock() < gives_up_s and not isinstance(error, LostDatabaseError):
                 self._say_away(error)
                 self.next_s = min(self._clock() + self._beat_every_s, gives_up_s)

@@ -80,7 +80,7 @@ class Orchestrator:
         self._heartbeat = Heartbeat(
             source,
             self._stopping,
-            policy.silent_for_s,
+            policy.heartbeat_timeout_s,
             self._supervision.obey,
             self._supervision.kill_all,
             tell,
@@ -226,7 +226,7 @@ class Orchestrator:
             woken.recv(4096)
 
     def _lost(self) -> StoreError:
-        silent = f"gave no sign for {self._policy.silent_for_s:g} s"
+        silent = f"gave no sign for {self._policy.heartbeat_timeout_s:g} s"
         if self._tools.source.is_leased:
             return StoreError(
                 f"this agent {silent}, so that others run what it ran: it is ended here; start "

@@ -9,6 +9,7 @@ from datetime import datetime
 from conf.schema import OnInterrupt
 from scalemark.records.measurement import Result
 from scalemark.records.placement import Placement
+from scalemark.text.wording import counted
 from sweeper.live.log import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.room import Room
@@ -70,7 +71,7 @@ class Supervision:
             self.end_all(at_once=at_once)
         if self.runs and not at_once:
             doing = "ending" if ends else "waiting for"
-            self._tell(f"{doing} {len(self.runs)} running attempts{self._stop.hint}")
+            self._tell(f"{doing} {counted(len(self.runs), 'running attempt')}{self._stop.hint}")
 
     def look(self, run: Run) -> Ended | None:
         """Keep its deadlines; None while it runs."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
-from scalemark.host.process_identity import SILENT_FOR
+from scalemark.host.process_identity import HEARTBEAT_TIMEOUT
 from scalemark.records.cluster import RankLimits
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
@@ -66,7 +66,7 @@ class Policy:
     launcher: LauncherConfig
     retry: RetryConfig
     # others take a process that is silent for so long for dead: the heartbeat timeout
-    silent_for_s: float = SILENT_FOR.total_seconds()
+    heartbeat_timeout_s: float = HEARTBEAT_TIMEOUT.total_seconds()
     ranks: Ranks = Ranks()
 
     @property

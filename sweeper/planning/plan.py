@@ -13,7 +13,7 @@ from conf.schema import Config, DataConfig, SweepConfig
 from scalemark.host import shards
 from scalemark.models import ModelError
 from scalemark.records import switches
-from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, width_name
 from sweeper.devices import simulated_box
 from sweeper.devices.machine import Inventory
@@ -32,9 +32,7 @@ class PlannedTrial:
 
     @property
     def strategy(self) -> str:
-        return strategy_name(
-            self.spec.variable_update, self.spec.local_parameter_device, self.spec.all_reduce
-        )
+        return self.spec.strategy
 
     @property
     def label(self) -> str:

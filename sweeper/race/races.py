@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import AXES, TrialSpec, all_axes, width_name
 from sweeper.errors import SweepRefusedError
 
@@ -110,8 +110,6 @@ def _names(specs: Sequence[TrialSpec], racing: frozenset[str]) -> tuple[str, ...
     for spec in specs:
         words = [f"{axis}={spec.axes.get(axis)}" for axis in others]
         if len(others) < len(differing):
-            words.insert(
-                0, strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-            )
+            words.insert(0, spec.strategy)
         names.append(" ".join(words))
     return tuple(names)

@@ -8,7 +8,7 @@ from sweeper.starts.fork import Fork
 from sweeper.starts.process import Process, Start
 from sweeper.starts.spawn import Spawn
 
-__all__ = ["START", "START_SIMULATOR", "Fork", "Process", "Spawn", "Start"]
+__all__ = ["START", "START_COMMAND", "START_SIMULATOR", "Fork", "Process", "Spawn", "Start"]
 
 START: dict[str, Callable[[], Start]] = {Fork.name: Fork, Spawn.name: Spawn}
 
@@ -17,3 +17,9 @@ START_SIMULATOR: dict[str, Callable[[], Start]] = {
     Spawn.name: partial(Spawn, module_command("simulator")),
 }
 """The same for the simulator."""
+
+START_COMMAND: dict[str, Callable[[], Start]] = {
+    Fork.name: partial(Fork, "command.__main__"),
+    Spawn.name: partial(Spawn, module_command("command")),
+}
+"""The same for programs of the user's own."""

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalemark.host.own_code import python_path
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.placement import (
+    ORCHESTRATOR_VARIABLE,
+    PYTHONPATH_VARIABLE,
+    WORKDIR_VARIABLE,
+)
 from sweeper.devices import host_lock
 
 # the first changes how Hydra fails; by the second a trainer would take itself for a rank
@@ -22,8 +26,11 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
     if locks := inherited.get(host_lock.VARIABLE):
         # by this others find it as an orphan once we are dead
         kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
+    if own := inherited.get("PYTHONPATH"):
+        kept[PYTHONPATH_VARIABLE] = own
     return kept | {
         ORCHESTRATOR_VARIABLE: str(os.getpid()),
+        WORKDIR_VARIABLE: str(Path.cwd()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible_devices,
         "PYTHONPATH": python_path(inherited),

@@ -253,7 +253,7 @@ def test_simulated_numbers_are_compared_with_published_ones_on_request():
 def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):
     rows = json.loads(plots("tables", "--json", "--origin", "simulated").stdout)
     assert {row["origin"] for row in rows} == {"simulated"}
-    assert {row["device_kind_of_place"] for row in rows} == {"simulated_gpu"}
+    assert {row["environment_device_kind"] for row in rows} == {"simulated_gpu"}
     (machine,) = {row["machine"] for row in rows}
     assert (
         machine

@@ -106,9 +106,12 @@ def test_machines_gpus_links_packages_variables_and_commits_are_reported(db):
 
 def test_an_attempt_that_reported_no_environment_says_so_once(db):
     fill(db, [(ONE, 1.0), (ONE, None)])
-    assert ("software", "environment", None, "unknown: it ended before it could tell") in reported(
-        db, "1", "2"
-    )
+    assert (
+        "software",
+        "environment",
+        None,
+        "unknown: it ended before it was recorded",
+    ) in reported(db, "1", "2")
 
 
 def test_attempts_of_one_kind_are_compared(db):

@@ -111,6 +111,7 @@ def test_a_failed_attempt_is_kept_without_measurement(db):
                 "gpu_telemetry",
                 "profile",
                 "truth",
+                "metrics",
             },
         ),
         (schema.PlacementRow, Placement, {"id", "key"}),

@@ -105,7 +105,7 @@ def test_an_agent_that_waits_for_the_server_ends_at_the_second_ctrl_c(server):
     assert waiting.stderr is not None
     with stopped(server, "fast"):
         waiting.send_signal(signal.SIGINT)
-        while "ending 1 running attempts" not in (line := waiting.stderr.readline()):
+        while "ending 1 running attempt" not in (line := waiting.stderr.readline()):
             assert line
         waiting.send_signal(signal.SIGINT)
         said = reported(waiting)

@@ -32,7 +32,7 @@ def timed(durations_s):
 def measured(durations_s):
     return measurement(
         timed(durations_s),
-        images_per_step=64,
+        items_per_step=64,
         time_to_first_step_s=1.0,
         trace_s=0.1,
         first_step_s=0.5,

@@ -64,7 +64,7 @@ BASE = TrialSpec(
     seed=1,
 )
 # left out of a check's options: what every trial has, and what staged_vars needs to be comparable
-_UNTOLD = {
+_USUAL = {
     "xla": "off",
     "steps_per_execution": 1,
     "loss_scale": "none",
@@ -253,7 +253,7 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
 
 def _text(changes: Changes) -> str:
     """Write changes as overrides."""
-    reported = [f"{name}={value}" for name, value in changes.items() if _UNTOLD.get(name) != value]
+    reported = [f"{name}={value}" for name, value in changes.items() if _USUAL.get(name) != value]
     return " ".join(reported) or "-"
 
 

@@ -77,7 +77,7 @@ def test_links_and_the_step_over_fast_ones_make_the_expected_step():
     assert links.rest == FAST
     assert links.expected_step_s
     assert links.expected_step_s.value == pytest.approx(0.305, rel=1e-3)
-    assert links.expected_step_s.reported
+    assert links.expected_step_s.is_conclusive
 
 
 def test_what_fast_links_take_themselves_is_not_expected_twice():

@@ -168,12 +168,16 @@ def test_a_difference_has_welchs_interval():
     assert (found.value, found.high - found.value) == pytest.approx(
         (0.020, 2.8e-3 * error), rel=0.01
     )
-    assert found.reported
+    assert found.is_conclusive
 
 
 def test_within_single_processes_an_interval_decides_nothing():
     found = difference(result(120, num_gpus=2, factors=(1.0,)), result(100, factors=(1.0,)))
-    assert (found.low is not None, found.over_processes, found.reported) == (True, False, False)
+    assert (found.low is not None, found.over_processes, found.is_conclusive) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_a_step_is_the_mean_over_processes():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from scalemark.host.process_identity import (
-    SILENT_FOR,
+    HEARTBEAT_TIMEOUT,
     dead_in_s,
     is_alive,
     is_visible,
@@ -74,8 +74,8 @@ def test_what_cannot_be_looked_at_is_alive_as_long_as_it_gives_signs():
     ]
     for process in elsewhere:
         assert not is_visible(process, this_process())
-        assert is_alive(process, NOW - SILENT_FOR + timedelta(seconds=1), NOW)
-        assert not is_alive(process, NOW - SILENT_FOR, NOW)
+        assert is_alive(process, NOW - HEARTBEAT_TIMEOUT + timedelta(seconds=1), NOW)
+        assert not is_alive(process, NOW - HEARTBEAT_TIMEOUT, NOW)
 
 
 def test_of_whom_signs_alone_tell_it_is_known_when_it_is_taken_for_dead():

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from scalemark.host.process_identity import SILENT_FOR, this_process
+from scalemark.host.process_identity import HEARTBEAT_TIMEOUT, this_process
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.placement import ProcessIdentity
@@ -210,7 +210,7 @@ def test_what_the_dead_of_other_sweeps_were_running_is_in_nobodys_way(writer):
     assert other.take(8)
     agent = join(writer)
     assert agent.take(8) is None
-    be_silent(writer, one_host, SILENT_FOR.total_seconds() + 1)
+    be_silent(writer, one_host, HEARTBEAT_TIMEOUT.total_seconds() + 1)
     assert agent.take(8) is None
     be_silent(writer, other)
     assert agent.take(8)

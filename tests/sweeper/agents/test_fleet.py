@@ -91,7 +91,7 @@ def test_who_waits_for_hosts_is_counted_until_the_sweep_is_ended():
     )
     world.engine.jobs = [one]
     world.tend({1: (2, 0)})
-    assert world.fleet.waits_for == "1 agents wait for hosts: Resources"
+    assert world.fleet.waits_for == "1 agent waits for hosts: Resources"
     world.engine.jobs = [one, two]
     world.tend({1: (2, 0)})
     assert world.fleet.waits_for == "2 agents wait for hosts: Resources"

@@ -124,9 +124,9 @@ def test_the_gpu_in_the_way_is_reported_but_not_for_the_host(lock, other):
 
 
 def test_sharing_attempts_share_no_stand_in(lock, other):
-    assert other("CPU device-0", shares_host=True).holds
-    with lock.try_hold(["CPU device-1"], shares_host=True):
-        assert lock.try_hold(["CPU device-0"], shares_host=True) is None
+    assert other("cpu-device-0", shares_host=True).holds
+    with lock.try_hold(["cpu-device-1"], shares_host=True):
+        assert lock.try_hold(["cpu-device-0"], shares_host=True) is None
         assert lock.try_hold(shares_host=False) is None
 
 

@@ -57,7 +57,7 @@ def test_cpu_devices_are_known_by_their_numbers_where_there_are_gpus_too():
         4,
         (),
     )
-    assert inventory.uuids((0, 3)) == ("CPU device-0", "CPU device-3")
+    assert inventory.uuids((0, 3)) == ("cpu-device-0", "cpu-device-3")
 
 
 def test_asking_for_gpus_where_the_mask_leaves_none_is_refused():

@@ -248,7 +248,7 @@ def test_sweeps_of_other_gpus_of_one_machine_have_other_cores(near):
 
 def test_sweeps_side_by_side_begin_on_other_cores():
     one, other = (shared(cpu_devices(16), cores=(0, 1)) for _ in range(2))
-    other.mark_taken(["CPU device-0"])
+    other.mark_taken(["cpu-device-0"])
     assert (one.take(1).cores, other.take(1).cores) == ((0,), (1,))
 
 

@@ -294,7 +294,7 @@ class Loop:
         *,
         repeats: int = 1,
         is_leased: bool = False,
-        silent_for_s: float = 120.0,
+        heartbeat_timeout_s: float = 120.0,
         retry: RetryConfig | None = None,
         sweep: dict[str, object] | None = None,
         launcher: dict[str, object] | None = None,
@@ -327,7 +327,7 @@ class Loop:
             sweep=settings,
             launcher=chosen,
             retry=retry or RetryConfig(),
-            silent_for_s=silent_for_s,
+            heartbeat_timeout_s=heartbeat_timeout_s,
         )
         self.orchestrator = Orchestrator(
             tools, policy, EIGHT, [] if is_leased else planned, tally=self._tally(specs, settings)

@@ -172,7 +172,7 @@ def test_a_locked_database_is_tried_again_and_then_given_up(stack):
 
 
 def test_an_agent_waits_for_a_database_that_is_away(stack):
-    loop = Loop(stack, [ONE], is_leased=True, silent_for_s=60.0)
+    loop = Loop(stack, [ONE], is_leased=True, heartbeat_timeout_s=60.0)
 
     def fails(what: str) -> Exception | None:
         return AwayError("away") if 5.0 < loop.clock.now_s < 30.0 and what == "beat" else None
@@ -183,7 +183,7 @@ def test_an_agent_waits_for_a_database_that_is_away(stack):
 
 
 def test_an_agent_that_is_silent_for_too_long_ends_what_it_runs(stack):
-    loop = Loop(stack, [ONE], {1: Script(takes_s=1000.0)}, is_leased=True, silent_for_s=60.0)
+    loop = Loop(stack, [ONE], {1: Script(takes_s=1000.0)}, is_leased=True, heartbeat_timeout_s=60.0)
     loop.source.fails = lambda what: (
         AwayError("away") if loop.clock.now_s > 5.0 and what == "beat" else None
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.text.wording import counted, listed, listed_phrases, shortened
+from scalemark.text.wording import counted, listed, listed_phrases, shortened
 
 
 def test_one_of_something_is_no_plural():

@@ -1,0 +1,80 @@
+"""`python -m command TRIAL.json RUN_DIR`: what launchers start with engine=command.
+
+It ends with the exit code of its outcome.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from scalemark.cli import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
+import argparse
+import os
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+from command import environment, outcomes
+from command.run import run
+from scalemark.host.host_memory import is_lack_of_host_memory
+from scalemark.readers import KINDS, kinds
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer.process import ending, parent
+
+_EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
+
+
+def main(spec: TrialSpec, folder: RunFolder) -> int:
+    folder.write(folder.doing, Doing.BUILDING)
+    try:
+        result = run(spec, folder, folder.read_placement())
+    except KeyboardInterrupt:
+        result = outcomes.ended(Outcome.INTERRUPTED, "interrupted")
+    # The border of the process: the log keeps the traceback, the result the sentence.
+    except Exception as error:
+        traceback.print_exc()
+        outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+        result = outcomes.ended(outcome, f"{type(error).__name__}: {error}")
+    if result.message:
+        print(f"{result.outcome}: {result.message}", file=sys.stderr)
+    folder.write(folder.result, result.to_json())
+    return _EXIT_CODES[Outcome(result.outcome)]
+
+
+def preload() -> None:
+    """Ask git once, and import all readers, for all that are forked from this process."""
+    environment.load()
+    for kind in KINDS:
+        import_module(f"{kinds.__name__}.{kind}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m command",
+        description=(
+            "Runs a user's program as one trial; writes steps and result to its run folder."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "spec", type=Path, metavar="TRIAL.json", help="the trial: the trial.json of any run folder"
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
+    return parser
+
+
+if __name__ == "__main__":
+    asked = _parser().parse_args()
+    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+        parent.die_with(int(orchestrator))
+        parent.heed_signals()
+    sys.exit(
+        entry_point.run(lambda: ending.run_and_exit(main, asked.spec, RunFolder(asked.folder)))
+    )

@@ -1,0 +1,201 @@
+"""Follows the steps that a program tells of, and cuts them into calls of equal size.
+
+```
+  reading: step 10, 20, 30, 35 ...    time: by its own rates, by its own clock, or by arrival
+  cut every 10 steps:   | 10 | 10 | 10 |      a remainder is left out
+```
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from command.points import Column, Points
+from scalemark.readers.reading import Reading
+
+LEAST_CALL_S = 0.02  # lines that come faster are taken together: a pipe delays each a little
+MOST_CALLS = 20_000
+MOST_STEPS = 2**31 - 1  # as databases have it
+_LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
+
+
+class Clock(StrEnum):
+    """The origin of the times of steps."""
+
+    RATE = "the program's own rates"
+    OWN = "the program's own clock"
+    ARRIVAL = "the arrival of its lines"
+
+
+class CurveError(Exception):
+    """Raised for readings that no time of a step follows from; says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """Steps in calls of equal size."""
+
+    steps_per_call: int
+    starts_s: Sequence[float]  # from the beginning of the first
+    durations_s: Sequence[float]
+    losses: Sequence[float | None]  # the last one known at the end of each
+    # on the monotonic clock: the beginning of the first, then the end of each
+    arrivals_s: Sequence[float]
+    clock: Clock
+    items_per_step: float | None  # as asked for, or by the program's rates; None where none tells
+
+
+class Curve:
+    """Takes readings in their order."""
+
+    def __init__(self) -> None:
+        self.has_steps = False  # readings without a step are passed over from then on
+        self.last_arrival_s = 0.0
+        self._last_step: int | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.num_readings = 0
+        self._points = Points()
+        self._steps = self._per_rate = self._seconds = 0.0
+        self._unrated = self._untimed = 0  # steps since the last reading with a rate or a time
+
+    @property
+    def num_steps(self) -> int:
+        return int(self._steps)
+
+    def add(self, reading: Reading, arrival_s: float, loss: float | None) -> bool:
+        """Take a reading with a step or a rate, which is of all replicas; return whether it tells
+        of something new.
+        """
+        num_steps = self._num_new(reading.step)
+        if num_steps is None:
+            return False
+        self.num_readings += 1
+        self.last_arrival_s = arrival_s
+        self._steps += num_steps
+        self._unrated += num_steps
+        self._untimed += num_steps
+        if reading.throughput:
+            self._per_rate += self._unrated / reading.throughput
+            self._unrated = 0
+        if reading.step_s:
+            self._seconds += self._untimed * reading.step_s
+            self._untimed = 0
+        self._points.add(
+            steps=self._steps,
+            arrival_s=arrival_s,
+            own_s=reading.time_s,
+            per_rate=self._per_rate if reading.throughput else None,
+            seconds=self._seconds if reading.step_s else None,
+            loss=loss,
+        )
+        return True
+
+    @property
+    def mean_rate(self) -> float | None:
+        """Return the items per second of all that was rated; None without a rate."""
+        rated = self._steps - self._unrated
+        return rated / self._per_rate if self._per_rate and rated else None
+
+    def calls(self, items_per_step: float | None) -> Calls:
+        """Cut the curve. Raises CurveError."""
+        points = self._points
+        steps, arrivals, losses = points.steps, points.arrivals, points.losses
+        for column, is_rate in ((points.seconds, False), (points.per_rate, True)):
+            known = np.isfinite(column)
+            if known.sum() * 2 <= len(column):
+                continue
+            times, items = column[known], items_per_step
+            if is_rate:
+                items = items or _items(arrivals[known], times)
+                times = times * items
+            elif items is None and self._per_rate:
+                items = self._seconds / self._per_rate
+            return _cut(Clock.RATE, steps[known], times, arrivals[known], losses[known], items)
+        if _is_good_clock(points.own_s):
+            return _cut(Clock.OWN, steps, points.own_s, arrivals, losses, items_per_step)
+        return _cut(Clock.ARRIVAL, steps, arrivals, arrivals, losses, items_per_step)
+
+    def _num_new(self, step: int | None) -> int | None:
+        """Return how many steps a reading adds; None for one that tells of no new ones."""
+        if step is None:
+            return None if self.has_steps else 1
+        if not self.has_steps:
+            self.has_steps = True
+            self._begin()  # these are better than what was read so far
+        last = 0 if self._last_step is None else self._last_step
+        if step <= last and self._last_step is not None:
+            return None
+        self._last_step = step
+        return max(0, step - last)
+
+
+def _cut(
+    clock: Clock,
+    steps: Column,
+    times: Column,
+    arrivals: Column,
+    losses: Column,
+    items_per_step: float | None,
+) -> Calls:
+    """Cut by interpolation between the readings. Raises CurveError."""
+    gaps = np.diff(steps)
+    usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else int(steps[-1])
+    if clock is Clock.RATE and steps[0] >= 1:
+        # the first rate is of the steps before it; of no more where the program resumes
+        begun = min(float(steps[0]), max(1, usual))
+        steps = np.concatenate([[steps[0] - begun], steps])
+        times = np.concatenate([[times[0] * (1 - begun / steps[1])], times])
+        arrivals = np.concatenate([arrivals[:1], arrivals])
+        losses = np.concatenate([[math.nan], losses])
+    num_steps, total_s = steps[-1] - steps[0], times[-1] - times[0]
+    if num_steps < 1:
+        raise CurveError("it told of one moment only; a step takes from one to the next")
+    if num_steps > MOST_STEPS:
+        raise CurveError(f"it told of {num_steps:.3g} steps; has `read` taken another number?")
+    if total_s <= 0:
+        raise CurveError("all its lines came at once; have it flush its output")
+    least_s = max(LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0, total_s / MOST_CALLS)
+    usual_s = total_s / num_steps * max(1, usual)
+    size = min(max(1, usual) * max(1, math.ceil(least_s / usual_s)), int(num_steps))
+    edges = steps[0] + size * np.arange(int(num_steps // size) + 1)
+    at_edges = np.interp(edges, steps, times)
+    last_rows = np.searchsorted(steps, edges[1:], side="right") - 1
+    return Calls(
+        steps_per_call=size,
+        starts_s=(at_edges[:-1] - at_edges[0]).tolist(),
+        durations_s=np.diff(at_edges).tolist(),
+        losses=[_finite(float(loss)) for loss in losses[last_rows]],
+        arrivals_s=np.interp(edges, steps, arrivals).tolist(),
+        clock=clock,
+        items_per_step=items_per_step,
+    )
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None
+
+
+def _items(arrivals: Column, per_rate: Column) -> float:
+    """Return the items per step by which the rates fill the time between the lines.
+
+    Raises CurveError.
+    """
+    between_s, of_rates = arrivals[-1] - arrivals[0], per_rate[-1] - per_rate[0]
+    if between_s <= 0 or of_rates <= 0:
+        raise CurveError("all its lines came at once; have it flush its output")
+    return float(between_s / of_rates)
+
+
+def _is_good_clock(own_s: Column) -> bool:
+    """Return whether every reading has a time of its own, never going back, and fine enough."""
+    if len(own_s) < 2 or not np.isfinite(own_s).all() or (np.diff(own_s) < 0).any():
+        return False
+    is_whole = bool((own_s == np.floor(own_s)).all())
+    return not is_whole or float(np.median(np.diff(own_s))) >= _LEAST_COARSE_S

@@ -1,0 +1,90 @@
+"""Turns the lines of a program into steps, totals and other metrics."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from command.curve import Curve
+from scalemark.readers.reading import Reader, Reading
+from scalemark.records.trial import TrialSpec
+
+LOSS = "loss"
+MOST_METRICS = 50
+_LONGEST_NAME = 60
+
+
+class Heard:
+    """What a program has told so far, by its reader. Rates are of all replicas."""
+
+    def __init__(self, spec: TrialSpec, reader: Reader) -> None:
+        self.curve = Curve()
+        # the last one of the whole run, or else a mean over the run so far
+        self.total: Reading | None = None
+        self.metrics: dict[str, float] = {}  # the last value of each, but the loss
+        self.first_loss: float | None = None
+        self.item = ""  # as the output calls it
+        self.first_arrival_s: float | None = None  # of a line that tells of steps
+        self.unusable: list[str] = []  # what stood where rates were expected
+        self.num_unfinite_losses = self.num_lines_since = 0
+        self._spec, self._reader = spec, reader
+
+    def hear(self, lines: Sequence[str], arrival_s: float) -> None:
+        """Read lines that came at once. Raises ReadError where a line takes too long."""
+        for line in lines:
+            self.num_lines_since += 1
+            if reading := self._reader.read_line(line):
+                self._take(reading, arrival_s)
+
+    def read_files(self, folder: Path) -> None:
+        """Take what the program left in its run folder, where its lines told of no steps.
+
+        Raises ReadError.
+        """
+        if self.curve.num_readings:
+            return
+        arrival_s = time.monotonic()
+        for reading in self._reader.read_files(folder):
+            self._take(reading, arrival_s)
+
+    def _take(self, reading: Reading, arrival_s: float) -> None:
+        self._take_metrics(reading)
+        if reading.unusable:
+            self.unusable.append(reading.unusable)
+            del self.unusable[1000:]
+        self.item = self.item or reading.item
+        reading = self._of_all_replicas(reading)
+        if reading.is_total or reading.is_mean:
+            if reading.has_rate and (reading.is_total or not (self.total and self.total.is_total)):
+                self.total = reading
+            if reading.is_total:
+                return
+            reading = replace(reading, throughput=None, step_s=None)
+        if reading.step is None and not reading.has_rate:
+            return
+        if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS)):
+            self.num_lines_since = 0
+            if self.first_arrival_s is None:
+                self.first_arrival_s = arrival_s
+
+    def _of_all_replicas(self, reading: Reading) -> Reading:
+        is_per_gpu = self._spec.per_gpu or bool(reading.per_gpu)
+        if reading.throughput is None or not is_per_gpu:
+            return reading
+        return replace(reading, throughput=reading.throughput * self._spec.num_gpus)
+
+    def _take_metrics(self, reading: Reading) -> None:
+        for name, value in reading.metrics.items():
+            if name == LOSS:
+                if not math.isfinite(value):
+                    self.num_unfinite_losses += 1
+                elif self.first_loss is None:
+                    self.first_loss = value
+                continue
+            name = name[:_LONGEST_NAME]
+            has_room = name in self.metrics or len(self.metrics) < MOST_METRICS
+            if math.isfinite(value) and has_room:
+                self.metrics[name] = float(value)

@@ -1,0 +1,87 @@
+"""Turns the end of a program into the outcome of its trial."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from command import texts
+from command.watch import Ended
+from scalemark.host.kernel_kills import num_kernel_kills
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
+from scalemark.text.redact import without_secrets
+from scalemark.text.untrusted import quoted
+
+SHOWN_LINES = 20
+_LONGEST_LINE = 90  # shown in a message, which holds 2,000 characters
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # exit codes of a shell
+_BY_SIGNAL = 128  # of a shell, plus the signal's number
+
+
+def ended(outcome: Outcome, message: str) -> Result:
+    """Return a result without a measurement."""
+    return Result(
+        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
+    )
+
+
+def failed(end: Ended) -> Result | None:
+    """Return the result of a program that did not end well; None for exit code 0."""
+    if end.was_told_to:
+        return ended(Outcome.INTERRUPTED, f"interrupted{_and_left(end)}")
+    if end.exit_code == 0:
+        return None
+    how = _how(end.exit_code)
+    if end.num_kernel_kills < num_kernel_kills():
+        message = f"killed by the kernel for lack of host memory ({how})"
+        return ended(Outcome.OUT_OF_MEMORY, f"{message}{_and_left(end)}")
+    if found := texts.reason(end.last_lines):
+        line = quoted(found.line, 300)
+        return ended(found.outcome, f"{found.meaning} ({how}): {line}{_and_left(end)}")
+    if end.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
+        last = quoted(texts.last_error(end.last_lines), 300)
+        return ended(Outcome.UNSUPPORTED, f"a shell found no such program ({how}): {last}")
+    last = quoted(texts.last_error(end.last_lines), 300)
+    return ended(Outcome.FAILED, f"{how}: {last or 'it printed nothing'}{_and_left(end)}")
+
+
+def nothing(problem: str, spec: TrialSpec, end: Ended) -> Result:
+    """Return the result of a program that ended well without a number that counts."""
+    message = f"read={quoted(spec.read, 200)}: {problem}{_and_left(end)}"
+    return ended(Outcome.INVALID, f"{message}\n{_last_lines(end.last_lines)}")
+
+
+def left_behind(end: Ended) -> str:
+    """Say what had to be ended after the program; empty where nothing had."""
+    if not end.left_behind:
+        return ""
+    count, first = len(end.left_behind), quoted(end.left_behind[0], 80)
+    were = "1 process that it had left running was" if count == 1 else f"{count} processes that it"
+    rest = "" if count == 1 else " had left running were"
+    return f"{were}{rest} ended ({first}); start programs in the foreground"
+
+
+def _and_left(end: Ended) -> str:
+    said = left_behind(end)
+    return f"; {said}" if said else ""
+
+
+def _how(exit_code: int) -> str:
+    number = -exit_code
+    if exit_code > _BY_SIGNAL:
+        number = exit_code - _BY_SIGNAL
+    if number > 0:
+        try:
+            return f"the program was ended by {signal.Signals(number).name}"
+        except ValueError:
+            pass
+    return f"the program ended with exit code {exit_code}"
+
+
+def _last_lines(lines: Sequence[str]) -> str:
+    if not lines:
+        return "It printed nothing."
+    shown = [quoted(line, _LONGEST_LINE) for line in lines[-SHOWN_LINES:]]
+    return "Its last lines:\n" + "\n".join(shown)

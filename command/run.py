@@ -1,0 +1,180 @@
+"""Runs one trial of a user's program from its spec to its result. Read this file first.
+
+```
+  command line ─► program ─► lines ─► reader ─► steps ─► warm-up, window ─► measurement ─► verdict
+                     └─► CPU seconds, memory, GPU telemetry, exit status ───────────────────┘
+```
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+
+from command import children, environment, outcomes, start
+from command.guard import Guard
+from command.heard import Heard
+from command.log import Log
+from command.measuring import Measured, NothingReadError, measured_by
+from command.moments import Moments
+from command.watch import Ended, Signals, Watch
+from scalemark.program.values import RUN_DIR_VARIABLE
+from scalemark.readers import open_reader
+from scalemark.readers.reading import ReadError
+from scalemark.records.measurement import Result, StepSample
+from scalemark.records.outcomes import Doing, Outcome, Verdict
+from scalemark.records.placement import Placement
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer import verdict
+from trainer.errors import UnsupportedTrialError
+from trainer.process import placement
+from trainer.watching import telemetry
+
+
+def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
+    """Run the program and measure it; write log, steps and environment into the folder.
+
+    A trial started by hand has no placement (`given`). Raises OSError, where this host lacks what
+    watching needs.
+    """
+    try:
+        if given:
+            placement.take(given)
+            _limit_memory(given)
+        reader = open_reader(spec.read)
+        program = start.program_of(spec, folder.path, os.environ)
+    except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
+        return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+    environment.write(program, folder)
+    with ExitStack() as stack:
+        children.adopt_orphans()
+        guard = Guard(f"{RUN_DIR_VARIABLE}={program.variables[RUN_DIR_VARIABLE]}".encode())
+        stack.callback(guard.close)
+        signals = Signals()
+        log = stack.enter_context(Log(folder.log))
+        gpus = telemetry.watched(spec, given)
+        spare_core = given.spare_core if given else None
+        stack.enter_context(telemetry.watching(gpus.uuids, folder.telemetry, spare_core))
+        ours = [guard.pid, *(child.pid for child in children.descendants((guard.pid,)))]
+        attempt = _Attempt(spec, folder, Heard(spec, reader), Moments(ours))
+        reading, writing = start.pipe()
+        stack.callback(os.close, reading)
+        try:
+            started_s = time.monotonic()
+            process = start.start(program, writing)
+        except start.CannotStartError as error:
+            return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+        finally:
+            os.close(writing)
+        stack.callback(children.end_all, ours)
+        watch = Watch(
+            process,
+            reading,
+            signals,
+            log,
+            hears=attempt.hear,
+            beats=attempt.beat,
+            but=ours,
+        )
+        try:
+            ended = watch.until_it_ends(started_s)
+            return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
+        except ReadError as error:
+            return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
+
+
+class _Attempt:
+    """What is known of the program while it runs, and after."""
+
+    def __init__(self, spec: TrialSpec, folder: RunFolder, heard: Heard, moments: Moments) -> None:
+        self._spec, self._folder = spec, folder
+        self._heard, self._moments = heard, moments
+        self._last_step_written = -1
+        moments.look()
+
+    def hear(self, lines: Sequence[str], arrival_s: float) -> None:
+        is_first = self._heard.first_arrival_s is None
+        self._heard.hear(lines, arrival_s)
+        if is_first and self._heard.first_arrival_s is not None:
+            self._folder.write(self._folder.doing, Doing.STEPPING)
+            self._moments.look()
+        self._moments.look_if_due(arrival_s)
+
+    def beat(self, _: float) -> None:
+        """Show that the program lives: it has printed something."""
+        self._folder.heartbeat.touch()
+        step = self._heard.curve.num_steps - 1
+        if step > self._last_step_written:
+            self._last_step_written = step
+            with self._folder.steps.open("a") as file:  # written anew in the end
+                file.write(json.dumps({"step": step}) + "\n")
+
+    def result(
+        self,
+        ended: Ended,
+        items_per_step: float | None,
+        num_gpus: int,
+        given: Placement | None,
+    ) -> Result:
+        spec, heard, moments = self._spec, self._heard, self._moments
+        moments.look()
+        self._folder.steps.unlink(missing_ok=True)
+        if failed := outcomes.failed(ended):
+            return failed
+        heard.read_files(self._folder.path)
+        try:
+            found = measured_by(
+                spec, heard, moments, items_per_step, ended.started_s, ended.ended_s
+            )
+        except NothingReadError as error:
+            return outcomes.nothing(str(error), spec, ended)
+        _write_steps(self._folder, found.samples)
+        return self._judged(found, ended, num_gpus, given)
+
+    def _judged(
+        self, found: Measured, ended: Ended, num_gpus: int, given: Placement | None
+    ) -> Result:
+        seen = telemetry.summarize(self._folder.telemetry, *found.window_s)
+        problem = None
+        if self._heard.num_unfinite_losses:
+            problem = f"the loss is not finite in {self._heard.num_unfinite_losses} lines"
+        judged, reasons = verdict.judge(
+            self._spec,
+            found.measurement,
+            found.durations_s,
+            seen,
+            num_gpus,
+            num_cores=len(os.sched_getaffinity(0)),
+            shares_host=given is not None and given.shares_host,
+            problem=problem,
+        )
+        if found.doubts and judged != Verdict.INVALID:
+            judged, reasons = Verdict.SUSPECT, (*reasons, *found.doubts)
+        return Result(
+            outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
+            message=problem or outcomes.left_behind(ended),
+            measurement=found.measurement,
+            op_placement={},
+            verdict=judged,
+            verdict_reasons=reasons,
+            gpu_telemetry=seen,
+            metrics=dict(self._heard.metrics) or None,
+        )
+
+
+def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
+    lines = [json.dumps(asdict(sample)) + "\n" for sample in samples]
+    folder.write(folder.steps, "".join(lines))
+
+
+def _limit_memory(given: Placement) -> None:
+    """Limit each process of the program; what they share cannot be told apart."""
+    if given.host_memory_bytes is not None:
+        limit = given.host_memory_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

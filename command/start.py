@@ -1,0 +1,154 @@
+"""Starts the program of a trial in the folder from which its sweep was started."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from command import texts
+from scalemark.program import expression, template, values
+from scalemark.records.devices import DeviceKind
+from scalemark.records.placement import (
+    ORCHESTRATOR_VARIABLE,
+    PYTHONPATH_VARIABLE,
+    WORKDIR_VARIABLE,
+)
+from scalemark.records.trial import TrialSpec
+
+_PIPE_BYTES = 2**20  # a program does not wait for us where we are late
+
+
+class CannotStartError(Exception):
+    """Raised for a program that cannot be started here; says what was looked for, and where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A command line with everything that it needs to be started."""
+
+    arguments: Sequence[str]
+    folder: Path
+    variables: Mapping[str, str]
+    items_per_step: float | None  # of all replicas; None where the trial does not say
+    is_shell: bool = False
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Return the command line in words, those of a shell's text among them."""
+        if not self.is_shell:
+            return self.arguments
+        return [self.arguments[0], *template.words(self.arguments[-1], shell=True)]
+
+
+def program_of(spec: TrialSpec, run_dir: Path, inherited: Mapping[str, str]) -> Program:
+    """Fill in the trial's command line. Raises CannotStartError."""
+    place = values.Place(
+        run_dir=run_dir.absolute(),
+        free_port=_free_port(),
+        gpus_per_host=spec.gpus_per_host if spec.device_kind == DeviceKind.GPU else 0,
+        num_hosts=spec.hosts,
+    )
+    filled = values.of_axes(spec.axes) | place.values()
+    items_per_step = None
+    try:
+        arguments = template.filled(spec.command, filled, shell=spec.shell)
+        if spec.items_per_step:
+            items_per_step = expression.evaluated(spec.items_per_step, spec.axes)
+    except ValueError as error:
+        raise CannotStartError(str(error)) from error
+    return Program(
+        arguments=arguments,
+        folder=Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute(),
+        variables=_environment(inherited) | values.variables(filled),
+        items_per_step=items_per_step,
+        is_shell=spec.shell,
+    )
+
+
+def start(program: Program, output: int) -> subprocess.Popen[bytes]:
+    """Start it in a session of its own, writing to a descriptor. Raises CannotStartError."""
+    if not program.folder.is_dir():
+        raise CannotStartError(f"{program.folder}, where the sweep was started, is no folder")
+    name = program.arguments[0]
+    path = program.variables.get("PATH", os.defpath)
+    found = _found(name, path, program.folder)
+    if found is None:
+        raise CannotStartError(_not_found(name, path, program.folder))
+    try:
+        return subprocess.Popen(
+            program.arguments,
+            executable=found,
+            cwd=program.folder,
+            env=program.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CannotStartError(_not_started(found, error)) from error
+    except ValueError as error:  # a null character
+        raise CannotStartError(f"{name!r}: {error}") from error
+
+
+def pipe() -> tuple[int, int]:
+    """Return the reading and the writing end of a large pipe; reading never waits."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with suppress(OSError):  # the system's limit is smaller
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return reading, writing
+
+
+def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    found = dict(inherited)
+    # ours would hide modules of the program; the user's was put aside
+    found.pop("PYTHONPATH", None)
+    if own := found.pop(PYTHONPATH_VARIABLE, ""):
+        found["PYTHONPATH"] = own
+    found.setdefault("PYTHONUNBUFFERED", "1")  # lines come when they are printed
+    found[ORCHESTRATOR_VARIABLE] = str(os.getpid())  # an orphan of ours is found by it
+    return found
+
+
+def _found(name: str, path: str, folder: Path) -> str | None:
+    """Return the file of a program, as the program's folder sees it; None where there is none."""
+    if "/" in name:
+        at = folder / name
+        return str(at) if at.is_file() else None
+    entries = [str(folder / entry) for entry in path.split(os.pathsep)]
+    return shutil.which(name, path=os.pathsep.join(entries))
+
+
+def _not_found(name: str, path: str, folder: Path) -> str:
+    if "/" in name:
+        what = "is no file" if (folder / name).exists() else "is not there"
+        return f"{folder / name} {what}; wanted a program, by a path from {folder} or in PATH"
+    near = [entry for entry in path.split(os.pathsep) if (folder / entry / name).is_file()]
+    if near:
+        return f"{Path(near[0]) / name} is not executable; chmod +x it, or name its interpreter"
+    here = f"; in {folder} there is one: write ./{name}" if (folder / name).is_file() else ""
+    return f"{name}: no such program in PATH={path}{here}"
+
+
+def _not_started(found: str, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return f"{found} is not executable; chmod +x it, or name its interpreter before it"
+    if error.errno == texts.NO_FORMAT:
+        return f"{found} is neither a program nor a script with a #! line; name its interpreter"
+    return f"{found} cannot be started: {error.strerror}"
+
+
+def _free_port() -> int:
+    """Return a port of this host that nothing uses at this moment."""
+    with socket.socket() as one:
+        one.bind(("", 0))
+        port: int = one.getsockname()[1]
+        return port

@@ -1,0 +1,174 @@
+"""Turns one composed config with engine=command into a trial of the user's own program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from enum import Enum
+from typing import Any
+
+from scalemark.program import expression, template, values
+
+from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config
+from scalemark.readers import ReadError, open_reader
+from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
+from scalemark.records.devices import DeviceKind
+from scalemark.records.free_axes import PREFIX
+from scalemark.records.trial import AXES, USED_BY_PROGRAMS, TrialSpec
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", re.ASCII)
+_OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
+_SCRIPTS = (".py", ".sh")
+_DEFAULT_GROUPS = {"model": "resnet50", "data": "synthetic"}
+
+
+class ProgramRefusedError(ValueError):
+    """Raised for a program that cannot be run or read; names setting, value and remedy."""
+
+
+def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
+    """Return the trial. Raises ValueError for what means nothing, or nothing uses."""
+    program = config.command
+    if not program.run:
+        raise ProgramRefusedError(
+            "engine=command: wanted command='PROGRAM ARGUMENT...', with {num_gpus} where the "
+            "number of GPUs goes"
+        )
+    used = _used(program)
+    spec = TrialSpec(
+        **_lacking() | _given(config, used),
+        engine=Engine.command.value,
+        model=_name(program),
+        num_gpus=config.num_gpus,
+        hosts=config.hosts,
+        device_kind=device_kind.value,
+        min_warm_up_steps=_whole(config, "min_warm_up_steps", if_auto=0),
+        seed=config.seed,
+        command=program.run,
+        shell=program.shell,
+        read=program.read,
+        item=program.item,
+        items_per_step=program.items_per_step,
+        per_gpu=program.per_gpu,
+        compare=_full_name(program.compare, config.axes),
+        free=tuple(config.axes.items()),
+    )
+    for problem in _problems(spec, config, used):
+        raise ProgramRefusedError(problem)
+    return spec
+
+
+def _lacking() -> dict[str, Any]:
+    """Return values of the axes that a program lacks unless it uses them."""
+    return {name: AXES[name].lacking for name in AXES if AXES[name].default is None}
+
+
+def _used(program: CommandConfig) -> frozenset[str]:
+    """Return the names that the program, or the number of items of its steps, depends on."""
+    named = [*template.names(program.run), *program.uses]
+    if program.items_per_step:
+        named += expression.names(program.items_per_step)
+    return frozenset(name.removeprefix(PREFIX) for name in named)
+
+
+def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
+    """Return the axes of ours that the program uses; what nothing uses is refused."""
+    given: dict[str, Any] = {}
+    for axis in AXES_SET_BY_NAME:
+        value = _plain(getattr(config, axis.name))
+        if axis.name in USED_BY_PROGRAMS and axis.name in used:
+            given[axis.name] = _number_or_text(axis, value)
+        elif value != axis.given and axis.name not in ("num_gpus", "hosts", *_ALWAYS):
+            raise ProgramRefusedError(_useless(axis, value))
+    for group, default in _DEFAULT_GROUPS.items():
+        chosen = getattr(config, group).name
+        if chosen != default:
+            raise ProgramRefusedError(
+                f"{group}={chosen}: engine=command runs a program of yours, which nothing tells of "
+                "it; name what it trains by command.name="
+            )
+    return given
+
+
+_ALWAYS = ("min_warm_up_steps", "seed")
+
+
+def _useless(axis: Axis, value: object) -> str:
+    shown = str(value).lower() if isinstance(value, bool) else value
+    if axis.name in USED_BY_PROGRAMS:
+        return (
+            f"{axis.name}={shown}: nothing uses it; write {{{axis.name}}} into the command, or "
+            f"command.uses=[{axis.name}] where the program reads SCALEMARK_{axis.name.upper()}"
+        )
+    return (
+        f"{axis.name}={shown}: engine=command does not know it; an axis of your own has another "
+        f"name, as +axes.my_{axis.name}={shown}"
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.name if isinstance(value, Enum) else value
+
+
+def _number_or_text(axis: Axis, value: Any) -> AxisValue:
+    if value == AUTO:
+        raise ProgramRefusedError(
+            f"{axis.name}: the command uses it, and no default is known; give {axis.name}="
+        )
+    found: AxisValue = float(value) if axis.type is float else value
+    return found
+
+
+def _whole(config: Config, name: str, *, if_auto: int) -> int:
+    value = getattr(config, name)
+    return if_auto if value == AUTO else int(value)
+
+
+def _name(program: CommandConfig) -> str:
+    """Return the program's name: as given, or that of its script, or its first word."""
+    if program.name:
+        if not _NAME.fullmatch(program.name):
+            raise ProgramRefusedError(
+                f"command.name={program.name[:60]}: wanted a word of letters, digits, '.', '_' "
+                "and '-', 60 characters at most"
+            )
+        return program.name
+    words = template.words(program.run, shell=program.shell)
+    script = next((word for word in words if word.endswith(_SCRIPTS)), words[0] if words else "")
+    stem = script.rpartition("/")[2]
+    return _OTHER_CHARACTERS.sub("_", stem).strip("._-")[:60] or "program"
+
+
+def _full_name(axis: str, free: Collection[str]) -> str:
+    return f"{PREFIX}{axis}" if axis in free else axis
+
+
+def _problems(spec: TrialSpec, config: Config, used: Collection[str]) -> Iterator[str]:
+    free = [name.removeprefix(PREFIX) for name, _ in spec.free]
+    taken = [name for name in free if name in AXES or name in values.PLACES]
+    for name in taken:
+        yield f"axes.{name}: that is a name of ours; call it otherwise, as +axes.my_{name}"
+    own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
+    yield from template.problems(spec.command, [*own, *values.PLACES], shell=spec.shell)
+    for name in free:
+        if name not in used:
+            yield (
+                f"axes.{name}: nothing uses it; write {{{name}}} into the command, or "
+                f"command.uses=[{name}] where the program reads SCALEMARK_{name.upper()}"
+            )
+    for name in config.command.uses:
+        if name.removeprefix(PREFIX) not in own:
+            yield f"command.uses: {name} is no axis of this trial; give +axes.{name}="
+    if spec.items_per_step:
+        yield from expression.problems(spec.items_per_step, own)
+    if spec.compare and spec.axes.get(spec.compare) is None:
+        yield (
+            f"command.compare={config.command.compare}: no axis of this trial; wanted one of "
+            f"{', '.join(free) or 'its free axes, of which it has none'}"
+        )
+    try:
+        open_reader(spec.read)
+    except ReadError as error:
+        yield str(error)
+    if spec.hosts > 1:
+        yield f"hosts={spec.hosts}: programs run on one host; leave it out"

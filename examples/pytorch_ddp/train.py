@@ -1,0 +1,45 @@
+"""Trains a small network by DistributedDataParallel; torchrun starts one process per GPU."""
+
+import argparse
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch", type=int, default=64, help="samples per process")
+parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--bucket-mb", type=int, default=25)
+options = parser.parse_args()
+
+has_gpus = torch.cuda.is_available()
+dist.init_process_group("nccl" if has_gpus else "gloo")
+rank = int(os.environ["LOCAL_RANK"])
+device = torch.device("cuda", rank) if has_gpus else torch.device("cpu")
+if has_gpus:
+    torch.cuda.set_device(device)
+torch.manual_seed(0)
+layers = [torch.nn.Linear(256, 256), torch.nn.ReLU()] * 3
+network = torch.nn.Sequential(*layers, torch.nn.Linear(256, 10)).to(device)
+model = DistributedDataParallel(
+    network, device_ids=[rank] if has_gpus else None, bucket_cap_mb=options.bucket_mb
+)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+samples = torch.randn(options.batch, 256, device=device)
+labels = torch.zeros(options.batch, dtype=torch.long, device=device)
+
+start = time.perf_counter()
+for number in range(1, options.steps + 1):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(samples), labels)
+    loss.backward()
+    optimizer.step()
+    if rank == 0:
+        value = loss.item()  # waits for the step
+        now = time.perf_counter()
+        rate = options.batch * dist.get_world_size() / (now - start)
+        print(f"step {number} loss {value:.5f} samples/s {rate:.1f}", flush=True)
+        start = now
+dist.destroy_process_group()

@@ -1,0 +1,257 @@
+"""Describes the software of a user's program: its interpreter, its packages, its code.
+
+The same is found while a sweep is planned and in each attempt, so that numbers of another
+environment are never taken for finished repeats. Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from scalemark.host import software
+
+NAMES = (
+    *("torch", "tensorflow", "tf_nightly", "jax", "jaxlib", "keras", "transformers", "accelerate"),
+    *("deepspeed", "lightning", "pytorch_lightning", "flax", "numpy", "triton", "flash_attn"),
+    *("torchvision", "torchtitan", "xformers", "megatron_core"),
+)
+PREFIXES = ("nvidia_nccl", "nvidia_cudnn", "nvidia_cuda_runtime", "nvidia_cublas")
+SOURCES = tuple(f"*.{ending}" for ending in ("py", "sh", "cu", "cuh", "cpp", "cc", "c", "h"))
+"""Untracked files that count as changes of a program; others may be what it has written."""
+
+_WITHIN_S = 20.0
+_SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
+_PYTHON = re.compile(r"python[\d.]*")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_SCRIPTS = (".py", ".sh")
+_MOST_WORDS = 200  # of a command line that are looked at
+_SCRIPT = """
+import json, os, platform, sys
+names, prefixes = map(tuple, json.loads(sys.argv[1]))
+found = {}
+try:
+    from importlib.metadata import version, PackageNotFoundError
+except ImportError:
+    names = ()
+for name in names:
+    try:
+        found[name] = version(name)
+    except PackageNotFoundError:
+        pass
+folders = {}
+for folder in filter(None, sys.path):
+    try:
+        folders[os.path.abspath(folder)] = os.stat(folder).st_mtime_ns
+        entries = os.listdir(folder)
+    except OSError:
+        continue
+    for entry in entries:
+        if entry.endswith(".dist-info") and entry.lower().replace("-", "_").startswith(prefixes):
+            name, _, rest = entry[:-10].partition("-")
+            found[name.lower()] = rest
+print(json.dumps({"python": platform.python_version(), "packages": found, "folders": folders}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """What the interpreter of a program has installed."""
+
+    python: str  # version; empty where there is no interpreter, or it says nothing
+    packages: Mapping[str, str]
+    folders: Mapping[str, int]  # where it looks for modules, and when they changed last, in ns
+
+
+NONE = Interpreter(python="", packages={}, folders={})
+
+
+def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Describe the software of a program, as `scalemark.host.software.describe` does its own.
+
+    `words` is its command line, `folder` where it runs, `variables` its environment.
+    """
+    path = interpreter_of(words, folder, variables)
+    found = interpreter(path, folder, variables) if path else NONE
+    root = checkout_of(words, folder)
+    packages = dict(found.packages)
+    with suppress(PackageNotFoundError):
+        packages["scalemark"] = version("scalemark")  # it times the steps
+    return {
+        "python": found.python,
+        "kernel": platform.release(),
+        "packages": dict(sorted(packages.items())),
+        "variables": software.result_changing(variables),
+        "driver": software.driver(),
+        "cuda": software.of_nvidia(packages, "cuda_runtime"),
+        "cudnn": software.of_nvidia(packages, "cudnn"),
+        "interpreter": path or "",
+        "program": {
+            "commit": software.commit(root) if root else "",
+            "diff": software.diff(root, SOURCES) if root else "",
+            "scripts": scripts_digest(words, folder),
+        },
+    }
+
+
+def interpreter_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str | None:
+    """Return the Python that runs a program; None where none is found.
+
+    It is named (`python train.py`), stands in the first line of a script (`torchrun`), or is what
+    a shell's script finds in PATH.
+    """
+    is_of_shell = False
+    for word in words[:_MOST_WORDS]:
+        file = _file(word, folder, variables)
+        if file is None:
+            continue
+        if _PYTHON.fullmatch(file.name):
+            return str(file)
+        named = _shebang(file, folder, variables)
+        if named and _PYTHON.fullmatch(Path(named).name):
+            return named
+        is_of_shell = is_of_shell or file.name in _SHELLS or Path(named or "").name in _SHELLS
+        if file.suffix == ".py":
+            break
+    if not is_of_shell:
+        return None
+    path = variables.get("PATH", os.defpath)
+    return shutil.which("python", path=path) or shutil.which("python3", path=path)
+
+
+def interpreter(path: str, folder: Path, variables: Mapping[str, str]) -> Interpreter:
+    """Ask an interpreter what it has installed, or take what it said before; NONE for no answer.
+
+    The answer is kept in a file as long as neither it nor the folders of its modules change.
+    """
+    kept_at = _cache_file(path, folder, variables)
+    if found := _kept(kept_at):
+        return found
+    try:
+        asked = subprocess.run(
+            [path, "-c", _SCRIPT, json.dumps([NAMES, PREFIXES])],
+            cwd=folder,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_WITHIN_S,
+            check=True,
+        )
+        found = Interpreter(**json.loads(asked.stdout.splitlines()[-1]))
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError):
+        return NONE
+    _keep(kept_at, found)
+    return found
+
+
+def checkout_of(words: Sequence[str], folder: Path) -> Path | None:
+    """Return the git checkout that holds a program's script, or the folder it runs in."""
+    places = [script.parent for script in _scripts(words, folder)] or [folder]
+    for place in (places[0], *places[0].parents):
+        if (place / ".git").exists():
+            return place
+    return None
+
+
+def scripts_digest(words: Sequence[str], folder: Path) -> str:
+    """Digest the scripts that a command line names: not all code is in a checkout."""
+    digest, num_found = hashlib.sha256(), 0
+    for script in _scripts(words, folder):
+        with suppress(OSError):
+            digest.update(script.read_bytes() + b"\0")
+            num_found += 1
+    return digest.hexdigest()[:16] if num_found else ""
+
+
+def _scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
+    for word in words[:_MOST_WORDS]:
+        script = folder / word
+        if word.endswith(_SCRIPTS) and script.is_file():
+            yield script.resolve()
+
+
+def _file(word: str, folder: Path, variables: Mapping[str, str]) -> Path | None:
+    """Return the program or script that a word names; links stay, as a venv's python is one."""
+    if not word or "\0" in word or len(word) > 4096:
+        return None
+    with suppress(OSError):
+        if "/" in word or word.endswith(_SCRIPTS):
+            file = folder / word
+            return file if file.is_file() else None
+        if "=" in word or word.startswith("-"):
+            return None
+        found = shutil.which(word, path=variables.get("PATH", os.defpath))
+        return Path(found) if found else None
+    return None
+
+
+def _shebang(file: Path, folder: Path, variables: Mapping[str, str]) -> str | None:
+    """Return the interpreter that the first line of a script names; None without one."""
+    try:
+        with file.open("rb") as opened:
+            line = opened.readline(256)
+    except OSError:
+        return None
+    found = _SHEBANG.match(line)
+    if not found:
+        return None
+    named = os.fsdecode(found[1])
+    if Path(named).name == "env" and found[2]:
+        named = os.fsdecode(found[2])
+    inner = _file(named, folder, variables)
+    return str(inner) if inner else named
+
+
+def _cache_file(path: str, folder: Path, variables: Mapping[str, str]) -> Path | None:
+    """Return where an answer is kept; None where there is no folder for it."""
+    try:
+        caches = variables.get("SCALEMARK_CACHE")
+        root = Path(caches) if caches else _user_cache(variables) / "scalemark"
+        python_path = variables.get("PYTHONPATH", "")
+        where = [path, Path(path).stat().st_mtime_ns, python_path, str(folder), *NAMES]
+    except (OSError, RuntimeError):
+        return None
+    digest = hashlib.sha256(json.dumps(where).encode()).hexdigest()[:16]
+    return root / "interpreters" / f"{digest}.json"
+
+
+def _user_cache(variables: Mapping[str, str]) -> Path:
+    """Raises RuntimeError for a user without a home."""
+    given = variables.get("XDG_CACHE_HOME")
+    return Path(given) if given else Path.home() / ".cache"
+
+
+def _kept(file: Path | None) -> Interpreter | None:
+    """Return an answer of before, if it is still true."""
+    if file is None:
+        return None
+    try:
+        found = Interpreter(**json.loads(file.read_text()))
+        for folder, changed_ns in found.folders.items():
+            if Path(folder).stat().st_mtime_ns != changed_ns:
+                return None
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    return found
+
+
+def _keep(file: Path | None, found: Interpreter) -> None:
+    """Keep an answer; where that is not possible, it is asked for again."""
+    if file is None:
+        return
+    draft = file.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(asdict(found)))
+        draft.replace(file)

@@ -1,0 +1,1 @@
+"""Placeholders of a user's command line, and expressions of axes. Standard library only."""

@@ -1,0 +1,165 @@
+"""Fills the placeholders of a command line: `python train.py --batch {batch_size}`.
+
+```
+  template ── shell rules ──►  words ── values ──►  argument vector     a value stays one argument
+  template ── quoted values ──►  /bin/sh -c TEXT                        with command.shell=true
+```
+
+`{name}` is a placeholder; `{{` and `}}` are literal braces.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}|[{}]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_OPERATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"})
+_AROUND_A_BRACE = 12  # characters that a message shows
+
+
+class TemplateError(ValueError):
+    """Raised for a command line that cannot be filled; says what is wrong and what to write."""
+
+
+def names(template: str) -> list[str]:
+    """Return the names of the placeholders, each once, in their order. Raises TemplateError."""
+    found: dict[str, None] = {}
+    for token in _TOKEN.finditer(template):
+        if token[0] in ("{", "}"):
+            raise TemplateError(_stray_brace(template, token.start()))
+        if token[1]:
+            found[token[1]] = None
+    return list(found)
+
+
+def problems(template: str, known: Collection[str], *, shell: bool) -> Iterator[str]:
+    """Say in a sentence each what is wrong with a template; `known` are names with a value."""
+    try:
+        used = names(template)
+        if shell:
+            _check_quotes(template)
+        else:
+            _check_words(template)
+    except TemplateError as error:
+        yield str(error)
+        return
+    for name in used:
+        if name not in known:
+            yield f"command.run: {{{name}}} is no placeholder, {_nearest(name, known)}"
+
+
+def filled(template: str, values: Mapping[str, str], *, shell: bool) -> list[str]:
+    """Return the argument vector of a program. Raises TemplateError."""
+    for problem in problems(template, values.keys(), shell=shell):
+        raise TemplateError(problem)
+    if shell:
+        quoted = {name: shlex.quote(value) for name, value in values.items()}
+        return ["/bin/sh", "-c", _replaced(template, quoted)]
+    return [_replaced(word, values) for word in shlex.split(template)]
+
+
+def words(template: str, *, shell: bool) -> list[str]:
+    """Return the words of a command line as they stand there, for finding programs and scripts.
+
+    Of a shell's text these are what looks like words. Raises TemplateError.
+    """
+    try:
+        return shlex.split(template)
+    except ValueError as error:
+        if shell:
+            return template.split()
+        raise TemplateError(_unbalanced(error)) from error
+
+
+def _replaced(text: str, values: Mapping[str, str]) -> str:
+    def value_of(token: re.Match[str]) -> str:
+        name: str | None = token[1]
+        return token[0][0] if name is None else values[name]
+
+    return _TOKEN.sub(value_of, text)
+
+
+def _check_words(template: str) -> None:
+    """Raise TemplateError for what no argument vector can be made of."""
+    try:
+        found = shlex.split(template)
+        as_written = list(_as_written(template))
+    except ValueError as error:
+        raise TemplateError(_unbalanced(error)) from error
+    if not found or not found[0]:
+        raise TemplateError(
+            "command.run: found nothing to start; wanted a program and its arguments"
+        )
+    if _ASSIGNMENT.match(found[0]):
+        raise TemplateError(
+            f"command.run: {found[0]} before a program is for a shell; write `env {found[0]} ...`, "
+            "or set command.shell=true"
+        )
+    for word in as_written:
+        if word in _OPERATORS:
+            raise TemplateError(
+                f"command.run: {word} is for a shell, and there is none; set command.shell=true, "
+                "or quote it where the program shall get it"
+            )
+
+
+def _as_written(template: str) -> Iterator[str]:
+    """Yield the words with their quotes."""
+    lexer = shlex.shlex(template, posix=False, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    yield from lexer
+
+
+def _check_quotes(template: str) -> None:
+    """Raise TemplateError where a quoted value would stand between quotes of the template."""
+    if not template.strip():
+        raise TemplateError("command.run: found nothing to start; wanted a shell's command line")
+    quote, position = "", 0
+    while position < len(template):
+        token = _TOKEN.match(template, position)
+        if token and token[1] and quote:
+            variable = token[1].upper().replace(".", "_")
+            raise TemplateError(
+                f"command.run: {token[0]} stands between quotes, and a shell gets its value quoted "
+                f'already; leave the quotes out, or read "$SCALEMARK_{variable}" there'
+            )
+        character = template[position]
+        if token:
+            position = token.end()
+            continue
+        if character == "\\" and quote != "'":
+            position += 2
+            continue
+        if character == quote:
+            quote = ""
+        elif character in "'\"" and not quote:
+            quote = character
+        position += 1
+    if quote:
+        raise TemplateError(_unbalanced(ValueError("No closing quotation")))
+
+
+def _stray_brace(template: str, position: int) -> str:
+    shown = template[position : position + _AROUND_A_BRACE]
+    return (
+        f"command.run: a single brace at {shown!r}; wanted a placeholder as {{num_gpus}}, or a "
+        "doubled brace ({{ or }}) for the program to get one"
+    )
+
+
+def _unbalanced(error: ValueError) -> str:
+    reason = str(error).lower()
+    return f"command.run: {reason}; close the quote, or write a backslash before it"
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"did you mean {{{near[0]}}}?"
+    listed = ", ".join(f"{{{one}}}" for one in sorted(known))
+    return f"wanted one of {listed}"

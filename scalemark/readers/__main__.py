@@ -1,0 +1,176 @@
+"""`scalemark read LOG`: which reader reads a log, and the line of configuration for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalemark.cli import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
+from scalemark.readers.found import Found, search
+from scalemark.readers.log_text import LogError, LogText, log_text
+from scalemark.readers.reading import Reading
+from scalemark.text.untrusted import quoted, visible
+
+FOUND, NOTHING, UNREADABLE = 0, 1, 2
+LAST_LINES = 20
+_MOST_SHOWN = 300  # characters of a line
+
+
+def main(
+    arguments: Sequence[str] | None = None, *, program: str = "python -m scalemark.readers"
+) -> int:
+    """Return 0 where a reader reads the log, 1 where none does, 2 where it is no text."""
+    asked = _asked(arguments, program)
+    path: Path = asked.log
+    try:
+        text = log_text(path)
+    except LogError as error:
+        print(f"{program}: {quoted(str(path))} cannot be read: {error}", file=sys.stderr)
+        return UNREADABLE
+    found = search(text.lines, path if path.is_dir() else None)
+    if asked.json:
+        print(json.dumps(_as_json(path, text, found), indent=1))
+    elif found:
+        print(_told(path, text, found))
+    if not found:
+        print(f"{program}: {_nothing(path, text)}", file=sys.stderr)
+    return FOUND if found else NOTHING
+
+
+def overrides(found: Found) -> str:
+    """Return the settings as arguments of `scalemark sweep`, quoted for Hydra and for a shell."""
+    said = [
+        name + "=" + (value if value.isidentifier() else f'"{value}"')
+        for name, value in found.settings.items()
+    ]
+    return shlex.join(said)
+
+
+def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="Tries all readers on the output of a training program, and prints the "
+        "configuration that reads it. Exits with 1 where none does.",
+    )
+    parser.add_argument(
+        "log", type=Path, metavar="LOG", help="a file, or a folder with what a program left"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args(arguments)
+
+
+def _told(path: Path, text: LogText, found: Sequence[Found]) -> str:
+    rows = [("reader", "readings", "first", "last", "item", "per GPU")]
+    for one in found:
+        shown = one.rated or list(one.readings)
+        rows.append(
+            (
+                _short(one.read),
+                str(len(shown)),
+                _shown(shown[0]),
+                _shown(shown[-1]),
+                one.item or "-",
+                {True: "yes", False: "no", None: "-"}[one.per_gpu],
+            )
+        )
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([_headline(path, text), "", *lines, "", *_advice(found[0])])
+
+
+def _headline(path: Path, text: LogText) -> str:
+    said = f"{quoted(str(path))}: {len(text.lines):,} lines"
+    return (
+        said if text.is_whole else f"{said}, of the begin and the end of {text.num_bytes:,} bytes"
+    )
+
+
+def _advice(best: Found) -> list[str]:
+    said = [overrides(best)]
+    if best.num_unusable:
+        unusable = next(reading.unusable for reading in best.readings if reading.unusable)
+        said.append(
+            f"{best.num_unusable} of {len(best.readings)} readings have no usable rate, "
+            f"as {unusable!r}"
+        )
+    if not best.has_throughput:
+        said.append(
+            "the log has steps and no items per second: "
+            "add items_per_step, as items_per_step=batch_size*num_gpus"
+        )
+    return said
+
+
+def _shown(reading: Reading) -> str:
+    said = [] if reading.step is None else [f"step {reading.step:,}"]
+    if reading.throughput is not None:
+        said.append(f"{reading.throughput:,.6g}/s")
+    elif reading.step_s is not None:
+        said.append(f"{reading.step_s:.4g} s/step")
+    return " ".join(said) or reading.unusable or "-"
+
+
+def _short(read: str) -> str:
+    kind, colon, _ = read.partition(":")
+    return f"{kind}:..." if colon else kind
+
+
+def _nothing(path: Path, text: LogText) -> str:
+    if not text.lines:
+        return f"{quoted(str(path))} has no lines; wanted the output of a training program"
+    last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-LAST_LINES:]]
+    return "\n".join(
+        [
+            f"no reader found a rate in {quoted(str(path))}; write a pattern for a line of it, as "
+            "read=regex:img/s ([0-9.]+), or let the program print METRIC throughput=123.4. "
+            f"Its last {len(last)} lines:",
+            *(f"  {line}" for line in last),
+        ]
+    )
+
+
+def _as_json(path: Path, text: LogText, found: Sequence[Found]) -> dict[str, object]:
+    return {
+        "log": str(path),
+        "lines": len(text.lines),
+        "is_whole": text.is_whole,
+        "proposed": found[0].settings if found else None,
+        "overrides": overrides(found[0]) if found else None,
+        "found": [
+            {
+                "read": one.read,
+                "readings": len(one.readings),
+                "unusable": one.num_unusable,
+                "item": one.item or None,
+                "per_gpu": one.per_gpu,
+                "first": _entry((one.rated or one.readings)[0]),
+                "last": _entry((one.rated or one.readings)[-1]),
+            }
+            for one in found
+        ],
+    }
+
+
+def _entry(reading: Reading) -> dict[str, object]:
+    return {
+        "throughput": reading.throughput,
+        "step": reading.step,
+        "step_s": reading.step_s,
+        "is_total": reading.is_total,
+        "is_mean": reading.is_mean,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(entry_point.run(main))

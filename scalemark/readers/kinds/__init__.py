@@ -1,0 +1,1 @@
+"""A file per kind of program, which `read` calls by its name; each has ABOUT and create()."""

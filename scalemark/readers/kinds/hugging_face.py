@@ -1,0 +1,147 @@
+"""Reads the Trainer of Hugging Face: its log lines, its progress bar, and the files it leaves.
+
+```
+{'loss': 1.14, 'grad_norm': 0.9, 'learning_rate': 2e-05, 'epoch': 0.29}        each logging_steps
+{'train_runtime': 225.8, 'train_samples_per_second': 3.543, ..., 'epoch': 0.32}  at the end
+all_results.json, train_results.json, trainer_state.json                       in the output dir
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from scalemark.readers.arguments import refuse_argument
+from scalemark.readers.fields import rate_or_doubt
+from scalemark.readers.kinds.tqdm import BarReader
+from scalemark.readers.left_files import named_below, read_json
+from scalemark.readers.numbers import number, whole
+from scalemark.readers.rates import Rate, rate_of
+from scalemark.readers.reading import Reading
+from scalemark.readers.steps import StepCounter
+
+ABOUT = (
+    "hugging_face reads the Trainer's log lines and progress bar, and all_results.json, "
+    "train_results.json or trainer_state.json below the run folder"
+)
+_LINE = re.compile(r"^[^{}]{0,40}?(\{\s*['\"].*\})\s*$")
+_PAIR = re.compile(r"['\"]([^'\"]+)['\"]\s*:\s*['\"]?([^'\",}]+)")
+_METRIC_LINE = re.compile(r"^\s*(train_\w+)\s*=\s*(\S+)\s*$")  # of `***** train metrics *****`
+_KNOWN = frozenset(("loss", "learning_rate", "train_runtime", "train_loss", "grad_norm"))
+_STEPS = ("step", "global_step", "global_step/max_steps")
+_TOTALS = (
+    ("train_samples_per_second", "samples", False),
+    ("train_tokens_per_second", "tokens", True),  # per device: TrainingArguments says so
+)
+_FILES = ("all_results.json", "train_results.json", "trainer_state.json")
+
+
+def create(argument: str) -> HuggingFaceReader:
+    """Raises ReadError for an argument."""
+    refuse_argument("hugging_face", argument)
+    return HuggingFaceReader()
+
+
+class HuggingFaceReader:
+    """Reads lines, and files only where no line gave the rate of the whole run."""
+
+    def __init__(self) -> None:
+        self._bar = BarReader()
+        self._steps = StepCounter()
+        self._has_total = False
+
+    def read_line(self, line: str) -> Reading | None:
+        total = _METRIC_LINE.match(line)
+        if total:
+            return None if self._has_total else self._total({total[1]: total[2]})
+        found = _LINE.match(line)
+        if not found:
+            return self._bar.read_line(line)
+        values = {name: text.strip() for name, text in _PAIR.findall(found[1])}
+        if not _KNOWN & values.keys():
+            return None
+        return self._total(values) or self._logged(values)
+
+    def read_files(self, folder: Path) -> Iterator[Reading]:
+        for name in () if self._has_total else _FILES:
+            for path in named_below(folder, (name,)):
+                reading = self._total(_values_of(read_json(path)))
+                if reading:
+                    yield reading
+                    return
+
+    def _total(self, values: Mapping[str, str]) -> Reading | None:
+        """Return the reading of the whole run, where these values have one."""
+        for name, item, per_gpu in _TOTALS:
+            if name in values:
+                rate, doubt = rate_or_doubt(values[name])
+                self._has_total = True
+                return Reading(
+                    throughput=rate,
+                    unusable=doubt,
+                    is_total=True,
+                    item=item,
+                    per_gpu=per_gpu,
+                    metrics=_metrics(values, without=name),
+                )
+        return None
+
+    def _logged(self, values: Mapping[str, str]) -> Reading | None:
+        """Return what a line in the midst of training says: its loss, and its rate."""
+        step = _step_of(values)
+        if step is not None:
+            step = self._steps.count(step)
+            if step is None:
+                return None
+        name, rate = _rate_among(values)
+        amount, doubt = rate_or_doubt(values[name]) if rate else (None, "")
+        throughput, step_s = amount, None
+        if rate and rate.name == "steps_per_s":
+            throughput, step_s = None, 1 / amount if amount else None
+        return Reading(
+            throughput=throughput,
+            step=step,
+            step_s=step_s,
+            is_mean=bool(rate and (rate.is_mean or rate.name == "steps_per_s")),
+            item=rate.item if rate else "",
+            per_gpu=rate.per_gpu if rate else None,
+            unusable=doubt,
+            metrics=_metrics(values, without=name),
+        )
+
+
+def _step_of(values: Mapping[str, str]) -> int | None:
+    for name in _STEPS:
+        if name in values:
+            return whole(values[name].partition("/")[0])
+    return None
+
+
+def _rate_among(values: Mapping[str, str]) -> tuple[str, Rate | None]:
+    """Return the name of items/s, or else of steps/s; a rate of the last step before a mean."""
+    best: tuple[str, Rate | None] = ("", None)
+    for name in values:
+        rate = rate_of(name)
+        if rate is None or rate.name not in ("throughput", "steps_per_s"):
+            continue
+        if best[1] is None or (rate.name, not rate.is_mean) > (best[1].name, not best[1].is_mean):
+            best = (name, rate)
+    return best
+
+
+def _metrics(values: Mapping[str, str], without: str) -> dict[str, float]:
+    numbers = {name: number(text) for name, text in values.items() if name != without}
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _values_of(content: object) -> dict[str, str]:
+    """Return the values of a results file, or of the last entry of a trainer's state."""
+    if not isinstance(content, dict):
+        return {}
+    history = content.get("log_history")
+    if isinstance(history, list):
+        ends = [entry for entry in history if isinstance(entry, dict) and "train_runtime" in entry]
+        content = ends[-1] if ends else {}
+    return {str(name): str(value) for name, value in content.items()}

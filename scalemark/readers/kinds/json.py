@@ -1,0 +1,140 @@
+"""Reads JSON: objects that lines of the output hold, or a file that the program writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from scalemark.readers.arguments import path_below, settings
+from scalemark.readers.fields import RATES, FieldReader
+from scalemark.readers.left_files import read_text
+from scalemark.readers.rates import Rate, rate_of
+from scalemark.readers.reading import Reading
+
+ABOUT = (
+    "json[:FILE][,key=NAME,step=NAME,...] reads JSON objects of the output's lines, or of FILE "
+    "below the run folder; key is the name of items/s (default: what looks like it), dots lead "
+    "inwards, as key=train.tokens_per_s; others: step, time_s, step_s, step_ms, steps_per_s, item"
+)
+_SETTINGS = ("key", "step", "epoch", "time_s", "step_s", "step_ms", "steps_per_s", "item")
+_STEPS = ("step", "global_step", "iteration", "iter", "num_updates", "update", "_step", "steps")
+_MOST_VALUES = 200  # of one object
+_MOST_DEPTH = 6
+
+
+def create(argument: str) -> JsonReader:
+    """Raises ReadError for a setting that there is not, or a file outside of the run folder."""
+    file, given = settings("json", argument, _SETTINGS)
+    return JsonReader(path_below("json", file) if file else None, given)
+
+
+class JsonReader:
+    """Reads objects of lines, or of a file."""
+
+    def __init__(self, file: PurePosixPath | None, given: Mapping[str, str]) -> None:
+        self._file = file
+        self._given = dict(given)
+        if "key" in self._given:
+            self._given["throughput"] = self._given.pop("key")
+        self._fields = FieldReader()
+        self._found: Rate | None = None  # what the value is that looks like a rate
+
+    def read_line(self, line: str) -> Reading | None:
+        return None if self._file else self._reading(_object_of(line))
+
+    def read_files(self, folder: Path) -> Iterator[Reading]:
+        text = read_text(folder / self._file) if self._file else None
+        for content in _objects_of(text or ""):
+            reading = self._reading(content)
+            if reading:
+                yield reading
+
+    def _reading(self, content: object) -> Reading | None:
+        if not isinstance(content, dict):
+            return None
+        values = dict(_flat(content))
+        if not set(RATES) & set(self._given):
+            self._look_for_rate(values)
+        if "step" not in self._given:
+            self._look_for_step(values)
+        taken = {name: values.pop(key) for name, key in self._given.items() if key in values}
+        if not taken:
+            return None
+        reading = self._fields.reading({**_numbers(values), **taken})
+        if reading is None or self._found is None:
+            return reading
+        return Reading(
+            throughput=reading.throughput,
+            step=reading.step,
+            time_s=reading.time_s,
+            step_s=reading.step_s,
+            is_total=self._found.is_total,
+            is_mean=self._found.is_mean,
+            item=reading.item or self._found.item,
+            per_gpu=self._found.per_gpu,
+            unusable=reading.unusable,
+            metrics=reading.metrics,
+        )
+
+    def _look_for_rate(self, values: Mapping[str, str]) -> None:
+        """Take the first value with the name of a rate, items before steps, and keep to it."""
+        rates = {key: rate_of(key.rpartition(".")[2]) or rate_of(key) for key in values}
+        for name in ("throughput", "steps_per_s", "step_ms", "step_s"):
+            for key, rate in rates.items():
+                if rate and rate.name == name and not rate.is_bare_time:
+                    self._given[name] = key
+                    self._found = rate
+                    return
+
+    def _look_for_step(self, values: Mapping[str, str]) -> None:
+        for key in values:
+            if key.rpartition(".")[2].lower() in _STEPS:
+                self._given["step"] = key
+                return
+
+
+def _object_of(line: str) -> object:
+    """Return the first object of a line, whatever stands before it; None: there is none."""
+    begin = line.find("{")
+    if begin < 0:
+        return None
+    try:
+        return json.JSONDecoder().raw_decode(line, begin)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _objects_of(text: str) -> Iterator[object]:
+    """Yield the objects of a file: of a list, of lines, or the one that it is."""
+    try:
+        content: object = json.loads(text)
+    except (ValueError, RecursionError):
+        yield from (_object_of(line) for line in text.splitlines())
+        return
+    yield from content if isinstance(content, list) else [content]
+
+
+def _flat(content: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield dotted names and values; a list counts from 0, the last of a step's is the step."""
+    if isinstance(content, dict) and depth < _MOST_DEPTH:
+        for key, value in list(content.items())[:_MOST_VALUES]:
+            yield from _flat(value, f"{name}.{key}" if name else str(key), depth + 1)
+    elif isinstance(content, list) and content and name.endswith("step"):
+        yield from _flat(content[-1], name, depth + 1)
+    elif isinstance(content, bool):
+        return
+    elif isinstance(content, int | float | str):
+        yield name, _written(content)
+
+
+def _written(value: float | str) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf"
+    return str(value)
+
+
+def _numbers(values: Mapping[str, str]) -> dict[str, str]:
+    """Return what may be metrics; names of ours that were not asked for are none."""
+    return {key: value for key, value in values.items() if key not in (*RATES, "epoch", "item")}

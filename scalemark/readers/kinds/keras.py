@@ -1,0 +1,73 @@
+"""Reads `fit` of Keras 2 and 3: `422/422 [===] - 13s 29ms/step`, `16/16 ━━━ 5s 300ms/step`.
+
+A bar is of an epoch: steps are counted over epochs. Its time per step is the mean of the epoch so
+far. Bars of `evaluate` and `predict`, which no `Epoch` line precedes, are left out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from scalemark.readers.arguments import refuse_argument
+from scalemark.readers.numbers import number, seconds
+from scalemark.readers.reading import OutputReader, Reading
+
+ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"
+_EPOCH = re.compile(r"\bEpoch (\d+)(?:/\d+)?:?\s*$")
+_BAR = re.compile(
+    r"(?<!\d)(?P<step>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|━+|-)\s*"
+    r"(?:-\s*)?(?:ETA:\s*[\d:]+s?\s*|(?P<epoch_s>\d+)(?:s|ms|us)\b)?\s*(?:-\s*)?"
+    r"(?:(?P<time>[\d.]+\s?(?:ms|us|µs|s))/(?P<per>step|sample|epoch))?(?P<after>.*)"
+)
+_METRIC = re.compile(r"(?:^|\s-\s|\s)([A-Za-z_]\w*): ([-+\d.eE]+|nan|inf)")
+
+
+def create(argument: str) -> KerasReader:
+    """Raises ReadError for an argument."""
+    refuse_argument("keras", argument)
+    return KerasReader()
+
+
+class KerasReader(OutputReader):
+    """Follows the bar of each epoch."""
+
+    def __init__(self) -> None:
+        self._before = 0  # steps of the epochs before
+        self._total = 0  # steps of an epoch, where it is known
+        self._done = 0  # steps of this epoch
+        self._is_open = True  # a bar may begin: an epoch has, or no line said that one has
+
+    def read_line(self, line: str) -> Reading | None:
+        if _EPOCH.search(line):
+            self._before += self._done
+            self._done, self._is_open = 0, True
+            return None
+        bar = _BAR.search(line)
+        return self._reading(bar) if bar else None
+
+    def _reading(self, bar: re.Match[str]) -> Reading | None:
+        step = int(bar["step"])
+        total = 0 if bar["total"] == "Unknown" else int(bar["total"])
+        if not self._is_of_this_epoch(total) or step <= self._done:
+            return None
+        time_s = seconds(bar["time"]) if bar["time"] else None
+        values = {name: number(text) for name, text in _METRIC.findall(bar["after"])}
+        metrics = {name: value for name, value in values.items() if value is not None}
+        if bar["per"] == "sample":  # the bars of Keras before 2.3 count samples
+            self._done = step
+            rate = 1 / time_s if time_s else None
+            return Reading(
+                throughput=rate, is_mean=True, item="samples", per_gpu=False, metrics=metrics
+            )
+        if bar["epoch_s"] and not time_s and total == step:  # verbose=2 of Keras 2
+            time_s = int(bar["epoch_s"]) / step or None
+        self._done = step
+        return Reading(
+            step=self._before + step, step_s=time_s or None, is_mean=True, metrics=metrics
+        )
+
+    def _is_of_this_epoch(self, total: int) -> bool:
+        if self._is_open:
+            self._total, self._is_open = total, False
+            return True
+        return total in (self._total, self._done) or self._total == 0

@@ -1,0 +1,131 @@
+"""Reads an MLflow run of a file store: `RUN/metrics/NAME` has lines `time_ms value step`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalemark.readers.arguments import settings
+from scalemark.readers.fields import rate_or_doubt
+from scalemark.readers.left_files import files_below, read_text
+from scalemark.readers.numbers import number
+from scalemark.readers.rates import Rate, rate_of
+from scalemark.readers.reading import Reading
+from scalemark.readers.steps import StepCounter
+
+ABOUT = (
+    "mlflow[:key=NAME] reads the newest run of an MLflow file store below the run folder; NAME is "
+    "the metric that is items/s (default: the one that looks like it)"
+)
+_FOLDER = "metrics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Point:
+    time_s: float
+    value: str
+    step: int
+
+
+def create(argument: str) -> MlflowReader:
+    """Raises ReadError for a setting that there is not."""
+    first, given = settings("mlflow", argument, ("key",))
+    return MlflowReader(given.get("key", first))
+
+
+class MlflowReader:
+    """Reads the metrics of the run that logged last; its output says nothing."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def read_line(self, line: str) -> Reading | None:
+        return None
+
+    def read_files(self, folder: Path) -> Iterator[Reading]:
+        metrics = _newest_run(folder)
+        key, rate = self._chosen(metrics)
+        others = {name: points for name, points in metrics.items() if name != key}
+        if not rate:
+            return
+        at_step: dict[int, dict[str, float]] = {}
+        for name, points in others.items():
+            for point in points:
+                value = number(point.value)
+                if value is not None:
+                    at_step.setdefault(point.step, {})[name] = value
+        yield from _readings(metrics[key], rate, at_step)
+
+    def _chosen(self, metrics: dict[str, list[_Point]]) -> tuple[str, Rate | None]:
+        if self._key:
+            default = Rate(name="throughput")
+            return self._key, (rate_of(self._key) or default) if self._key in metrics else None
+        rates = {name: rate_of(name) for name in sorted(metrics)}
+        for wanted in ("throughput", "steps_per_s", "step_ms", "step_s"):
+            for name, rate in rates.items():
+                if rate and rate.name == wanted:
+                    return name, rate
+        return "", None
+
+
+def _readings(
+    points: list[_Point], rate: Rate, at_step: dict[int, dict[str, float]]
+) -> Iterator[Reading]:
+    steps = StepCounter()
+    for point in points:
+        amount, doubt = rate_or_doubt(point.value)
+        step = steps.count(point.step)
+        step_s = None
+        if amount is not None and rate.name != "throughput":
+            scale = {"steps_per_s": 1 / amount, "step_ms": amount / 1e3, "step_s": amount}
+            amount, step_s = None, scale[rate.name]
+        if step is None and len(points) > 1:
+            continue
+        yield Reading(
+            throughput=amount,
+            step=step,
+            step_s=step_s,
+            time_s=point.time_s,
+            is_mean=rate.is_mean,
+            is_total=rate.is_total,
+            item=rate.item,
+            per_gpu=rate.per_gpu,
+            unusable=doubt,
+            metrics=at_step.get(point.step, {}),
+        )
+
+
+def _newest_run(folder: Path) -> dict[str, list[_Point]]:
+    """Return the metrics of the run with the last time, by name; slashes belong to names."""
+    runs: dict[Path, dict[str, list[_Point]]] = {}
+    for path in files_below(folder):
+        parts = path.relative_to(folder).parts
+        if _FOLDER not in parts[:-1]:
+            continue
+        place = parts.index(_FOLDER)
+        points = _points(read_text(path) or "")
+        if points:
+            run = runs.setdefault(folder.joinpath(*parts[:place]), {})
+            run["/".join(parts[place + 1 :])] = points
+    if not runs:
+        return {}
+    return max(runs.values(), key=_last_time)
+
+
+def _last_time(run: dict[str, list[_Point]]) -> float:
+    return max(points[-1].time_s for points in run.values())
+
+
+def _points(text: str) -> list[_Point]:
+    """Return the points of a metric's file, or none where it is no such file."""
+    found: list[_Point] = []
+    for line in text.splitlines():
+        pieces = line.split()
+        if len(pieces) not in (2, 3) or not pieces[0].isdigit():
+            return []
+        step = pieces[2] if len(pieces) == 3 else "0"
+        if not step.lstrip("-").isdigit():
+            return []
+        found.append(_Point(time_s=int(pieces[0]) / 1e3, value=pieces[1], step=int(step)))
+    return sorted(found, key=lambda point: (point.step, point.time_s))

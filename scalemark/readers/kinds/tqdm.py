@@ -1,0 +1,59 @@
+"""Reads progress bars of tqdm, as Lightning, Ultralytics and the Trainer of Hugging Face show them.
+
+Their rate is smoothed: windows come from the steps and when the bar was redrawn.
+"""
+
+from __future__ import annotations
+
+import re
+
+from scalemark.readers.bars import Bar, bar_of
+from scalemark.readers.reading import OutputReader, Reading
+from scalemark.readers.steps import StepCounter
+
+ABOUT = (
+    "tqdm[:TEXT] reads progress bars with it/s or s/it: of the first bar that is not about "
+    "loading, validating or testing, or of those with TEXT before them, as tqdm:Epoch"
+)
+_OTHER = re.compile(
+    r"download|load|map|token|filter|generat|extract|valid|eval|test|sanity|predict|sav|convert"
+    r"|preprocess|class\b|cache|scan|infer",
+    re.IGNORECASE,
+)
+
+
+def create(argument: str) -> BarReader:
+    """Return a reader of the bars that have a text before them."""
+    return BarReader(argument)
+
+
+class BarReader(OutputReader):
+    """Reads the bar that shows how far training is."""
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+        self._name: str | None = None  # of the first training bar
+        self._total = 0
+        self._epoch = 0
+        self._mark = ""  # of the epoch
+        self._last = 0
+        self._steps = StepCounter()
+
+    def read_line(self, line: str) -> Reading | None:
+        bar = bar_of(line)
+        if bar is None or not self._is_ours(bar, line):
+            return None
+        if bar.done < self._last or (self._last and bar.epoch != self._mark):
+            self._epoch += 1
+        self._last, self._mark = bar.done, bar.epoch
+        step = self._steps.count(bar.done, self._epoch, bar.total)
+        if step is None or not bar.done:
+            return None
+        return Reading(step=step, step_s=bar.step_s, is_mean=True, metrics=bar.metrics)
+
+    def _is_ours(self, bar: Bar, line: str) -> bool:
+        if self._text:
+            return self._text in line
+        if self._name is None and bar.done and not _OTHER.search(bar.name):
+            self._name, self._total = bar.name, bar.total
+        return bar.name == self._name and bar.total == self._total

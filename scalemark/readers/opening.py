@@ -1,0 +1,63 @@
+"""Opens the reader that `read=KIND[:ARGUMENT]` names. The folder `kinds/` is the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+
+from scalemark.readers.lines import cleaned
+from scalemark.readers.reading import Reader, ReadError, Reading
+from scalemark.text.untrusted import quoted
+
+_FOLDER = Path(__file__).parent / "kinds"
+KINDS = tuple(sorted(path.stem for path in _FOLDER.glob("[a-z]*.py")))
+"""What may stand before the colon of `read`."""
+
+_MOST_SHOWN = 60
+
+
+def open_reader(text: str) -> Reader:
+    """Return a new reader, as `torchtitan` or `regex:images/sec: ([0-9.]+)`.
+
+    Raises ReadError for an unknown kind, with the nearest one, and for a wrong argument.
+    """
+    kind, colon, argument = text.partition(":")
+    kind = kind.strip()
+    if kind not in KINDS:
+        raise ReadError(_no_such(kind))
+    if colon and not argument.strip():
+        raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
+    reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument.strip())
+    return _Cleaned(reader)
+
+
+def about(kind: str) -> str:
+    """Return what a kind reads, and which argument it takes."""
+    said: str = import_module(f"scalemark.readers.kinds.{kind}").ABOUT
+    return said
+
+
+class _Cleaned:
+    """Hands lines without colors and control characters to a reader."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def read_line(self, line: str) -> Reading | None:
+        return self._reader.read_line(cleaned(line))
+
+    def read_files(self, folder: Path) -> Iterator[Reading]:
+        return self._reader.read_files(folder)
+
+
+def _no_such(kind: str) -> str:
+    found = f"found read={quoted(kind, _MOST_SHOWN)}"
+    close = get_close_matches(kind.lower(), KINDS, n=1)
+    if close:
+        return f"{found}, which is no reader; did you mean {close[0]}?"
+    return (
+        f"{found}, which is no reader; choose one of {', '.join(KINDS)}, "
+        "and `scalemark read LOG` says which one reads a log"
+    )

@@ -1,0 +1,78 @@
+"""Lets the command line name a program as people type it: `command="python train.py {zero}"`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from conf.schema import CommandConfig
+from scalemark.records.axes import Engine
+from scalemark.records.overrides import hydra_value
+from sweeper.errors import SweepRefusedError
+
+_CHOICE = re.compile(r"[\w,-]+", re.ASCII)  # files of conf/command/, by their names
+_TEXTS = ("command.run", "command.read", "command.items_per_step", "command.name")
+_FILES = (".yaml", ".yml")
+
+
+def with_program(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments as Hydra takes them.
+
+    `command=TEXT` becomes command.run with its text quoted, `command=FILE.yaml` the settings of
+    that file, `read=TEXT` command.read; all of these mean engine=command. Raises SweepRefusedError.
+    """
+    found: list[str] = []
+    is_program = False
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals or key not in ("command", "read", *_TEXTS):
+            found.append(argument)
+            continue
+        is_program = True
+        if key == "command" and text.endswith(_FILES):
+            found += _of_file(Path(text))
+        elif key == "command" and _CHOICE.fullmatch(text):
+            found.append(argument)
+        else:
+            setting = {"command": "command.run", "read": "command.read"}.get(key, key)
+            found.append(f"{setting}={hydra_value(_unquoted(text))}")
+    names_engine = any(argument.startswith("engine=") for argument in arguments)
+    return [f"engine={Engine.command}", *found] if is_program and not names_engine else found
+
+
+def _of_file(path: Path) -> Iterator[str]:
+    try:
+        read = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise SweepRefusedError(f"command={path}: {reason}") from error
+    if not isinstance(read, Mapping):
+        raise SweepRefusedError(
+            f"command={path}: found {type(read).__name__}, wanted settings, one per line, as "
+            "run: python train.py --gpus {num_gpus}"
+        )
+    known = CommandConfig.__dataclass_fields__
+    for name, value in read.items():
+        if name not in known:
+            raise SweepRefusedError(
+                f"command={path}: {name}: no such setting; there are {', '.join(known)}"
+            )
+        yield f"command.{name}={_value(value)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
+    return hydra_value(value)
+
+
+def _unquoted(text: str) -> str:
+    """Return the text without the quotes around all of it, which people type for Hydra."""
+    for quote in ("'", '"'):
+        if len(text) > 1 and text[0] == text[-1] == quote and quote not in text[1:-1]:
+            return text[1:-1]
+    return text

@@ -1,0 +1,78 @@
+"""Runs trials of small real programs in a process of their own, as an orchestrator starts them."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+from scalemark.records.measurement import Result
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from sweeper.starts.environment import environment
+
+STEPS = r"regex:step (?P<step>\d+) rate (?P<throughput>\S+)(?: loss (?P<loss>\S+))?"
+ONE = r"regex:total: (?P<total>\S+)"
+CODES = {0: "completed", 1: "failed", 3: "unsupported", 4: "out_of_memory", 5: "invalid"}
+CODES |= {6: "hung", 130: "interrupted"}
+SPEC = TrialSpec.of(
+    {
+        "engine": "command",
+        "model": "program",
+        "num_gpus": 2,
+        "device_kind": "cpu_device",
+        "seed": 1,
+        "min_warm_up_steps": 2,
+        "command": "true",
+        "read": STEPS,
+    }
+)
+
+
+def spec_of(command: str, read: str = STEPS, **changes: object) -> TrialSpec:
+    return replace(SPEC, command=command, read=read, **changes)
+
+
+def script(text: str, name: str = "program.py") -> str:
+    """A program of these lines, as a command line."""
+    Path(name).write_text(textwrap.dedent(text))
+    return f"{sys.executable} {name}"
+
+
+def folder_of(spec: TrialSpec, name: str = "run") -> RunFolder:
+    folder = RunFolder(Path(name).absolute())
+    folder.path.mkdir()
+    folder.trial.write_text(spec.to_json())
+    return folder
+
+
+def begin(
+    spec: TrialSpec, name: str = "run", **variables: str
+) -> tuple[subprocess.Popen, RunFolder]:
+    folder = folder_of(spec, name)
+    with folder.log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "command", str(folder.trial), str(folder.path)],
+            cwd=folder.path,
+            env=environment(os.environ, "") | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    return process, folder
+
+
+def run(spec: TrialSpec, name: str = "run", **variables: str) -> tuple[Result, RunFolder]:
+    process, folder = begin(spec, name, **variables)
+    code = process.wait()
+    result = folder.read_result()
+    assert result is not None, folder.log.read_text()
+    assert CODES[code] == result.outcome
+    return result, folder
+
+
+def environment_of(folder: RunFolder) -> dict:
+    return json.loads(folder.environment.read_text())

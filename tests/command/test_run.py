@@ -1,0 +1,303 @@
+"""A trial of a user's program ends with the outcome that its output and its end tell, and nothing of it is left."""
+
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scalemark.records.outcomes import Doing, Phase
+from tests.command.programs import ONE, begin, environment_of, run, script, spec_of
+from tests.sweeper.processes import PATIENCE_S, assert_gone
+
+pytestmark = pytest.mark.integration
+
+
+def wait_for(path: Path) -> str:
+    until_s = time.monotonic() + PATIENCE_S
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < until_s, f"{path} was not written"
+        time.sleep(0.01)
+    return path.read_text()
+
+
+def test_a_program_that_prints_steps_is_measured():
+    command = script(
+        """
+        import sys, time
+        for step in range(1, 31):
+            time.sleep(0.01)
+            print(f"step {step} rate 320 loss {3 / step} --batch {sys.argv[1]}")
+        """
+    )
+    spec = spec_of(
+        command + " {batch_size}", item="tokens", items_per_step="batch_size*2", batch_size=8
+    )
+    result, folder = run(spec)
+    found = result.measurement
+    assert (found.throughput, found.item) == (pytest.approx(320), "tokens")
+    assert (found.num_warm_up_steps, found.num_steps, found.steady) == (2, 28, True)
+    assert found.median_step_s == pytest.approx(16 / 320)
+    assert (found.first_loss, found.last_loss) == (3.0, pytest.approx(3 / 28))
+    assert (found.trace_s, found.num_parameters, found.data_wait_share) == (None, None, None)
+    assert found.time_to_first_step_s > 0
+    assert found.peak_host_memory_bytes > 2**20
+    assert [step.phase for step in folder.read_steps()].count(Phase.MEASURE) == 28
+    assert folder.read_doing() is Doing.STEPPING
+    assert "--batch 8" in folder.log.read_text()
+    assert folder.heartbeat.exists()
+
+
+def test_numbers_of_one_gpu_are_added_up():
+    command = script("for n in range(20): print(f'step {n} rate 10')")
+    result, _ = run(spec_of(command, items_per_step="num_gpus", per_gpu=True))
+    assert result.measurement.throughput == pytest.approx(20)
+
+
+def test_one_number_is_kept_as_reported_by_the_program():
+    result, folder = run(spec_of("printf 'total: 12.5\\n'", ONE))
+    found = result.measurement
+    assert result.outcome == "completed"
+    assert (found.reported, found.num_steps) == (True, 0)
+    assert found.throughput == 12.5
+    assert (found.throughput_low, found.median_step_s) == (None, None)
+    assert result.verdict == "suspect"
+    assert result.verdict_reasons[0].startswith("as reported by the program")
+    assert folder.read_steps() == []
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "message"),
+    [
+        ("no-such-program --x", "unsupported", r"no-such-program: no such program in PATH=/"),
+        ("./missing.sh", "unsupported", r"missing.sh is not there; wanted a program"),
+        ("./plain.sh", "unsupported", r"plain.sh is not executable; chmod \+x it"),
+        ("./no-format", "unsupported", "is neither a program nor a script"),
+        ("{batchsize}", "unsupported", "batchsize} is no placeholder"),
+        (f"{sys.executable} gone.py", "unsupported", "names a program or a file that is not there"),
+        (
+            f"{sys.executable} -c 'import nix'",
+            "unsupported",
+            "a module is missing.*No module named 'nix'",
+        ),
+        (f"{sys.executable} -c 'raise ValueError(3)'", "failed", "exit code 1: ValueError: 3"),
+        ("sh -c 'kill -SEGV $$'", "failed", "ended by SIGSEGV: it printed nothing"),
+        (
+            "sh -c 'echo torch.OutOfMemoryError: CUDA out of memory. Tried to; exit 1'",
+            "out_of_memory",
+            "out of GPU memory; try a smaller batch",
+        ),
+        (
+            "sh -c 'echo RESOURCE_EXHAUSTED: Out of memory while trying to allocate; exit 1'",
+            "out_of_memory",
+            "out of memory",
+        ),
+        (
+            "sh -c 'echo \"[rank1]: Watchdog caught collective operation timeout: WorkNCCL\"; kill -ABRT $$'",
+            "hung",
+            "a collective of NCCL did not end in time",
+        ),
+        ("true", "invalid", "found no number\nIt printed nothing."),
+        ("echo hello", "invalid", "found no number\nIts last lines:\nhello"),
+        ("echo step 3", "invalid", "found no number"),
+        ("echo step 3 rate nan", "invalid", "found nan where a rate was expected"),
+        ("echo step 3 rate -5", "invalid", "found -5 where a rate was expected"),
+    ],
+)
+def test_a_program_that_measures_nothing_says_why(command, outcome, message):
+    Path("plain.sh").write_text("echo\n")
+    Path("no-format").write_text("\x00\x01")
+    Path("no-format").chmod(0o755)
+    result, _ = run(spec_of(command))
+    assert result.outcome == outcome
+    assert re.search(message, result.message), result.message
+    assert result.measurement is None
+
+
+def test_a_shell_runs_a_pipeline_where_it_is_asked_for():
+    spec = spec_of("for i in 1 2 3 4; do echo step $i rate 5; done | cat", shell=True)
+    result, _ = run(spec)
+    assert result.measurement.throughput == pytest.approx(5)
+    missing, _ = run(spec_of("no-such-program", shell=True), "second")
+    assert missing.outcome == "unsupported"
+
+
+def test_the_last_twenty_lines_are_shown():
+    result, _ = run(spec_of("seq 100"))
+    assert result.message.endswith("Its last lines:\n" + "\n".join(map(str, range(81, 101))))
+
+
+def test_a_loss_that_is_no_number_makes_the_numbers_invalid():
+    command = script("for n in range(20): print(f'step {n} rate 10 loss nan')")
+    result, _ = run(spec_of(command, items_per_step="1"))
+    assert (result.outcome, result.verdict) == ("invalid", "invalid")
+    assert result.message == "the loss is not finite in 20 lines"
+    assert result.measurement.throughput == pytest.approx(10), "it is kept as evidence"
+
+
+def test_a_metric_that_changes_its_name_half_way_is_told_of():
+    command = script(
+        """
+        import time
+        for n in range(40):
+            time.sleep(0.005)
+            print(f"step {n} {'rate' if n < 20 else 'speed'} 100")
+        """
+    )
+    result, _ = run(spec_of(command, items_per_step="1"))
+    assert result.outcome == "completed"
+    assert result.verdict == "suspect"
+    assert "has its output changed?" in result.verdict_reasons[-1]
+
+
+def test_binary_output_and_colors_do_not_hide_numbers():
+    command = script(
+        r"""
+        import sys
+        for n in range(20):
+            sys.stdout.buffer.write(b"\x00\xff\x80\x1b[1mstep %d rate 5\x1b[0m\r" % n)
+        """
+    )
+    result, _ = run(spec_of(command, items_per_step="1"))
+    assert result.measurement.throughput == pytest.approx(5)
+
+
+def test_a_line_without_an_end_takes_no_memory():
+    command = script("import sys\nfor _ in range(300): sys.stdout.write('x' * 100_000)")
+    result, folder = run(spec_of(command))
+    assert result.outcome == "invalid"
+    assert folder.log.stat().st_size < 10 * 2**20
+
+
+def test_much_output_does_not_fill_the_disk():
+    command = script("for n in range(400_000): print('step', n, 'rate', 5, '.' * 60)")
+    result, folder = run(spec_of(command, items_per_step="1"))
+    assert result.measurement.throughput == pytest.approx(5)
+    text = folder.log.read_text()
+    assert len(text) < 10 * 2**20
+    assert re.search(r"\n\[scalemark: \d+ bytes are left out here\]\n", text)
+    assert text.startswith("step 0 rate")
+    assert "step 399999 rate" in text[-200:]
+
+
+def test_a_pattern_that_takes_exponential_time_ends_the_trial():
+    result, _ = run(spec_of(f"echo {'a' * 3000}", "regex:" + "a*" * 30 + "([0-9])"))
+    assert result.outcome == "invalid"
+    assert "took more than 1 s for a line" in result.message
+
+
+CHILDREN = """
+    import os, subprocess, sys, time
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(1000)"
+    made = [subprocess.Popen([sys.executable, "-c", code], start_new_session=new, stdout=subprocess.PIPE) for new in (True, False)]
+    for one in made:
+        one.stdout.readline()
+    with open("pids", "w") as file:
+        file.write(" ".join(str(one.pid) for one in made) + "\\n")
+    for n in range(20):
+        print(f"step {n} rate 5", flush=True)
+"""
+
+
+def test_children_that_are_left_are_ended_and_named():
+    result, _ = run(spec_of(script(CHILDREN), items_per_step="1"))
+    for pid in Path("pids").read_text().split():
+        assert_gone(int(pid))
+    assert result.outcome == "completed"
+    assert result.message.startswith("2 processes that it had left running were ended (")
+
+
+def test_a_daemon_is_found_and_ended():
+    command = script(
+        """
+        import os, sys, time
+        if os.fork():
+            sys.exit()
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        with open("pids", "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        time.sleep(1000)
+        """
+    )
+    result, _ = run(spec_of(command))
+    assert_gone(int(wait_for(Path("pids"))))
+    assert result.outcome == "invalid"
+    assert "1 process that it had left running was ended" in result.message
+    assert "start programs in the foreground" in result.message
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_reaches_the_program(which):
+    command = script(
+        """
+        import signal, sys, time
+        def end(number, frame):
+            print("got", number)
+            sys.exit(0)
+        signal.signal(signal.SIGINT, end)
+        signal.signal(signal.SIGTERM, end)
+        open("pids", "w").write("up\\n")
+        time.sleep(1000)
+        """
+    )
+    process, folder = begin(spec_of(command))
+    wait_for(Path("pids"))
+    process.send_signal(which)
+    assert process.wait() == 130
+    assert folder.read_result().outcome == "interrupted"
+    assert f"got {int(which)}" in folder.log.read_text()
+
+
+def test_a_program_that_ignores_sigterm_is_killed_with_its_children():
+    process, _ = begin(spec_of(script(CHILDREN + "    time.sleep(1000)\n")))
+    pids = wait_for(Path("pids")).split()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 130
+    for pid in pids:
+        assert_gone(int(pid))
+
+
+def test_nothing_outlives_a_watcher_that_is_killed():
+    process, _ = begin(spec_of(script(CHILDREN + "    time.sleep(1000)\n")))
+    pids = wait_for(Path("pids")).split()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pid in pids:
+        assert_gone(int(pid))
+
+
+def test_a_program_has_its_place_and_no_input():
+    command = script(
+        """
+        import json, os, sys
+        found = {"arguments": sys.argv[1:], "stdin": sys.stdin.read(), "folder": os.getcwd(), "path": os.environ.get("PYTHONPATH"), "variables": {n: v for n, v in os.environ.items() if n.startswith("SCALEMARK_")}}
+        json.dump(found, open("found.json", "w"))
+        """
+    )
+    _, folder = run(spec_of(command + " {run_dir} {num_hosts} {free_port}"))
+    found = json.loads(Path("found.json").read_text())
+    run_dir, num_hosts, port = found["arguments"]
+    assert (run_dir, num_hosts) == (str(folder.path), "1")
+    assert (found["stdin"], found["folder"]) == ("", str(Path.cwd()))
+    assert found["variables"]["SCALEMARK_RUN_DIR"] == str(folder.path)
+    assert found["variables"]["SCALEMARK_NUM_GPUS"] == "2"
+    assert found["path"] == os.environ.get("PYTHONPATH")
+    with socket.socket() as free:
+        free.bind(("", int(port)))
+
+
+def test_the_environment_is_the_programs_own():
+    command = script("print()")
+    _, folder = run(spec_of(command))
+    found = environment_of(folder)
+    assert found["interpreter"] == sys.executable
+    assert found["packages"]["numpy"]
+    assert found["program"]["scripts"]
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))

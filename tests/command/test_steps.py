@@ -1,0 +1,139 @@
+"""Steps that a program prints become calls with a window, by its own rates, its own clock, or when its lines came."""
+
+import math
+
+import numpy as np
+import pytest
+
+from command.curve import Clock, Curve, CurveError
+from command.measuring import warm_up
+from command.points import Points
+from scalemark.readers.reading import Reading
+
+
+def curve_of(*readings: tuple[float, Reading]) -> Curve:
+    curve = Curve()
+    for arrival_s, reading in readings:
+        curve.add(reading, arrival_s, reading.metrics.get("loss"))
+    return curve
+
+
+def at(arrival_s: float, step: int | None = None, **values: object) -> tuple[float, Reading]:
+    return arrival_s, Reading(step=step, **values)
+
+
+def test_without_rates_the_arrival_of_lines_makes_the_time():
+    calls = curve_of(*(at(100 + 0.5 * n, 10 * n) for n in range(1, 6))).calls(None)
+    assert (calls.clock, calls.steps_per_call) == (Clock.ARRIVAL, 10)
+    assert calls.durations_s == pytest.approx([0.5] * 4)
+    assert calls.arrivals_s == pytest.approx([100.5, 101, 101.5, 102, 102.5])
+    assert calls.items_per_step is None
+
+
+def test_rates_with_items_per_step_make_the_time_whenever_lines_came():
+    calls = curve_of(at(5, 10, throughput=64.0), at(5, 20, throughput=128.0)).calls(64.0)
+    assert calls.clock is Clock.RATE
+    assert calls.durations_s == pytest.approx([10.0, 5.0])
+
+
+def test_rates_alone_fill_the_time_between_the_lines():
+    calls = curve_of(*(at(2.0 * n, n, throughput=50.0) for n in range(1, 6))).calls(None)
+    assert calls.durations_s == pytest.approx([2.0] * 5)
+    assert calls.items_per_step == pytest.approx(100.0)
+
+
+def test_rates_without_steps_are_equal_windows():
+    calls = curve_of(*(at(float(n), throughput=rate) for n, rate in enumerate([10, 20, 20]))).calls(
+        None
+    )
+    assert calls.steps_per_call == 1
+    mean = calls.items_per_step * 3 / sum(calls.durations_s)
+    assert mean == pytest.approx(3 / (1 / 10 + 1 / 20 + 1 / 20))
+
+
+def test_seconds_per_step_are_taken_as_they_are():
+    calls = curve_of(*(at(0.0, 5 * n, step_s=0.2) for n in range(1, 4))).calls(None)
+    assert calls.durations_s == pytest.approx([1.0] * 3)
+
+
+def test_the_programs_clock_counts_unless_it_is_too_coarse():
+    fine = curve_of(*(at(9.0, n, time_s=0.25 * n) for n in range(4))).calls(None)
+    assert (fine.clock, fine.durations_s) == (Clock.OWN, pytest.approx([0.25] * 3))
+    coarse = curve_of(*(at(0.4 * n, n, time_s=float(n // 2)) for n in range(4))).calls(None)
+    assert coarse.clock is Clock.ARRIVAL
+
+
+def test_steps_that_do_not_fit_the_usual_gap_are_cut_by_time():
+    steps = [1, 10, 20, 30, 33]
+    calls = curve_of(*(at(0.1 * step, step) for step in steps)).calls(None)
+    assert calls.steps_per_call == 9
+    assert calls.durations_s == pytest.approx([0.9] * 3)
+
+
+def test_a_program_that_resumes_has_not_done_the_steps_before():
+    readings = [at(float(n), 1000 + 10 * n, throughput=40.0) for n in range(4)]
+    assert len(curve_of(*readings).calls(4.0).durations_s) == 4
+
+
+def test_late_lines_of_other_ranks_are_passed_over():
+    curve = curve_of(*(at(float(n), step) for n, step in enumerate([10, 20, 20, 100, 90])))
+    assert (curve.num_steps, curve.num_readings, curve.last_arrival_s) == (100, 3, 3.0)
+
+
+def test_lines_that_come_in_one_chunk_are_one_call():
+    calls = curve_of(*(at(0.01 * (n // 8), n) for n in range(400))).calls(None)
+    assert calls.steps_per_call * len(calls.durations_s) <= 400
+    assert min(calls.durations_s) >= 0.015
+    assert sum(calls.durations_s) == pytest.approx(0.49, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("readings", "problem"),
+    [
+        ([at(1.0, 7)], "one moment only"),
+        ([at(1.0, 7), at(1.0, 8)], "all its lines came at once"),
+        ([at(1.0, 0), at(2.0, 10**10)], "has `read` taken another number"),
+    ],
+)
+def test_what_no_time_follows_from_is_named(readings, problem):
+    with pytest.raises(CurveError, match=problem):
+        curve_of(*readings).calls(None)
+
+
+def test_readings_with_steps_replace_those_without():
+    curve = curve_of(at(0.0, throughput=1.0), at(1.0, 1), at(2.0, 2), at(3.0, throughput=9.0))
+    assert (curve.num_readings, curve.num_steps) == (2, 2)
+
+
+def test_the_loss_of_a_call_is_the_last_one_in_it():
+    readings = [at(float(n), n, metrics={"loss": 1.0 / n}) for n in range(1, 4)]
+    assert curve_of(*readings).calls(None).losses == pytest.approx([1 / 2, 1 / 3])
+    readings[1] = at(2.0, 2, metrics={"loss": math.nan})
+    assert curve_of(*readings).calls(None).losses == [None, pytest.approx(1 / 3)]
+
+
+def test_a_long_run_keeps_its_sums_and_few_points():
+    points = Points(most=100)
+    for n in range(1, 10_001):
+        points.add(steps=n, arrival_s=n / 10, own_s=None, per_rate=None, seconds=n * 0.1, loss=None)
+    assert 50 <= len(points) <= 101
+    assert np.all(np.isclose(points.seconds, points.steps * 0.1))
+    assert points.steps[-1] > 9_800
+
+
+SLOW = [2.0, 1.5, 1.2]
+
+
+@pytest.mark.parametrize(
+    ("durations_s", "min_steps", "wanted"),
+    [
+        (SLOW + [1.0] * 10, 2, (2, True)),  # 1.2 is within the tolerance of a median
+        ([1.0] * 10, 20, (2, True)),  # calls of ten steps
+        ([1.0] * 5, 0, (0, False)),
+        ([1.0], 30, (0, False)),
+        ([2.0**-n for n in range(30)], 0, (0, False)),
+    ],
+)
+def test_the_window_begins_with_the_first_steady_calls(durations_s, min_steps, wanted):
+    steps_per_call = 10 if min_steps == 20 else 1
+    assert warm_up(durations_s, steps_per_call, min_steps) == wanted

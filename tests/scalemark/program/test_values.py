@@ -1,0 +1,54 @@
+"""Placeholders are the axes that a trial has and the place of its attempt, as variables, too."""
+
+from pathlib import Path
+
+from scalemark.program.values import PLACES, Place, known, of_axes, variables
+
+AXES = {
+    "engine": "command",
+    "command": "train {zero}",
+    "batch_size": 64,
+    "learning_rate": 1e-05,
+    "shell": True,
+    "optimizer": None,
+    "axes.zero": 3,
+    "axes.batch_size": 7,
+}
+PLACE = Place(run_dir=Path("/runs/a b"), free_port=4711, gpus_per_host=2)
+
+
+def test_an_axis_goes_by_its_name_and_a_free_one_by_both():
+    assert of_axes(AXES) == {
+        "batch_size": "64",
+        "learning_rate": "1e-05",
+        "axes.zero": "3",
+        "zero": "3",
+        "axes.batch_size": "7",
+    }
+
+
+def test_a_place_fills_what_it_promises():
+    assert PLACE.values() == {
+        "run_dir": "/runs/a b",
+        "free_port": "4711",
+        "host_rank": "0",
+        "num_hosts": "1",
+        "main_host": "127.0.0.1",
+        "gpus": "0,1",
+    }
+    assert tuple(PLACE.values()) == PLACES
+    assert known(AXES) == {*of_axes(AXES), *PLACES}
+
+
+def test_a_program_may_read_them_as_variables():
+    assert variables(of_axes(AXES) | PLACE.values() | {"cache": "x"}) == {
+        "SCALEMARK_BATCH_SIZE": "64",
+        "SCALEMARK_LEARNING_RATE": "1e-05",
+        "SCALEMARK_ZERO": "3",
+        "SCALEMARK_RUN_DIR": "/runs/a b",
+        "SCALEMARK_FREE_PORT": "4711",
+        "SCALEMARK_HOST_RANK": "0",
+        "SCALEMARK_NUM_HOSTS": "1",
+        "SCALEMARK_MAIN_HOST": "127.0.0.1",
+        "SCALEMARK_GPUS": "0,1",
+    }

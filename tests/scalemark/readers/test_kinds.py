@@ -1,0 +1,250 @@
+"""What the readers of known programs take from their lines and files."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from scalemark.readers import Reading, open_reader
+
+
+def read(kind: str, *lines: str) -> list[Reading]:
+    reader = open_reader(kind)
+    return [reading for line in lines if (reading := reader.read_line(line))]
+
+
+def left(kind: str, **files: object) -> list[Reading]:
+    """What a reader finds in files of the current folder; `a__b` is b in the folder a."""
+    for name, content in files.items():
+        path = Path(*name.split("__")).with_suffix(".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return list(open_reader(kind).read_files(Path.cwd()))
+
+
+def test_metric_lines_have_pairs():
+    assert read("metric", "x METRIC throughput=1,200.5 step=10 loss=2.5 item=tokens", "loss=3") == [
+        Reading(throughput=1200.5, step=10, item="tokens", metrics={"loss": 2.5})
+    ]
+
+
+def test_metric_takes_the_name_that_is_the_throughput():
+    assert read("metric:img_s", "METRIC img_s=512", "METRIC loss=0.5") == [
+        Reading(throughput=512),
+        Reading(metrics={"loss": 0.5}),
+    ]
+
+
+def test_json_finds_the_rate_and_the_step():
+    lines = ('{"step": 10, "loss": 2.1, "tokens_per_second": 12034.5}', "not json", "{broken")
+    assert read("json", *lines) == [
+        Reading(throughput=12034.5, step=10, item="tokens", metrics={"loss": 2.1})
+    ]
+
+
+def test_json_takes_dotted_names_after_any_text():
+    lines = ('0: DLLL {"step": [2, 79], "data": {"train_throughput": 9120, "ok": true}}',)
+    assert read("json:key=data.train_throughput", *lines) == [Reading(throughput=9120, step=79)]
+    assert read("json", *lines) == [Reading(throughput=9120, step=79)]
+
+
+def test_json_reads_the_time_of_a_step():
+    assert read("json:step_ms=ms,step=n", '{"n": 3, "ms": 250}') == [Reading(step=3, step_s=0.25)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"n": 1, "rate": 5}\n{"n": 2, "rate": 6}\n', '[{"n": 1, "rate": 5}, {"n": 2, "rate": 6}]'],
+)
+def test_json_reads_a_file_of_lines_or_of_a_list(content: str):
+    readings = left("json:out/metrics.json,key=rate,step=n", out__metrics=content)
+    assert [(one.step, one.throughput) for one in readings] == [(1, 5), (2, 6)]
+
+
+def test_json_of_a_file_takes_no_lines_and_a_missing_file_says_nothing():
+    assert read("json:metrics.json", '{"throughput": 5}') == []
+    assert left("json:metrics.json") == []
+
+
+def test_a_nan_of_json_is_no_throughput():
+    assert read("json:key=rate", '{"rate": NaN}') == [Reading(unusable="nan")]
+
+
+def test_tf_cnn_benchmarks_prints_means_and_a_total():
+    step, total = read(
+        "tf_cnn_benchmarks",
+        "10\timages/sec: 46.7 +/- 0.4 (jitter = 1.8)\tnan",
+        "total images/sec: 1,204.75",
+    )
+    assert (step.throughput, step.step, step.is_mean, step.is_total) == (46.7, 10, True, False)
+    assert (step.metrics["jitter"], step.metrics["uncertainty"]) == (1.8, 0.4)
+    assert math.isnan(step.metrics["loss"])
+    assert total == Reading(throughput=1204.75, is_total=True, item="images", per_gpu=False)
+
+
+def test_torchtitan_is_of_one_gpu_and_colored():
+    line = "\x1b[31mstep:  4  \x1b[32mloss:  7.5  \x1b[33mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 10,050  \x1b[35mmfu: 13.99%\x1b[39m"
+    assert read("torchtitan", line) == [
+        Reading(
+            throughput=10050,
+            step=4,
+            item="tokens",
+            per_gpu=True,
+            metrics={"loss": 7.5, "mfu": 13.99, "memory_gib": 66.91},
+        )
+    ]
+
+
+def test_a_nan_of_torchtitan_is_named():
+    (reading,) = read("torchtitan", "step: 1  loss: nan  tps: nan  mfu: 0%")
+    assert (reading.throughput, reading.unusable, reading.step) == (None, "nan", 1)
+
+
+def test_the_trainer_of_hugging_face_says_its_total_in_lines_or_files():
+    line = "{'train_runtime': '225.8', 'train_samples_per_second': '3.543', 'train_loss': '1.2'}"
+    metrics = {"train_runtime": 225.8, "train_loss": 1.2}
+    wanted = Reading(
+        throughput=3.543, is_total=True, item="samples", per_gpu=False, metrics=metrics
+    )
+    assert read("hugging_face", line) == [wanted]
+    values = {**metrics, "train_samples_per_second": 3.543}
+    assert left("hugging_face", out__all_results=values) == [wanted]
+
+
+def test_the_state_of_a_trainer_is_read_where_there_are_no_results():
+    history = [
+        {"loss": 2.0, "step": 10},
+        {"train_runtime": 9, "train_samples_per_second": 7, "step": 20},
+    ]
+    (reading,) = left("hugging_face", run__trainer_state={"log_history": history})
+    assert (reading.throughput, reading.is_total) == (7, True)
+
+
+def test_files_of_a_trainer_do_not_repeat_its_lines():
+    Path("all_results.json").write_text('{"train_samples_per_second": 3}')
+    reader = open_reader("hugging_face")
+    assert reader.read_line("{'train_runtime': 2.0, 'train_samples_per_second': 3.5}")
+    assert list(reader.read_files(Path.cwd())) == []
+
+
+def test_the_metrics_that_a_trainer_prints_in_a_table_are_read():
+    assert read("hugging_face", "  train_samples_per_second =     31.023") == [
+        Reading(throughput=31.023, is_total=True, item="samples", per_gpu=False)
+    ]
+
+
+def test_keras_counts_steps_over_epochs_and_leaves_evaluate_out():
+    lines = (
+        "Epoch 1/2",
+        "  1/10 [=>............] - ETA: 7s - loss: 24.0",
+        "10/10 [=============] - 1s 7ms/step - loss: 8.0",
+        "10/10 [=============] - 1s 9ms/step - loss: 8.0 - val_loss: 7.0",
+        "Epoch 2/2",
+        " 5/10 ━━━━━━━━━━━━━━━━━━━━ 0s 4ms/step - loss: 0.5",
+        "10/10 ━━━━━━━━━━━━━━━━━━━━ 0s 4ms/step - loss: 0.4",
+        "20/20 ━━━━━━━━━━━━━━━━━━━━ 0s 2ms/step - loss: 0.4",
+    )
+    readings = read("keras", *lines)
+    assert [(one.step, one.step_s) for one in readings] == [
+        (1, None),
+        (10, 0.007),
+        (15, 0.004),
+        (20, 0.004),
+    ]
+    assert readings[1].metrics == {"loss": 8.0}
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "step_s"),
+    [
+        ("391/391 - 135s - loss: 5.5949", 391, 135 / 391),
+        ("313/313 - 1s - 2ms/step - accuracy: 0.9795", 313, 0.002),
+        ("782/782 [====] - 1s 735us/step - loss: 0.01", 782, 735e-6),
+        ("    938/Unknown - 31s 33ms/step - loss: 0.2", 938, 0.033),
+    ],
+)
+def test_keras_reads_the_forms_of_its_versions(line: str, step: int, step_s: float):
+    (reading,) = read("keras", line)
+    assert (reading.step, reading.step_s) == (step, pytest.approx(step_s))
+
+
+def test_old_keras_counted_samples():
+    (reading,) = read(
+        "keras", "60000/60000 [==============================] - 5s 80us/sample - loss: 0.2"
+    )
+    assert (reading.throughput, reading.item) == (pytest.approx(12500), "samples")
+
+
+BLOCK = ':::MLLOG {{"time_ms": {time_ms}, "key": "{key}", "value": null, "metadata": {{"samples_count": {samples}}}}}'
+
+
+def test_mlperf_counts_samples_of_blocks_where_no_throughput_is_logged():
+    lines = (
+        BLOCK.format(time_ms=1000, key="block_start", samples=2688),
+        BLOCK.format(time_ms=3000, key="block_stop", samples=3072),
+    )
+    assert read("mlperf", *lines) == [
+        Reading(throughput=192, time_s=3, item="samples", per_gpu=False)
+    ]
+
+
+def test_mlperf_says_how_long_a_run_took():
+    lines = (
+        ':::MLLOG {"time_ms": 1000, "key": "run_start"}',
+        ':::MLLOG {"time_ms": 61000, "key": "run_stop"}',
+    )
+    assert read("mlperf", *lines) == [Reading(time_s=61, metrics={"time_to_train_s": 60})]
+
+
+def test_tqdm_follows_the_training_bar_over_epochs():
+    lines = (
+        "Loading checkpoint shards: 100%|██████████| 2/2 [00:04<00:00,  2.04s/it]",
+        "Epoch 0:   0%|          | 0/4 [00:00<?, ?it/s]",
+        "Epoch 0:  50%|█████     | 2/4 [00:01<00:01,  2.00it/s, loss=2.5, v_num=3]",
+        "Epoch 0:  50%|█████     | 2/4 [00:01<00:01,  2.00it/s, loss=2.4, v_num=3]",
+        "Validation DataLoader 0: 100%|██████████| 9/9 [00:00<00:00, 300it/s]",
+        "Epoch 0: 100%|██████████| 4/4 [00:04<00:00,  1.60s/it]",
+        "Epoch 1: 100%|██████████| 4/4 [00:04<00:00,  1.50s/it]",
+    )
+    readings = read("tqdm", *lines)
+    assert [(one.step, one.step_s) for one in readings] == [(2, 0.5), (4, 1.6), (8, 1.5)]
+    assert readings[0].metrics == {"loss": 2.5, "v_num": 3}
+
+
+def test_tqdm_takes_the_bars_with_a_text():
+    lines = (
+        "Warming: 50%|█| 2/4 [00:01<00:01,  2.00it/s]",
+        "Run: 50%|█| 3/4 [00:01<00:01,  4.00it/s]",
+    )
+    assert [one.step_s for one in read("tqdm:Run", *lines)] == [0.25]
+
+
+def write_run(run: str, **metrics: str) -> None:
+    for name, content in metrics.items():
+        path = Path("mlruns/0", run, "metrics", *name.split("__"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def test_mlflow_reads_the_newest_run_with_other_metrics_beside():
+    write_run("old", tokens_per_second="1000 1 1\n")
+    write_run("new", train__tokens_per_second="2000 5.5 10\n3000 6.5 20\n", loss="2000 2.5 10\n")
+    assert list(open_reader("mlflow").read_files(Path.cwd())) == [
+        Reading(throughput=5.5, step=10, time_s=2, item="tokens", metrics={"loss": 2.5}),
+        Reading(throughput=6.5, step=20, time_s=3, item="tokens"),
+    ]
+
+
+def test_mlflow_takes_the_name_of_the_metric():
+    write_run("run", speed_of_it="2000 5.5 10\n")
+    assert list(open_reader("mlflow").read_files(Path.cwd())) == []
+    (reading,) = open_reader("mlflow:key=speed_of_it").read_files(Path.cwd())
+    assert reading.throughput == 5.5
+
+
+def test_files_that_are_no_metrics_are_left_alone():
+    write_run("run", tokens_per_second="not a metric\n")
+    Path("metrics").mkdir()
+    Path("metrics/tokens_per_second").write_bytes(b"\xff\xfe\x00")
+    assert list(open_reader("mlflow").read_files(Path.cwd())) == []

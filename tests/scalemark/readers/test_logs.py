@@ -1,0 +1,176 @@
+"""Each log of a real program is read by the reader that `scalemark read` proposes. `logs/sources.toml` says where each is from."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from scalemark.readers import open_reader
+from scalemark.readers.found import Found, search
+from scalemark.readers.log_text import log_text
+
+LOGS = Path(__file__).parent / "logs"
+WANTED: dict[str, dict[str, Any]] = tomllib.loads((LOGS / "sources.toml").read_text())
+
+
+def found_in(name: str) -> list[Found]:
+    return search(log_text(LOGS / f"{name}.log").lines, None)
+
+
+def test_every_log_has_a_source_and_every_source_a_log():
+    assert {path.stem for path in LOGS.glob("*.log")} == set(WANTED)
+    assert len(WANTED) > 50
+    assert all(
+        wanted["source"].startswith(("https://", "recorded: ", "public notes"))
+        for wanted in WANTED.values()
+    )
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_log_of_a_real_program_is_read(name: str):
+    wanted = WANTED[name]
+    best = found_in(name)[0]
+    last = best.rated[-1] if best.rated else None
+    steps = [reading.step for reading in best.readings if reading.step is not None]
+    assert best.read.partition(":")[0] == wanted["read"]
+    assert (best.item or None) == wanted.get("item")
+    assert best.per_gpu == wanted.get("per_gpu")
+    assert (last.throughput if last else None) == pytest.approx(wanted.get("throughput"))
+    if "step_s" in wanted:
+        assert last
+        assert last.step_s == pytest.approx(wanted["step_s"])
+    assert (steps[-1] if steps else None) == wanted.get("step", steps[-1] if steps else None)
+    assert len(best.readings) == wanted.get("readings", len(best.readings))
+    assert (last.is_total if last else False) == wanted.get("total", False)
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_the_proposed_configuration_reads_the_log_again(name: str):
+    from shlex import split
+
+    from scalemark.readers.__main__ import overrides
+
+    best = found_in(name)[0]
+    parsed = OverridesParser.create().parse_overrides(split(overrides(best)))
+    values = {override.key_or_group: str(override.value()) for override in parsed}
+    reader = open_reader(values["read"])
+    read = [reader.read_line(line) for line in log_text(LOGS / f"{name}.log").lines]
+    assert tuple(reading for reading in read if reading) == best.readings
+    assert values.get("item", "") == best.item
+    assert (values.get("per_gpu") == "True") == (best.per_gpu is True)
+
+
+UNFAMILIAR = [  # forms that programs print, with made-up numbers
+    (
+        "Train: 0 [  50/1251 (  4%)]  Loss: 6.9 (6.9)  Time: 0.420s, 2438.10/s  (0.651s, 1573.12/s)",
+        2438.10,
+        None,
+        "",
+        None,
+        50,
+    ),
+    (
+        "step    2/19560 | train loss 10.9 | norm 15.2 | 1823.46 ms | 45.0% bf16 MFU | 287524 tok/s",
+        287524,
+        None,
+        "tokens",
+        None,
+        2,
+    ),
+    (
+        "iteration: 4 / 100 | tokens_per_sec: 217K | tokens_per_sec_per_gpu: 27.1K | lm_loss: 10.4",
+        217000,
+        None,
+        "tokens",
+        None,
+        4,
+    ),
+    (
+        "10.0.0.1:  samples/sec: 18.541 | iteration       20/  320000 | lm_loss: 1.08E+01 |",
+        18.541,
+        None,
+        "samples",
+        None,
+        20,
+    ),
+    ("step 200 | loss 3.1 | 1.3k tokens/s", 1300, None, "tokens", None, 200),
+    ("Rank 0: step 6, step time 1.204s, 13604 tokens/sec/GPU", 13604, None, "tokens", True, 6),
+    ("[rank 0] iter 20 | 515.33 img/s/gpu | total 2061.3 img/s", 2061.3, None, "images", False, 20),
+    (
+        "Finished training. Throughput: 1,234.5 images/s on 4 GPUs",
+        1234.5,
+        None,
+        "images",
+        None,
+        None,
+    ),
+    ("train | step:   1000 | steps/sec:    5.0 | output: {'loss': 0.3}", None, 0.2, "", None, 1000),
+    ("Train epoch time: 9345.678 ms, per step time: 4.984 ms", None, 0.004984, "", None, None),
+    ("(step=0000100) Train Loss: 8.1, Train Steps/Sec: 2.5", None, 0.4, "", None, 100),
+    (
+        "BenchmarkMetric: {'global step':300, 'time_taken': 9.25,'examples_per_second': 1383.5}",
+        1383.5,
+        None,
+        "examples",
+        None,
+        300,
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "throughput", "step_s", "item", "per_gpu", "step"), UNFAMILIAR)
+def test_a_line_of_an_unknown_program_gives_a_pattern(
+    line: str,
+    throughput: float | None,
+    step_s: float | None,
+    item: str,
+    per_gpu: bool | None,
+    step: int | None,
+):
+    best = search([line], None)[0]
+    (reading,) = best.readings
+    assert best.read.startswith("regex:")
+    assert (reading.throughput, reading.step) == (throughput, step)
+    assert reading.step_s == (pytest.approx(step_s) if step_s else None)
+    assert (best.item, best.per_gpu) == (item, per_gpu)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Throughput: 12.3 GB/s",
+        "throughput per GPU (TFLOP/s/GPU): 412.1",
+        "learning rate: 0.1, dropout rate: 0.2",
+        "Avg generation throughput: 35.1 tokens/s",
+        "eval samples/sec: 31.2",
+        "Map: 100%|██████████| 45/45 [00:00<00:00, 8543.07 examples/s]",
+        "took 3.2 s to load the data",
+        "End of epoch 53 / 500000 \t Time Taken: 5.0500 sec",
+        "22-12-06 08:40:17.728 - INFO: started",
+    ],
+)
+def test_numbers_that_are_no_training_rate_are_left_alone(line: str):
+    assert search([line], None) == []
+
+
+def test_lines_of_validation_are_no_training():
+    lines = [
+        "Epoch(train)  [1][  50/7330]  time: 0.5173  data_time: 0.0203",
+        "Epoch(train)  [1][ 100/7330]  time: 0.5073  data_time: 0.0103",
+        "Epoch(val) [1][50/625]    eta: 0:00:20  time: 0.0373  data_time: 0.0010",
+    ]
+    assert [reading.step_s for reading in search(lines, None)[0].readings] == [0.5173, 0.5073]
+
+
+def test_a_step_may_stand_on_a_line_above_the_rate():
+    lines = [
+        "[step=2/9]",
+        "loss=10.7",
+        "tokens_per_second=45,538",
+        "[step=3/9]",
+        "tokens_per_second=45,368",
+    ]
+    readings = search(lines, None)[0].readings
+    assert [(reading.step, reading.throughput) for reading in readings] == [(2, 45538), (3, 45368)]

@@ -1,0 +1,82 @@
+"""`read=KIND[:ARGUMENT]`: what is opened, and what is refused with what to do."""
+
+import pytest
+
+from scalemark.readers import KINDS, ReadError, open_reader
+from scalemark.readers.opening import about
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "regex"])
+def test_every_kind_opens_without_an_argument(kind: str):
+    reader = open_reader(kind)
+    assert reader.read_line("nothing of interest") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_says_what_it_reads(kind: str):
+    assert about(kind).startswith(kind)
+
+
+REFUSED = [
+    "torchtitn",
+    "Keras2",
+    "wandb",
+    "",
+    "torchtitan:loss",
+    "regex:",
+    "regex:images/sec: [0-9.]+",
+    "regex:images/sec: ([0-9.]+",
+    "regex:(a+)+$",
+    "regex:(?:a|a)*$",
+    "regex:step ([0-9]+) rate ([0-9.]+)",
+    "regex:(?P<loss>[0-9.]+)",
+    "regex:(?P<trhoughput>[0-9.]+)",
+    "metric:img s",
+    "metric:name=x",
+    "json:ke=loss",
+    "json:/etc/passwd",
+    "json:../other/metrics.json",
+    "mlflow:kye=loss",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_wrong_reader_is_refused_with_what_to_do(text: str, snapshot):
+    with pytest.raises(ReadError) as refused:
+        open_reader(text)
+    assert str(refused.value) == snapshot
+
+
+def test_a_reader_keeps_state_of_its_own():
+    first, second = open_reader("torchtitan"), open_reader("torchtitan")
+    line = "step: 10  loss: 3.2  tps: 7,282  mfu: 0.2%"
+    assert first.read_line(line)
+    assert first.read_line(line) is None  # another rank
+    assert second.read_line(line)
+
+
+@pytest.mark.parametrize("kind", [*KINDS[:6], "regex:([0-9]+) it/s", *KINDS[7:]])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "\x00\x01\x02",
+        "{" * 5000,
+        "[" * 5000,
+        "�" * 100,
+        "1" * 5000,
+        "{'" * 2000,
+        "=" * 16_384,
+        ":::MLLOG {",
+        ":::MLLOG []",
+        '{"step": }',
+        "METRIC",
+        "METRIC =",
+        "step: tps:",
+        "0/0 [00:00<?, ?it/s]",
+        "1/1 0s 0ms/step",
+    ],
+)
+def test_no_line_makes_a_reader_fail(kind: str, line: str):
+    reading = open_reader(kind).read_line(line)
+    assert reading is None or reading.throughput is None or reading.throughput > 0

@@ -1,0 +1,132 @@
+"""`scalemark read LOG`: what it proposes, prints and refuses."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from scalemark.__main__ import main as scalemark
+from scalemark.readers.__main__ import main
+from scalemark.readers.log_text import HALF_BYTES
+
+TITAN = """\
+step:  4  loss:  7.62585  memory: 66.91GiB(37.51%)  tps: 10,050  tflops: 314.71  mfu: 13.99%
+step:  5  loss:  7.07623  memory: 66.91GiB(37.51%)  tps: 10,007  tflops: 313.36  mfu: 13.93%
+"""
+
+
+def run(text: str | bytes, *arguments: str) -> int:
+    """The command's exit code for a log of this content."""
+    log = Path("train.log")
+    log.write_bytes(text.encode() if isinstance(text, str) else text)
+    return main([str(log), *arguments], program="scalemark read")
+
+
+def test_a_known_program_is_named_with_its_configuration(capsys, snapshot):
+    assert run(TITAN) == 0
+    assert capsys.readouterr() == (snapshot, "")
+
+
+def test_an_unknown_program_gets_a_pattern(capsys, snapshot):
+    assert run("iter 10: loss 3.2, time 893.76ms\niter 20: loss 2.7, time 894.88ms\n") == 0
+    assert capsys.readouterr() == (snapshot, "")
+
+
+def test_readings_that_are_no_rate_are_counted(capsys, snapshot):
+    assert run(TITAN + "step:  6  loss:  nan  tps: nan  mfu: 0%\n") == 0
+    assert capsys.readouterr() == (snapshot, "")
+
+
+def test_a_script_reads_json(capsys):
+    assert run(TITAN, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["proposed"] == {"read": "torchtitan", "item": "tokens", "per_gpu": "true"}
+    assert said["found"][0]["last"] == {
+        "throughput": 10007.0,
+        "step": 5,
+        "step_s": None,
+        "is_total": False,
+        "is_mean": False,
+    }
+
+
+def test_a_log_without_a_rate_shows_its_last_lines(capsys, snapshot):
+    assert run("".join(f"line {number}\n" for number in range(100)) + "\x1b[31mkilled\n") == 1
+    assert capsys.readouterr() == ("", snapshot)
+
+
+def test_a_script_hears_that_nothing_was_found(capsys):
+    assert run("nothing\n", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["proposed"] is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x00\x01" * 50, gzip.compress(b"step: 1 tps: 2"), b"\n\n"],
+    ids=["empty", "binary", "packed", "blank"],
+)
+def test_a_file_that_is_no_log_is_refused(content: bytes, capsys, snapshot):
+    exit_code = run(content)
+    assert (exit_code, capsys.readouterr().err) == snapshot
+
+
+def test_a_missing_file_is_refused(capsys, snapshot):
+    assert main(["train.lgo"], program="scalemark read") == 2
+    assert capsys.readouterr() == ("", snapshot)
+
+
+def test_a_fifo_is_refused_without_waiting(capsys):
+    os.mkfifo("pipe")
+    assert main(["pipe"]) == 2
+    assert "found a FIFO, wanted a regular file" in capsys.readouterr().err
+
+
+def test_a_link_to_a_log_is_read():
+    Path("real.log").write_text(TITAN)
+    Path("link.log").symlink_to("real.log")
+    assert main(["link.log"]) == 0
+
+
+def test_of_a_large_log_the_begin_and_the_end_are_read(capsys):
+    with Path("large.log").open("wb") as file:
+        file.write(TITAN.encode())
+        file.truncate(2**30)
+        file.seek(2**30 - HALF_BYTES)
+        file.write(b"\nx" * (HALF_BYTES // 2 - 100) + b"\n" + TITAN.replace("5", "9").encode())
+    # the hole is zeros, of which the begin is binary
+    assert main(["large.log"]) == 2
+    Path("large.log").write_bytes(TITAN.encode() + b"x\n" * HALF_BYTES * 3 + b"step: 900 tps: 7\n")
+    capsys.readouterr()
+    assert main(["large.log", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["is_whole"] is False
+    assert (said["found"][0]["first"]["step"], said["found"][0]["last"]["step"]) == (4, 900)
+
+
+def test_a_folder_is_read_with_what_the_program_left(capsys):
+    Path("run/out").mkdir(parents=True)
+    Path("run/log.txt").write_text("training\n")
+    Path("run/out/all_results.json").write_text('{"train_samples_per_second": 31.5}')
+    assert main(["run"]) == 0
+    said = capsys.readouterr().out
+    assert "read=hugging_face item=samples" in said
+    assert "31.5/s" in said
+
+
+def test_an_empty_folder_has_no_rate(capsys):
+    Path("run").mkdir()
+    assert main(["run"]) == 1
+    assert "run has no lines" in capsys.readouterr().err
+
+
+def test_secrets_of_a_log_are_not_shown(capsys):
+    run("export AWS_SECRET_ACCESS_KEY=abcdefghijklmnopqrstuvwxyz0123456789abcd\n")
+    assert "abcdefghij" not in capsys.readouterr().err
+
+
+def test_scalemark_has_the_command(capsys):
+    Path("train.log").write_text(TITAN)
+    assert scalemark(["read", "train.log"]) == 0
+    assert "read=torchtitan" in capsys.readouterr().out

@@ -1,0 +1,111 @@
+"""The reader `regex`: one group or names, steps over epochs, and patterns that take too long."""
+
+import threading
+
+import pytest
+
+from scalemark.readers import ReadError, Reading, open_reader
+from scalemark.readers.patterns import compiled, matched
+
+
+def read(pattern: str, *lines: str) -> list[Reading]:
+    reader = open_reader(f"regex:{pattern}")
+    return [reading for line in lines if (reading := reader.read_line(line))]
+
+
+def test_one_group_is_the_throughput():
+    assert read("images/sec: ([0-9.]+)", "images/sec: 46.7 +/- 0.4", "loss 3") == [
+        Reading(throughput=46.7)
+    ]
+
+
+def test_a_colon_belongs_to_the_pattern():
+    assert read("a:b: (.*)", "a:b: 1,234.5") == [Reading(throughput=1234.5)]
+
+
+def test_names_say_what_the_groups_are():
+    pattern = r"(?P<time_s>[0-9:]+) step (?P<step>[0-9,]+) (?P<throughput>\S+) (?P<item>\w+)/s loss (?P<loss>\S+)"
+    (reading,) = read(pattern, "1:00:05 step 1,200 3.5k img/s loss 2e-3")
+    assert reading == Reading(
+        throughput=3500, step=1200, time_s=3605, item="images", metrics={"loss": 2e-3}
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "step_s"),
+    [
+        (r"(?P<step_s>[0-9.]+)s/it", "4.25s/it", 4.25),
+        (r"(?P<step_ms>[0-9.]+)ms", "time 500ms", 0.5),
+        (r"(?P<step_s>[0-9.]+ms)", "time 500ms", 0.5),
+        (r"(?P<steps_per_s>[0-9.]+) it/s", "4 it/s", 0.25),
+    ],
+)
+def test_the_time_of_a_step_has_a_unit(pattern: str, line: str, step_s: float):
+    assert read(pattern, line) == [Reading(step_s=step_s)]
+
+
+@pytest.mark.parametrize("written", ["nan", "inf", "-inf", "0", "-5", "fast"])
+def test_what_is_no_rate_is_named_and_not_used(written: str):
+    assert read("rate (?P<throughput>.*)", f"rate {written}") == [Reading(unusable=written)]
+
+
+def test_a_number_of_the_whole_run_is_kept_as_such():
+    assert read("total (?P<total>[0-9.]+)", "total 48.05") == [
+        Reading(throughput=48.05, is_total=True)
+    ]
+
+
+def test_the_step_of_another_rank_is_read_once():
+    pattern = r"(?P<step>\d+) (?P<throughput>\d+)"
+    assert [one.step for one in read(pattern, "1 9", "1 8", "2 9", "2 8", "1 7")] == [1, 2]
+
+
+def test_steps_go_on_over_epochs():
+    pattern = r"\[(?P<epoch>\d+)\]\[(?P<step>\d+)/(?P<epoch_steps>\d+)\] (?P<throughput>\d+)"
+    lines = ("[3][50/100] 9", "[3][100/100] 9", "[4][50/100] 9")
+    assert [one.step for one in read(pattern, *lines)] == [50, 100, 150]
+
+
+def test_steps_that_begin_anew_are_of_a_new_epoch():
+    pattern = r"(?P<step>\d+) (?P<throughput>\d+)"
+    assert [one.step for one in read(pattern, "50 9", "100 9", "10 9")] == [50, 100, 110]
+
+
+def test_a_step_without_a_rate_is_a_reading():
+    assert read(r"step (?P<step>\d+)", "step 5") == [Reading(step=5)]
+
+
+def test_colors_do_not_disturb_a_pattern():
+    assert read("rate: ([0-9]+)", "\x1b[32mrate: \x1b[1m512\x1b[0m") == [Reading(throughput=512)]
+
+
+def test_a_pattern_that_takes_exponential_time_is_ended():
+    pattern = compiled(r"(a|b)(a|ab)(a|ab)" + "(?:ab?a?)?" * 40 + "c")
+    with pytest.raises(ReadError, match=r"took more than 1 s for a line of 2000 characters"):
+        matched(pattern, "a" * 5000)
+
+
+def test_a_pattern_sees_the_begin_of_a_long_line():
+    assert matched(compiled("b"), "a" * 3000 + "b") is None
+
+
+def test_a_pattern_works_in_every_thread():
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(bool(matched(compiled("b"), "ab"))))
+    thread.start()
+    thread.join()
+    assert found == [True]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(\d+(?:,\d{3})+)",
+        r"([0-9.]+)(?: img| tok)?/s",
+        r"((?:a+)++)b",
+        r"[(a+)+](\d)",
+        r"\(a+\)+(\d)",
+    ],
+)
+def test_patterns_that_are_no_repeat_of_a_repeat_are_taken(pattern: str):
+    assert compiled(pattern)
