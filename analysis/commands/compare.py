@@ -29,7 +29,7 @@ from scalemark.records.overrides import command
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
-_NUMBERS = frozenset({"A / B", "95 % CI", "processes", "num_gpus"})
+_NUMBERS = frozenset({"A / B", "95 % CI", "processes", "repeats", "num_gpus"})
 
 
 def compare(
@@ -88,7 +88,8 @@ def _print_table(console: Console, rows: Sequence[Compared]) -> None:
     units = dict.fromkeys(_unit(row) for row in rows)
     # where pairs count different items, each number has its unit
     throughput = [f"{side} {next(iter(units))}" if len(units) == 1 else side for side in "AB"]
-    columns = [*axes, *throughput, "A / B", "95 % CI", "processes", "answer"]
+    repeats = "processes" if rows[0].pair.a.environment.origin.is_ours else "repeats"
+    columns = [*axes, *throughput, "A / B", "95 % CI", repeats, "answer"]
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
         columns = ["A", "B", *columns]

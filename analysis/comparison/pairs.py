@@ -23,6 +23,7 @@ _FOLLOWERS = {
     "data": ("data_dir", "distortions", "cache"),
 }
 _USUAL = ("model", "num_gpus")
+_UNSAID = (None, "?")
 _MOST_TRIED = 200  # of each side, to find the closest
 
 
@@ -133,7 +134,8 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
         yield Pair(
             a=one,
             b=other,
-            setting={axis: one.axes[axis] for axis in shown if axis in one.axes},
+            # a table that was taken in need not say them
+            setting={axis: one.axes[axis] for axis in shown if one.axes.get(axis) not in _UNSAID},
             compared=tuple(axis for axis in axes if one.axes.get(axis) != other.axes.get(axis)),
             notes=tuple(_environments(one, other)),
         )

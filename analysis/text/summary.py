@@ -125,12 +125,13 @@ def _leading(lead: Lead) -> str:
     """Say who leads, with what, and how sure that is."""
     best = lead.best.result
     is_published = best.environment.origin is Origin.PUBLISHED
+    is_ours = best.environment.origin.is_ours
     if lead.ahead is None:
-        only = "completed with" if best.environment.origin.is_ours else "has a figure,"
+        only = "completed with" if is_ours else "has a figure,"
         return f"only {lead.strategy} {only} {quoted(best)}"
     if is_published:
         return f"{lead.strategy} has the highest figure, {quoted(best)}"
-    doubts = undecided(lead.unknown, lead.out)
+    doubts = undecided(lead.unknown, lead.out, can_repeat=is_ours)
     if lead.tied:
         by_name = {cell.result.strategy: cell.result for cell in lead.others}
         tied = [by_name[name] for name in lead.tied]

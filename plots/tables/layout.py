@@ -136,9 +136,9 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
     is_repeated = any(len(result.repeats) > 1 for result in table.results)
     for name in quantities:
         if name != THROUGHPUT:
-            yield from _about(name, name)
+            yield from _about(table, name, name)
         elif is_repeated:
-            yield from _about(name, table.unit)
+            yield from _about(table, name, table.unit)
     if {"speed-up", "efficiency"}.intersection(quantities):
         yield from _baseline_notes(table, rule)
     ratios = [result.against for result in table.results if result.against]
@@ -146,10 +146,20 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
         yield f"{TIE} before a ratio: its 95 % interval contains 1"
 
 
-def _about(name: str, shown_as: str) -> Iterator[str]:
+def _about(table: Table, name: str, shown_as: str) -> Iterator[str]:
     about = QUANTITIES[name].about
+    if table.environment.origin is Origin.ELSEWHERE:
+        about = _OF_ROWS.get(name, about)
     if about:
         yield f"{shown_as}: {about}"
+
+
+_OF_ROWS = {
+    THROUGHPUT: "median of the rows that agree in all axes",
+    "interval": "95 %, by Student's t on logarithms of these rows' throughputs",
+    "repeats": "rows that agree in all axes",
+}
+"""What quantities are of tables that were taken in: nobody knows how many processes made a row."""
 
 
 def _cells_in_words(quantities: Sequence[str], unit: str) -> str:
