@@ -157,7 +157,7 @@ def _elsewhere(source: str, hardware: str) -> Environment:
     machine = "hardware not reported" if hardware == "?" else hardware
     return Environment(
         key=_digest(f"{Origin.ELSEWHERE}\n{source}\n{hardware}", 6),
-        host=hardware,
+        host=machine,
         machine=machine,
         versions=f"measured elsewhere: {source}",
         device_kind=DeviceKind.GPU,
