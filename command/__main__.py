@@ -21,7 +21,7 @@ from pathlib import Path
 from command import environment, outcomes
 from command.run import run
 from scalemark.host.host_memory import is_lack_of_host_memory
-from scalemark.readers import KINDS, kinds
+from scalemark.readers import KINDS
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
@@ -52,7 +52,7 @@ def preload() -> None:
     """Ask git once, and import all readers, for all that are forked from this process."""
     environment.load()
     for kind in KINDS:
-        import_module(f"{kinds.__name__}.{kind}")
+        import_module(f"scalemark.readers.kinds.{kind}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import Any
 
-from scalemark.program import expression, template, values
-
 from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config
+from scalemark.program import expression, template, values
 from scalemark.readers import ReadError, open_reader
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.trial import AXES, USED_BY_PROGRAMS, TrialSpec
+from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", re.ASCII)
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
@@ -60,7 +59,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
 
 def _lacking() -> dict[str, Any]:
     """Return values of the axes that a program lacks unless it uses them."""
-    return {name: AXES[name].lacking for name in AXES if AXES[name].default is None}
+    return {name: AXES[name].lacking for name in LACKED_BY_COMMANDS}
 
 
 def _used(program: CommandConfig) -> frozenset[str]:

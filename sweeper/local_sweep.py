@@ -30,7 +30,7 @@ from sweeper.planning.plan_view import machine_line
 from sweeper.race.planned import with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
-from sweeper.starts import START, START_SIMULATOR
+from sweeper.starts import STARTS
 from sweeper.stop import Stop
 from sweeper.way import Planned, make_run_folders
 
@@ -92,7 +92,7 @@ class LocalSweep:
         sweep = new_sweep(config, self._name, planned.plan, self.machine, self._software_key)
         ledger = writer.begin_sweep(sweep, is_alive)
         folders = make_run_folders(config.store.runs_dir, ledger, self.machine, self._software_key)
-        start = (START_SIMULATOR if simulates else START)[launcher.start.name]()
+        start = STARTS[config.engine][launcher.start.name]()
         stack.callback(start.close)
         shown = machine_line(self.machine, self.inventory)
         progress = Progress(self._name, shown, self.inventory, planned.plan)

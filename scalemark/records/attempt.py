@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from typing import Any
 
+from scalemark.records.axes import Engine
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
-from scalemark.records.trial import AXES, TrialSpec
+from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, TrialSpec
 from scalemark.records.validation import (
     JsonRecord,
     check_json,
@@ -103,15 +104,24 @@ def spec_of(found: object) -> TrialSpec:
 
     Values stay as they are, whole numbers in place of floats, too: their digest is the identity.
     """
-    checked(_SpecInFile, found, "spec")
+    is_program = isinstance(found, dict) and found.get("engine") == Engine.command
+    checked(_PROGRAM_IN_FILE if is_program else _SPEC_IN_FILE, found, "spec")
     assert isinstance(found, dict)
     return TrialSpec.of(found)
 
 
-# every axis by its type, those without a default first, as dataclasses want it
-_SpecInFile = make_dataclass(
-    "_SpecInFile",
-    [(axis.name, axis.type) for axis in AXES.values() if axis.default is None]
-    + [(axis.name, axis.type, axis.default) for axis in AXES.values() if axis.default is not None]
-    + [("free", dict[str, Any], field(default_factory=dict))],
-)
+def _in_file(lacked: Collection[str]) -> type[Any]:
+    """Return a record of every axis by its type; those that may be lacking have a default."""
+    required: list[tuple[str, Any]] = []
+    optional: list[tuple[str, Any, Any]] = []
+    for axis in AXES.values():
+        if axis.default is None and axis.name not in lacked:
+            required.append((axis.name, axis.type))
+        else:
+            optional.append((axis.name, axis.type, axis.lacking))
+    optional.append(("free", dict[str, Any], field(default_factory=dict)))
+    return make_dataclass("_SpecInFile", [*required, *optional])
+
+
+_SPEC_IN_FILE = _in_file(())
+_PROGRAM_IN_FILE = _in_file(LACKED_BY_COMMANDS)

@@ -354,7 +354,7 @@ class TrialSpec:
             raise ValueError(f"free={str(free)[:60]}: wanted an object of free axes")
         lacking = {}
         if values.get("engine") == Engine.command:
-            lacking = {name: AXES[name].lacking for name in _LACKED_BY_COMMANDS}
+            lacking = {name: AXES[name].lacking for name in LACKED_BY_COMMANDS}
         return cls(**{**lacking, **values, "free": tuple(free.items())})
 
     @classmethod
@@ -392,7 +392,7 @@ program does not use, and all that are of our own models.
 """
 
 _REQUIRED = frozenset(one.name for one in AXES.values() if one.default is None)
-_LACKED_BY_COMMANDS = _REQUIRED.difference(ALWAYS_OF_COMMANDS)
+LACKED_BY_COMMANDS = _REQUIRED.difference(ALWAYS_OF_COMMANDS)
 _CHECKED = tuple(one for one in AXES.values() if one.is_bounded)
 _OUTSIDE_CURVE = tuple(one.name for one in AXES.values() if not one.in_curve)
 
@@ -441,7 +441,7 @@ def _check_names(values: Mapping[str, Any]) -> None:
     """Raise ValueError for missing axes, and for unknown ones, with the nearest known name."""
     required = _REQUIRED
     if values.get("engine") == Engine.command:
-        required = required.difference(_LACKED_BY_COMMANDS)
+        required = required.difference(LACKED_BY_COMMANDS)
     missing = sorted(required - set(values))
     problems = [f"missing {', '.join(missing)}"] if missing else []
     for name in sorted(set(values) - {"free", *AXES}):

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 from scalemark.host.own_code import module_command
+from scalemark.records.axes import Engine
 from sweeper.starts.fork import Fork
 from sweeper.starts.process import Process, Start
 from sweeper.starts.spawn import Spawn
 
-__all__ = ["START", "START_COMMAND", "START_SIMULATOR", "Fork", "Process", "Spawn", "Start"]
+__all__ = ["START", "STARTS", "Fork", "Process", "Spawn", "Start"]
 
 START: dict[str, Callable[[], Start]] = {Fork.name: Fork, Spawn.name: Spawn}
 
@@ -23,3 +24,10 @@ START_COMMAND: dict[str, Callable[[], Start]] = {
     Spawn.name: partial(Spawn, module_command("command")),
 }
 """The same for programs of the user's own."""
+
+STARTS = {
+    Engine.tensorflow: START,
+    Engine.simulated: START_SIMULATOR,
+    Engine.command: START_COMMAND,
+}
+"""Engine -> how its trials are started, by launcher.start."""
