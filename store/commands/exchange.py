@@ -17,8 +17,8 @@ from scalemark.text.untrusted import visible
 from store.command_line import USAGE, Db, Json
 from store.errors import StoreError
 from store.exchange.bulk import Added
+from store.exchange.column_meanings import FIELDS, ColumnMeanings
 from store.exchange.exports import ExportFormat, export
-from store.exchange.foreign_columns import FIELDS, ColumnMeanings
 from store.exchange.imports import ImportFormat, LogSource, import_files
 from store.filters.selection import attempt_ids
 

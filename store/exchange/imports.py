@@ -23,8 +23,9 @@ from scalemark.text.redact import masked, without_secrets
 from store.database import explained, locate, open_for_reading, open_for_writing, reading, writing
 from store.errors import StoreError
 from store.exchange.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Found
+from store.exchange.column_meanings import ColumnMeanings, understood
 from store.exchange.exports import short_name
-from store.exchange.foreign_columns import ColumnMeanings, figures, understood
+from store.exchange.foreign_columns import figures
 from store.exchange.portable import from_json
 from store.exchange.portable_rows import PortableRows, database_id
 from store.formats import foreign_table, mlperf, tf_cnn_benchmarks

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.results import Origin
 from plots.tables.layout import NOT_IN_TABLE
-from store.exchange.foreign_columns import ColumnMeanings
+from store.exchange.column_meanings import ColumnMeanings
 from store.exchange.imports import import_files
 from tests.filled import fill
 from tests.specs import small

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from store.exchange.foreign_columns import ColumnMeanings
+from store.exchange.column_meanings import ColumnMeanings
 from store.exchange.imports import import_files
 from tests.filled import fill
 from tests.specs import small

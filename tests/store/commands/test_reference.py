@@ -17,7 +17,7 @@ from scalemark.text.untrusted import visible
 from store.commands import reference as command
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.foreign_columns import ColumnMeanings
+from store.exchange.column_meanings import ColumnMeanings
 from store.exchange.imports import import_files
 from store.reading.queries import list_references
 from store.writer import Writer

@@ -8,8 +8,8 @@ import pytest
 from scalemark.records.references import published
 from store.database import open_for_reading
 from store.errors import StoreError
+from store.exchange.column_meanings import FIELDS, ColumnMeanings, understood
 from store.exchange.exports import ExportFormat, export
-from store.exchange.foreign_columns import FIELDS, ColumnMeanings, understood
 from store.exchange.imports import LogSource, import_files
 from store.reading.elsewhere import measured_elsewhere
 from store.reading.queries import known_references, list_references
