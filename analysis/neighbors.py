@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from scalemark.abilities import VARIABLE_UPDATES
+from scalemark.records.axes import AxisValue, Engine
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.injected import injected_on_one_host
+from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec
 
 
@@ -43,3 +48,17 @@ def with_strategy(
         all_reduce=all_reduce,
         staged_vars=spec.staged_vars and update is not None and update.stages,
     )
+
+
+def with_way(spec: TrialSpec, axes: Mapping[str, AxisValue | None]) -> TrialSpec:
+    """Return it with other values of the axes that its strategy stands for; None: without the free
+    axis.
+    """
+    if spec.engine != Engine.command:
+        return with_strategy(spec, *(str(axes[axis]) for axis in STRATEGY_AXES))
+    own: dict[str, Any] = {
+        axis: value for axis, value in axes.items() if not axis.startswith(PREFIX)
+    }
+    free = dict(spec.free) | {axis: value for axis, value in axes.items() if axis not in own}
+    there = {axis: value for axis, value in free.items() if value is not None}
+    return replace(spec, **own, free=tuple(there.items()))

@@ -11,6 +11,7 @@ from rich.console import Console
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
 from scalemark.host.own_code import typed
+from scalemark.records.trial import AXES
 from scalemark.text.untrusted import visible
 from store.errors import StoreError
 
@@ -120,7 +121,7 @@ def result_record(result: Result) -> dict[str, Any]:
         "strategy": result.strategy,
         "num_gpus": result.num_gpus,
         "hosts": result.hosts,
-        **{axis: result.axes[axis] for axis in _AXES},
+        **_axes(result),
         "outcome": result.outcome,
         "failed": result.failed,
         "attempts": result.attempt_ids,
@@ -129,7 +130,17 @@ def result_record(result: Result) -> dict[str, Any]:
         "throughput_low": result.low,
         "throughput_high": result.high,
         "is_valid": result.is_valid,
+        "is_reported": result.is_reported,
         "speed_up": result.speed_up,
         "efficiency": result.efficiency,
         "baseline": result.baseline and result.baseline.trial_id,
     }
+
+
+def _axes(result: Result) -> dict[str, Any]:
+    """Return what a number is of: the usual axes, of a program all that it has, and free ones."""
+    if result.environment.origin is Origin.PUBLISHED:
+        return {axis: result.axes[axis] for axis in _AXES}
+    if not result.is_of_program:
+        return {axis: result.axes[axis] for axis in _AXES} | result.free
+    return {axis: value for axis in AXES if (value := result.axes[axis]) is not None} | result.free

@@ -10,9 +10,11 @@ from typing import Any
 
 from analysis.results import Environment, Origin, Result, global_batch
 from analysis.results import axes_of as results_axes_of
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import unusual_axes
+from scalemark.records.trial import PROGRAM_AXES, unusual_axes
 from scalemark.stats.welch import Relation, relation
+from scalemark.text.natural import SortKey, natural
 from store.errors import StoreError
 from store.filters.selection import nearest
 
@@ -128,17 +130,21 @@ def pivot(
     Texts of published figures are down and across in their order of appearance. Raises StoreError
     for unknown axes.
     """
+    rows_by, columns_by = (_full_names(results, axes) for axes in (rows_by, columns_by))
     _check(results, rows_by, columns_by)
     if not results:
         return []
     pivoted = {*rows_by, *columns_by}
     others = [axis for axis in _axes(results, pivoted) if axis not in pivoted]
+    by_strategy = "strategy" in pivoted or "strategy" in others
     own = _OF_OUR_MODEL if results[0].environment.origin.is_ours else _OF_A_PUBLISHED_MODEL
     of_model = [axis for axis in others if axis in own] if "model" in pivoted else []
     rest = [axis for axis in others if axis not in of_model]
     cells = _values(results, (*rows_by, *columns_by))
     variants = _variants(results, rest, of_model)
     of_rest = _values(results, rest)
+    if by_strategy:
+        of_rest = [_beside(one, rest, of) for one, of in zip(results, of_rest, strict=True)]
     grouped: dict[Label, list[Result]] = defaultdict(list)
     settings: dict[Label, dict[str, object]] = {}
     num_in: Counter[Label] = Counter()
@@ -150,15 +156,35 @@ def pivot(
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
-        settings[key] = dict(zip(rest, values, strict=True))
+        settings[key] = _setting(result, rest, values)
         settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values())
     found = []
     for key, of in grouped.items():
         setting = settings[key]
-        shown = {axis: setting[axis] for axis in named[setting.get("model")]}
+        shown = {axis: setting[axis] for axis in named[setting.get("model")] if axis in setting}
         found.append(table(of, rows_by, columns_by, shown, of_model))
     return found
+
+
+def _beside(result: Result, axes: Sequence[str], values: Label) -> Label:
+    """Return the values without those that the strategy of a program stands for."""
+    if not result.is_of_program:
+        return values
+    told = result.strategy_axes
+    return tuple(None if axis in told else value for axis, value in zip(axes, values, strict=True))
+
+
+def _setting(result: Result, axes: Sequence[str], values: Label) -> dict[str, object]:
+    """Return the axes with their values; a trial of ours does not have those that it lacks."""
+    found = dict(zip(axes, values, strict=True))
+    if not result.environment.origin.is_ours:
+        return found
+    return {
+        axis: value
+        for axis, value in found.items()
+        if value is not None and (value != "" or axis not in PROGRAM_AXES)
+    }
 
 
 def _items(results: Sequence[Result]) -> list[str]:
@@ -248,8 +274,8 @@ def table(
         columns_by=tuple(columns_by),
         setting=setting,
         environment=environment,
-        rows=_ordered(rows, environment.origin),
-        columns=_ordered(columns, environment.origin),
+        rows=_ordered(rows, rows_by, environment.origin),
+        columns=_ordered(columns, columns_by, environment.origin),
         cells=cells,
         of_models=of_models,
     )
@@ -271,6 +297,16 @@ def _is_said(axis: str, results: Sequence[Result]) -> bool:
     )
 
 
+def _full_names(results: Sequence[Result], axes: Sequence[str]) -> tuple[str, ...]:
+    """Return the axes, free ones that are named without their prefix with it."""
+    known = axes_of(results)
+    found = []
+    for axis in axes:
+        is_bare = axis not in known and f"{PREFIX}{axis}" in known
+        found.append(f"{PREFIX}{axis}" if is_bare else axis)
+    return tuple(found)
+
+
 def _check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]) -> None:
     known = axes_of(results)
     for axis in (*rows_by, *columns_by):
@@ -282,7 +318,11 @@ def _check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequen
 
 def _axes(results: Sequence[Result], pivoted: set[str]) -> list[str]:
     """Return these with the strategy by its name, unless a part of it is pivoted."""
-    left_out = ("strategy",) if pivoted.intersection(STRATEGY_AXES) else STRATEGY_AXES
+    parts = set(STRATEGY_AXES)
+    for result in results:
+        if result.is_of_program:
+            parts.update(result.strategy_axes)
+    left_out = ("strategy",) if pivoted & parts else STRATEGY_AXES
     return [axis for axis in axes_of(results) if axis not in left_out]
 
 
@@ -313,8 +353,9 @@ def _named(settings: Iterable[Mapping[str, object]]) -> dict[object, list[str]]:
         named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, of))
         if any(setting[_SHARED] for setting in of):
             named.add(_SHARED)
-        named |= {axis for axis in of[0] if len({setting.get(axis) for setting in of}) > 1}
-        found[model] = [axis for axis in of[0] if axis in named]
+        axes = list(dict.fromkeys(axis for setting in of for axis in setting))
+        named |= {axis for axis in axes if len({setting.get(axis) for setting in of}) > 1}
+        found[model] = [axis for axis in axes if axis in named]
     return found
 
 
@@ -342,10 +383,12 @@ def _rank(result: Result, best: Result | None) -> Rank:
     return Rank.OUT if result.out_of_race and found is not Rank.SLOWER else found
 
 
-def _ordered(labels: Sequence[Label], origin: Origin) -> tuple[Label, ...]:
-    """Sort numbers by size and texts by alphabet, those of published figures as they appear."""
+def _ordered(labels: Sequence[Label], axes: Sequence[str], origin: Origin) -> tuple[Label, ...]:
+    """Sort numbers by size and texts by alphabet, with the numbers in them by size but for models;
+    those of published figures as they appear.
+    """
     if origin.is_ours:
-        return tuple(sorted(dict.fromkeys(labels), key=_sortable))
+        return tuple(sorted(dict.fromkeys(labels), key=lambda label: _naturally(axes, label)))
     positions: dict[object, float] = {}
     for value in (value for label in labels for value in label):
         positions.setdefault(value, float(len(positions)))
@@ -365,3 +408,11 @@ def _sortable(label: Label) -> list[tuple[int, float, str]]:
         (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
         for value in label
     ]
+
+
+def _naturally(axes: Sequence[str], label: Label) -> list[tuple[int, float, SortKey | str]]:
+    """Return as `_sortable` does, with the numbers in texts by their size but for models."""
+    found: list[tuple[int, float, SortKey | str]] = []
+    for axis, (kind, value, text) in zip(axes, _sortable(label), strict=True):
+        found.append((kind, value, text if axis == "model" else natural(text)))
+    return found

@@ -19,12 +19,13 @@ from analysis.text.versions import Where, distinguished
 from costs.profiles import overrides_of
 from scalemark.abilities import trains_apart
 from scalemark.records import trial
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_on_one_host
 from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import TrialSpec, free_names
+from scalemark.records.trial import TrialSpec, free_names, strategy_axes
 from scalemark.stats import welch
 from scalemark.stats.welch import Relation, relation_by
 
@@ -151,6 +152,7 @@ class Result:
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
     item: str = IMAGES  # what is counted per second
+    is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
 
@@ -196,6 +198,16 @@ class Result:
     def trains_apart(self) -> bool:
         """Replicas that train a model each show what communication costs, and compete with none."""
         return trains_apart(self.axes["variable_update"])
+
+    @property
+    def is_of_program(self) -> bool:
+        """Say whether a program of the user's own brought it, of which no model of ours knows."""
+        return self.axes.get("engine") == Engine.command
+
+    @property
+    def strategy_axes(self) -> tuple[str, ...]:
+        """Return the axes that its strategy stands for."""
+        return strategy_axes(self.axes)
 
     @property
     def spec(self) -> TrialSpec:
@@ -377,7 +389,8 @@ def _result(
         low=low,
         high=high,
         is_valid=all(_is_valid(attempt) for attempt in quotable),
-        item=quotable[0]["item"] if quotable else IMAGES,
+        item=quotable[0]["item"] if quotable else trial.get("item") or IMAGES,
+        is_reported=any(attempt.get("reported") for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
     )
 
@@ -451,6 +464,8 @@ def setting(result: Result) -> dict[str, object]:
     """
     if result.environment.origin.is_ours:
         found = dict(zip(_SETTING, _of_setting(result.axes), strict=True)) | result.free
+        for axis in result.strategy_axes if result.is_of_program else ():
+            found.pop(axis, None)
     else:
         found = {axis: value for axis, value in result.axes.items() if axis not in _OUTSIDE_CURVE}
     if found.get("scaling") == "strong":

@@ -16,7 +16,8 @@ from scalemark.text.redact import command_line
 from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection
-from store.filters.selection import is_of_trials, looks_like_filter, parsed
+from store.filters.bare_names import full_names
+from store.filters.selection import is_of_trials, looks_like_filter, parsed, unknown_name
 from store.reading import elsewhere, queries
 from store.reading.raced_out import raced_out
 
@@ -34,7 +35,10 @@ class Selection:
     baseline: BaselineRule = BaselineRule.SAME
 
     def __post_init__(self) -> None:
-        """Raise StoreError for options that would have no effect."""
+        """Raise StoreError for options that would have no effect, and for unknown filters."""
+        if self.origin.is_ours and any(map(unknown_name, self.filters)):
+            filters = full_names(open_for_reading(self.db), self.filters)
+            object.__setattr__(self, "filters", tuple(filters))
         if not self.origin.is_ours and self.sweep is not None:
             what = "published figures" if self.origin is Origin.PUBLISHED else "tables of others"
             raise StoreError(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from scalemark.records.strategies import STRATEGY_COLUMNS
+from scalemark.text.natural import natural
 
 Looks = Mapping[str, int]
 """By name the number of its color, marker and dashes, for `Palette.style`."""
@@ -21,7 +22,7 @@ def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) 
     marker and other dashes.
     """
     lines = over_hosts or {}
-    others = sorted({*names, *lines.values()} - set(_ARTICLE) - set(lines))
+    others = sorted({*names, *lines.values()} - set(_ARTICLE) - set(lines), key=natural)
     found = {name: number for number, name in enumerate([*_ARTICLE, *others])}
     for line, strategy in lines.items():
         found[line] = next(

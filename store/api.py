@@ -29,6 +29,7 @@ from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from store.database import default_url, open_for_reading, reading
 from store.errors import StoreError
+from store.filters.bare_names import with_prefixes
 from store.reading.attempt_columns import (
     ALL,
     NEEDED_FOR_GROUPS,
@@ -94,7 +95,8 @@ class Database:
         are: `python -m store list --columns ... --format parquet`.
         """
         with reading(self.engine) as connection:
-            attempts = read_attempts(connection, ALL, chosen_by(filters, simulated=simulated))
+            chosen = chosen_by(with_prefixes(connection, filters), simulated=simulated)
+            attempts = read_attempts(connection, ALL, chosen)
             others = read_others(connection, attempts)
             trials = read_trials(connection, attempts["trial_id"])
         of_trials = trials.of(trials.places_of(attempts["trial_id"]))
@@ -123,9 +125,8 @@ class Database:
         | num_doubtful | int64 | completed, but not of verdict valid |
         """
         with reading(self.engine) as connection:
-            attempts = read_attempts(
-                connection, NEEDED_FOR_GROUPS, chosen_by(filters, simulated=simulated)
-            )
+            chosen = chosen_by(with_prefixes(connection, filters), simulated=simulated)
+            attempts = read_attempts(connection, NEEDED_FOR_GROUPS, chosen)
             others = read_others(connection, attempts)
             trials = read_trials(connection, attempts["trial_id"])
         groups = grouped(
@@ -166,7 +167,8 @@ class Database:
         | strategy, engine, model, .. injected, seed | category, int64 | all axes, free ones last |
         """
         with reading(self.engine) as connection:
-            return scaling_frame(connection, filters, simulated=simulated)
+            named = with_prefixes(connection, filters)
+            return scaling_frame(connection, named, simulated=simulated)
 
     def steps(self, attempt: int) -> pd.DataFrame:
         """Return one row per call of the training function of this attempt, in order; none when it

@@ -33,7 +33,7 @@ SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, m
        measurements.throughput_high, measurements.median_step_s, measurements.p90_step_s,
        measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
        measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
-       measurements.verdict, attempts.started_at, {axes}
+       measurements.verdict, attempts.started_at, {axes_but_item}
 {attempts}
 JOIN measurements ON measurements.attempt_id = attempts.id
 LEFT JOIN environments ON environments.id = attempts.environment_id
@@ -46,7 +46,8 @@ SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, m
        attempts.started_at, attempts.duration_s, measurements.item,
        CASE WHEN {measured} THEN measurements.throughput END AS throughput,
        measurements.verdict, {run_dir},
-       CASE WHEN {simulated} THEN measurements.throughput END AS simulated_throughput, {axes}
+       CASE WHEN {simulated} THEN measurements.throughput END AS simulated_throughput,
+       {axes_but_item}
 {attempts}
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
@@ -103,7 +104,7 @@ FROM (
   {median} AS throughput,
   {median_on_1} AS throughput_on_1
   FROM (
-    SELECT trials.id AS trial_id, trials.curve, {axes},
+    SELECT trials.id AS trial_id, trials.curve, {axes_but_item},
            attempts.machine_id, machines.host, machines.gpu, environments.software_key,
            attempts.shares_host, measurements.item, count(*) AS num_repeats,
            min(measurements.throughput) AS lowest,
@@ -115,7 +116,7 @@ FROM (
     JOIN measurements ON measurements.attempt_id = attempts.id
     JOIN environments ON environments.id = attempts.environment_id
     WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
-    GROUP BY trials.id, trials.curve, {axes},
+    GROUP BY trials.id, trials.curve, {axes_but_item},
              attempts.machine_id, machines.host, machines.gpu, environments.software_key,
              attempts.shares_host, measurements.item
   ) AS grouped
@@ -219,7 +220,7 @@ def replace_views(connection: sa.Connection) -> None:
     parts = {
         # quoted, because a sweep may have called an axis `order`
         "axes": ", ".join(f'trials."{name}"' for name in axes),
-        "compared_axes": ", ".join(f'compared."{name}"' for name in axes),
+        "compared_axes": ", ".join(f'compared."{name}"' for name in axes if name != "item"),
         "attempts": _ATTEMPTS,
         "run_dir": _RUN_DIR,
         "measured": _MEASURED,
@@ -227,6 +228,8 @@ def replace_views(connection: sa.Connection) -> None:
         "median": _MEDIAN.format(trial="grouped.trial_id"),
         "median_on_1": _MEDIAN.format(trial=_ON_ONE_GPU),
     }
+    # a measured item has the column of that name, where there is one
+    parts["axes_but_item"] = ", ".join(f'trials."{name}"' for name in axes if name != "item")
     for name, view in _ATTEMPT_VIEWS.items():
         _replace(connection, name, view.format(**parts))
     for prefix, which in _PREFIXES.items():

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from analysis.results import Result
 from analysis.text.numbers import number
+from scalemark.text.wording import single
 from store.errors import StoreError
 
 
@@ -70,18 +71,18 @@ class Aim:
             return throughput / (watts_per_gpu * num_gpus)
         return throughput if self.goal is Goal.THROUGHPUT else throughput / num_gpus
 
-    def text(self, score: float, devices: str) -> str:
-        """Return a score in the unit that people use for the goal."""
+    def text(self, score: float, devices: str, items: str) -> str:
+        """Return a score in the unit that people use for the goal, with what is counted."""
         device = devices.removesuffix("s")
         if self.goal is Goal.PER_GPU_HOUR:
-            return f"{number(3.6e-3 * score)} million images per {device}-hour"
+            return f"{number(3.6e-3 * score)} million {items} per {device}-hour"
         if self.goal is Goal.COST:
             usd = 1e6 * (self.usd_per_gpu_hour or 0.0) / (3600 * score)
-            return f"USD {number(usd)} per million images"
+            return f"USD {number(usd)} per million {items}"
         if self.goal is Goal.ENERGY:
-            return f"{number(1 / score)} J per image"
+            return f"{number(1 / score)} J per {single(items)}"
         if self.goal is Goal.THROUGHPUT:
-            return f"{number(score)} images/s"
+            return f"{number(score)} {items}/s"
         hours = (self.num_images or 0.0) / (3600 * score)
         if self.usd_per_gpu_hour is None:
             return f"{number(hours)} {device}-hours"

@@ -39,13 +39,13 @@ def alternatives(pick: Candidate, candidates: Sequence[Candidate]) -> Iterator[A
     if not smaller:
         return
     size, unit = _per_device, "batch_size {}"
+    sizes = f" ({_per_device(pick)} per device, {_in_all(pick)} in all)"
+    if pick.result.is_of_program:
+        sizes = ""  # how its batch divides among devices is its own
     if _is_strong(pick):
         size, unit = _in_all, "{} in all"
     least = min(size(one) for one in smaller)
-    caveat = (
-        f"a larger batch changes the training ({_per_device(pick)} per device, {_in_all(pick)} in "
-        "all): this is about throughput only"
-    )
+    caveat = f"a larger batch changes the training{sizes}: this is about throughput only"
     others = [one for one in smaller if size(one) == least]
     yield _alternative(caveat, f"with {unit.format(least)}", pick, others)
 
@@ -60,7 +60,7 @@ def _alternative(
 
 
 def _precision(one: Candidate) -> str:
-    return str(one.result.axes["precision"]).rstrip("?").partition("+")[0]
+    return str(one.result.axes["precision"] or "").rstrip("?").partition("+")[0]
 
 
 def _trains_on_smaller(one: Candidate, pick: Candidate) -> bool:

@@ -81,7 +81,8 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
         bought=tuple(bought(pick, found)),
         stop=None if shares_cores else stop(curve),
         alternatives=tuple(alternatives(pick, ranking.judged)),
-        explain=_explain(facts.source.selection, pick),
+        # nothing takes the steps of a foreign program apart
+        explain="" if question.is_of_program else _explain(facts.source.selection, pick),
     )
 
 

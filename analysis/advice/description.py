@@ -8,6 +8,8 @@ from scalemark.records.trial import unusual_axes
 
 _NAMED_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected")
 
+_UNSAID = (None, "")  # of a program, or of a table that was taken in
+
 
 def described(result: Result, *, against: Result | None = None) -> str:
     """Return as `replicated_nccl on 8 GPUs, batch_size 64, fp16`.
@@ -15,19 +17,20 @@ def described(result: Result, *, against: Result | None = None) -> str:
     With `against` another choice, name only what differs beside strategy and GPUs.
     """
     axes = result.axes
-    is_elsewhere = result.environment.origin is Origin.ELSEWHERE
+    says_less = result.environment.origin is not Origin.PUBLISHED
     unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     reported = [f"{result.strategy} on {result.counted}"]
+    told = result.strategy_axes if result.is_of_program else ()
     for axis in ("batch_size", "precision", *unusual):
-        if axes.get(axis) in (None, "") and is_elsewhere:
-            continue  # its table does not say it
+        if axis in told or (axes.get(axis) in _UNSAID and says_less):
+            continue
         if against is None or against.axes.get(axis) != axes.get(axis):
             reported.append(named(axis, axes[axis]))
     if against is None:
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        is_named = axis in unusual or axis in _NAMED_APART
+        is_named = axis in unusual or axis in _NAMED_APART or axis in told
         if not is_named and axes.get(axis) != against.axes.get(axis):
             reported.append(f"{axis} {axes[axis]}")
     return ", ".join(reported)

@@ -64,6 +64,8 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> dict[str, Expect
     specs = [spec for spec in specs if spec.hosts == 1]
     if not specs or question.environment.device_kind is DeviceKind.CPU_DEVICE:
         return {}
+    if question.is_of_program:
+        return {}
     # Imported here, because scipy takes its time.
     from analysis.calibration.environments import guess_of
     from analysis.calibration.row import Row

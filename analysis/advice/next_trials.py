@@ -12,21 +12,17 @@ from analysis.advice.expected import expected
 from analysis.advice.facts import Facts
 from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
-from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy
+from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy, with_way
 from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import plan, repeats_to_tell
 from analysis.statistics.sample import Sample
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
+from scalemark.records.axes import AxisValue
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import command
-from scalemark.records.strategies import (
-    STRATEGY_AXES,
-    STRATEGY_COLUMNS,
-    STRATEGY_NAMES,
-    strategy_name,
-)
+from scalemark.records.strategies import STRATEGY_COLUMNS, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 
 MOST = 8
@@ -192,18 +188,18 @@ def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     widths = {(one.num_gpus, one.hosts) for one in choices}
     for num_gpus, hosts in sorted(widths, key=lambda width: (-width[0], width[1])):
         for strategy in _strategies(choices, hosts):
-            spec = with_strategy(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), *strategy)
-            name = strategy_name(*strategy)
-            own = [one for one in alike if one.strategy == name]
+            spec = with_way(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), strategy)
+            own = [one for one in alike if one.strategy == spec.strategy]
             if _may_win(asked, ranking, own or alike, num_gpus):
                 where = asked.question.environment.counted(num_gpus, hosts)
-                yield f"{name} on {where} was not run, and might win", spec
+                yield f"{spec.strategy} on {where} was not run, and might win", spec
 
 
-def _strategies(choices: Sequence[Result], hosts: int) -> list[tuple[str, ...]]:
+def _strategies(choices: Sequence[Result], hosts: int) -> list[dict[str, AxisValue | None]]:
     """Return the strategies of the choices that are known to go over so many hosts."""
     able = [one for one in choices if hosts == 1 or one.hosts > 1]
-    return list(dict.fromkeys(tuple(str(one.axes[axis]) for axis in STRATEGY_AXES) for one in able))
+    found = {one.strategy: {axis: one.axes[axis] for axis in one.strategy_axes} for one in able}
+    return list(found.values())
 
 
 def _may_win(asked: _Asked, ranking: Ranking, alike: Sequence[Result], num_gpus: int) -> bool:
@@ -215,10 +211,14 @@ def _may_win(asked: _Asked, ranking: Ranking, alike: Sequence[Result], num_gpus:
 def _near(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     """Yield trials one step from the pick along an axis."""
     pick = ranking.pick.result
-    yield from _untried_strategies(asked, pick)
+    if pick.is_of_program:
+        yield from _untried_combinations(asked, pick)
+    else:
+        yield from _untried_strategies(asked, pick)
+        yield from _halves(asked, pick)
     yield from _more_gpus(asked, ranking)
-    yield from _larger_batch(asked, pick)
-    yield from _halves(asked, pick)
+    if pick.axes["batch_size"]:
+        yield from _larger_batch(asked, pick)
 
 
 def _untried_strategies(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
@@ -230,6 +230,17 @@ def _untried_strategies(asked: _Asked, pick: Result) -> Iterator[tuple[str, Tria
         can_run = not is_cpu or not ALL_REDUCES[values[-1]].gpu_only
         if name not in tried and can_run and (pick.hosts == 1 or _goes_over_hosts(values[0])):
             yield f"{name} was not tried at all", with_strategy(pick.spec, *values)
+
+
+def _untried_combinations(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
+    """Yield values of one axis that others ran with, and nothing beside the pick's other values."""
+    tried = {one.strategy for one in asked.question.choices}
+    for axis in pick.strategy_axes:
+        values = dict.fromkeys(one.axes.get(axis) for one in asked.question.choices)
+        for value in values:
+            spec = with_way(pick.spec, {axis: value})
+            if value is not None and spec.strategy not in tried:
+                yield f"{spec.strategy} was not tried at all", spec
 
 
 def _goes_over_hosts(variable_update: str) -> bool:
@@ -254,9 +265,11 @@ def _larger_batch(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]
     larger = with_batch(pick.spec, 2 * pick.spec.batch_size)
     for one in asked.question.choices:
         is_alike = (one.num_gpus, one.line) == (pick.num_gpus, pick.line)
-        if is_alike and one.axes["batch_size"] >= larger.batch_size:
+        if is_alike and (one.axes["batch_size"] or 0) >= larger.batch_size:
             return
     use = "uses the device better" if pick.num_gpus == 1 else "hides more of the communication"
+    if pick.is_of_program:
+        use = "may use the devices better"
     yield f"a larger batch {use}, if it fits and the training allows it", larger
 
 

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.results import Environment, Origin, Result, by_item
+from scalemark.records.trial import PROGRAM_AXES
 
 _WORK = (
     *("model", "image_px", "num_classes", "data", "data_dir", "distortions"),
     *("optimizer", "learning_rate", "momentum", "weight_decay", "injected"),
 )
-"""Axes that make it other work, or another training; sources report few of them."""
+"""Axes that make it other work, or another training; sources report few of them. Of a program it
+is all that says what it is, and free axes that are not compared.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,16 @@ class Question:
     def unit(self) -> str:
         """The unit of its throughputs, as `images/s`."""
         return (self.able or self.choices)[0].unit
+
+    @property
+    def item(self) -> str:
+        """What is counted, as `images`."""
+        return (self.able or self.choices)[0].item
+
+    @property
+    def is_of_program(self) -> bool:
+        """Say whether it is about a program of the user's own."""
+        return any(one.is_of_program for one in self.choices)
 
     @property
     def is_published(self) -> bool:
@@ -66,6 +79,10 @@ def questions(results: Sequence[Result]) -> list[Question]:
 
 
 def _work(result: Result) -> dict[str, object]:
+    if result.is_of_program:
+        told = result.strategy_axes
+        named = [axis for axis in (*_WORK, *PROGRAM_AXES, *result.free) if axis not in told]
+        return {axis: value for axis in named if (value := result.axes[axis]) not in (None, "")}
     found = {axis: result.axes[axis] for axis in _WORK if axis in result.axes}
     if result.environment.origin is Origin.ELSEWHERE:  # what rows do not say is not said
         found = {axis: value for axis, value in found.items() if value not in ("", "?")}

@@ -251,7 +251,7 @@ def _plainness(candidate: Candidate) -> tuple[float, ...]:
     num_changes = (
         bool(axes.get("staged_vars"))
         + bool(axes.get("compact_gradients"))
-        + (axes["precision"] != "fp32")
+        + (axes["precision"] not in ("fp32", None))
     )
     return (
         candidate.result.num_gpus,

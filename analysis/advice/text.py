@@ -15,14 +15,15 @@ from analysis.scaling.text import LITTLE_LOST, brings
 from analysis.text.numbers import number, span
 from analysis.text.titles import host_notes, title
 from scalemark.records.devices import DeviceKind
-from scalemark.text.wording import counted, listed_phrases, shortened
+from scalemark.records.trial import free_names
+from scalemark.text.wording import counted, listed_phrases, shortened, single
 
 _FOR = {
-    Goal.THROUGHPUT: "the most images/s",
-    Goal.PER_GPU_HOUR: "the most images per hour of a GPU",
-    Goal.COST: "the lowest cost per image",
+    Goal.THROUGHPUT: "the most {items}/s",
+    Goal.PER_GPU_HOUR: "the most {items} per hour of a GPU",
+    Goal.COST: "the lowest cost per {item}",
     Goal.DEADLINE: "the fewest GPU-hours in time",
-    Goal.ENERGY: "the least energy per image",
+    Goal.ENERGY: "the least energy per {item}",
 }
 _MOST_NAMED = 4
 
@@ -30,8 +31,10 @@ _MOST_NAMED = 4
 def heading(answer: Answer) -> str:
     """Return the work in question, as `resnet50 (image_px 224, synthetic data)`."""
     work = answer.question.work
-    found = title({axis: work[axis] for axis in ("model", "image_px", "data") if axis in work})
-    return found or "model not reported"
+    shown = ["model", "image_px", "data"]
+    if answer.question.is_of_program:
+        shown = ["model", *free_names(work)]
+    return title({axis: work[axis] for axis in shown if axis in work}) or "model not reported"
 
 
 def sentences(answer: Answer) -> list[str]:
@@ -71,17 +74,17 @@ def _headline(answer: Answer, ranking: Ranking) -> str:
             f"{number(hours)} h instead of {number(aim.deadline_h or 0.0)} h ({images})."
         )
     if aim.goal is not Goal.THROUGHPUT:
-        images = f"{aim.text(pick.score, answer.question.environment.devices)} at {images}"
+        score = aim.text(pick.score, answer.question.environment.devices, answer.question.item)
+        images = f"{score} at {images}"
     if len(answer.question.choices) == 1:
         return f"Only one way was tried: {described(pick.result)} brings {images}."
     if aim.needed_throughput is not None:
         images = f"{images}, done in {number(hours)} h"
         if pick.result.low is not None and pick.result.low < aim.needed_throughput:
             images = f"{images}, which its interval does not make sure"
-    return (
-        f"For {_FOR[aim.goal]}, train {answer.question.model} with {described(pick.result)}: "
-        f"{images}."
-    )
+    wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
+    verb = "run" if answer.question.is_of_program else "train"
+    return f"For {wanted}, {verb} {answer.question.model} with {described(pick.result)}: {images}."
 
 
 def _interval(one: Candidate) -> str:
@@ -198,8 +201,8 @@ def _buys(one: Bought) -> str:
     verb = "are slower:" if one.gain < 1 else "buys"
     return (
         f"{more.width} instead of {fewer.counted}{on_one_host} {verb} {one.gain:.2f}x{interval} "
-        f"the images/s for {one.gpu_hours:.3g}x the GPU-hours (each image then takes "
-        f"{one.per_image:.2f}x the GPU-hours){differing}."
+        f"the {more.unit} for {one.gpu_hours:.3g}x the GPU-hours (each {single(more.item)} then "
+        f"takes {one.per_image:.2f}x the GPU-hours){differing}."
     )
 
 

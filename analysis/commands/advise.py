@@ -26,7 +26,7 @@ from analysis.options import (
 from analysis.results import Origin
 from analysis.source import Source
 from analysis.text.numbers import number, span
-from analysis.text.titles import alone_notes, environment_notes
+from analysis.text.titles import alone_notes, environment_notes, program_notes, reported_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from store.command_line import Db, Json
 
@@ -87,7 +87,10 @@ def advise(
 
 def _print(console: Console, one: Answer) -> None:
     say(console, heading(one), "bold")
-    for note in environment_notes(one.question.environment):
+    choices = one.question.choices
+    notes = environment_notes(one.question.environment)
+    notes += program_notes(choices) + reported_notes(choices)
+    for note in notes:
         say(console, note, "dim")
     for sentence in sentences(one):
         say(console, f"- {sentence}")
@@ -140,7 +143,8 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
     if result.low is not None and result.high is not None:
         cells[2] = f"[{span(result.low, result.high, images)}]"
     if _headers(one):
-        cells.append(one.aim.text(candidate.score, one.question.environment.devices))
+        devices, items = one.question.environment.devices, one.question.item
+        cells.append(one.aim.text(candidate.score, devices, items))
     taken = "  <- taken" if result is ranking.pick.result else ""
     cells.append((_against(ranking, against) if against else "best") + taken)
     return [*cells, str(len(result.repeats))]

@@ -22,7 +22,7 @@ from analysis.statistics.judgement import Answer
 from analysis.statistics.sample import Sample
 from analysis.text.numbers import number
 from analysis.text.summary import failed_repeats
-from analysis.text.titles import environment_notes, host_notes, named
+from analysis.text.titles import environment_notes, host_notes, named, program_notes, reported_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.overrides import command
@@ -180,6 +180,7 @@ def _notes(rows: Sequence[Compared]) -> list[str]:
     both = [result for row in rows for result in (row.pair.a, row.pair.b)]
     for result in both:
         notes += [*environment_notes(result.environment), *host_notes([result])]
+    notes += [*program_notes(both), *reported_notes(both)]
     if suspect := [one for one in both if not one.is_valid]:
         names = "; ".join(_shortened(_trials(suspect)))
         notes.append(f"suspect, see {typed('store')} show: {names}")

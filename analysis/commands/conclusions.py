@@ -61,7 +61,7 @@ def conclusions(
     references = found.references if origin is Origin.PUBLISHED else ()
     results, notes = counting(with_notes(found.results, references, baseline), filters or ())
     if check:
-        findings = checked(results)
+        findings = checked(results) if results else []
         if as_json:
             claims = [_finding_record(one, results) for one in findings]
             return print_json({"claims": claims, "notes": notes})
@@ -70,9 +70,9 @@ def conclusions(
         drawn = concluded(results)
         if as_json:
             return print_json([_record(one, notes) for one in drawn])
-        lines = _lines(drawn)
+        lines = _lines(drawn) if results else []
     console = make_console()
-    for line in [*notes, *([""] if notes else []), *lines]:
+    for line in [*notes, *([""] if notes and lines else []), *lines]:
         say(console, line)
 
 

@@ -52,6 +52,12 @@ GbPerS = Annotated[
 ]
 
 
+NOT_TAKEN_APART = (
+    "the steps of your own programs cannot be taken apart here; "
+    f"{typed('analysis')} scaling says how much is lost on more devices"
+)
+
+
 def explain(
     db: Db,
     filters: Filters = None,
@@ -67,7 +73,8 @@ def explain(
     everything = Source(
         selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None)
     )
-    finder = AblationFinder(everything.results)
+    of_models = [result for result in everything.results if not result.is_of_program]
+    finder = AblationFinder(of_models)
     targets = _targets(selected, everything.results, finder, trial)
     found = explain_all(targets, finder, observer(everything), _bandwidths(everything, gb_per_s))
     if as_json:
@@ -75,6 +82,8 @@ def explain(
         return
     console = make_console()
     notes = [*selected.notes]
+    if len(of_models) < len(everything.results):
+        notes.append(f"left out: {NOT_TAKEN_APART}")
     for one in found:
         _print(console, one)
         notes += environment_notes(one.target.environment)
@@ -95,6 +104,9 @@ def _targets(
                 f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
                 f"{ID_BEGINNING}; {typed('store')} list names them"
             )
+    if all(result.is_of_program for result in asked):
+        raise StoreError(NOT_TAKEN_APART)
+    asked = [result for result in asked if not result.is_of_program]
     numbers = [result for result in asked if result.throughput is not None]
     if not numbers:
         raise StoreError(

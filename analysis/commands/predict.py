@@ -94,6 +94,12 @@ LinkOption = Annotated[
 ]
 
 
+NOTHING_KNOWN = (
+    "the cost model knows nothing of your own programs, and predicts none of their trials; "
+    f"{typed('analysis')} scaling says how they scaled as far as they were run"
+)
+
+
 def predict(
     db: Db,
     filters: Filters = None,
@@ -109,16 +115,21 @@ def predict(
     """Predict untried cells, with intervals, from the rows that filters choose. A prediction is no
     measurement.
     """
-    wanted = _wanted(to, on, link)
     origin = of_known_programs(origin, "what it would reach on other devices")
     read = Source(selection=select(db, filters, sweep, origin, source))
+    of_models = [result for result in read.results if not result.is_of_program]
+    if not of_models:
+        raise StoreError(NOTHING_KNOWN)
+    wanted = _wanted(to, on, link)
     by_environment: dict[str, list[Result]] = defaultdict(
         list
     )  # rows of two environments are never pooled
-    for result in read.results:
+    for result in of_models:
         by_environment[result.environment.key].append(result)
     found: list[Prediction] = []
     notes: list[str] = []
+    if len(of_models) < len(read.results):
+        notes.append(f"left out: {NOTHING_KNOWN}")
     failed: list[str] = []
     for results in by_environment.values():
         try:

@@ -123,7 +123,7 @@ def _record(one: Scaling) -> dict[str, Any]:
         "machine": environment.machine,
         "versions": environment.versions,
         "device_kind": environment.device_kind,
-        "scaling": "strong" if one.is_strong else "weak",
+        "scaling": one.way,
         "sentences": sentences(one),
         "crossovers": [asdict(change) for change in one.crossovers],
         "curves": [_curve_record(curve) for curve in one.curves],

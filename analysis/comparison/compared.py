@@ -15,6 +15,7 @@ from analysis.statistics.ratios import Ratio
 from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
 from analysis.text.numbers import number
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import command
 from scalemark.records.strategies import STRATEGY_AXES
@@ -79,7 +80,9 @@ def _compared(
 def _names(pair: Pair, a: Side, b: Side) -> tuple[str, str]:
     """Name both by the axes in which they differ; a strategy stands for its three axes."""
     shown = list(pair.compared)
-    if "strategy" in shown:
+    if pair.a.is_of_program or pair.b.is_of_program:
+        shown = [axis for axis in shown if axis != "strategy"]
+    elif "strategy" in shown:
         shown = [axis for axis in shown if axis not in STRATEGY_AXES]
     if not shown:
         return a.text, b.text
@@ -90,7 +93,10 @@ def _name(result: Result, axes: Sequence[str]) -> str:
     names = []
     for axis in axes:
         value = result.axes.get(axis)
-        names.append(str(value) if axis in _SPEAKING and value else f"{axis}={value}")
+        if value is None and result.environment.origin.is_ours:
+            continue
+        name = axis.removeprefix(PREFIX)
+        names.append(str(value) if axis in _SPEAKING and value else f"{name}={value}")
     return " ".join(names)
 
 

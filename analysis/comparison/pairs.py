@@ -64,7 +64,7 @@ def paired(a: Side, b: Side) -> Paired:
     What has no partner that is equal in all that follows from what is compared (`_FOLLOWERS`) gets
     one that is not. Raises StoreError when nothing is left, with the reason.
     """
-    free = a.axes | b.axes
+    free = _with_strategies(a.axes | b.axes, [*a.results, *b.results])
     if a.is_by_name and b.is_by_name:
         free = frozenset(axes_of([*a.results, *b.results]))
     anywhere = a.names_an_environment or b.names_an_environment
@@ -93,6 +93,14 @@ def _share_attempts(one: Result, other: Result) -> bool:
     if not one.environment.origin.is_ours:
         return one.trial_id == other.trial_id
     return not set(one.attempt_ids).isdisjoint(other.attempt_ids)
+
+
+def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
+    """Return them with what goes with them: the strategy of a program is its free axes."""
+    parts = {axis for one in results if one.is_of_program for axis in one.strategy_axes}
+    if "strategy" in free:
+        return free | parts
+    return free | {"strategy"} if free & parts else free
 
 
 def _match(

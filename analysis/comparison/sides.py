@@ -18,6 +18,7 @@ from scalemark.records.strategies import STRATEGY_AXES
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection, targets
+from store.filters.bare_names import full_names
 from store.filters.selection import looks_like_filter, parsed
 
 _STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
@@ -133,7 +134,7 @@ def _elsewhere(
 
 def _filters(db: str, text: str) -> list[str]:
     if looks_like_filter(text):
-        return _NEXT_FILTER.split(text.strip())
+        return full_names(open_for_reading(db), _NEXT_FILTER.split(text.strip()))
     target = targets.find(open_for_reading(db), text)
     if target.column == "sweep_id":
         return [f"sweep={text}"]

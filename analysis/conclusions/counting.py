@@ -18,10 +18,16 @@ def counting(
 ) -> tuple[list[Result], tuple[str, ...]]:
     """Return the results that count, with notes; a filter by `injected` asks for injected
     faults."""
-    slowed = [one for one in results if _has_fault(one)]
+    of_models = [one for one in results if not one.is_of_program]
+    slowed = [one for one in of_models if _has_fault(one)]
     are_asked_for = any(one.name == "injected" for one in parsed(filters))
-    chosen = [one for one in results if are_asked_for or not _has_fault(one)]
+    chosen = [one for one in of_models if are_asked_for or not _has_fault(one)]
     notes = []
+    if num_of_programs := len(results) - len(of_models):
+        notes.append(
+            f"Left out: {counted(num_of_programs, 'trial')} of your own programs, of which these "
+            f"conclusions say nothing; {typed('analysis')} advise and scaling do."
+        )
     if slowed:
         example = slowed[0].axes["injected"]
         what = f"{counted(len(slowed), 'trial')} with injected faults (as {example})"

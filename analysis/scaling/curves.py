@@ -66,8 +66,17 @@ class Scaling:
 
     @property
     def is_strong(self) -> bool:
-        """Say whether the batch of all GPUs stays the same; figures per GPU scale weakly."""
+        """Say whether the batch of all GPUs stays the same; figures per GPU scale weakly, and
+        programs in a way of their own.
+        """
         return self.table.setting.get("scaling") == "strong"
+
+    @property
+    def way(self) -> str | None:
+        """Return `strong` or `weak`; None of programs."""
+        if any(one.is_of_program for one in self.table.results):
+            return None
+        return "strong" if self.is_strong else "weak"
 
 
 def scalings(results: Sequence[Result]) -> list[Scaling]:
@@ -112,6 +121,8 @@ def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
         )
     else:
         no_law = ""
+    # by which of the laws a share is derived depends on how the batch grows
+    knows_batch = on_gpus and not results[0].is_of_program
     steps = [None, *paying.steps(results)]
     return Curve(
         strategy=results[0].strategy,
@@ -119,7 +130,7 @@ def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
         stop=paying.stop(results) if on_gpus else None,
         law=law,
         no_law=no_law,
-        serial=serial_share(results[-1], strong=strong) if on_gpus else None,
+        serial=serial_share(results[-1], strong=strong) if knows_batch else None,
     )
 
 

@@ -99,7 +99,8 @@ def _limit(curve: Curve) -> str:
         return _law(curve.law)
     serial = curve.serial
     if serial is None:
-        return ""
+        is_lossy = efficiency is not None and bool(curve.no_law)
+        return f"not known, for {curve.no_law}" if is_lossy else ""
     interval = f" [{serial.low:.1%}..{serial.high:.1%}]" if serial.low is not None else ""
     return (
         f"as if {serial.share:.1%}{interval} of the work did not scale ({serial.law}'s law on "
@@ -161,10 +162,13 @@ def _how_scaled(scaling: Scaling) -> str:
             "Strong scaling: the batch of all together stays the same, so each has less to do "
             "the more there are."
         )
-    if (
-        not scaling.table.environment.origin.is_ours
-        and scaling.table.setting.get("batch_size") is None
-    ):
+    if any(one.is_of_program for one in scaling.table.results):
+        return (
+            "Whether the batch of all grows with their number is up to the program, and decides "
+            "what a speed-up means."
+        )
+    is_of_others = not scaling.table.environment.origin.is_ours
+    if is_of_others and scaling.table.setting.get("batch_size") is None:
         return (
             "The source reports no batch: whether it grows with their number decides what a "
             "speed-up means."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
@@ -42,7 +43,14 @@ def named(axis: str, value: object) -> str:
         return f"{axis} not reported"
     if axis == "hosts":
         return counted(int(str(value)), "host")
+    if axis == "command":
+        return program_name(str(value))
     return _BARE.get(axis, f"{axis} {{}}").format(value)
+
+
+def program_name(command_line: str) -> str:
+    """Return `program 3f2a1c`, which tells a command line from others; a note has it in full."""
+    return f"program {hashlib.sha256(command_line.encode()).hexdigest()[:6]}"
 
 
 def headings(table: Table, what: str) -> tuple[str, str]:
@@ -50,19 +58,26 @@ def headings(table: Table, what: str) -> tuple[str, str]:
     `batch_size 64, fp32, synthetic data`.
     """
     setting = {axis: value for axis, value in table.setting.items() if axis != "scaling"}
-    model, what = setting.pop("model", None), f"{what} ({scaling(table)})"
+    model, what = setting.pop("model", None), scaled(what, table)
     return what if model is None else f"{model}: {what}", title(setting)
 
 
+def scaled(what: str, table: Table) -> str:
+    """Return a headline as `images/s (weak scaling)`."""
+    how = scaling(table)
+    return f"{what} ({how})" if how else what
+
+
 def scaling(table: Table) -> str:
-    """Return `weak scaling`, or `simulated, weak scaling`.
+    """Return `weak scaling`, or `simulated, weak scaling`; empty of programs, whose scaling is
+    their own.
 
     Figures of others are quoted by their batch per GPU: where that is known, scaling was weak.
     """
     if not table.environment.origin.is_ours:
         batches = {result.axes.get("batch_size") for result in table.results}
         return "scaling unknown" if None in batches else "weak scaling"
-    values = sorted({str(result.axes["scaling"]) for result in table.results})
+    values = sorted({str(result.axes["scaling"]) for result in table.results} - {"None"})
     text = " and ".join(f"{value} scaling" for value in values)
     return f"simulated, {text}" if table.environment.is_simulated else text
 
@@ -94,8 +109,12 @@ def model_notes(table: Table) -> list[str]:
     for axis in dict.fromkeys(axis for of in table.of_models.values() for axis in of):
         by_value: dict[str, list[str]] = {}
         for model, of in table.of_models.items():
+            if of[axis] is None and table.environment.origin.is_ours:
+                continue
             value = "not reported" if of[axis] in (None, "") else str(of[axis])
             by_value.setdefault(value, []).append(model)
+        if not by_value:
+            continue
         if axis not in _OF_A_MODEL and (len(by_value) == 1 or not table.environment.origin.is_ours):
             continue
         texts = [f"{value}: {', '.join(models)}" for value, models in by_value.items()]
@@ -109,6 +128,8 @@ def _value(table: Table, axis: str, value: object) -> str:
     if axis == "model":
         of_model = table.of_models.get(str(value), {})
         shown = {axis: of for axis, of in of_model.items() if axis in _OF_A_MODEL}
+        if table.environment.origin.is_ours:
+            shown = {axis: of for axis, of in shown.items() if of is not None}
         return title({"model": value} | shown)
     return str(value) if value and axis in _SPEAKING else named(axis, value)
 
@@ -139,6 +160,22 @@ def host_notes(results: Iterable[Result]) -> list[str]:
     ]
 
 
+def program_notes(results: Iterable[Result]) -> list[str]:
+    """Say once what was run, of programs of the user's own."""
+    lines = {str(result.axes["command"]) for result in results if result.is_of_program}
+    return [f"{program_name(line)}: {line}" for line in sorted(lines)]
+
+
+def reported_notes(results: Iterable[Result]) -> list[str]:
+    """Say which numbers programs reported themselves, so that nothing is known of their steps."""
+    able = [result for result in results if result.throughput is not None]
+    num = sum(result.is_reported for result in able)
+    if not num:
+        return []
+    which = "all numbers" if num == len(able) else f"{num} of {counted(len(able), 'number')}"
+    return [f"as reported by the program, one number of a whole run: {which}"]
+
+
 def alone_notes(results: Iterable[Result]) -> list[str]:
     """Explain intervals beside numbers of one process."""
     if any(len(result.repeats) == 1 and result.low is not None for result in results):
@@ -148,7 +185,12 @@ def alone_notes(results: Iterable[Result]) -> list[str]:
 
 def table_notes(table: Table) -> list[str]:
     """Return what must stand below every number of this table."""
-    return [*environment_notes(table.environment), *host_notes(table.results)]
+    return [
+        *environment_notes(table.environment),
+        *program_notes(table.results),
+        *reported_notes(table.results),
+        *host_notes(table.results),
+    ]
 
 
 def notes(

@@ -12,6 +12,13 @@ from scalemark.records.devices import DeviceKind
 
 # and packages and variables, as `scalemark.host.software.key` has them
 _OF_SOFTWARE = ("python", "kernel")
+_DIGITS = 12
+_FRAMEWORKS = {
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "tensorflow": "TensorFlow",
+    "tf_nightly": "TensorFlow",
+}
 _MOST_NAMED = 3  # packages and variables, where these are enough
 
 Where = tuple[str, str, bool, str]
@@ -41,9 +48,23 @@ def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
         by = {one["scalemark"] for one in rows}
         texts = [f"simulated by scalemark {version}" for version in sorted(by)]
         return " and ".join(texts) or "simulated by versions unknown"
-    both = {(one["tensorflow"], one["scalemark"]) for one in rows}
-    texts = [f"TensorFlow {tensorflow}, scalemark {ours}" for tensorflow, ours in sorted(both)]
+    both = {(_frameworks(one), one["scalemark"]) for one in rows}
+    texts = [
+        f"{frameworks}, scalemark {ours}" if frameworks else f"scalemark {ours}"
+        for frameworks, ours in sorted(both)
+    ]
     return " and ".join(texts) or "versions unknown"
+
+
+def _frameworks(environment: Mapping[str, Any]) -> str:
+    """Return `PyTorch 2.9.0` of a user's program, or where it has none of these, its Python."""
+    description = environment["description"] or {}
+    if "program" not in description:
+        return f"TensorFlow {environment['tensorflow']}"
+    packages = description.get("packages") or {}
+    named = [f"{word} {packages[name]}" for name, word in _FRAMEWORKS.items() if name in packages]
+    python = description.get("python")
+    return ", ".join(named) or (f"Python {python}" if python else "")
 
 
 def _described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -54,7 +75,14 @@ def _described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     found = {name: description.get(name) for name in _OF_SOFTWARE}
     found |= description.get("packages") or {}
     found |= description.get("variables") or {}
+    of_program = description.get("program") or {}
+    found |= {f"program {name}": _shortened(value) for name, value in of_program.items()}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _shortened(value: object) -> str:
+    """Return a digest or commit as short as people quote it."""
+    return str(value)[:_DIGITS]
 
 
 def _differing(environments: Sequence[Mapping[str, str]]) -> list[str]:

@@ -49,6 +49,8 @@ def _picture(source: Source, table: Table, name: str, palette: Palette) -> Pictu
         replace(table, setting=setting), f"batch sizes on {table.counted(num_gpus)}"
     )
     x_label = f"batch size: {table.results[0].item} per device and step"
+    if table.results[0].is_of_program:
+        x_label = "batch_size"  # of one device or of all: the program knows
     where, peaks = _peaks(source, table)
     speeds, memory = [], []
     for row in table.rows:

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from analysis.pivot import Rank
 from analysis.scaling.crossovers import Lead, crossovers, leads
-from analysis.text.titles import scaling, table_notes
+from analysis.text.titles import scaled, table_notes
 from plots.looks import Looks
 from plots.pictures.by_model import Models, by_model
 from plots.pictures.drawing import NothingToShow, Picture
@@ -51,7 +51,7 @@ def _picture(models: Models, led: Leads, name: str, looks: Looks, palette: Palet
     devices = models.table.environment.devices
     cell_in = max(_CELL_IN, (WIDTH_IN - _NAMES_IN - 2 * MARGIN_IN) / max(3, len(models.gpus)))
     sheet = Sheet(palette, max(WIDTH_IN, _NAMES_IN + cell_in * len(models.gpus) + 2 * MARGIN_IN))
-    sheet.heading(f"best strategy ({scaling(models.table)})", models.setting())
+    sheet.heading(scaled("best strategy", models.table), models.setting())
     _map(sheet, models, led, looks, cell_in)
     every = [lead for of_model in led.values() for lead in of_model]
     for line in _legend(every):

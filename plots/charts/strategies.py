@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from analysis.pivot import Cell, Label, Rank, Table
-from analysis.text.titles import in_doubt, row_title, scaling, table_notes
+from analysis.text.titles import in_doubt, row_title, scaled, table_notes
 from plots.pictures.by_model import Models, by_model
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -53,7 +53,7 @@ def _picture(models: Models, name: str, palette: Palette) -> Picture:
     room_in = (WIDTH_IN - _NAMES_IN - 2 * MARGIN_IN) / num_across
     cell_in = min(max(least_in, room_in), _WIDEST_IN)
     sheet = Sheet(palette, max(WIDTH_IN, _NAMES_IN + cell_in * num_across + 2 * MARGIN_IN))
-    what = f"{models.table.unit} of each strategy ({scaling(models.table)})"
+    what = scaled(f"{models.table.unit} of each strategy", models.table)
     if is_one:
         (model,) = models.models
         sheet.heading(f"{model}: {what}", models.setting())

@@ -94,7 +94,7 @@ def _picture(
     ours = _fastest(table)
     curves = [
         Curve(
-            name=f"ours: {strategy}, {scaling(table)}",
+            name=f"ours: {', '.join(filter(None, [strategy, scaling(table)]))}",
             points=points(results),
             failures=failures(results),
             look=looks[strategy],

@@ -112,8 +112,8 @@ def attempt_parts_s(attempt: Row, samples: Sequence[StepSample]) -> dict[str, fl
         attempt[name] for name in ("time_to_first_step_s", "trace_s", "first_step_s")
     )
     found = {_TRACE: trace_s, _FIRST_CALL: call_s, _WINDOW: attempt["window_s"]}
-    if None not in (first_s, trace_s, call_s):
-        found[_START] = max(first_s - trace_s - call_s, 0.0)
+    if first_s is not None:  # of a user's program no more is known
+        found[_START] = max(first_s - (trace_s or 0.0) - (call_s or 0.0), 0.0)
     window = [sample.start_s for sample in samples if sample.phase == Phase.MEASURE]
     if window:
         found[_WARM_UP] = max(window[0] - samples[0].start_s, 0.0)
@@ -140,6 +140,7 @@ def _of_attempts(
             shares.append({_WAITING: 100 * share, _COMPUTING: 100 - 100 * share})
     _stack_bars(steps, shares, _ORDER, palette)
     steps.set_xlabel("% of the window")
+    steps.set_visible(any(shares))
     sheet.gap(0.42)
     _legend(sheet, _ORDER, [*bars, *shares])
     return Picture(name=name, figure=sheet.finished(), about=[*notes, *_remarks(found)])

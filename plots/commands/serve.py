@@ -23,7 +23,7 @@ from scalemark.text.redact import masked
 from store.command_line import Db, Json
 from store.database import locate
 from store.errors import StoreError
-from store.filters.selection import attempt_ids
+from store.filters.selection import attempt_ids, unknown_name
 
 if TYPE_CHECKING:
     from plots.serve.current import Current
@@ -62,9 +62,10 @@ def serve(
     from plots.serve.server import Server
 
     _check_names(allow_host or ())
-    attempt_ids(filters or ())  # what is no filter is refused before anything listens
-    locate(db)
     filters = filters or []
+    if not any(map(unknown_name, filters)):
+        attempt_ids(filters)  # what is no filter is refused before anything listens
+    locate(db)
     chosen = Selection(
         db=db, sweep=sweep, filters=tuple(filters), origin=own(origin), baseline=baseline
     )

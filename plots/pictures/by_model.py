@@ -10,6 +10,7 @@ from analysis.results import Result
 from analysis.text.titles import title
 from plots.pictures.lettering import wrapped
 from plots.pictures.theme import SMALL_PT
+from scalemark.text.natural import natural
 
 _NAMED = ("batch_size", "image_px")  # axes that models have their own of
 
@@ -30,7 +31,7 @@ class Models:
 
     @property
     def strategies(self) -> list[str]:
-        return sorted({str(strategy) for strategy, _ in self.table.rows})
+        return sorted({str(strategy) for strategy, _ in self.table.rows}, key=natural)
 
     def on(self, num_gpus: int) -> Table:
         """Return strategies down, models across: a column has those that compete."""
@@ -48,11 +49,11 @@ class Models:
         """Return the model, and in which of its own axes it differs from others, in lines that are
         no wider.
         """
-        own = {
-            axis: self.table.of_models[model][axis]
-            for axis, values in self._own_axes.items()
-            if len(values) > 1
-        }
+        own = {}
+        for axis, values in self._own_axes.items():
+            value = self.table.of_models[model][axis]
+            if len(values) > 1 and not self._lacks(value):
+                own[axis] = value
         texts = [model, title(own)] if own else [model]
         return "\n".join(wrapped(text, SMALL_PT, within_in) for text in texts)
 
@@ -61,10 +62,14 @@ class Models:
         common: dict[str, object] = dict(self.table.setting)
         first = next(iter(self.table.of_models.values()), {})
         for axis, values in self._own_axes.items():
-            if len(values) == 1:
+            if len(values) == 1 and not self._lacks(first[axis]):
                 common[axis] = first[axis]
         common.pop("scaling", None)
         return title(common)
+
+    def _lacks(self, value: object) -> bool:
+        """Say whether trials have no such axis; what a source does not report is named so."""
+        return value is None and self.table.environment.origin.is_ours
 
     @property
     def _own_axes(self) -> dict[str, set[str]]:

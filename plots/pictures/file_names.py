@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from analysis.pivot import Table
+from analysis.text.titles import program_name
 
 
 def file_names(tables: Sequence[Table]) -> list[str]:
@@ -42,7 +43,11 @@ def _name(table: Table, neighbors: Sequence[Table], num_environments: int) -> st
     for axis, value in table.setting.items():
         is_nothing = axis == "injected" and not value
         if not is_nothing and len({str(other.setting.get(axis)) for other in neighbors}) > 1:
-            parts.append(f"{axis}={value}")
+            parts.append(_part(axis, value))
     if num_environments > 1:
         parts += [table.environment.host, table.environment.key]
     return "-".join(parts)
+
+
+def _part(axis: str, value: object) -> str:
+    return program_name(str(value)).replace(" ", "=") if axis == "command" else f"{axis}={value}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from analysis.results import Result
 from plots.source import Source
 from scalemark.records.outcomes import Outcome
+from scalemark.text.natural import natural
 from store.reading.queries import Row
 
 
@@ -28,7 +29,7 @@ def at_most(results: Sequence[Result], most: int) -> tuple[list[Result], list[st
     """Sort by number of GPUs and strategy, and keep at most `most`, those on the most GPUs; return
     them and a note on how to see the others.
     """
-    ordered = sorted(results, key=lambda result: (result.num_gpus, result.strategy))
+    ordered = sorted(results, key=lambda result: (result.num_gpus, natural(result.strategy)))
     num_others = max(len(ordered) - most, 0)
     others, kept = ordered[:num_others], ordered[num_others:]
     if not others:

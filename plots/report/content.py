@@ -396,8 +396,10 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
     setting = {axis: result.axes[axis] for axis in named if axis in result.axes}
     if result.environment.origin is Origin.ELSEWHERE:  # what its table does not say is no axis
         setting = {axis: value for axis, value in setting.items() if value not in ("", None)}
-    for axis in _IN_COLUMNS:
+    for axis in (*_IN_COLUMNS, *result.strategy_axes):
         setting.pop(axis, None)
+    if is_ours:  # an axis that it lacks is none
+        setting = {axis: value for axis, value in setting.items() if value is not None}
     baseline = command = ""
     if result.baseline:
         baseline = f"{result.baseline.strategy} on {result.baseline.width}"

@@ -228,7 +228,7 @@ let haystacks = [];
 const prepareSearch = () => {
   haystacks = data.trials.map((trial) =>
     [
-      ...[trial.trial_id, trial.model, trial.strategy, `${trial.width} ${data.devices}`, `batch_size ${trial.batch_size}`, trial.setting],
+      ...[trial.trial_id, trial.model, trial.strategy, `${trial.width} ${data.devices}`, `batch_size ${trial.batch_size ?? ""}`, trial.setting],
       ...[ended(trial), trial.verdict, ...trial.reasons, data.environments[trial.environment], trial.source],
     ]
       .join("\n")

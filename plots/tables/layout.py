@@ -9,7 +9,7 @@ from analysis.pivot import Cell, Label, Rank, Table
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
 from analysis.text.numbers import number
-from analysis.text.titles import model_notes, short_title, table_notes, table_title
+from analysis.text.titles import model_notes, reported_notes, short_title, table_notes, table_title
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from scalemark.records.outcomes import Outcome
 
@@ -18,6 +18,7 @@ NOT_PUBLISHED = "N/A"
 NOT_IN_TABLE = "n/a"
 SUSPECT = "*"
 PARTLY_FAILED = "†"
+REPORTED = "‡"
 TIE = "≈"
 OUT = "↓"
 SYMBOLS = {
@@ -85,7 +86,9 @@ def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None
         cells = tuple(_shown(table, (row, column), wanted) for column in table.columns)
         rows.append((short_title(table, table.rows_by, row), cells))
     legend = tuple(_legend([cell for _, cells in rows for cell in cells]))
-    notes = [*model_notes(table), *table_notes(table), *selection.notes]
+    marked = reported_notes(table.results)
+    notes = [*model_notes(table), *(line for line in table_notes(table) if line not in marked)]
+    notes += [*(f"{REPORTED} {line}" for line in marked), *selection.notes]
     notes += _how_to_read(table, wanted, selection.baseline)
     notes += _doubts(table, selection)
     return Layout(
@@ -115,6 +118,8 @@ def _text(cell: Cell, quantities: Sequence[str]) -> str:
     if result.throughput is None:
         return SYMBOLS[Outcome(result.outcome)]
     marks = "" if result.is_valid else SUSPECT
+    if result.is_reported:
+        marks += REPORTED
     if result.failed:
         marks += PARTLY_FAILED
     if cell.rank in _MARKS:

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.pivot import Cell, axes_of
+from analysis.results import Origin
 from plots.tables.document import Document
+from scalemark.records import trial
 
 
 def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Return a record for each cell that has a result, table by table. All have the same fields."""
+    """Return a record for each cell that has a result, table by table. All have the same fields:
+    axes that no trial of ours has are none.
+    """
     tables = [layout.table for document in documents for layout in document.tables]
     is_compared = any(result.against for table in tables for result in table.results)
     found = []
@@ -20,6 +24,11 @@ def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
                 cell = table.cells.get((row, column))
                 if cell is not None:
                     found.append(_record(cell) | (_against(cell) if is_compared else {}))
+    lacked = [name for name in trial.AXES if all(one.get(name) is None for one in found)]
+    if not all(one["origin"] == Origin.PUBLISHED for one in found):
+        for one in found:
+            for name in lacked:
+                one.pop(name, None)
     return found
 
 
@@ -43,6 +52,7 @@ def _record(cell: Cell) -> dict[str, Any]:
         "num_repeats": len(result.repeats),
         "repeats": list(result.repeats),
         "item": result.item,
+        "is_reported": result.is_reported,
         "throughput": result.throughput,
         "throughput_low": result.low,
         "throughput_high": result.high,

@@ -24,3 +24,8 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     """Return each once; of more than `most` the first ones, and how many more there are."""
     found = list(dict.fromkeys(names))
     return found if len(found) <= most else [*found[: most - 1], f"{len(found) - most + 1} more"]
+
+
+def single(items: str) -> str:
+    """Return one of what is counted, as `image` of images."""
+    return items.removesuffix("s")

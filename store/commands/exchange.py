@@ -15,11 +15,13 @@ from scalemark.host.own_code import typed
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from store.command_line import USAGE, Db, Json
+from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.bulk import Added
 from store.exchange.column_meanings import FIELDS, ColumnMeanings
 from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import ImportFormat, LogSource, import_files
+from store.filters.bare_names import full_names
 from store.filters.selection import attempt_ids
 
 SOME_REJECTED = 1
@@ -50,7 +52,7 @@ def export_(
     jsonl and sqlite hold all that a database holds, csv and parquet attempts; without filters these
     four hold deleted attempts, too. Exit code 1 when damaged rows were left out.
     """
-    ids = attempt_ids(filters) if filters else None
+    ids = attempt_ids(full_names(open_for_reading(db), filters)) if filters else None
     with shown() as progress:
         done = export(
             db, out, wanted, ids=ids, with_steps=steps, experiment=experiment, progress=progress

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
 from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
+from store.filters.bare_names import full_names
 from store.filters.filter_values import ID_BEGINNING
 from store.filters.selection import parsed
 from store.formats import tabular
@@ -50,8 +51,14 @@ _IN_A_NARROW_TABLE = (
     *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "injected", "outcome"),
     *("throughput", "verdict"),
 )
-_USUALLY = {"hosts": 1, "injected": ""}
-"""Columns that tables leave out where no attempt has another value."""
+_USUALLY: Mapping[str, int | str | None] = {
+    "hosts": 1,
+    "injected": "",
+    "batch_size": None,
+    "precision": None,
+    "data": None,
+}
+"""Columns that tables leave out where no attempt has another value, or any."""
 
 
 @app.command("list")
@@ -79,8 +86,9 @@ def list_(
     """List one line per attempt, oldest first."""
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
+    filters = full_names(engine, filters or ())
     listing = partial(
-        queries.listing, engine, filters or (), sweep=sweep, deleted=deleted, sort=sort, limit=limit
+        queries.listing, engine, filters, sweep=sweep, deleted=deleted, sort=sort, limit=limit
     )
     is_fitted = (
         columns is None and form is Format.TABLE and out is None and is_narrow(make_console())
@@ -97,7 +105,7 @@ def list_(
     with queries.streamed(engine, listing(columns=list(dict.fromkeys(names)))) as (found, rows):
         tabular.write(form, found, (row for row, _ in zip(rows, counted, strict=False)), out)
     if next(counted) == 0 and limit != 0:
-        why = _why_none(engine, db, filters or (), sweep, deleted=deleted)
+        why = _why_none(engine, db, filters, sweep, deleted=deleted)
         print(f"store: {why}", file=sys.stderr)
     elif is_fitted:
         dropped = [name for name in _IN_A_TABLE if name not in _IN_A_NARROW_TABLE]
@@ -135,7 +143,9 @@ def _unused(engine: sa.Engine, listing: sa.Select[Any]) -> set[str]:
     listed = listing.subquery()
     unused = set()
     for name, usual in _USUALLY.items():
-        others = sa.select(listed).where(listed.c[name] != usual).limit(1)
+        column = listed.c[name]
+        is_other = column.is_not(None) if usual is None else column != usual
+        others = sa.select(listed).where(is_other).limit(1)
         if not queries.selected(engine, others):
             unused.add(name)
     return unused

@@ -29,7 +29,9 @@ def print_sections(found: Row) -> None:
     if "sweep" in found:
         return _print_sweep(console, found)
     trial = found["trial"]
-    _facts(console, f"trial {trial['id']}", _without(trial, ("spec",)))
+    # an axis that the trial lacks is none
+    lacked = [name for name, value in trial.items() if value is None]
+    _facts(console, f"trial {trial['id']}", _without(trial, ("spec", *lacked)))
     note = DeviceKind(trial["device_kind"]).note
     if note:
         console.print(note, style="dim", markup=False)
@@ -79,8 +81,14 @@ def _print_sweep(console: Console, found: Row) -> None:
     sweep = found["sweep"]
     _facts(console, f"sweep {sweep['name']}", _without(sweep, ("name",)))
     _facts(console, "repeats", found["counts"])
-    left_out = _NOT_WHERE_NARROW if is_narrow(console) else ()
-    trials = [_without(row | {"trial": row["trial"][:8]}, left_out) for row in found["trials"]]
+    left_out: tuple[str, ...] = _NOT_WHERE_NARROW if is_narrow(console) else ()
+    lacked = []
+    for name in ("batch_size", "precision", "data"):
+        if all(row[name] is None for row in found["trials"]):
+            lacked.append(name)
+    left_out = tuple(name for name in left_out if name not in lacked)
+    hidden = (*left_out, *lacked)
+    trials = [_without(row | {"trial": row["trial"][:8]}, hidden) for row in found["trials"]]
     _table(console, "trials", trials)
     if trials and left_out:
         tell_left_out(left_out, "--json has them")

@@ -73,7 +73,8 @@ _ATTEMPT = _kinds(
         "deleted_at",
     ),
 )
-_AXES = {axis.name: _KINDS[axis.type.__name__] for axis in AXES.values()}
+# the item is the measured one; what a program was said to count is in the spec
+_AXES = {axis.name: _KINDS[axis.type.__name__] for axis in AXES.values() if axis.name != "item"}
 # `num_steps` is what was asked for, `measured_num_steps` what was measured
 _MEASURED = {
     f"measured_{name}" if name in _AXES else name: (name, kind)

@@ -72,6 +72,14 @@ def looks_like_filter(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
 
 
+def unknown_name(text: str) -> str | None:
+    """Return the name of a filter where it is none of ours, and has not the prefix of free axes."""
+    form = _FORM.fullmatch(text)
+    if form is None or form[1] in _FIELDS or form[1].startswith(PREFIX):
+        return None
+    return form[1]
+
+
 def is_of_trials(one: Filter) -> bool:
     """Return whether all attempts of a trial have alike what it asks for."""
     return _field(one.name).table is TrialRow
@@ -324,3 +332,6 @@ _FIELDS: Mapping[str, _Field] = {
     "tensorflow": _text(EnvironmentRow, EnvironmentRow.tensorflow, "2.21.0"),
     "tag": _Field(table=AttemptRow, operators=_TEXTUAL, condition_of=_tagged, example="keep"),
 }
+
+KNOWN = tuple(_FIELDS)
+"""Names of ours that a filter may have."""

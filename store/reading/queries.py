@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records import step_arrays
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.measurement import StepSample
 from scalemark.records.references import Origin, Reference, published
 from store.database import reading
@@ -179,6 +180,8 @@ def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
 
 
 def _listable(known: Mapping[str, sa.ColumnElement[Any]], name: str) -> sa.ColumnElement[Any]:
+    if name not in known and f"{PREFIX}{name}" in known:
+        return known[f"{PREFIX}{name}"]
     if name not in known:
         raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(known))}")
     return known[name]
@@ -243,6 +246,7 @@ def measured(
             "verdict": row[12],
             "steady": row[13],
             "item": row[14],
+            "reported": row[15],
         }
         for row in found
     ]
@@ -257,7 +261,7 @@ _MEASURED = (
     *_columns(AttemptRow, "trial_id machine_id environment_id placement_id id").values(),
     *_columns(AttemptRow, "sweep_id repeat outcome shares_host").values(),
     *_columns(
-        MeasurementRow, "throughput throughput_low throughput_high verdict steady item"
+        MeasurementRow, "throughput throughput_low throughput_high verdict steady item reported"
     ).values(),
 )
 """In the order in which `measured` reads them."""

@@ -48,7 +48,12 @@ def scaling_frame(
     on_1 = baselines[[*_SAME, "throughput"]].drop_duplicates(_SAME)
     found = rows.merge(on_1, how="left", on=_SAME, suffixes=("", "_on_1"))
     names = list(rows)
-    axes = names[names.index("trial_id") + 1 : names.index("host")]  # all, free ones, too
+    # all, free ones, too; the item is that of the measurement
+    axes = [
+        name
+        for name in names[names.index("trial_id") + 1 : names.index("host")]
+        if name not in _MACHINE
+    ]
     # as SQLite has it: what is divided by 0 is not known
     baseline = found["throughput_on_1"].replace(0.0, np.nan)
     found["speed_up"] = found["throughput"] / baseline

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from store.database import reading, writing
 from store.errors import StoreError
 from store.filters import targets
+from store.filters.bare_names import full_names
 from store.filters.filter_values import checked
 from store.filters.selection import attempt_ids, deleted_at, looks_like_filter
 from store.filters.targets import Target
@@ -66,7 +67,8 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
     Raises StoreError for what is neither.
     """
     if any(map(looks_like_filter, words)):
-        condition: sa.ColumnElement[bool] = AttemptRow.id.in_(attempt_ids(words, deleted=deleted))
+        ids = attempt_ids(full_names(engine, words), deleted=deleted)
+        condition: sa.ColumnElement[bool] = AttemptRow.id.in_(ids)
     elif len(words) == 1:
         condition = sa.and_(targets.find(engine, words[0]).has_attempt(), deleted_at(deleted))
     else:

@@ -1,0 +1,177 @@
+"""Answers about a user's own program say what is known of it, and nothing of axes that it lacks."""
+
+import json
+import shlex
+from functools import partial
+
+import pytest
+
+from analysis.selection import Selection, load
+from scalemark.records.devices import DeviceKind
+from scalemark.records.overrides import command
+from scalemark.text.natural import natural
+from tests.analysis.commands.command import analysis as run
+from tests.analysis.gpu_box import around, fill_gpus, on_gpus
+from tests.app import Ended
+from tests.filled import MACHINE, fill
+from tests.programs import COMMAND, OTHERS_WORDS, REPORTED, fill_programs, grid, program
+
+EVERY = [
+    ("scaling",),
+    ("advise",),
+    ("compare", "zero=0", "zero=2"),
+    ("conclusions",),
+    ("conclusions", "--check"),
+    ("explain",),
+    ("predict",),
+    ("predict", "--to", "num_gpus=16"),
+]
+
+
+@pytest.fixture
+def analysis(capsys, monkeypatch):
+    return partial(run, capsys, monkeypatch)
+
+
+def foreign_words(ended: Ended) -> list[str]:
+    text = ended.stdout + ended.stderr
+    return [word for word in OTHERS_WORDS if word in text]
+
+
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
+def test_every_answer_about_a_program_in_words(analysis, snapshot, arguments):
+    fill_programs(grid())
+    ended = analysis(*arguments)
+    assert foreign_words(ended) == []
+    assert (ended.exit_code, ended.stdout, ended.stderr) == snapshot
+
+
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
+def test_json_about_a_program_has_no_axis_of_ours(analysis, arguments):
+    fill_programs(grid())
+    assert foreign_words(analysis(*arguments, "--json")) == []
+
+
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
+def test_answers_on_cpu_devices_speak_of_no_axis_of_ours(analysis, arguments):
+    fill_programs(grid(device_kind=DeviceKind.CPU_DEVICE), machine=MACHINE)
+    ended = analysis(*arguments)
+    assert foreign_words(ended) == []
+    assert "Traceback" not in ended.stderr
+
+
+def test_values_are_in_the_order_of_their_numbers(analysis):
+    fill_programs(grid(zeros=(10, 2, 0)))
+    curves = json.loads(analysis("scaling", "--json").stdout)[0]["curves"]
+    assert [one["strategy"] for one in curves] == [
+        f"offload={offload} zero={zero}" for offload in ("cpu", "none") for zero in (0, 2, 10)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("zero=2", "zero=10"), ("0.05", "0.5"), ("stage9", "stage10"), ("zero=2", "zero=none")],
+)
+def test_natural_order_compares_digits_as_numbers(first, second):
+    assert natural(first) < natural(second)
+
+
+def test_two_programs_of_one_name_are_two_answers(analysis):
+    other = "python other.py {num_gpus} {zero} {offload}"
+    fill_programs([*around(program(), 100.0), *around(program(command=other), 400.0)])
+    assert sorted(result.throughput for result in load(Selection(db="results.db"))) == [100.0, 400]
+    for name in ("scaling", "advise"):
+        shown = analysis(name).stdout
+        assert shown.count(f": {COMMAND}\n") == shown.count(f": {other}\n") == 1
+    advice = json.loads(analysis("advise", "--json").stdout)
+    assert [one["pick"]["throughput"] for one in advice] == [100.0, 400.0]
+
+
+def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
+    left_out = program(8, 10, "none")
+    fill_programs([one for one in grid() if one[0] != left_out])
+    proposed = json.loads(analysis("advise", "--json").stdout)[0]["next_trials"]
+    assert [one["commands"] for one in proposed] == [[f"{command(left_out, ())} sweep.repeats=3"]]
+    assert f"command={COMMAND}" in shlex.split(proposed[0]["commands"][0])
+
+
+def test_a_value_beside_the_best_is_proposed(analysis):
+    rows = [*grid(zeros=(0,), counts=(1, 2)), *around(program(2, 5, "cpu"), 100.0)]
+    fill_programs(rows)
+    proposed = json.loads(analysis("advise", "--json").stdout)[0]["next_trials"]
+    assert "offload=none zero=5 was not tried at all" in [one["why"] for one in proposed]
+
+
+def test_a_batch_that_the_program_uses_is_doubled(analysis, snapshot):
+    fill_programs(grid(zeros=(0,), counts=(1, 2), batch_size=16))
+    ended = analysis("advise")
+    assert " batch_size=32 " in ended.stdout
+    assert foreign_words(ended) == []
+    assert ended.stdout == snapshot
+
+
+def test_the_compared_axis_is_the_strategy_and_others_are_the_setting(analysis):
+    fill_programs(grid(zeros=(0, 2), counts=(1, 2), compare="axes.zero"))
+    scalings = json.loads(analysis("scaling", "--json").stdout)
+    assert [[curve["strategy"] for curve in one["curves"]] for one in scalings] == [
+        ["zero=0", "zero=2"],
+        ["zero=0", "zero=2"],
+    ]
+    assert [one["setting"]["axes.offload"] for one in scalings] == ["cpu", "none"]
+    assert [one["work"]["axes.offload"] for one in json.loads(analysis("advise", "--json").stdout)]
+
+
+def test_bare_names_of_free_axes_are_their_filters(analysis):
+    fill_programs(grid(zeros=(0, 2), counts=(1, 2)))
+    bare = analysis("compare", "zero=0", "zero=2", "offload=cpu", "num_gpus=2", "--json")
+    full = analysis(
+        "compare", "axes.zero=0", "axes.zero=2", "axes.offload=cpu", "num_gpus=2", "--json"
+    )
+    (pair,) = json.loads(bare.stdout)["pairs"]
+    assert pair == json.loads(full.stdout)["pairs"][0]
+    assert pair["a"]["name"] == "zero=0"
+
+
+def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
+    fill_programs(grid(zeros=(0,), counts=(1,)))
+    ended = analysis("scaling", "zer=0")
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "analysis: zer: nothing to filter by; did you mean zero?\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["scaling", "advise"])
+def test_a_number_that_the_program_reported_is_called_so(analysis, name):
+    fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED)
+    assert "as reported by the program, one number of a whole run: all" in analysis(name).stdout
+
+
+def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
+    fill_gpus([*around(on_gpus(), 100.0), *around(program(), 900.0)])
+    ended = analysis("explain", "--json")
+    assert [one["throughput"] for one in json.loads(ended.stdout)] == [100.0]
+    assert "left out: the steps of your own programs" in analysis("explain").stdout
+
+
+def test_an_environment_is_named_by_the_framework_of_the_program():
+    fill_programs(grid(zeros=(0,), counts=(1,)))
+    (versions,) = {one.environment.versions for one in load(Selection(db="results.db"))}
+    assert versions == "PyTorch 2.9.0, scalemark 0.1.0"
+
+
+def test_another_commit_of_the_program_is_another_environment(snapshot):
+    from tests.programs import ENVIRONMENT, SEEN_FROM_OUTSIDE
+
+    rows = around(program(), 900.0)
+    changed = ENVIRONMENT | {"program": {"commit": "9d8e7f", "diff": "", "scripts": "77aa"}}
+    for name, environment in (("first", ENVIRONMENT), ("second", changed)):
+        fill(
+            "results.db",
+            rows,
+            name=name,
+            environment=environment,
+            details=[SEEN_FROM_OUTSIDE] * len(rows),
+        )
+    found = load(Selection(db="results.db"))
+    assert sorted(one.environment.versions for one in found) == snapshot

@@ -1,0 +1,129 @@
+"""Tables, charts and pages about a user's own program name nothing that it lacks."""
+
+import json
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from analysis.pivot import usual_tables
+from analysis.selection import Selection
+from plots.pictures.drawing import NothingToShow, names
+from plots.report.page import data, render
+from plots.source import Source
+from scalemark.records.outcomes import Verdict
+from tests.analysis.gpu_box import around
+from tests.plots.charts.charting import pictures, words
+from tests.plots.command import plots as run
+from tests.programs import (
+    COMMAND,
+    OTHERS_WORDS,
+    REPORTED,
+    SEEN_FROM_OUTSIDE,
+    fill_programs,
+    grid,
+    program,
+)
+
+OTHER = "python other.py {num_gpus} {zero} {offload}"
+OF_OTHER_TRIALS = ("batch_sizes", "precisions", "then_and_now")
+"""Charts that find nothing in a sweep of one batch size."""
+
+
+@pytest.fixture
+def plots(capsys, monkeypatch):
+    return partial(run, capsys, monkeypatch)
+
+
+def source(**selection: object) -> Source:
+    chosen = Selection(db="results.db", **selection)  # type: ignore[arg-type]
+    return Source(selection=chosen, command="python -m plots report")
+
+
+def foreign_words(text: str) -> list[str]:
+    return [word for word in OTHERS_WORDS if word in text]
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
+def test_tables_name_no_axis_that_a_program_lacks(plots, snapshot, form):
+    fill_programs(grid())
+    ended = plots("tables", "--format", form)
+    assert foreign_words(ended.stdout) == []
+    if form == "terminal":
+        assert ended.stdout == snapshot
+
+
+def test_free_axes_may_be_down_and_across(plots, snapshot):
+    fill_programs(grid())
+    shown = plots("tables", "num_gpus=8", "--rows", "zero", "--columns", "offload").stdout
+    assert foreign_words(shown) == []
+    assert shown == snapshot
+
+
+def test_two_programs_of_one_name_have_a_table_each(plots, snapshot):
+    fill_programs([*around(program(), 100.0), *around(program(command=OTHER), 400.0)])
+    tables = usual_tables(source().results)
+    assert [[one.throughput for one in table.results] for table in tables] == [[100.0], [400.0]]
+    assert plots("tables").stdout == snapshot
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name not in OF_OTHER_TRIALS])
+def test_charts_name_no_axis_that_a_program_lacks(name):
+    fill_programs(grid(batch_size=8))
+    found = pictures(name)
+    assert found
+    for picture in found:
+        shown = words(picture.figure)
+        assert foreign_words(shown) == []
+        assert f": {COMMAND}" in shown.replace("\n", " ") or name == "timeline"
+
+
+@pytest.mark.parametrize("name", OF_OTHER_TRIALS)
+def test_charts_of_what_a_program_lacks_are_not_drawn(name):
+    fill_programs(grid(batch_size=8))
+    with pytest.raises(NothingToShow):
+        pictures(name)
+
+
+def test_batch_sizes_of_a_program_are_drawn():
+    fill_programs([*grid(zeros=(0,), counts=(1,), batch_size=8), *grid((0,), (1,), batch_size=16)])
+    (picture,) = pictures("batch_sizes")
+    assert foreign_words(words(picture.figure)) == []
+    assert "per device" not in words(picture.figure)
+
+
+def test_pictures_of_two_programs_have_names_of_their_own():
+    fill_programs([*grid(zeros=(0,)), *grid(zeros=(0,), command=OTHER)])
+    found = {picture.name for picture in pictures("scaling")}
+    assert found == {"train-program=3d603a", "train-program=d83641"}
+
+
+def test_the_page_names_no_axis_that_a_program_lacks():
+    fill_programs(grid())
+    page = data(source(), datetime(2026, 11, 21, tzinfo=UTC))
+    assert foreign_words(json.dumps(page, default=str)) == []
+
+
+def test_the_page_has_the_command_line_in_its_notes():
+    fill_programs(grid())
+    page = data(source(), datetime(2026, 11, 21, tzinfo=UTC))["html"]
+    assert COMMAND in page["results"]
+    assert render(source(), datetime(2026, 11, 21, tzinfo=UTC)).count("offload=cpu zero=10")
+
+
+def test_numbers_that_the_program_reported_are_marked_everywhere(plots, snapshot):
+    fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED | {"verdict": Verdict.SUSPECT})
+    assert plots("tables").stdout == snapshot
+    (picture,) = pictures("scaling")
+    note = "as reported by the program, one number of a whole run: all numbers"
+    assert note in words(picture.figure)
+    assert note in data(source(), datetime(2026, 11, 21, tzinfo=UTC))["html"]["results"]
+    rows = json.loads(plots("tables", "--json").stdout)
+    assert [row["is_reported"] for row in rows] == [True] * 4
+
+
+def test_one_reported_number_among_measured_ones_is_counted():
+    fill_programs(around(program(), 100.0), measured=REPORTED)
+    fill_programs(around(program(2), 190.0), measured=SEEN_FROM_OUTSIDE, name="second")
+    (picture,) = pictures("scaling")
+    assert "one number of a whole run: 1 of 2 numbers" in words(picture.figure)

@@ -1,0 +1,162 @@
+"""Trials of a user's own program lack many axes: they are stored, filtered, sorted and exchanged."""
+
+import json
+
+import pandas
+import pytest
+
+import store.api
+from analysis.selection import Selection, load
+from scalemark.records.trial import AXES
+from store.checks.every import check
+from store.database import open_for_reading
+from store.errors import StoreError
+from store.exchange.exports import ExportFormat, export
+from store.exchange.imports import import_files
+from store.filters.bare_names import full_names
+from store.reading import queries
+from tests.analysis.gpu_box import on_gpus
+from tests.programs import OTHERS_WORDS, REPORTED, fill_programs, program
+from tests.store.command import store as store_command
+
+MIXED = [
+    (program(1, 0), 10.0),
+    (program(2, 2, batch_size=8), 20.0),
+    (program(4, 10, "none", batch_size=16, precision="bf16"), 40.0),
+]
+
+
+@pytest.fixture
+def mixed(db: str) -> str:
+    """Three trials of a program, with and without a batch size, and one of ours."""
+    fill_programs([*MIXED, (on_gpus(), 50.0)], db)
+    return db
+
+
+def chosen(db: str, *filters: str) -> list[float]:
+    engine = open_for_reading(db)
+    return [row["throughput"] for row in queries.measured(engine, full_names(engine, filters))]
+
+
+def listed(db: str, *columns: str, sort: str | None = None) -> list[tuple[object, ...]]:
+    engine = open_for_reading(db)
+    rows = queries.selected(engine, queries.listing(engine, columns=columns, sort=sort))
+    return [tuple(row.values()) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("filters", "throughputs"),
+    [
+        (["batch_size>=8"], [20, 40]),
+        (["batch_size<16"], [20, 50]),
+        (["batch_size!=8"], [10, 40, 50]),
+        (["precision=bf16"], [40]),
+        (["precision!=fp32"], [10, 20, 40]),
+        (["variable_update!=replicated"], [10, 20, 40]),
+        (["staged_vars=no"], [50]),
+        (["engine=command"], [10, 20, 40]),
+        (["item=tokens", "num_gpus<4"], [10, 20]),
+        (["zero>=2"], [20, 40]),
+        (["zero=10", "offload~n*"], [40]),
+        (["strategy=offload=cpu zero=2"], [20]),
+    ],
+)
+def test_filters_hold_of_trials_that_have_the_axis(mixed, filters, throughputs):
+    assert chosen(mixed, *filters) == throughputs
+
+
+def test_a_name_of_ours_is_no_free_axis_and_a_slip_gets_the_nearest(mixed):
+    engine = open_for_reading(mixed)
+    assert full_names(engine, ["model=train", " zero>1", "axes.zero=2"]) == [
+        "model=train",
+        "axes.zero>1",
+        "axes.zero=2",
+    ]
+    with pytest.raises(StoreError, match=r"^ofload: nothing to filter by; did you mean offload\?"):
+        full_names(engine, ["ofload=cpu"])
+    with pytest.raises(StoreError, match=r"^modle: nothing to filter by; did you mean model\?"):
+        full_names(engine, ["modle=train"])
+
+
+@pytest.mark.parametrize("sort", ["batch_size", "-batch_size"])
+def test_what_has_no_such_axis_comes_last(mixed, sort):
+    rows = listed(mixed, "batch_size", "throughput", sort=sort)
+    assert rows[-1] == (None, 10.0)
+    known = [batch_size for batch_size, _ in rows[:-1]]
+    assert known == sorted(known, reverse=sort.startswith("-"))
+
+
+def test_free_axes_are_columns_by_their_bare_names(mixed):
+    assert listed(mixed, "zero", "item", sort="-zero")[0] == (10, "tokens")
+
+
+def test_views_have_what_was_counted_and_nulls_for_what_is_lacked(mixed):
+    statement = 'SELECT item, precision, batch_size, "axes.zero", speed_up FROM scaling ORDER BY'
+    with queries.queried(open_for_reading(mixed), f"{statement} throughput") as (names, rows):
+        assert list(names) == ["item", "precision", "batch_size", "axes.zero", "speed_up"]
+        assert [tuple(row) for row in rows] == [
+            ("tokens", None, None, 0, 1.0),
+            ("tokens", None, 8, 2, None),
+            ("tokens", "bf16", 16, 10, None),
+            ("tokens", "fp32", 2, None, 1.0),
+        ]
+
+
+def test_frames_lack_what_trials_lack(mixed):
+    results = store.api.open(mixed)
+    frame = results.attempts("engine=command", "zero>=0")
+    assert frame["batch_size"].isna().tolist() == [True, False, False]
+    assert frame["staged_vars"].isna().all()
+    assert frame["image_px"].isna().all()
+    assert set(frame["item"]) == {"tokens"}
+    scaling = results.scaling("zero=0")
+    assert scaling["throughput"].tolist() == [10.0]
+    assert list(scaling).count("item") == 1
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
+def test_they_travel_into_another_database(mixed, tmp_path, kind):
+    out, other = str(tmp_path / f"out.{kind}"), str(tmp_path / "other.db")
+    export(mixed, out, kind)
+    assert import_files(other, [out]).num_new == 4
+    columns = ("trial_id", "throughput", *AXES)
+    assert listed(other, *columns) == listed(mixed, *columns)
+    assert not list(check(other))
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
+def test_tables_for_others_have_nothing_where_an_axis_is_lacked(mixed, kind):
+    export(mixed, f"out.{kind}", kind)
+    read = pandas.read_csv if kind is ExportFormat.CSV else pandas.read_parquet
+    frame = read(f"out.{kind}").sort_values("throughput")
+    assert frame["image_px"].isna().tolist() == [True, True, True, False]
+    assert frame["item"].tolist() == ["tokens"] * 4
+    assert frame["strategy"].tolist()[0] == "offload=cpu zero=0"
+
+
+def test_a_reported_number_travels_and_stays_one(db, tmp_path):
+    fill_programs([(program(), 10.0)], db, measured=REPORTED)
+    out, other = str(tmp_path / "out.jsonl"), str(tmp_path / "other.db")
+    export(db, out, ExportFormat.JSONL)
+    import_files(other, [out])
+    for name in (db, other):
+        (result,) = load(Selection(db=name))
+        assert result.is_reported
+        assert listed(name, "reported", "median_step_s") == [(True, None)]
+
+
+def test_show_and_list_name_no_axis_that_a_program_lacks(db):
+    fill_programs(MIXED[:1], db)
+    for arguments in (("list",), ("show", "first"), ("show", MIXED[0][0].trial_id)):
+        shown = store_command(*arguments, "--db", db).stdout
+        assert "offload=cpu zero=0" in shown
+        trial = shown.partition("\nattempt 1")[0]
+        assert [word for word in OTHERS_WORDS if word in trial] == []
+
+
+def test_show_has_the_command_line_once(db):
+    fill_programs(MIXED[:1], db)
+    shown = store_command("show", MIXED[0][0].trial_id, "--db", db).stdout
+    assert shown.count("torchrun --nproc-per-node={num_gpus}") == 1
+    found = json.loads(store_command("show", MIXED[0][0].trial_id, "--db", db, "--json").stdout)
+    assert found["trial"]["command"] == MIXED[0][0].command
