@@ -30,7 +30,7 @@ def described(result: Result, *, against: Result | None = None) -> str:
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        is_named = axis in unusual or axis in _NAMED_APART or axis in told
+        is_named = axis in unusual or axis in _NAMED_APART or axis in told or axis not in axes
         if not is_named and axes.get(axis) != against.axes.get(axis):
             reported.append(f"{axis} {axes[axis]}")
     return ", ".join(reported)
