@@ -95,8 +95,11 @@ def usual_tables(results: Sequence[Result]) -> list[Table]:
 
     Where there are several numbers of hosts, each strategy has a row for each.
     """
-    if results[0].environment.origin is Origin.PUBLISHED:
+    origin = results[0].environment.origin
+    if origin is Origin.PUBLISHED:
         return article_tables(results)
+    if origin is Origin.ELSEWHERE:  # each table says what it does
+        return [table for of in _by_environment(results) for table in pivot(of, lines(of))]
     return pivot(results, lines(results))
 
 
@@ -134,6 +137,23 @@ def pivot(
     _check(results, rows_by, columns_by)
     if not results:
         return []
+    if results[0].environment.origin is Origin.ELSEWHERE:
+        by_environment = _by_environment(results)
+        if len(by_environment) > 1:  # what one of them does not say is no axis of it
+            return [table for of in by_environment for table in _pivot(of, rows_by, columns_by)]
+    return _pivot(results, rows_by, columns_by)
+
+
+def _by_environment(results: Sequence[Result]) -> list[list[Result]]:
+    grouped: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        grouped[result.environment.key].append(result)
+    return list(grouped.values())
+
+
+def _pivot(
+    results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]
+) -> list[Table]:
     pivoted = {*rows_by, *columns_by}
     others = [axis for axis in _axes(results, pivoted) if axis not in pivoted]
     by_strategy = "strategy" in pivoted or "strategy" in others
@@ -334,7 +354,7 @@ def _values(results: Sequence[Result], axes: Sequence[str]) -> list[Label]:
     has_batch = "batch_size" in axes and "num_gpus" not in axes
     found = []
     for result in results:
-        values = [result.axes.get(axis) for axis in axes]
+        values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
         if has_batch and result.axes.get("scaling") == "strong":
             values[axes.index("batch_size")] = global_batch(result)
         found.append(tuple(values))

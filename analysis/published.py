@@ -14,6 +14,7 @@ from costs.networks import UnknownNetworkError, network
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
+from scalemark.records.references import Origin as References
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
 from store.errors import StoreError
@@ -172,6 +173,9 @@ def _strategy(reference: Mapping[str, Any]) -> str:
         return strategy_name(*parts)
     axes = reference["axes"]
     words = [f"{name}={axes[name]}" for name in _compared(reference)]
+    if not words and reference["origin"] == References.TABLE:
+        compared = reference["compare"]
+        return f"{compared} {NOT_REPORTED}" if compared else str(reference["source"])
     return " ".join(words) or NOT_REPORTED
 
 

@@ -71,3 +71,21 @@ def test_one_of_several_tables_is_chosen_by_its_name(plots):
     refused = plots("tables", "--origin", "elsewhere", "--source", "theirs.csv")
     assert "theirs.csv: no such source; there are" in refused.stderr
     assert "mine.csv" in refused.stderr
+
+
+def test_each_of_several_tables_has_its_own_axes_and_hosts(plots, snapshot):
+    Path("a.csv").write_text(
+        "nodes,gpus,tps,zero,comm\n1,8,800,2,nccl\n2,16,1500,2,\n2,16,1450,3,nccl\n4,32,2900,,\n"
+    )
+    Path("b.csv").write_text("num_gpus,throughput,model,precision\n1,10,m,bf16\n2,19,m,bf16\n")
+    meanings = ColumnMeanings(
+        maps=("tps=throughput", "gpus=num_gpus", "nodes=hosts"),
+        axes=("zero", "comm"),
+        compare="zero",
+        constants={"item": "tokens", "hardware": "8xA100/node"},
+    )
+    import_files("results.db", ["a.csv"], table=meanings)
+    import_files("results.db", ["b.csv"])
+    ended = plots("tables", "--origin", "elsewhere")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == snapshot
