@@ -212,3 +212,17 @@ def test_an_endless_query_of_a_server_ends_at_the_first_ctrl_c(postgresql_url):
     assert asked(postgresql_url, lambda _: num_working() == 1) == (130, "")
     assert num_working() == 0
     engine.dispose()
+
+
+@pytest.mark.parametrize("command", [["sweep.py"], ["-m", "store"], ["-m", "trainer"]])
+def test_a_python_without_our_packages_says_how_to_get_them(command):
+    ran = subprocess.run(
+        [sys.executable, "-S", *command, "--help"],  # without site-packages
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert "run `python3 install.py`" in ran.stderr
+    assert "Traceback" not in ran.stderr

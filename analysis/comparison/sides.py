@@ -120,7 +120,8 @@ def _elsewhere(
     for label, text in (("A", a), ("B", b)):
         own = _NEXT_FILTER.split(text.strip())
         selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=Origin.ELSEWHERE)
-        names = frozenset(one.name for one in reference_selection.parsed(own))
+        full = [reference_selection.full_name(one) for one in own]
+        names = frozenset(one.name for one in reference_selection.parsed(full))
         side = Side(text=text, source=Source(selection=selection), names=names)
         try:
             if side.results:

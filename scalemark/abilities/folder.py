@@ -62,7 +62,7 @@ class Folder(Mapping[str, A], Generic[A]):
 
 
 def _declared(file: str, kind: type[A]) -> A:
-    text = (PROJECT / file).read_text()
+    text = (PROJECT / file).read_text(encoding="utf-8")
     below = _BELOW.search(text)
     head = text[: below.start()] if below else text
     module = ModuleType(f"{__name__}:{file}")

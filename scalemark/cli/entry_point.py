@@ -24,13 +24,15 @@ def loading() -> None:
     """Prepare the process; call it first.
 
     Where SIGCHLD is ignored no child could be waited for, and blocked signals would never arrive.
-    Exits with USAGE when a file that owns a name declares too little.
+    Exits with USAGE when a file that owns a name declares too little, and for a Python that has not
+    got our packages.
     """
     _open_missing_streams()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if not _is_ignored():
         signal.signal(signal.SIGINT, _end_at_once)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _check_packages()
     _check_abilities()
 
 
@@ -49,6 +51,18 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
     finally:
         if listens:
             signal.signal(signal.SIGINT, _end_at_once)
+
+
+def _check_packages() -> None:
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("hydra", "sqlalchemy", "typer")):
+        print(
+            f"{sys.executable} lacks the packages that scalemark needs; run `python3 install.py` "
+            "in its folder, and start it by .venv/bin/python there",
+            file=sys.stderr,
+        )
+        sys.exit(USAGE)
 
 
 def _check_abilities() -> None:

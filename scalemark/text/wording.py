@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 def counted(count: int, what: str) -> str:
     """Return `1 trial` or `3 trials`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ is changed or lost.
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -70,7 +71,8 @@ def delete(
     if chosen.num_attempts:
         ask(f"{chosen} would be deleted", yes=yes)
     num_deleted = marking.set_deleted(engine, chosen, datetime.now(UTC))
-    hint = f"; `{typed('store')} restore` brings them back" if num_deleted else ""
+    again = " ".join(map(shlex.quote, what))
+    hint = f"; `{typed('store')} restore {again}` brings them back" if num_deleted else ""
     print(f"{num_deleted} deleted{hint}")
 
 

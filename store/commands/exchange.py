@@ -14,6 +14,7 @@ from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 from store.command_line import USAGE, Db, Json
 from store.database import open_for_reading
 from store.errors import StoreError
@@ -221,11 +222,12 @@ def _done(added: Added, would: str) -> Iterator[str]:
     if not has_attempts and not num_figures and added.rejected:
         yield f"nothing {would}imported"
     elif has_attempts or not num_figures:
-        yield f"{added.num_new:,} attempts {would}imported, {added.num_known:,} were there already"
+        new = counted(added.num_new, "attempt")
+        yield f"{new} {would}imported, {added.num_known:,} were there already"
     if added.num_references:
-        yield f"{added.num_references:,} references {would}imported"
+        yield f"{counted(added.num_references, 'reference')} {would}imported"
     if added.num_elsewhere:
-        yield f"{added.num_elsewhere:,} rows {would}imported as measured elsewhere"
+        yield f"{counted(added.num_elsewhere, 'row')} {would}imported as measured elsewhere"
     if added.num_known_figures and not has_attempts:
         yield f"{added.num_known_figures:,} were there already"
 

@@ -11,6 +11,7 @@ import typer
 from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 from store.command_line import Db, Json
 from store.commands.exchange import SOME_REJECTED, print_added
 from store.upkeep import rebuild as rebuilding
@@ -34,7 +35,7 @@ def rebuild(
     else:
         for warning in done.warnings:
             print(f"store: {visible(warning)}", file=sys.stderr)
-        print(f"{done.num_sweeps:,} sweeps found")
+        print(f"{counted(done.num_sweeps, 'sweep')} found")
         print_added(done.added)
     if done.added.rejected:
         raise typer.Exit(SOME_REJECTED)

@@ -42,12 +42,28 @@ def chosen(references: Sequence[_Row], filters: Sequence[str]) -> list[int]:
     Case does not matter, nor the `?` that marks what a source leaves in doubt. Raises StoreError
     for text that is no filter.
     """
-    conditions = [_condition(one) for one in parsed(filters)]
+    free = {name for reference in references for name in reference.get("axes", ())}
+    named = [full_name(text) if _name(text) in free else text for text in filters]
+    conditions = [_condition(one) for one in parsed(named)]
     return [
         position
         for position, reference in enumerate(references)
         if all(holds(reference) for holds in conditions)
     ]
+
+
+def full_name(text: str) -> str:
+    """Return a filter whose name is no field as one of a free axis, which it may name without the
+    prefix.
+    """
+    is_bare = _name(text) not in (*FIELDS, "")
+    return f"{PREFIX}{text.lstrip()}" if is_bare else text
+
+
+def _name(text: str) -> str:
+    """Return the name that a filter begins with; empty where it has a prefix, or none."""
+    found = re.match(r"\s*(\w+)(?!\.)\b", text)
+    return found[1] if found else ""
 
 
 def parsed(filters: Sequence[str]) -> list[Filter]:

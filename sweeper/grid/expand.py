@@ -245,7 +245,10 @@ def _num_values(override: Override) -> int:
             f"{override.input_line}: no finite list; write its values out, as in {axis}=1,2,4"
         )
     if not num_values:
-        raise SweepRefusedError(f"{override.input_line}: an empty axis; give it at least one value")
+        raise SweepRefusedError(
+            f"{override.input_line}: an empty axis; give it at least one value, see "
+            f"{typed('sweep')} --help for the choices"
+        )
     return num_values
 
 

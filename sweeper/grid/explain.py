@@ -70,7 +70,9 @@ def is_of_null(error: AssertionError) -> bool:
 
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return 'did you mean NAME? ' or nothing."""
-    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)
+    known = list(choices)
+    begun = [choice for choice in known if name and choice.startswith(name)]
+    close = begun[:1] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]}? " if close else ""
 
 

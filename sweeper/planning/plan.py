@@ -15,6 +15,7 @@ from scalemark.models import ModelError
 from scalemark.records import switches
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, width_name
+from scalemark.text.wording import counted
 from sweeper.devices import simulated_box
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
@@ -116,7 +117,7 @@ def resolve_grid(
     if refused and not specs:
         raise SweepRefusedError(_refusal(refused))
     if left_out and not specs:
-        raise SweepRefusedError(f"sweep.exclude leaves out all of the {len(left_out)} trials")
+        raise SweepRefusedError(f"sweep.exclude leaves out every trial ({len(left_out)})")
     return list(specs.values()), left_out
 
 
@@ -178,4 +179,5 @@ def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
     reasons = list(dict.fromkeys(reason for _, reason in left_out))
     if len(reasons) == 1:
         return reasons[0]
-    return f"{reasons[0]} (and {len(reasons) - 1} more reasons for {len(left_out)} cells left out)"
+    more = counted(len(reasons) - 1, "more reason")
+    return f"{reasons[0]} (and {more} for {len(left_out)} cells left out)"

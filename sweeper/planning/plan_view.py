@@ -12,6 +12,7 @@ from scalemark.cli.terminal import print_columns
 from scalemark.records.devices import CPU_DEVICES_NOTE, SIMULATED_NOTE, DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import unusual_axes
+from scalemark.text.wording import counted
 from sweeper.devices.machine import Inventory
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, PlannedTrial
@@ -163,7 +164,8 @@ def _print_left_out(console: Console, plan: Plan) -> None:
         console.print(f"left out: {reason}", markup=False)
         console.print(f"          {'; '.join(shown)}", markup=False)
     if len(by_reason) > MOST_REASONS:
-        more = f"left out: cells for {len(by_reason) - MOST_REASONS} more reasons"
+        num_more = len(by_reason) - MOST_REASONS
+        more = f"left out: cells for {counted(num_more, 'more reason')}"
         console.print(more, markup=False)
 
 

@@ -10,6 +10,7 @@ from typing import Protocol, TextIO
 
 from plots.tables.document import Document
 from plots.whole_file import draft_of
+from scalemark.text.wording import shortened
 from store.errors import StoreError
 from store.filters.selection import nearest
 
@@ -33,9 +34,18 @@ def names() -> list[str]:
 
 
 def of_file(path: Path) -> str | None:
-    """Return the format for the ending of a file's name; None where it is the ending of none."""
+    """Return the format for the ending of a file's name; None where it has none. Raises StoreError
+    for another ending.
+    """
     ending = path.suffix.removeprefix(".").lower()
-    return ending if ending in names() or ending in _SHORT_NAMES else None
+    if not ending or ending == "txt":
+        return None
+    if ending not in names() and ending not in _SHORT_NAMES:
+        raise StoreError(
+            f"--out {shortened(path.name, 60)}: no format has this ending; name one with "
+            f"--format, of {', '.join(names())}"
+        )
+    return ending
 
 
 def chosen(name: str | None, as_json: bool = False) -> Write:

@@ -42,7 +42,7 @@ def take_in(*, compare: str = "", **constants: str) -> None:
         ("scaling",),
         ("advise",),
         ("advise", "--goal", "cost", "--usd-per-gpu-hour", "2"),
-        ("compare", "axes.way=ddp", "axes.way=fsdp axes.zero=2"),
+        ("compare", "way=ddp", "way=fsdp zero=2"),
     ],
 )
 def test_commands_speak_of_a_table_alone(analysis, snapshot, arguments):
@@ -87,9 +87,13 @@ def test_our_own_numbers_and_those_of_a_table_are_never_shown_together(analysis)
 
 def test_filters_choose_rows_by_their_axes(analysis):
     take_in()
-    asked = ("scaling", "--origin", "elsewhere", "--json", "axes.zero>=3", "num_gpus<4")
-    (found,) = json.loads(analysis(*asked).stdout)
-    assert "zero=2" not in json.dumps(found)
+    for zero in ("axes.zero>=3", "zero>=3", "zero!=2", "axes.zero~3*"):
+        asked = ("scaling", "--origin", "elsewhere", "--json", zero, "num_gpus<4")
+        (found,) = json.loads(analysis(*asked).stdout)
+        assert "zero=3" in json.dumps(found)
+        assert "zero=2" not in json.dumps(found)
+    refused = analysis("scaling", "--origin", "elsewhere", "zeroo=3")
+    assert "zeroo: nothing to filter by" in refused.stderr
     refused = analysis("scaling", "--origin", "elsewhere", "axes.zero=9")
     assert refused.exit_code == 2
     assert "nothing that was measured elsewhere like axes.zero=9" in refused.stderr

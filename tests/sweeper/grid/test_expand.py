@@ -195,10 +195,10 @@ def test_a_zip_that_cannot_be_is_refused(zipped, message):
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
         (
             "seed=range(1,1000000000000)",
-            r"a grid of 999999999999 cells, sweep\.max_trials=100; raise that if you mean it",
+            r"a grid of 999,999,999,999 cells, sweep\.max_trials=100; raise that if you mean it",
         ),
-        ("seed=shuffle(range(0,1000000000000))", "a grid of 1000000000000 cells"),
-        ("learning_rate=range(0.0,1e9,0.5)", "a grid of 2000000000 cells"),
+        ("seed=shuffle(range(0,1000000000000))", "a grid of 1,000,000,000,000 cells"),
+        ("learning_rate=range(0.0,1e9,0.5)", "a grid of 2,000,000,000 cells"),
         ("model.name=../evil", r"model\.name: a fact of the files in conf/model/"),
         ("data.makes_folder=true", r"data\.makes_folder: a fact of the files in conf/data/"),
     ],
@@ -209,7 +209,7 @@ def test_what_makes_no_grid_is_refused(argument, message, loader):
 
 
 def test_a_product_is_refused_before_it_is_made():
-    with pytest.raises(SweepRefusedError, match="a grid of 1000000000000000000 cells"):
+    with pytest.raises(SweepRefusedError, match="a grid of 1,000,000,000,000,000,000 cells"):
         cells(*(f"{axis}=range(0,1000000)" for axis in ("seed", "prefetch", "data_threads")))
 
 
