@@ -86,11 +86,18 @@ def end_all(but: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[s
     return list(commands.values())
 
 
-def reap_orphans(but: Collection[int] = ()) -> None:
-    """Let go of adopted processes that have ended; their CPU seconds become this process's."""
+def living(but: Collection[int] = ()) -> list[Child]:
+    """Return the descendants that run, but these.
+
+    Adopted ones that have ended are let go of; their CPU seconds become this process's.
+    """
+    found = []
     for child in descendants(but):
         if child.is_zombie:
             _reap(child)
+        else:
+            found.append(child)
+    return found
 
 
 def command_of(pid: int) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 from command.points import Column, Points
 from scalemark.readers.reading import Reading
 
-LEAST_CALL_S = 0.02  # lines that come faster are taken together: a pipe delays each a little
+# lines that come faster are taken together: `command.watch` reads them every few milliseconds
+LEAST_CALL_S = 0.05
 MOST_CALLS = 20_000
 MOST_STEPS = 2**31 - 1  # as databases have it
 _LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long

@@ -13,7 +13,7 @@ from scalemark.run_folder.folder import RunFolder
 
 def write(program: Program, folder: RunFolder) -> None:
     """Write what is known before the program starts."""
-    found = program_software.describe(program.words, program.folder, program.variables)
+    found = program_software.describe(program.software_words, program.folder, program.variables)
     built = {"set_by_trial": {}, "cuda_build": "", "cudnn_build": ""}
     environment = found | _of_checkout() | built
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
@@ -22,6 +22,7 @@ def write(program: Program, folder: RunFolder) -> None:
 def load() -> None:
     """Ask now, so that processes forked from this one need not."""
     _of_checkout()
+    program_software.own_version()
 
 
 @cache

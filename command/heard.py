@@ -22,8 +22,8 @@ class Heard:
 
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = Curve()
-        # the last one of the whole run, or else a mean over the run so far
-        self.total: Reading | None = None
+        self.total: Reading | None = None  # the last one of the whole run
+        self.mean: Reading | None = None  # the last one over all steps so far
         self.metrics: dict[str, float] = {}  # the last value of each, but the loss
         self.first_loss: float | None = None
         self.item = ""  # as the output calls it
@@ -57,11 +57,11 @@ class Heard:
             del self.unusable[1000:]
         self.item = self.item or reading.item
         reading = self._of_all_replicas(reading)
-        if reading.is_total or reading.is_mean:
-            if reading.has_rate and (reading.is_total or not (self.total and self.total.is_total)):
-                self.total = reading
-            if reading.is_total:
-                return
+        if reading.is_total:
+            self.total = reading if reading.has_rate else self.total
+            return
+        if reading.is_mean:
+            self.mean = reading if reading.has_rate else self.mean
             reading = replace(reading, throughput=None, step_s=None)
         if reading.step is None and not reading.has_rate:
             return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from command.curve import Calls, CurveError
 from command.heard import Heard
 from command.moments import Moments, Taken
+from scalemark.readers.reading import Reading
 from scalemark.records.measurement import Measurement, StepSample, is_item
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
@@ -47,8 +49,9 @@ def measured_by(
 
     Raises NothingReadError.
     """
-    total = _total(heard, items_per_step)
-    rate = total or heard.curve.mean_rate
+    total = _rate(heard.total, items_per_step)
+    mean = _rate(heard.mean, items_per_step)
+    rate = total or mean or heard.curve.mean_rate
     if not heard.curve.num_readings:
         if rate is None:
             raise NothingReadError(_instead(heard) or "found no number")
@@ -60,6 +63,9 @@ def measured_by(
             why = _instead(heard) or f"found steps and no speed: {error}"
             raise NothingReadError(why) from error
         return _reported(spec, heard, moments, rate, started_s, ended_s)
+    if calls.items_per_step is None and mean is not None:
+        steps_per_s = calls.steps_per_call * len(calls.durations_s) / math.fsum(calls.durations_s)
+        calls = replace(calls, items_per_step=mean / steps_per_s)
     if calls.items_per_step is None:
         if total is not None:  # items are worth more than steps
             return _reported(spec, heard, moments, total, started_s, ended_s)
@@ -130,13 +136,23 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
     """Return the number of calls before the first steady ones, and whether there are such.
 
     The trainer knows only the past, and takes the calls by which it sees the steady state for
-    warm-up; here all are known, and these calls are measured. One call is always left.
+    warm-up; here all are known, and these calls are measured, unless they begin with slow ones.
+    One call is always left.
     """
     least = -(-min_steps // steps_per_call)
     most = max(timing.MAX_WARM_UP_FACTOR * least, timing.MAX_WARM_UP_CALLS)
+    first_steady: int | None = None
     for begin in range(least, min(most, len(durations_s) - STEADY_SPAN) + 1):
-        if timing.is_steady(durations_s[begin : begin + STEADY_SPAN]):
+        span = durations_s[begin : begin + STEADY_SPAN]
+        if not timing.is_steady(span):
+            continue
+        early, late = span[: timing.STEADY_CALLS], span[timing.STEADY_CALLS :]
+        usual_s = (1 + timing.STEADY_TOLERANCE) * statistics.median(late)
+        if max(early) <= max(usual_s, *late):
             return begin, True
+        first_steady = begin if first_steady is None else first_steady
+    if first_steady is not None:
+        return first_steady, True
     return min(least, len(durations_s) - 1), False
 
 
@@ -170,13 +186,12 @@ def _uncounted(spec: TrialSpec, calls: Calls) -> Sequence[str]:
     ]
 
 
-def _total(heard: Heard, items_per_step: float | None) -> float | None:
-    """Return the items per second that the program tells of its whole run; None without them."""
-    total = heard.total
-    if total is None or total.throughput is not None:
-        return total.throughput if total else None
-    if total.step_s and items_per_step:
-        return items_per_step / total.step_s
+def _rate(reading: Reading | None, items_per_step: float | None) -> float | None:
+    """Return the items per second that a reading tells of; None without them."""
+    if reading is None or reading.throughput is not None:
+        return reading.throughput if reading else None
+    if reading.step_s and items_per_step:
+        return items_per_step / reading.step_s
     return None
 
 

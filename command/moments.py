@@ -36,9 +36,10 @@ class Moments:
         self.peak_bytes = 0  # largest sum of resident sizes seen
         self._but = but
         self._own_s = _ended_children_s()  # of what this process had run before
-        self._moments: list[_Moment] = []
         self._began_s = time.monotonic()
         self._due_s = 0.0
+        self._moments: list[_Moment] = []
+        self._note(())  # nothing of it runs yet
 
     def look_if_due(self, now_s: float) -> None:
         if now_s >= self._due_s:
@@ -47,13 +48,7 @@ class Moments:
     def look(self) -> None:
         """Count now. It takes 10 us per process of the host."""
         start_s = time.monotonic()
-        found = children.descendants(self._but)
-        self.peak_bytes = max(self.peak_bytes, sum(child.resident_bytes for child in found))
-        living_s = sum(child.cpu_s for child in found)
-        cpu_s = living_s + _ended_children_s() - self._own_s
-        # of the trial's processes this one is one, too: nobody else takes its time
-        host = contention.now(lambda: cpu_s + time.process_time())
-        self._moments.append(_Moment(cpu_s=cpu_s, host=host))
+        self._note(children.descendants(self._but))
         end_s = time.monotonic()
         interval_s = max(
             LEAST_INTERVAL_S,
@@ -61,6 +56,18 @@ class Moments:
             (end_s - self._began_s) / _PER_RUN,
         )
         self._due_s = end_s + interval_s
+
+    def end(self) -> None:
+        """Count once more, when all processes have ended."""
+        self._note(())
+
+    def _note(self, living: Collection[children.Child]) -> None:
+        self.peak_bytes = max(self.peak_bytes, sum(child.resident_bytes for child in living))
+        living_s = sum(child.cpu_s for child in living)
+        cpu_s = living_s + _ended_children_s() - self._own_s
+        # of the trial's processes this one is one, too: nobody else takes its time
+        host = contention.now(lambda: cpu_s + time.process_time())
+        self._moments.append(_Moment(cpu_s=cpu_s, host=host))
 
     def taken(self, start_s: float, end_s: float) -> Taken | None:
         """Return what was taken between two moments of the monotonic clock, by the looks around

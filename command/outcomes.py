@@ -30,7 +30,7 @@ def ended(outcome: Outcome, message: str) -> Result:
 def failed(end: Ended) -> Result | None:
     """Return the result of a program that did not end well; None for exit code 0."""
     if end.was_told_to:
-        return ended(Outcome.INTERRUPTED, f"interrupted{_and_left(end)}")
+        return ended(Outcome.INTERRUPTED, "interrupted")
     if end.exit_code == 0:
         return None
     how = _how(end.exit_code)

@@ -61,7 +61,9 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
         gpus = telemetry.watched(spec, given)
         spare_core = given.spare_core if given else None
         stack.enter_context(telemetry.watching(gpus.uuids, folder.telemetry, spare_core))
-        ours = [guard.pid, *(child.pid for child in children.descendants((guard.pid,)))]
+        ours = [guard.pid]
+        if gpus.uuids:
+            ours += [child.pid for child in children.living(ours)]
         attempt = _Attempt(spec, folder, Heard(spec, reader), Moments(ours))
         reading, writing = start.pipe()
         stack.callback(os.close, reading)
@@ -72,7 +74,8 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
             return outcomes.ended(Outcome.UNSUPPORTED, str(error))
         finally:
             os.close(writing)
-        stack.callback(children.end_all, ours)
+        end_all = stack.enter_context(ExitStack())  # where watching fails
+        end_all.callback(children.end_all, ours)
         watch = Watch(
             process,
             reading,
@@ -84,6 +87,7 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
         )
         try:
             ended = watch.until_it_ends(started_s)
+            end_all.pop_all()
             return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
         except ReadError as error:
             return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
@@ -96,7 +100,6 @@ class _Attempt:
         self._spec, self._folder = spec, folder
         self._heard, self._moments = heard, moments
         self._last_step_written = -1
-        moments.look()
 
     def hear(self, lines: Sequence[str], arrival_s: float) -> None:
         is_first = self._heard.first_arrival_s is None
@@ -104,7 +107,8 @@ class _Attempt:
         if is_first and self._heard.first_arrival_s is not None:
             self._folder.write(self._folder.doing, Doing.STEPPING)
             self._moments.look()
-        self._moments.look_if_due(arrival_s)
+        elif not is_first:
+            self._moments.look_if_due(arrival_s)
 
     def beat(self, _: float) -> None:
         """Show that the program lives: it has printed something."""
@@ -123,7 +127,7 @@ class _Attempt:
         given: Placement | None,
     ) -> Result:
         spec, heard, moments = self._spec, self._heard, self._moments
-        moments.look()
+        moments.end()
         self._folder.steps.unlink(missing_ok=True)
         if failed := outcomes.failed(ended):
             return failed

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from command import texts
 from scalemark.program import expression, template, values
+from scalemark.program.software_words import software_words
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import (
     ORCHESTRATOR_VARIABLE,
@@ -37,14 +38,7 @@ class Program:
     folder: Path
     variables: Mapping[str, str]
     items_per_step: float | None  # of all replicas; None where the trial does not say
-    is_shell: bool = False
-
-    @property
-    def words(self) -> Sequence[str]:
-        """Return the command line in words, those of a shell's text among them."""
-        if not self.is_shell:
-            return self.arguments
-        return [self.arguments[0], *template.words(self.arguments[-1], shell=True)]
+    software_words: Sequence[str]  # those that say which software runs
 
 
 def program_of(spec: TrialSpec, run_dir: Path, inherited: Mapping[str, str]) -> Program:
@@ -68,7 +62,7 @@ def program_of(spec: TrialSpec, run_dir: Path, inherited: Mapping[str, str]) -> 
         folder=Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute(),
         variables=_environment(inherited) | values.variables(filled),
         items_per_step=items_per_step,
-        is_shell=spec.shell,
+        software_words=software_words(spec),
     )
 
 

@@ -27,7 +27,7 @@ from scalemark.readers.lines import Lines
 LAST_LINES = 400  # kept for finding out why a program ended
 KILL_AFTER_S = 2.0  # after SIGTERM; who sent it waits longer, launcher.grace_s, before killing us
 LEFT_BEHIND_S = 1.0  # that children may take to end by themselves after the program
-BUSY_S = 0.002  # a stream whose chunks come closer than this is read less often
+BUSY_S = 0.005  # between reads of a stream whose chunks come closer than twice this
 FLUSH_EVERY_S = 0.5
 _CHUNK_BYTES = 2**18
 
@@ -132,7 +132,7 @@ class Watch:
             if self._output in ready and now_s < until_s:
                 if not self._read(now_s):
                     poll.unregister(self._output)
-                elif now_s - last_chunk_s < BUSY_S:
+                elif now_s - last_chunk_s < 2 * BUSY_S:
                     time.sleep(BUSY_S)
                 last_chunk_s = now_s
             elif ended in ready:
@@ -190,8 +190,7 @@ class Watch:
         """Give what the program had started a moment to end, then kill it."""
         until_s = time.monotonic() + (0.0 if self._was_told_to else LEFT_BEHIND_S)
         while time.monotonic() < until_s:
-            children.reap_orphans(self._but)
-            if not children.descendants(self._but):
+            if not children.living(self._but):
                 return []
             self._read_what_is_there()
             time.sleep(0.01)

@@ -27,6 +27,7 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
+from sweeper.program_software import key_of_programs
 from sweeper.race.planned import with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
@@ -50,7 +51,11 @@ class LocalSweep:
         self._software_key = software.key(software.describe())
 
     def check(self, specs: Sequence[TrialSpec]) -> None:
-        """Check nothing more: resolving the grid refused what does not fit here."""
+        """Find the software of a user's programs; resolving the grid refused what does not fit
+        here. Raises SweepRefusedError.
+        """
+        if self.config.engine is Engine.command:
+            self._software_key = key_of_programs(specs)
 
     def num_completed(
         self, engine: sa.Engine | None, specs: Sequence[TrialSpec]

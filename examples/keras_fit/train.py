@@ -8,7 +8,7 @@ import tensorflow as tf
 parser = argparse.ArgumentParser()
 parser.add_argument("--replicas", type=int, default=1)
 parser.add_argument("--batch", type=int, default=32, help="images per replica")
-parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--steps", type=int, default=300)
 parser.add_argument("--optimizer", default="sgd")
 options = parser.parse_args()
 

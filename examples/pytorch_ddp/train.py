@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch", type=int, default=64, help="samples per process")
-parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--steps", type=int, default=2000)
 parser.add_argument("--bucket-mb", type=int, default=25)
 options = parser.parse_args()
 

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ _SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
 _PYTHON = re.compile(r"python[\d.]*")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _SCRIPTS = (".py", ".sh")
+_MOST_SOURCES = 500  # beside a script
 _MOST_WORDS = 200  # of a command line that are looked at
 _SCRIPT = """
 import json, os, platform, sys
@@ -86,8 +88,8 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     found = interpreter(path, folder, variables) if path else NONE
     root = checkout_of(words, folder)
     packages = dict(found.packages)
-    with suppress(PackageNotFoundError):
-        packages["scalemark"] = version("scalemark")  # it times the steps
+    if own := own_version():
+        packages["scalemark"] = own  # it times the steps
     return {
         "python": found.python,
         "kernel": platform.release(),
@@ -100,9 +102,18 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
         "program": {
             "commit": software.commit(root) if root else "",
             "diff": software.diff(root, SOURCES) if root else "",
-            "scripts": scripts_digest(words, folder),
+            "code": "" if root else code_digest(words, folder),
         },
     }
+
+
+@cache
+def own_version() -> str:
+    """Return the version of scalemark; empty where it is not installed."""
+    try:
+        return version("scalemark")
+    except PackageNotFoundError:
+        return ""
 
 
 def interpreter_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str | None:
@@ -157,21 +168,34 @@ def interpreter(path: str, folder: Path, variables: Mapping[str, str]) -> Interp
 
 def checkout_of(words: Sequence[str], folder: Path) -> Path | None:
     """Return the git checkout that holds a program's script, or the folder it runs in."""
-    places = [script.parent for script in _scripts(words, folder)] or [folder]
-    for place in (places[0], *places[0].parents):
-        if (place / ".git").exists():
-            return place
+    place = _folder_of_code(words, folder)
+    for one in (place, *place.parents):
+        if (one / ".git").exists():
+            return one
     return None
 
 
-def scripts_digest(words: Sequence[str], folder: Path) -> str:
-    """Digest the scripts that a command line names: not all code is in a checkout."""
+def code_digest(words: Sequence[str], folder: Path) -> str:
+    """Digest the sources beside a program's script, or in the folder it runs in; empty without.
+
+    All of them, so that trials may run one or another: which one is an axis of theirs.
+    """
+    place = _folder_of_code(words, folder)
+    endings = tuple(pattern.removeprefix("*") for pattern in SOURCES)
     digest, num_found = hashlib.sha256(), 0
-    for script in _scripts(words, folder):
-        with suppress(OSError):
-            digest.update(script.read_bytes() + b"\0")
-            num_found += 1
+    for file in sorted(place.iterdir()):
+        if file.name.endswith(endings) and num_found < _MOST_SOURCES:
+            with suppress(OSError):
+                content = hashlib.sha256(file.read_bytes()).digest()
+                digest.update(os.fsencode(file.name) + b"\0" + content)
+                num_found += 1
     return digest.hexdigest()[:16] if num_found else ""
+
+
+def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
+    for script in _scripts(words, folder):
+        return script.parent
+    return folder.resolve()
 
 
 def _scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:

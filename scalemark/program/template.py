@@ -58,8 +58,8 @@ def filled(template: str, values: Mapping[str, str], *, shell: bool) -> list[str
         raise TemplateError(problem)
     if shell:
         quoted = {name: shlex.quote(value) for name, value in values.items()}
-        return ["/bin/sh", "-c", _replaced(template, quoted)]
-    return [_replaced(word, values) for word in shlex.split(template)]
+        return ["/bin/sh", "-c", replaced(template, quoted)]
+    return [replaced(word, values) for word in shlex.split(template)]
 
 
 def words(template: str, *, shell: bool) -> list[str]:
@@ -75,7 +75,9 @@ def words(template: str, *, shell: bool) -> list[str]:
         raise TemplateError(_unbalanced(error)) from error
 
 
-def _replaced(text: str, values: Mapping[str, str]) -> str:
+def replaced(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with the values of its placeholders, all of which are known."""
+
     def value_of(token: re.Match[str]) -> str:
         name: str | None = token[1]
         return token[0][0] if name is None else values[name]

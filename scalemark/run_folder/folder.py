@@ -140,6 +140,13 @@ class RunFolder:
         with _making_sense_of(self.steps):
             return build(_LastStep, {"step": parsed(lines[-1].decode())["step"]}).step
 
+    def heartbeat_ns(self) -> int:
+        """Return when a user's program printed something last; 0 before, and of trainers."""
+        try:
+            return self.heartbeat.lstat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
     def read_environment(self) -> dict[str, Any] | None:
         """None when the attempt ended before it was known."""
         return self._read(self.environment, _environment_in)

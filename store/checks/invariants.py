@@ -31,13 +31,19 @@ def unmeasured(connection: sa.Connection, progress: Progress) -> Iterator[Findin
 
 
 def without_steps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    """Find measurements without their steps; what was imported may have come without."""
+    """Find measurements without their steps; what was imported may have come without, and what a
+    program reported has none.
+    """
     statement = (
         sa.select(MeasurementRow.attempt_id, MeasurementRow.num_steps)
         .join(AttemptRow, AttemptRow.id == MeasurementRow.attempt_id)
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
         .outerjoin(StepArraysRow, StepArraysRow.attempt_id == MeasurementRow.attempt_id)
-        .where(StepArraysRow.attempt_id.is_(None), SweepRow.origin == "")
+        .where(
+            StepArraysRow.attempt_id.is_(None),
+            SweepRow.origin == "",
+            MeasurementRow.reported.is_(False),
+        )
     )
     for row in streamed(connection, statement, "measurements", progress):
         what = f"it has no steps; its measurement was made of {row['num_steps']}"

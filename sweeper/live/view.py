@@ -59,8 +59,10 @@ def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
     """Tell what ended, how fast it was or what was wrong, and how long it took; never cut."""
     line = Text(f"{_one_line(ended.label):<{label_width}} ")
     if ended.outcome == Outcome.COMPLETED:
-        step_ms, jitter_ms = (ended.median_step_s or 0) * 1e3, (ended.jitter_s or 0) * 1e3
-        line.append(f"{_speed(ended)}  step {step_ms:8.1f} ± {jitter_ms:.1f} ms")
+        line.append(_speed(ended))
+        if ended.median_step_s is not None:  # a program may report one number, and no steps
+            step_ms, jitter_ms = ended.median_step_s * 1e3, (ended.jitter_s or 0) * 1e3
+            line.append(f"  step {step_ms:8.1f} ± {jitter_ms:.1f} ms")
         if ended.message:
             line.append(f"  ({_one_line(ended.message)})")
         line.append(_doubt(ended))

@@ -40,6 +40,7 @@ class Ended:
     cause: Outcome | None = None
     doing: Doing = Doing.BUILDING  # when it was seen last
     last_step: int | None = None  # the last that was seen
+    heard: bool = False  # a user's program, whose output counted as a sign of life
     last_error: str = ""  # the last line of its log that looks like one
     unreadable: str = ""  # what is wrong with its run folder
     # the kernel killed something of this control group for memory meanwhile
@@ -55,6 +56,8 @@ class Seen:
         self.doing = Doing.BUILDING
         self.last_step: int | None = None
         self.unreadable = ""  # what is wrong with the folder
+        self.heard = False  # it prints: that is a sign of life, too
+        self._heartbeat_ns = 0
         self._folder = folder
 
     def read(self, now_s: float) -> None:
@@ -65,10 +68,13 @@ class Seen:
             self._folder.path.stat()
             doing = self._folder.read_doing()
             last_step = self._folder.last_step() if doing is not Doing.BUILDING else None
+            heartbeat_ns = self._folder.heartbeat_ns()
         except (OSError, ValueError) as error:
             self.unreadable = str(error)
             return
         self.unreadable = ""
+        if heartbeat_ns != self._heartbeat_ns:
+            self.heard, self._heartbeat_ns, self.changed_s = True, heartbeat_ns, now_s
         if (doing, last_step) != (self.doing, self.last_step):
             self.doing, self.last_step, self.changed_s = doing, last_step, now_s
 
@@ -160,6 +166,7 @@ class Attempt:
             cause=self._cause,
             doing=self._seen.doing,
             last_step=self._seen.last_step,
+            heard=self._seen.heard,
             last_error=self._seen.last_error(),
             unreadable=self._seen.unreadable,
             kernel_killed=num_kernel_kills() > self._num_kernel_kills,

@@ -80,14 +80,22 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
 
 def _missed(ended: Ended, limits: Limits) -> str:
     if ended.doing is Doing.BUILDING:
-        return f"no first step within launcher.start_timeout_s={limits.start_timeout_s:g}"
+        and_no_output = ", and no output" if ended.heard else ""
+        return (
+            f"no first step{and_no_output} within "
+            f"launcher.start_timeout_s={limits.start_timeout_s:g}"
+        )
     if ended.doing is Doing.PROFILING:
         return (
             f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the "
             "measured steps"
         )
     after = "the first" if ended.last_step is None else str(ended.last_step)
-    return f"no step within launcher.step_timeout_s={limits.step_timeout_s:g} after step {after}"
+    and_no_output = " and no output" if ended.heard else ""
+    return (
+        f"no step{and_no_output} within launcher.step_timeout_s={limits.step_timeout_s:g} after "
+        f"step {after}"
+    )
 
 
 def _judge_kill(ended: Ended) -> tuple[Outcome, str]:

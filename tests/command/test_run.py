@@ -59,6 +59,33 @@ def test_numbers_of_one_gpu_are_added_up():
     assert result.measurement.throughput == pytest.approx(20)
 
 
+TF_CNN = """
+    import time
+    print("Step\\tImg/sec\\ttotal_loss")
+    num_warm_up, total, begin = 3, 40, None
+    for step in range(-num_warm_up, total + 1):
+        time.sleep(0.02)
+        if step == 0:
+            begin = time.perf_counter()
+        if step >= 1:
+            speed = 64 * step / (time.perf_counter() - begin)
+            print(f"{step}\\timages/sec: {speed:.1f} +/- 0.0 (jitter = 0.0)\\t7.9")
+    print("-" * 64)
+    print(f"total images/sec: {64 * total / (time.perf_counter() - begin):.2f}")
+    print("-" * 64)
+"""
+
+
+@pytest.mark.parametrize("items_per_step", ["64", ""])
+def test_means_of_a_run_so_far_tell_items_and_lines_tell_time(items_per_step):
+    spec = spec_of(script(TF_CNN), "tf_cnn_benchmarks", items_per_step=items_per_step)
+    result, _ = run(spec)
+    found = result.measurement
+    assert (found.item, found.reported) == ("images", False)
+    assert found.num_steps >= 20
+    assert found.throughput * found.window_s / found.num_steps == pytest.approx(64, rel=0.2)
+
+
 def test_one_number_is_kept_as_reported_by_the_program():
     result, folder = run(spec_of("printf 'total: 12.5\\n'", ONE))
     found = result.measurement
@@ -299,5 +326,5 @@ def test_the_environment_is_the_programs_own():
     found = environment_of(folder)
     assert found["interpreter"] == sys.executable
     assert found["packages"]["numpy"]
-    assert found["program"]["scripts"]
+    assert found["program"]["code"]
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))

@@ -7,6 +7,7 @@ import pytest
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.outcomes import Verdict
+from scalemark.records.trial import TrialSpec
 from tests.filled import measurement
 from tests.specs import small
 from trainer.verdict import judge
@@ -116,3 +117,36 @@ def test_injected_faults_make_it_suspect_and_noise_does_not():
     injected = small(injected="input_s=0.05 noise=0.02 process_noise=0.005")
     assert verdict(spec=injected) == (Verdict.SUSPECT, ("injected: input_s=0.05",))
     assert verdict(spec=small(injected="noise=0.02 process_noise=0.005")) == (Verdict.VALID, ())
+
+
+COMMAND = TrialSpec.of(
+    {
+        "engine": "command",
+        "model": "program",
+        "num_gpus": 1,
+        "device_kind": "gpu",
+        "seed": 1,
+        "min_warm_up_steps": 2,
+        "command": "python train.py",
+        "read": "torchtitan",
+    }
+)
+
+
+def test_what_a_program_reports_itself_says_so_and_nothing_of_steps():
+    assert verdict(spec=COMMAND, durations_s=[], reported=True, steady=False) == (
+        Verdict.SUSPECT,
+        ("as reported by the program: one number of its whole run, whose warm-up is not known",),
+    )
+
+
+def test_of_a_program_only_what_its_user_can_change_is_advised():
+    _, reasons = verdict(
+        spec=COMMAND, durations_s=EVEN[:4], steady=False, num_steps=40, num_warm_up_steps=7
+    )
+    assert reasons == (
+        "step times had not settled in 7 warm-up steps; let the program run for longer",
+        "4 calls of 10 steps are too few to know their spread; let the program run for more steps",
+    )
+    _, reasons = verdict(spec=replace(COMMAND, num_steps=40), durations_s=EVEN[:4], num_steps=40)
+    assert reasons[0].endswith("raise num_steps=40")

@@ -336,6 +336,23 @@ def test_a_step_moves_the_deadline(begin, clock):
     assert finish(attempt).cause is Outcome.HUNG
 
 
+def test_output_of_a_program_moves_the_deadline_until_it_falls_silent(begin, clock):
+    folder, attempt = begin(WAIT)
+    folder.write(folder.doing, Doing.STEPPING)
+    folder.steps.write_text('{"step": 7}\n')
+    for number in range(1, 4):
+        clock.now_s += 9
+        folder.heartbeat.touch()
+        os.utime(folder.heartbeat, ns=(number, number))
+        attempt.look()
+        assert attempt.ended() is None
+    clock.now_s += 10
+    attempt.look()
+    ended = finish(attempt)
+    message = "no step and no output within launcher.step_timeout_s=10 after step 7"
+    assert (ended.cause, judge(folder, ended, LIMITS).result.message) == (Outcome.HUNG, message)
+
+
 def test_what_ended_before_anybody_looked_has_missed_no_deadline(begin, clock):
     folder, attempt = begin(WAIT)
     look_at(attempt, clock, 99)

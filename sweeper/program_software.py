@@ -1,0 +1,36 @@
+"""Finds the software of the programs of a sweep, by which finished repeats are known again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scalemark.host import program_software, software
+from scalemark.program.software_words import software_words
+from scalemark.records.trial import TrialSpec
+from scalemark.text.untrusted import quoted
+from sweeper.errors import SweepRefusedError
+from sweeper.starts.environment import environment
+
+
+def key_of_programs(specs: Sequence[TrialSpec], inherited: Mapping[str, str] = os.environ) -> str:
+    """Return the key that attempts at these trials will have, as `scalemark.host.software.key`.
+
+    Raises SweepRefusedError for programs of several environments: a sweep has one.
+    """
+    variables = environment(inherited, "")
+    variables.pop("PYTHONPATH", None)
+    if own := inherited.get("PYTHONPATH"):
+        variables["PYTHONPATH"] = own
+    keys: dict[str, str] = {}  # key -> the first command with it
+    for words in dict.fromkeys(tuple(software_words(spec)) for spec in specs):
+        found = program_software.describe(words, Path.cwd(), variables)
+        keys.setdefault(software.key(found), " ".join(words))
+    if len(keys) > 1:
+        first, second, *_ = (quoted(command, 200) for command in keys.values())
+        raise SweepRefusedError(
+            f"command.run: `{first}` and `{second}` have different interpreters, packages or code; "
+            "their numbers are never mixed: make a sweep of each"
+        )
+    return next(iter(keys), "")

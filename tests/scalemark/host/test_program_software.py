@@ -1,0 +1,129 @@
+"""The software of a program is its own interpreter's and its own folder's, and another one is another environment."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalemark.host import software
+from scalemark.host.program_software import (
+    NONE,
+    checkout_of,
+    code_digest,
+    describe,
+    interpreter,
+    interpreter_of,
+)
+
+HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
+
+
+def make(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def key(*words: str) -> str:
+    return software.key(describe(words, Path.cwd(), os.environ | HERE))
+
+
+def git(*arguments: str) -> None:
+    own = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", *own, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["python", "train.py"], str(Path(sys.executable).parent / "python")),
+        ([sys.executable, "-m", "x"], sys.executable),
+        (["env", "A=b", sys.executable], sys.executable),
+        (["nice", "-n", "5", sys.executable, "train.py"], sys.executable),
+        (["./torchrun", "--nproc-per-node=2", "train.py"], sys.executable),
+        (["./by-env", "x"], str(Path(sys.executable).parent / "python")),
+        (["sh", "train.sh"], str(Path(sys.executable).parent / "python")),
+        (["./train.sh"], str(Path(sys.executable).parent / "python")),
+        (["ls", "train.txt"], None),
+        (["./gone"], None),
+    ],
+)
+def test_the_interpreter_is_found(words, wanted):
+    make("torchrun", f"#!{sys.executable}\n")
+    make("by-env", "#!/usr/bin/env python\n")
+    make("train.sh", "#!/bin/sh\npython train.py\n")
+    make("train.txt", "")
+    assert interpreter_of(words, Path.cwd(), HERE) == wanted
+
+
+def test_an_interpreter_says_what_it_has_and_is_asked_once():
+    told = make("python", f'#!/bin/sh\necho asked >> asked.txt\nexec {sys.executable} "$@"\n')
+    variables = os.environ | HERE
+    first = interpreter(str(told.absolute()), Path.cwd(), variables)
+    second = interpreter(str(told.absolute()), Path.cwd(), variables)
+    assert first == second
+    assert first.packages["numpy"]
+    assert Path("asked.txt").read_text() == "asked\n"
+
+
+def test_it_is_asked_again_when_a_package_was_installed():
+    packages = make("packages/wheel-1.dist-info/METADATA", "Name: x\n").parent.parent
+    variables = os.environ | HERE | {"PYTHONPATH": str(packages.absolute())}
+    assert "torch" not in interpreter(sys.executable, Path.cwd(), variables).packages
+    make(
+        "packages/torch-2.9.dist-info/METADATA",
+        "Metadata-Version: 2.1\nName: torch\nVersion: 2.9\n",
+    )
+    make("packages/nvidia_nccl_cu12-2.27.5.dist-info/METADATA", "")
+    found = interpreter(sys.executable, Path.cwd(), variables).packages
+    assert (found["torch"], found["nvidia_nccl_cu12"]) == ("2.9", "2.27.5")
+
+
+def test_what_says_nothing_has_nothing():
+    silent = make("python3", "#!/bin/sh\nexit 3\n")
+    assert interpreter(str(silent.absolute()), Path.cwd(), os.environ | HERE) == NONE
+
+
+def test_other_code_and_another_commit_are_other_environments():
+    make("train.py", "print(1)\n")
+    command = (sys.executable, "train.py")
+    git("init")
+    git("add", "train.py")
+    git("commit", "-m", "a")
+    clean = key(*command)
+    assert key(*command) == clean
+    make("results.csv", "1,2\n")
+    assert key(*command) == clean, "what a program writes is no change of it"
+    make("model.py", "layers = 3\n")
+    new_file = key(*command)
+    make("train.py", "print(2)\n")
+    dirty = key(*command)
+    git("add", ".")
+    git("commit", "-m", "b")
+    assert len({clean, new_file, dirty, key(*command)}) == 4
+
+
+def test_without_a_checkout_the_sources_themselves_count():
+    make("code/train.py", "print(1)\n")
+    words = [sys.executable, "code/train.py"]
+    assert checkout_of(words, Path.cwd()) is None
+    before = code_digest(words, Path.cwd())
+    make("code/model.py", "layers = 3\n")
+    after = code_digest(words, Path.cwd())
+    assert before != after != ""
+    make("code/log.csv", "1")
+    assert code_digest([sys.executable, "code/model.py"], Path.cwd()) == after
+    assert code_digest(["ls"], Path.cwd()) == ""
+
+
+def test_it_is_an_environment_like_any_other():
+    found = describe(["ls"], Path.cwd(), os.environ | HERE | {"NCCL_ALGO": "Ring"})
+    assert (found["python"], found["interpreter"]) == ("", "")
+    assert found["variables"]["NCCL_ALGO"] == "Ring"
+    assert set(found["packages"]) == {"scalemark"}
+    assert json.dumps(found)
