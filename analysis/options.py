@@ -26,14 +26,19 @@ Sweep = Annotated[str | None, typer.Option(help="Only the trials this sweep aske
 OriginOption = Annotated[
     Origin,
     typer.Option(
-        "--origin", help="Numbers that we measured or simulated, or those that others published."
+        "--origin",
+        help="Numbers that we measured or simulated, those that others published, or those of "
+        "tables, which were measured elsewhere.",
     ),
 ]
 SourceOption = Annotated[
     str | None,
     typer.Option(
         "--source",
-        help="Only these published figures, as tf-benchmarks-2017 or tf-benchmarks-2017/k80.",
+        help=(
+            "Only these published figures, as tf-benchmarks-2017 or tf-benchmarks-2017/k80, or "
+            "this table."
+        ),
     ),
 ]
 BaselineOption = Annotated[
@@ -49,11 +54,23 @@ BaselineOption = Annotated[
 
 
 def own(origin: Origin) -> Origin:
-    """Refuse published figures with StoreError, for commands about sweeps."""
+    """Refuse figures of others with StoreError, for commands about sweeps."""
     if not origin.is_ours:
         raise StoreError(
-            f"--origin published: others ran no sweep here; see {typed('plots')} tables "
-            "--origin published"
+            f"--origin {origin}: others ran no sweep here; see {typed('plots')} tables "
+            f"--origin {origin}"
+        )
+    return origin
+
+
+def of_known_programs(origin: Origin, what: str) -> Origin:
+    """Refuse numbers that were measured elsewhere with StoreError, for commands that must know what
+    ran: `what` they say of it.
+    """
+    if origin is Origin.ELSEWHERE:
+        raise StoreError(
+            f"--origin {origin}: a table says how fast a program was, and not what it did, so that "
+            f"{what} cannot be said; see {typed('analysis')} scaling or advise --origin {origin}"
         )
     return origin
 

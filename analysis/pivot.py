@@ -97,8 +97,11 @@ def usual_tables(results: Sequence[Result]) -> list[Table]:
 
     Where there are several numbers of hosts, each strategy has a row for each.
     """
-    if results[0].environment.origin is Origin.PUBLISHED:
+    origin = results[0].environment.origin
+    if origin is Origin.PUBLISHED:
         return article_tables(results)
+    if origin is Origin.ELSEWHERE:  # each table says what it does
+        return [table for of in _by_environment(results) for table in pivot(of, lines(of))]
     return pivot(results, lines(results))
 
 
@@ -136,6 +139,23 @@ def pivot(
     _check(results, rows_by, columns_by)
     if not results:
         return []
+    if results[0].environment.origin is Origin.ELSEWHERE:
+        by_environment = _by_environment(results)
+        if len(by_environment) > 1:  # what one of them does not say is no axis of it
+            return [table for of in by_environment for table in _pivot(of, rows_by, columns_by)]
+    return _pivot(results, rows_by, columns_by)
+
+
+def _by_environment(results: Sequence[Result]) -> list[list[Result]]:
+    grouped: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        grouped[result.environment.key].append(result)
+    return list(grouped.values())
+
+
+def _pivot(
+    results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]
+) -> list[Table]:
     pivoted = {*rows_by, *columns_by}
     others = [axis for axis in _axes(results, pivoted) if axis not in pivoted]
     by_strategy = "strategy" in pivoted or "strategy" in others
@@ -285,8 +305,18 @@ def table(
 
 def axes_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Return the axes that can distinguish results."""
-    of_source = results and results[0].environment.origin is Origin.PUBLISHED
-    return tuple(results[0].axes) if of_source else results_axes_of(results)
+    if not results or results[0].environment.origin.is_ours:
+        return results_axes_of(results)
+    names = dict.fromkeys(name for result in results for name in result.axes)
+    if results[0].environment.origin is Origin.ELSEWHERE:  # what no row says is no axis of it
+        names = dict.fromkeys(name for name in names if _is_said(name, results))
+    return tuple(names)
+
+
+def _is_said(axis: str, results: Sequence[Result]) -> bool:
+    return axis == "strategy" or any(
+        result.axes.get(axis) not in (None, "", "?") for result in results
+    )
 
 
 def _full_names(results: Sequence[Result], axes: Sequence[str]) -> tuple[str, ...]:
@@ -326,7 +356,7 @@ def _values(results: Sequence[Result], axes: Sequence[str]) -> list[Label]:
     has_batch = "batch_size" in axes and "num_gpus" not in axes
     found = []
     for result in results:
-        values = [result.axes.get(axis) for axis in axes]
+        values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
         if has_batch and result.axes.get("scaling") == "strong":
             values[axes.index("batch_size")] = global_batch(result)
         found.append(tuple(values))

@@ -1,16 +1,22 @@
-"""Published figures as results, so that they are shown like our own and compared with them."""
+"""Figures of others as results, so that they are shown like our own: published ones, which are also
+compared with ours, and those of tables, which were measured elsewhere.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from analysis.results import BaselineRule, Environment, Origin, Result, with_baselines
+from analysis.results import NOT_REPORTED, BaselineRule, Environment, Origin, Result, with_baselines
 from costs.networks import UnknownNetworkError, network
 from scalemark.records.devices import DeviceKind
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
+from scalemark.records.references import Origin as References
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.stats import welch
 from store.errors import StoreError
 from store.reading.queries import Row
 
@@ -47,6 +53,34 @@ def published(
     return with_baselines(found, rule)
 
 
+def elsewhere(
+    trials: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
+) -> list[Result]:
+    """Make a result of each trial that was measured elsewhere, with an interval over its repeats.
+
+    `trials` are as `store.reading.elsewhere.measured_elsewhere` has them.
+    """
+    environments: dict[tuple[str, str], Environment] = {}
+    found = []
+    for trial in trials:
+        where = (trial["source"], trial["hardware"])
+        if where not in environments:
+            environments[where] = _elsewhere(*where)
+        repeats = tuple(trial["repeats"])
+        low, high = welch.interval(repeats) if len(repeats) > 1 else (None, None)
+        identity = [value for name, value in trial.items() if name not in ("repeats", "throughput")]
+        result = replace(
+            _result(trial, environments[where]),
+            trial_id=_digest(repr(identity), 16),
+            repeats=repeats,
+            low=low,
+            high=high,
+            is_valid=not any(str(value).endswith("?") and value != "?" for value in identity),
+        )
+        found.append(result)
+    return with_baselines(found, rule)
+
+
 def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Add the strategy's name to each."""
     return [{**reference, "strategy": _strategy(reference)} for reference in references]
@@ -69,7 +103,14 @@ def usual_image_px(model: str) -> int | None:
 
 def key_of(reference: Mapping[str, Any]) -> str:
     """Return the `trial_id` of its result."""
-    return _digest(repr([*reference.values()]), 16)
+    said = [value for name, value in reference.items() if value != _SELDOM.get(name, _SAID)]
+    return _digest(repr(said), 16)
+
+
+_SELDOM: Mapping[str, object] = {"hosts": None, "axes": {}, "compare": "", "repeat": 1}
+"""What few sources say, and what stands there for the others."""
+
+_SAID = object()
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:
@@ -113,16 +154,49 @@ def _environment(source: str, hardware: str) -> Environment:
     )
 
 
-def _strategy(axes: Mapping[str, Any]) -> str:
-    """Name it by what the source reports."""
-    parts = ("" if axes[axis] == "n/a" else axes[axis] for axis in STRATEGY_AXES)
-    return strategy_name(*parts) or "not reported"
+def _elsewhere(source: str, hardware: str) -> Environment:
+    machine = "hardware not reported" if hardware == "?" else hardware
+    return Environment(
+        key=_digest(f"{Origin.ELSEWHERE}\n{source}\n{hardware}", 6),
+        host=machine,
+        machine=machine,
+        versions=f"measured elsewhere: {source}",
+        device_kind=DeviceKind.GPU,
+        origin=Origin.ELSEWHERE,
+    )
+
+
+def _strategy(reference: Mapping[str, Any]) -> str:
+    """Name it by what the source reports, or by the free axes that play its part."""
+    if any(reference[axis] for axis in STRATEGY_AXES):
+        parts = ("" if reference[axis] == "n/a" else reference[axis] for axis in STRATEGY_AXES)
+        return strategy_name(*parts)
+    axes = reference["axes"]
+    words = [f"{name}={axes[name]}" for name in _compared(reference)]
+    if not words and reference["origin"] == References.TABLE:
+        compared = reference["compare"]
+        return f"{compared} {NOT_REPORTED}" if compared else str(reference["source"])
+    return " ".join(words) or NOT_REPORTED
+
+
+def _compared(reference: Mapping[str, Any]) -> list[str]:
+    """Return the free axes that play the part of the strategy: the one named, or all."""
+    if any(reference[axis] for axis in STRATEGY_AXES):
+        return []
+    names = [reference["compare"]] if reference["compare"] else sorted(reference["axes"])
+    return [name for name in names if name in reference["axes"]]
 
 
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
-    axes["strategy"] = _strategy(axes)
+    axes["strategy"] = _strategy(reference)
+    compared = _compared(reference)
+    for name, value in reference["axes"].items():
+        if name not in compared:
+            axes[f"{PREFIX}{name}"] = value
     on_curve = repr([value for axis, value in axes.items() if axis != "num_gpus"])
+    if reference["hosts"] is not None:
+        axes["hosts"] = reference["hosts"]
     return Result(
         trial_id=key_of(reference),
         environment=environment,

@@ -36,11 +36,16 @@ class Origin(StrEnum):
     MEASURED = "measured"  # by scalemark
     SIMULATED = "simulated"  # computed by scalemark from a hardware profile: no measurement
     PUBLISHED = "published"  # by others, see `analysis.published`
+    ELSEWHERE = "elsewhere"  # by another program: rows of a table, see `analysis.published`
 
     @property
     def is_ours(self) -> bool:
         """Say whether scalemark made it: a trial with all its axes, attempts and repeats."""
-        return self is not Origin.PUBLISHED
+        return self not in (Origin.PUBLISHED, Origin.ELSEWHERE)
+
+
+NOT_REPORTED = "not reported"
+"""The strategy of figures of others whose source names none."""
 
 
 class BaselineRule(StrEnum):

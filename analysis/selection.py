@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from analysis.comparison.asked_for import belonging
+from analysis.published import elsewhere as measured_elsewhere
 from analysis.published import named, of_source, published
 from analysis.results import BaselineRule, Origin, Result, measured
 from scalemark.host.own_code import typed
@@ -17,7 +18,7 @@ from store.errors import StoreError
 from store.filters import reference_selection
 from store.filters.bare_names import full_names
 from store.filters.selection import is_of_trials, looks_like_filter, parsed, unknown_name
-from store.reading import queries
+from store.reading import elsewhere, queries
 from store.reading.raced_out import raced_out
 
 
@@ -29,7 +30,7 @@ class Selection:
     sweep: str | None = None  # only the trials that it asked for
     filters: tuple[str, ...] = ()  # see store.filters.selection
     origin: Origin = Origin.MEASURED
-    # of published figures: only this source, see analysis.published.of_source
+    # of figures of others: only this source, see analysis.published.of_source
     source: str | None = None
     baseline: BaselineRule = BaselineRule.SAME
 
@@ -38,11 +39,12 @@ class Selection:
         if self.origin.is_ours and any(map(unknown_name, self.filters)):
             filters = full_names(open_for_reading(self.db), self.filters)
             object.__setattr__(self, "filters", tuple(filters))
-        if self.origin is Origin.PUBLISHED and self.sweep is not None:
+        if not self.origin.is_ours and self.sweep is not None:
+            what = "published figures" if self.origin is Origin.PUBLISHED else "tables of others"
             raise StoreError(
-                f"--sweep {self.sweep}: published figures belong to no sweep; leave one of both out"
+                f"--sweep {self.sweep}: {what} belong to no sweep; leave one of both out"
             )
-        if self.origin is not Origin.PUBLISHED and self.source is not None:
+        if self.origin.is_ours and self.source is not None:
             beside = f"{typed('plots')} tables --against {self.source} has them beside our own"
             raise StoreError(
                 f"--source {self.source}: of published figures only; add --origin published; "
@@ -72,7 +74,7 @@ class Selection:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes that belong to every number that is found."""
-        if self.origin is Origin.PUBLISHED or not self.attempt_filters:
+        if not self.origin.is_ours or not self.attempt_filters:
             return ()
         asked = " ".join(self.attempt_filters)
         return (f"only attempts with {asked}: medians and baselines are of these",)
@@ -105,6 +107,8 @@ def load(selection: Selection) -> list[Result]:
     """
     if selection.origin is Origin.PUBLISHED:
         return _published(selection)
+    if selection.origin is Origin.ELSEWHERE:
+        return _elsewhere(selection)
     return _ours(selection, frozenset())
 
 
@@ -115,8 +119,10 @@ def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Res
     attempts of the same database that filters choose, which then are left out of ours. Raises
     StoreError as `load`, and for measured numbers against simulated ones.
     """
-    if selection.origin is Origin.PUBLISHED:
-        raise StoreError("--against compares our own numbers; leave --origin published out")
+    if not selection.origin.is_ours:
+        raise StoreError(
+            f"--against compares our own numbers; leave --origin {selection.origin} out"
+        )
     asked = " ".join(f"--against {one}" for one in against)
     if not all(looks_like_filter(one) for one in against):
         if len(against) > 1:
@@ -186,7 +192,28 @@ def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
     if selection.asked and queries.selected(engine, queries.listing(engine, limit=1)):
         return f"{name}: no attempt is like {selection.asked}; see {typed('store')} list"
+    if elsewhere.has_any(engine):
+        return (
+            f"{name}: only numbers that were measured elsewhere in it; show them with --origin "
+            f"{Origin.ELSEWHERE}"
+        )
     return f"{name}: no attempt in it yet; run a sweep first"
+
+
+def _elsewhere(selection: Selection) -> list[Result]:
+    trials = elsewhere.measured_elsewhere(open_for_reading(selection.db))
+    if trials and selection.source is not None:
+        trials = of_source(trials, selection.source)
+    if selection.filters:
+        places = reference_selection.chosen(named(trials), selection.filters)
+        trials = [trials[place] for place in places]
+    if not trials:
+        asked = f" like {' '.join(selection.filters)}" if selection.filters else " in it"
+        raise NothingFoundError(
+            f"{locate(selection.db).name}: nothing that was measured elsewhere{asked}; "
+            f"{typed('store')} import TABLE takes numbers in"
+        )
+    return measured_elsewhere(trials, selection.baseline)
 
 
 def _published(selection: Selection) -> list[Result]:

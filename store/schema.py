@@ -4,6 +4,7 @@ function of a frame.
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,6 +26,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from scalemark.records.axes import Axis, AxisValue
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.trial import ALWAYS_OF_COMMANDS, AXES
+from scalemark.records.validation import canonical
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -63,6 +65,19 @@ class UnixMicroseconds(TypeDecorator[datetime]):
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CanonicalJson(TypeDecorator[dict[str, Any]]):
+    """A small object as JSON text, the same for equal objects."""
+
+    impl = types.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: dict[str, Any] | None, dialect: Dialect) -> str | None:
+        return None if value is None else canonical(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> dict[str, Any] | None:
+        return None if value is None else json.loads(value)
 
 
 class Base(DeclarativeBase):
@@ -547,3 +562,7 @@ class ReferenceRow(Base):
     evidence: Mapped[str]
     note: Mapped[str]
     item: Mapped[str]  # what is counted per second
+    hosts: Mapped[int | None]
+    axes: Mapped[dict[str, Any]] = mapped_column(CanonicalJson)  # free ones
+    compare: Mapped[str]  # the free axis that plays the part of the strategy; empty: all do
+    repeat: Mapped[int]  # counted from 1 over rows of a table that say the same

@@ -87,6 +87,8 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
 
 
 def _explain(selection: Selection, pick: Candidate) -> str:
+    if selection.origin is Origin.ELSEWHERE:
+        return ""  # what ran is not known
     named = [] if selection.db == default_url() else ["--db", selection.db]
     origin = [] if selection.origin is Origin.MEASURED else ["--origin", str(selection.origin)]
     trial = pick.result.trial_id[:_DIGITS]

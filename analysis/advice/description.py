@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.results import Result
+from analysis.results import Origin, Result
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 
@@ -17,6 +17,8 @@ _NAMED_APART = (
     "model_digest",
 )
 
+_UNSAID = (None, "")  # of a program, or of a table that was taken in
+
 
 def described(result: Result, *, against: Result | None = None) -> str:
     """Return as `replicated_nccl on 8 GPUs, batch_size 64, fp16`.
@@ -24,11 +26,12 @@ def described(result: Result, *, against: Result | None = None) -> str:
     With `against` another choice, name only what differs beside strategy and GPUs.
     """
     axes = result.axes
+    says_less = result.environment.origin is not Origin.PUBLISHED
     unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     reported = [f"{result.strategy} on {result.counted}"]
     told = result.strategy_axes if result.is_of_program else ()
     for axis in ("batch_size", "precision", *unusual):
-        if axis in told or (axes[axis] is None and result.environment.origin.is_ours):
+        if axis in told or (axes.get(axis) in _UNSAID and says_less):
             continue
         if against is None or against.axes.get(axis) != axes.get(axis):
             reported.append(named(axis, axes[axis]))
@@ -36,7 +39,7 @@ def described(result: Result, *, against: Result | None = None) -> str:
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        is_named = axis in unusual or axis in _NAMED_APART or axis in told
+        is_named = axis in unusual or axis in _NAMED_APART or axis in told or axis not in axes
         if not is_named and axes.get(axis) != against.axes.get(axis):
             reported.append(f"{axis} {axes[axis]}")
     return ", ".join(reported)

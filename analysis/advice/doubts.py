@@ -40,9 +40,9 @@ def _contenders(ranking: Ranking | None) -> list[Result]:
 
 def _suspect(question: Question, contenders: Sequence[Result], show: str) -> Iterator[str]:
     doubted = [one for one in contenders if not one.is_valid]
-    what = "in doubt at its source" if question.is_published else "suspect"
+    what = "in doubt at its source" if question.is_of_others else "suspect"
     if doubted:
-        why = "" if question.is_published else f"; {show} {doubted[0].attempt_ids[-1]} says why"
+        why = "" if question.is_of_others else f"; {show} {doubted[0].attempt_ids[-1]} says why"
         yield f"The number of {described(doubted[0])} is {what}{why}."
     others = sum(not one.is_valid for one in question.able) - len(doubted)
     if others:
@@ -52,10 +52,11 @@ def _suspect(question: Question, contenders: Sequence[Result], show: str) -> Ite
 
 def _contradictory(contenders: Sequence[Result], show: str) -> Iterator[str]:
     for one in contenders:
+        see = f"; see {show} {one.attempt_ids[-1]}" if one.attempt_ids else ""
         if found := contradiction(Sample.of(one.repeats)):
             yield (
                 f"Repeats of {described(one)} contradict each other ({found.words}): something "
-                f"else ran beside some, or the machine changed; see {show} {one.attempt_ids[-1]}."
+                f"else ran beside some, or the machine changed{see}."
             )
 
 

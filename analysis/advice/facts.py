@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from analysis.results import Environment, Origin, Result, is_quotable
+from analysis.results import Environment, Result, is_quotable
 from analysis.source import Source
 from costs.hardware import Hardware
 from store.reading.durations import Durations, recorded_durations_s
@@ -27,7 +27,7 @@ class Facts:
         Simulated GPUs draw what their profile says.
         """
         unknown: list[float | None] = [None] * len(result.repeats)
-        if result.environment.origin is Origin.PUBLISHED:
+        if not result.environment.origin.is_ours:
             return unknown
         if profile := self.profile(result.environment):
             if profile.power_w is None:
@@ -69,7 +69,7 @@ class Facts:
 
     @cached_property
     def _machines(self) -> Mapping[str, Row]:
-        if self.source.selection.origin is Origin.PUBLISHED:
+        if not self.source.selection.origin.is_ours:
             return {}
         by_key = {machine["key"]: machine for machine in self.source.machines}
         found = {}

@@ -49,12 +49,12 @@ class Next:
 def next_trials(
     question: Question, ranking: Ranking | None, aim: Aim, facts: Facts, *, predicts: bool
 ) -> list[Next]:
-    """Suggest trials, cheapest first, those of unknown cost last; none for published figures.
+    """Suggest trials, cheapest first, those of unknown cost last; none for figures of others.
 
     With `predicts` untried trials are predicted, which takes a second, and those without a chance
     to win are left out.
     """
-    if question.is_published or not question.choices:
+    if question.is_of_others or not question.choices:
         return []
     asked = _Asked(question=question, aim=aim, facts=facts)
     if ranking is None:

@@ -30,7 +30,7 @@ class Question:
 
     @property
     def model(self) -> str:
-        return str(self.work["model"])
+        return str(self.work.get("model", "the model"))
 
     @property
     def able(self) -> list[Result]:
@@ -56,6 +56,10 @@ class Question:
     def is_published(self) -> bool:
         return self.environment.origin is Origin.PUBLISHED
 
+    @property
+    def is_of_others(self) -> bool:
+        return not self.environment.origin.is_ours
+
 
 def questions(results: Sequence[Result]) -> list[Question]:
     """Return questions in the order of their first results."""
@@ -75,8 +79,11 @@ def questions(results: Sequence[Result]) -> list[Question]:
 
 
 def _work(result: Result) -> dict[str, object]:
-    if not result.is_of_program:
-        return {axis: result.axes[axis] for axis in _WORK if axis in result.axes}
-    told = result.strategy_axes
-    named = [axis for axis in (*_WORK, *PROGRAM_AXES, *result.free) if axis not in told]
-    return {axis: value for axis in named if (value := result.axes[axis]) not in (None, "")}
+    if result.is_of_program:
+        told = result.strategy_axes
+        named = [axis for axis in (*_WORK, *PROGRAM_AXES, *result.free) if axis not in told]
+        return {axis: value for axis in named if (value := result.axes[axis]) not in (None, "")}
+    found = {axis: result.axes[axis] for axis in _WORK if axis in result.axes}
+    if result.environment.origin is Origin.ELSEWHERE:  # what rows do not say is not said
+        found = {axis: value for axis, value in found.items() if value not in ("", "?")}
+    return found

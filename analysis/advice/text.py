@@ -36,7 +36,7 @@ def heading(answer: Answer) -> str:
         shown = ["model", *free_names(work)]
     elif work.get("model_digest"):
         shown.append("model_digest")
-    return title({axis: work[axis] for axis in shown if axis in work})
+    return title({axis: work[axis] for axis in shown if axis in work}) or "model not reported"
 
 
 def sentences(answer: Answer) -> list[str]:
@@ -147,7 +147,8 @@ def _why_unclear(ranking: Ranking) -> str:
 def _next_worse(ranking: Ranking) -> str:
     nearest = ranking.worse[0]
     least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
-    how = f"Sure, from {least} or more processes each"
+    is_ours = nearest.candidate.result.environment.origin.is_ours
+    how = f"Sure, from {least} or more {'processes' if is_ours else 'repeats'} each"
     if nearest.low is None:
         how = "Fairly sure, though from a single run"
     elif not nearest.is_proven:

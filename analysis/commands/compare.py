@@ -29,7 +29,7 @@ from scalemark.records.overrides import command
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
-_NUMBERS = frozenset({"A / B", "95 % CI", "processes", "num_gpus"})
+_NUMBERS = frozenset({"A / B", "95 % CI", "processes", "repeats", "num_gpus"})
 
 
 def compare(
@@ -48,7 +48,7 @@ def compare(
         Origin | None,
         typer.Option(
             "--origin",
-            help="Measured or simulated numbers.",
+            help="Measured or simulated numbers, or those that were measured elsewhere.",
             show_default="those that there are of both",
         ),
     ] = None,
@@ -88,7 +88,8 @@ def _print_table(console: Console, rows: Sequence[Compared]) -> None:
     units = dict.fromkeys(_unit(row) for row in rows)
     # where pairs count different items, each number has its unit
     throughput = [f"{side} {next(iter(units))}" if len(units) == 1 else side for side in "AB"]
-    columns = [*axes, *throughput, "A / B", "95 % CI", "processes", "answer"]
+    repeats = "processes" if rows[0].pair.a.environment.origin.is_ours else "repeats"
+    columns = [*axes, *throughput, "A / B", "95 % CI", repeats, "answer"]
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
         columns = ["A", "B", *columns]
@@ -216,7 +217,9 @@ def _row_record(row: Compared) -> dict[str, Any]:
     a, b = row.pair.a, row.pair.b
     return {
         "setting": dict(row.pair.setting),
-        "compared": {axis: {"a": a.axes[axis], "b": b.axes[axis]} for axis in row.pair.compared},
+        "compared": {
+            axis: {"a": a.axes.get(axis), "b": b.axes.get(axis)} for axis in row.pair.compared
+        },
         "a": result_record(a) | {"name": row.name_a},
         "b": result_record(b) | {"name": row.name_b},
         "judgement": row.judgement and asdict(row.judgement),
@@ -230,7 +233,7 @@ def _row_record(row: Compared) -> dict[str, Any]:
 
 
 def _missing_record(result: Result) -> dict[str, Any]:
-    return result_record(result) | {
-        "injected": result.axes.get("injected", ""),
-        "command": command(result.spec, result.environment.hardware),
-    }
+    found = result_record(result) | {"injected": result.axes.get("injected", ""), "command": ""}
+    if result.environment.origin.is_ours:
+        found["command"] = command(result.spec, result.environment.hardware)
+    return found

@@ -22,6 +22,7 @@ from analysis.options import (
     OriginOption,
     SourceOption,
     Sweep,
+    of_known_programs,
     result_record,
     say,
     select,
@@ -55,6 +56,7 @@ def conclusions(
     """Say what follows from the results, with the rows behind each sentence; --check: whether
     published conclusions hold.
     """
+    origin = of_known_programs(origin, "what follows for other programs")
     found = Source(selection=select(db, filters, sweep, origin, source, baseline))
     references = found.references if origin is Origin.PUBLISHED else ()
     results, notes = counting(with_notes(found.results, references, baseline), filters or ())

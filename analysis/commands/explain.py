@@ -15,7 +15,15 @@ from analysis.explanation.explanations import Explanation, chosen, explain_all
 from analysis.explanation.observed import observer
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile
 from analysis.explanation.step_times import Seconds
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, select
+from analysis.options import (
+    Filters,
+    OriginOption,
+    SourceOption,
+    Sweep,
+    of_known_programs,
+    say,
+    select,
+)
 from analysis.results import Origin, Result
 from analysis.selection import Selection, load
 from analysis.source import Source
@@ -62,7 +70,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say where the time of a step goes, by ablation, and what holds each trial back."""
-    selected = select(db, filters, sweep, origin, source)
+    selected = select(db, filters, sweep, of_known_programs(origin, "where its time went"), source)
     everything = Source(
         selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None)
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from analysis.calibration.environments import Guess, guess_of
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, select
+from analysis.options import Filters, OriginOption, SourceOption, Sweep, of_known_programs, select
 from analysis.prediction.links import relinked
 from analysis.prediction.measuring import measuring
 from analysis.prediction.predictions import (
@@ -115,6 +115,7 @@ def predict(
     """Predict untried cells, with intervals, from the rows that filters choose. A prediction is no
     measurement.
     """
+    origin = of_known_programs(origin, "what it would reach on other devices")
     read = Source(selection=select(db, filters, sweep, origin, source))
     of_models = [result for result in read.results if not result.is_of_program]
     if not of_models:

@@ -108,7 +108,9 @@ def _notes(found: Sequence[Scaling]) -> Iterator[str]:
     )
     points = [point for one in found for curve in one.curves for point in curve.points]
     if all(point.speed_up_low is None for point in points):
-        yield "no CI of speed-ups: they need two or more repeats on both sides (sweep.repeats=3)"
+        is_ours = found[0].table.environment.origin.is_ours
+        how = " (sweep.repeats=3)" if is_ours else ""
+        yield f"no CI of speed-ups: they need two or more repeats on both sides{how}"
     yield from alone_notes(point.result for point in points)
 
 

@@ -98,7 +98,7 @@ def _key(result: Result, *, is_published: bool) -> tuple[object, ...]:
 
 def _hosts(result: Result) -> int | str:
     """A source may leave the number open: then it is compared with no figure of one host."""
-    if result.environment.origin.is_ours:
+    if result.environment.origin.is_ours or "hosts" in result.axes:
         return result.hosts
     return hosts_of(result.environment.machine, result.num_gpus) or "not reported"
 

@@ -35,7 +35,7 @@ class Compared:
     sample_a: Sample | None  # None: it brought no number
     sample_b: Sample | None
     judgement: Judgement | None  # None where a side has no number
-    plan: Plan | None  # unless the answer is that they surely differ
+    plan: Plan | None  # unless the answer is that they surely differ, or they are no trials of ours
     words: str  # one sentence
     findings: tuple[str, ...]  # drift and outliers, each with its attempt
     to_run: tuple[str, ...]  # commands that would bring the missing repeats
@@ -59,7 +59,8 @@ def _compared(
     if a and b:
         judgement = judge(a, b, trust_steps=trust_steps)
         words = _words(judgement, name_a, name_b)
-        if judgement.answer is not Answer.DIFFERENT or not judgement.is_sure:
+        is_open = judgement.answer is not Answer.DIFFERENT or not judgement.is_sure
+        if is_open and pair.a.environment.origin.is_ours:  # others' programs cannot be run here
             planned = plan(a, b)
             to_run = tuple(_to_run(pair, a, b, planned))
     return Compared(

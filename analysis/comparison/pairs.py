@@ -23,6 +23,7 @@ _FOLLOWERS = {
     "data": ("data_dir", "distortions", "cache"),
 }
 _USUAL = ("model", "num_gpus")
+_UNSAID = (None, "?")
 _MOST_TRIED = 200  # of each side, to find the closest
 
 
@@ -75,9 +76,7 @@ def paired(a: Side, b: Side) -> Paired:
         loose = _match(left_a, left_b, free | followers, anywhere=anywhere)
         if loose.pairs or not pairs:
             found, pairs = loose, [*pairs, *loose.pairs]
-    different = [
-        (one, other) for one, other in pairs if set(one.attempt_ids).isdisjoint(other.attempt_ids)
-    ]
+    different = [(one, other) for one, other in pairs if not _share_attempts(one, other)]
     if not different:
         if pairs:
             raise StoreError(
@@ -87,6 +86,13 @@ def paired(a: Side, b: Side) -> Paired:
         raise StoreError(_why_none(a, b, found))
     only_a, only_b = _left(a, b, pairs)
     return Paired(pairs=tuple(_pairs(different, found.fixed)), only_a=only_a, only_b=only_b)
+
+
+def _share_attempts(one: Result, other: Result) -> bool:
+    """Return whether both are made of the same attempts; of tables nobody knows attempts."""
+    if not one.environment.origin.is_ours:
+        return one.trial_id == other.trial_id
+    return not set(one.attempt_ids).isdisjoint(other.attempt_ids)
 
 
 def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
@@ -117,7 +123,7 @@ def _match(
 def _key(result: Result, fixed: Sequence[str], free: Collection[str]) -> tuple[object, ...]:
     """Trials of other GPU counts share the batch of all GPUs under strong scaling."""
     axes = {axis: result.axes.get(axis) for axis in fixed}
-    if result.axes["scaling"] == "strong" and "num_gpus" in free and "batch_size" in axes:
+    if result.axes.get("scaling") == "strong" and "num_gpus" in free and "batch_size" in axes:
         axes["batch_size"] = global_batch(result)
     return tuple(axes.values())
 
@@ -136,7 +142,8 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
         yield Pair(
             a=one,
             b=other,
-            setting={axis: one.axes[axis] for axis in shown},
+            # a table that was taken in need not say them
+            setting={axis: one.axes[axis] for axis in shown if one.axes.get(axis) not in _UNSAID},
             compared=tuple(axis for axis in axes if one.axes.get(axis) != other.axes.get(axis)),
             notes=tuple(_environments(one, other)),
         )
@@ -145,7 +152,7 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
 def _varies(axis: str, found: Sequence[tuple[Result, Result]]) -> bool:
     """Say whether it varies within a model, whose name implies what is its own."""
     models = {one.axes["model"] for one, _ in found}
-    return len({(one.axes["model"], one.axes[axis]) for one, _ in found}) > len(models)
+    return len({(one.axes["model"], one.axes.get(axis)) for one, _ in found}) > len(models)
 
 
 def _environments(one: Result, other: Result) -> Iterator[str]:
@@ -203,13 +210,15 @@ def _closest(a: Side, b: Side, fixed: Sequence[str]) -> str:
     found = []
     for one in a.results[:_MOST_TRIED]:
         for other in b.results[:_MOST_TRIED]:
-            differing = [axis for axis in fixed if one.axes[axis] != other.axes[axis]]
+            differing = [axis for axis in fixed if one.axes.get(axis) != other.axes.get(axis)]
             found.append((differing, one, other))
     axes, one, other = min(found, key=lambda each: len(each[0]))
-    reported = ", ".join(f"{axis} (A {one.axes[axis]}, B {other.axes[axis]})" for axis in axes)
+    reported = ", ".join(
+        f"{axis} (A {one.axes.get(axis)}, B {other.axes.get(axis)})" for axis in axes
+    )
     remedy = "run more"
     if axes:
-        example = f"{axes[0]}={one.axes[axes[0]]}"
+        example = f"{axes[0]}={one.axes.get(axes[0])}"
         remedy = f"name it on both sides, as '{a.text} {example}', or run what is missing"
     why = f"{a.text} and {b.text} have no setting in common; the closest differ in {reported}"
     return f"{why}: {remedy}"

@@ -17,7 +17,7 @@ from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.filters import targets
+from store.filters import reference_selection, targets
 from store.filters.bare_names import full_names
 from store.filters.selection import looks_like_filter, parsed
 
@@ -37,6 +37,8 @@ class Side:
     def axes(self) -> frozenset[str]:
         """Axes that the side names, and so wants compared; a strategy is its three axes."""
         named = frozenset(name for name in self.names if name in AXES or name.startswith(PREFIX))
+        if self.source.selection.origin is Origin.ELSEWHERE and named:
+            return named | _STRATEGY  # a free axis may play the part of the strategy
         return named | _STRATEGY if named & _STRATEGY else named
 
     @property
@@ -56,6 +58,8 @@ class Side:
 
     def samples(self, results: Sequence[Result]) -> list[Sample | None]:
         """Return each result's processes with their steps; None without a number to quote."""
+        if not self.source.selection.origin.is_ours:
+            return [Sample.of(result.repeats) for result in results]
         able = [result for result in results if result.throughput is not None]
         steps = self.source.steps([number for result in able for number in result.attempt_ids])
         found: list[Sample | None] = []
@@ -74,6 +78,8 @@ def sides(
             "--origin published: published figures have no repeats to compare by; see "
             f"{typed('plots')} tables --against"
         )
+    if origin is Origin.ELSEWHERE:
+        return _elsewhere(db, a, b, common, sweep)
     own_a, own_b = (_filters(db, one) for one in (a, b))
     if sorted(own_a) == sorted(own_b):
         raise StoreError(
@@ -104,6 +110,27 @@ def sides(
         f"{label}: {why}; both sides must be measured, or both simulated: numbers of a cost model "
         "are never compared with measurements"
     )
+
+
+def _elsewhere(
+    db: str, a: str, b: str, common: Sequence[str], sweep: str | None
+) -> tuple[Side, Side]:
+    """Return two sides of tables that were taken in; filters alone name them."""
+    sides = []
+    for label, text in (("A", a), ("B", b)):
+        own = _NEXT_FILTER.split(text.strip())
+        selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=Origin.ELSEWHERE)
+        full = [reference_selection.full_name(one) for one in own]
+        names = frozenset(one.name for one in reference_selection.parsed(full))
+        side = Side(text=text, source=Source(selection=selection), names=names)
+        try:
+            if side.results:
+                sides.append(side)
+        except NothingFoundError as error:
+            raise StoreError(f"{label}: {error}") from None
+    if a == b:
+        raise StoreError(f"{a} on both sides: nothing to compare; name what differs")
+    return sides[0], sides[1]
 
 
 def _filters(db: str, text: str) -> list[str]:

@@ -16,7 +16,7 @@ from analysis.calibration.row import Row, row
 from analysis.explanation.ablations import COMPARED
 from analysis.prediction.measuring import measuring
 from analysis.reported_hosts import read, why_several
-from analysis.results import Environment, Origin, Result
+from analysis.results import Environment, Result
 from costs.hardware import Hardware
 from costs.networks import network
 from costs.step import Step
@@ -147,7 +147,7 @@ def several_hosts(result: Result) -> str:
         found = f"variable_update={update} is of several hosts"
     elif hosts > 1:
         found = f"hosts={hosts} is of several hosts"
-    elif environment.origin is Origin.PUBLISHED:
+    elif not environment.origin.is_ours:
         found = why_several(environment.machine, result.num_gpus)
         rows_of_one = f"'num_gpus<={read(environment.machine).gpus_per_host or 1}'"
     if not found:

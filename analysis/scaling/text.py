@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.neighbors import with_num_gpus
-from analysis.results import Origin
 from analysis.scaling.curves import Curve, Scaling
 from analysis.scaling.paying import Added
 from analysis.scaling.scalability import FEWEST_COUNTS, Law
@@ -133,7 +132,7 @@ def _missing(scaling: Scaling) -> str:
     """Return what is missing, with the command that supplies it."""
     results = [point.result for curve in scaling.curves for point in curve.points]
     counts, hosts = sorted({one.num_gpus for one in results}), scaling.table.hosts
-    if not counts or scaling.table.environment.origin is Origin.PUBLISHED:
+    if not counts or not scaling.table.environment.origin.is_ours:
         return ""
     able = [num for num in (*_USUAL_COUNTS, 3, 6, 2 * hosts) if num % hosts == 0]
     able = [num for num in able if num not in counts]
@@ -168,8 +167,8 @@ def _how_scaled(scaling: Scaling) -> str:
             "Whether the batch of all grows with their number is up to the program, and decides "
             "what a speed-up means."
         )
-    is_published = scaling.table.environment.origin is Origin.PUBLISHED
-    if is_published and scaling.table.setting.get("batch_size") is None:
+    is_of_others = not scaling.table.environment.origin.is_ours
+    if is_of_others and scaling.table.setting.get("batch_size") is None:
         return (
             "The source reports no batch: whether it grows with their number decides what a "
             "speed-up means."

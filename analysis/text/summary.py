@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.pivot import Table, by_hosts
-from analysis.results import Origin, Result
+from analysis.results import NOT_REPORTED, Origin, Result
 from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import added
 from analysis.text.numbers import number
@@ -17,7 +17,6 @@ from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import counted, listed, shortened
 
 CLEARLY = 1.02  # times a speed-up: less of a difference is not worth a sentence
-NOT_REPORTED = "not reported"  # the strategy of published figures without one
 _MOST_LISTED = 6
 _ENDED = {  # of one trial, and of several
     Outcome.FAILED: ("failed", "failed"),
@@ -126,12 +125,13 @@ def _leading(lead: Lead) -> str:
     """Say who leads, with what, and how sure that is."""
     best = lead.best.result
     is_published = best.environment.origin is Origin.PUBLISHED
+    is_ours = best.environment.origin.is_ours
     if lead.ahead is None:
-        only = "has a figure," if is_published else "completed with"
+        only = "completed with" if is_ours else "has a figure,"
         return f"only {lead.strategy} {only} {quoted(best)}"
     if is_published:
         return f"{lead.strategy} has the highest figure, {quoted(best)}"
-    doubts = undecided(lead.unknown, lead.out)
+    doubts = undecided(lead.unknown, lead.out, can_repeat=is_ours)
     if lead.tied:
         by_name = {cell.result.strategy: cell.result for cell in lead.others}
         tied = [by_name[name] for name in lead.tied]

@@ -26,11 +26,14 @@ def is_as_fast(best: Result, other: Result) -> bool:
     return min(ratio, low or ratio) >= 1 / CLOSE and max(ratio, high or ratio) <= CLOSE
 
 
-def undecided(unknown: Sequence[str], out: Sequence[str]) -> list[str]:
-    """Return what stays open against single runs, and against those that a race put out."""
+def undecided(unknown: Sequence[str], out: Sequence[str], *, can_repeat: bool = True) -> list[str]:
+    """Return what stays open against single runs, and against those that a race put out.
+    `can_repeat`: they are trials of ours.
+    """
     found = []
     if unknown:
-        found.append(f"{SINGLE_RUN} against {listed(unknown)} (sweep.repeats=3 would be)")
+        how = " (sweep.repeats=3 would be)" if can_repeat else ""
+        found.append(f"{SINGLE_RUN} against {listed(unknown)}{how}")
     if out:
         found.append(f"{listed(out)} put out of a race, with too few repeats to be conclusive")
     return found

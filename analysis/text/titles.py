@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
-from analysis.results import Environment, Origin, Result, over
+from analysis.results import Environment, Result, over
 from scalemark.host.own_code import typed
 from scalemark.text.wording import counted, listed
 
@@ -82,9 +82,9 @@ def scaling(table: Table) -> str:
     """Return `weak scaling`, or `simulated, weak scaling`; empty of programs, whose scaling is
     their own.
 
-    Published figures are quoted by their batch per GPU: where that is known, scaling was weak.
+    Figures of others are quoted by their batch per GPU: where that is known, scaling was weak.
     """
-    if table.environment.origin is Origin.PUBLISHED:
+    if not table.environment.origin.is_ours:
         batches = {result.axes.get("batch_size") for result in table.results}
         return "scaling unknown" if None in batches else "weak scaling"
     values = sorted({str(result.axes["scaling"]) for result in table.results} - {"None"})
@@ -219,6 +219,6 @@ def notes(
 
 def in_doubt(environment: Environment) -> str:
     """Return what a mark of doubt says of a number of this environment."""
-    if environment.origin is Origin.PUBLISHED:
+    if not environment.origin.is_ours:
         return "left in doubt by its source"
     return f"suspect or invalid, see {typed('store')} show"

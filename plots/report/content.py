@@ -172,12 +172,18 @@ class Page:
         )
         if self.is_published:
             notes.append("Published figures: measured by others, without repeats or intervals")
+        if self.is_elsewhere:
+            notes.append("Measured elsewhere: rows of a table that was taken in, no trials of ours")
         notes += [f"This page lacks {part}" for part in self.missing]
         return [note for note in notes if note]
 
     @property
     def is_published(self) -> bool:
         return self.environments[0].environment.origin is Origin.PUBLISHED
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.environments[0].environment.origin is Origin.ELSEWHERE
 
     @property
     def devices(self) -> str:
@@ -260,10 +266,10 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
         missing.append(f"{part}: {in_words(error)}")
 
     results = source.results
-    is_published = source.selection.origin is Origin.PUBLISHED
+    is_ours = source.selection.origin.is_ours
     environments = list({result.environment.key: result.environment for result in results}.values())
     numbers = {environment.key: number for number, environment in enumerate(environments)}
-    attempts = {} if is_published else source.attempts
+    attempts = source.attempts if is_ours else {}
     trials = tuple(_trial(result, numbers[result.environment.key], attempts) for result in results)
     sections = _environments(source, environments, lack)
     advised = attempted("answers", lambda: _advised(source), lack)
@@ -271,7 +277,7 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     failures = attempted("failures", lambda: _failures(results, attempts), lack)
     software = attempted("software", lambda: _software(attempts), lack)
     machines = sweeps = None
-    if not is_published:
+    if is_ours:
         machines = attempted("machines", lambda: source.machines, lack)
         sweeps = attempted("sweeps", lambda: source.sweeps, lack)
     return Page(
@@ -391,20 +397,22 @@ _USUAL = ("image_px", "precision", "data", "scaling")
 
 
 def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> Trial:
-    is_published = result.environment.origin is Origin.PUBLISHED
+    is_ours = result.environment.origin.is_ours
     named = dict.fromkeys([*_USUAL, *unusual_axes(result.axes)])
     setting = {}
     for axis in named:
         if axis in result.axes and not is_of_own_model(axis, result.axes[axis]):
             setting[axis] = result.axes[axis]
+    if result.environment.origin is Origin.ELSEWHERE:  # what its table does not say is no axis
+        setting = {axis: value for axis, value in setting.items() if value not in ("", None)}
     for axis in (*_IN_COLUMNS, *result.strategy_axes):
         setting.pop(axis, None)
-    if not is_published:  # an axis that it lacks is none
+    if is_ours:  # an axis that it lacks is none
         setting = {axis: value for axis, value in setting.items() if value is not None}
     baseline = command = ""
     if result.baseline:
         baseline = f"{result.baseline.strategy} on {result.baseline.width}"
-    if not is_published:
+    if is_ours:
         command = again(
             result.spec,
             result.environment.hardware,
@@ -434,7 +442,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
         verdict=_verdict(result),
         reasons=_reasons([attempts[attempt] for attempt in result.attempt_ids], result),
         command=command,
-        source=result.environment.versions if is_published else "",
+        source="" if is_ours else result.environment.versions,
     )
 
 
@@ -472,7 +480,7 @@ def _steps(source: Source) -> tuple[tuple[Steps, ...], int]:
     """Return the steps of every repeat while the page has room for all, else of the newest of each
     trial as far as room goes; and how many trials there was no room for.
     """
-    attempts = {} if source.selection.origin is Origin.PUBLISHED else source.attempts
+    attempts = source.attempts if source.selection.origin.is_ours else {}
     calls = {
         number: _num_calls(attempt)
         for number, attempt in attempts.items()

@@ -15,6 +15,7 @@ from scalemark.records.outcomes import Outcome
 
 NOT_RUN = "–"
 NOT_PUBLISHED = "N/A"
+NOT_IN_TABLE = "n/a"
 SUSPECT = "*"
 PARTLY_FAILED = "†"
 REPORTED = "‡"
@@ -41,6 +42,7 @@ MEANINGS = {
     "INVALID": "completed, but not as its axes say: no number to quote",
     NOT_RUN: "not run",
     NOT_PUBLISHED: "not published",
+    NOT_IN_TABLE: "no row of the table that was taken in",
     TIE: "not distinguished from the fastest: the 95 % interval of their ratio reaches 1",
     OUT: "stopped early by a race: too far behind, but its few repeats do not exclude a tie",
 }
@@ -104,8 +106,11 @@ def _shown(table: Table, where: tuple[Label, Label], quantities: Sequence[str]) 
     cell = table.cells.get(where)
     if cell is not None:
         return Shown(text=_text(cell, quantities), rank=cell.rank, result=cell.result)
-    text = NOT_PUBLISHED if table.environment.origin is Origin.PUBLISHED else NOT_RUN
+    text = _MISSING.get(table.environment.origin, NOT_RUN)
     return Shown(text=text, rank=Rank.ALONE, result=None)
+
+
+_MISSING = {Origin.PUBLISHED: NOT_PUBLISHED, Origin.ELSEWHERE: NOT_IN_TABLE}
 
 
 def _text(cell: Cell, quantities: Sequence[str]) -> str:
@@ -136,9 +141,9 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
     is_repeated = any(len(result.repeats) > 1 for result in table.results)
     for name in quantities:
         if name != THROUGHPUT:
-            yield from _about(name, name)
+            yield from _about(table, name, name)
         elif is_repeated:
-            yield from _about(name, table.unit)
+            yield from _about(table, name, table.unit)
     if {"speed-up", "efficiency"}.intersection(quantities):
         yield from _baseline_notes(table, rule)
     ratios = [result.against for result in table.results if result.against]
@@ -146,10 +151,20 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
         yield f"{TIE} before a ratio: its 95 % interval contains 1"
 
 
-def _about(name: str, shown_as: str) -> Iterator[str]:
+def _about(table: Table, name: str, shown_as: str) -> Iterator[str]:
     about = QUANTITIES[name].about
+    if table.environment.origin is Origin.ELSEWHERE:
+        about = _OF_ROWS.get(name, about)
     if about:
         yield f"{shown_as}: {about}"
+
+
+_OF_ROWS = {
+    THROUGHPUT: "median of the rows that agree in all axes",
+    "interval": "95 %, by Student's t on logarithms of these rows' throughputs",
+    "repeats": "rows that agree in all axes",
+}
+"""What quantities are of tables that were taken in: nobody knows how many processes made a row."""
 
 
 def _cells_in_words(quantities: Sequence[str], unit: str) -> str:
@@ -201,11 +216,14 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
 
 
 def _doubts(table: Table, selection: Selection) -> Iterator[str]:
-    if table.environment.origin is Origin.PUBLISHED:
+    is_unsure = any(cell.rank is Rank.UNKNOWN for cell in table.cells.values())
+    if not table.environment.origin.is_ours:
         if not all(result.is_valid for result in table.results):
             yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
+        if is_unsure and table.environment.origin is Origin.ELSEWHERE:
+            yield "the fastest is not certain where a trial has one row only"
         return
-    if any(cell.rank is Rank.UNKNOWN for cell in table.cells.values()):
+    if is_unsure:
         yield (
             "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 "
             "would tell"

@@ -7,10 +7,12 @@ import hashlib
 import io
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from importlib.resources import files
+from typing import Any
 
+from scalemark.records.free_axes import PREFIX, free_axes
 from scalemark.records.measurement import IMAGES, check_item
 from scalemark.records.validation import LARGEST_INTEGER
 
@@ -22,6 +24,7 @@ class Origin(StrEnum):
     ADDED = "added"  # by `python -m store reference add`
     TF_CNN_BENCHMARKS = "tf_cnn_benchmarks"  # one of its logs
     MLPERF = "mlperf"  # a log of MLPerf training
+    TABLE = "table"  # a row of somebody's own numbers: measured elsewhere, and published nowhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +49,17 @@ class Reference:
     evidence: str  # how sure we are that the source says so
     note: str = ""
     item: str = IMAGES  # what is counted per second
+    hosts: int | None = None  # that share the GPUs; None where the source does not say
+    axes: dict[str, Any] = field(default_factory=dict)  # free ones, by name without the prefix
+    compare: str = ""  # the free axis that plays the part of the strategy; empty: all do
+    repeat: int = 1  # counted from 1 over rows of a table that say the same, throughput included
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, str):
-                _check_text(field.name, value)
-        if self.origin not in list(Origin):
+        for name in _TEXTS:
+            _check_text(name, getattr(self, name))
+        if self.origin not in _ORIGINS:
             raise ValueError(f"origin={self.origin!r}: wanted one of {', '.join(Origin)}")
-        for name in ("source", "citation"):
+        for name in ("source",) if self.origin == Origin.TABLE else ("source", "citation"):
             if not getattr(self, name).strip(" ?"):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r}: wanted one that others can look up"
@@ -66,13 +71,34 @@ class Reference:
         _check_count("num_gpus", self.num_gpus)
         if self.batch_size is not None:
             _check_count("batch_size", self.batch_size)
+        if self.hosts is not None:
+            _check_hosts(self.hosts, self.num_gpus)
+        _check_count("repeat", self.repeat)
+        if self.axes:
+            named = free_axes(self.axes)
+            own = {name.removeprefix(PREFIX): value for name, value in named}
+            object.__setattr__(self, "axes", own)
         if not 0 < self.throughput < float("inf"):
             raise ValueError(f"throughput={self.throughput}: wanted a finite number greater than 0")
 
     @property
     def key(self) -> str:
-        """Return a digest of all fields, so that the same figure is stored once."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        """Return a digest of all fields but `origin`, so that the same figure is stored once,
+        however it came.
+        """
+        values = self.values
+        del values["origin"]
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return all fields by name."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+
+_NAMES = tuple(one.name for one in fields(Reference))
+_TEXTS = tuple(one.name for one in fields(Reference) if one.type == "str")
+_ORIGINS = frozenset(Origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +114,11 @@ def published() -> list[Reference]:
     text = files("store").joinpath("published", "throughput.csv").read_text(encoding="utf-8")
     found = []
     for row in csv.DictReader(io.StringIO(text, newline="")):
-        batch_size = row.pop("batch_size")
-        reference = Reference(
-            origin=Origin.PUBLISHED.value,
-            batch_size=int(batch_size) if batch_size else None,
-            num_gpus=int(row.pop("num_gpus")),
-            throughput=float(row.pop("throughput")),
-            **row,
-        )
+        values: dict[str, Any] = dict(row)
+        values["batch_size"] = int(row["batch_size"]) if row["batch_size"] else None
+        values["num_gpus"] = int(row["num_gpus"])
+        values["throughput"] = float(row["throughput"])
+        reference = Reference(origin=Origin.PUBLISHED.value, **values)
         found.append(reference)
     return found
 
@@ -108,9 +131,19 @@ def _check_count(name: str, count: int) -> None:
         raise ValueError(f"{name}={count}: wanted 1 or more, up to {LARGEST_INTEGER}")
 
 
+def _check_hosts(hosts: int, num_gpus: int) -> None:
+    _check_count("hosts", hosts)
+    if num_gpus % hosts:
+        raise ValueError(
+            f"hosts={hosts} num_gpus={num_gpus}: num_gpus counts the GPUs of all hosts; wanted a "
+            f"multiple of {hosts}"
+        )
+
+
 def _check_text(name: str, text: str) -> None:
     """Accept all text that both databases can hold, without secrets. Raises ValueError."""
-    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    has_surrogate = not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+    if has_surrogate or "\x00" in text:
         raise ValueError(f"{name} has a character that is no text; wanted Unicode without NUL")
-    if _PASSWORD.search(text):
+    if "://" in text and _PASSWORD.search(text):
         raise ValueError(f"{name} has an address with a password in it; leave the password out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,12 +11,15 @@ import typer
 
 from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
+from scalemark.host.own_code import typed
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import USAGE, Db, Json
 from store.database import open_for_reading
+from store.errors import StoreError
 from store.exchange.bulk import Added
+from store.exchange.column_meanings import FIELDS, ColumnMeanings
 from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import ImportFormat, LogSource, import_files
 from store.filters.bare_names import full_names
@@ -79,17 +83,86 @@ def import_(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing, say what would be done.")
     ] = False,
-    source: Annotated[str, typer.Option(help="Of logs: short name, as in charts.")] = "",
-    citation: Annotated[str, typer.Option(help="Of logs: where they can be looked up.")] = "",
-    hardware: Annotated[str, typer.Option(help="Of logs: machine and GPUs.")] = "",
-    model: Annotated[str, typer.Option(help="Of logs that do not say it.")] = "",
-    num_gpus: Annotated[int | None, typer.Option(help="Of logs that do not say it.", min=1)] = None,
+    source: Annotated[str, typer.Option(help="Of logs and tables: short name, as in charts.")] = "",
+    citation: Annotated[
+        str,
+        typer.Option(
+            help="Of logs: where they can be looked up. Of tables: the same, which makes each row "
+            "a reference."
+        ),
+    ] = "",
+    hardware: Annotated[str, typer.Option(help="Of logs and tables: machine and GPUs.")] = "",
+    model: Annotated[str, typer.Option(help="Of logs and tables that do not say it.")] = "",
+    num_gpus: Annotated[
+        int | None, typer.Option(help="Of logs and tables that do not say it.", min=1)
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="As --model; per GPU.", min=1)] = None,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="COLUMN=NAME",
+            help=f"Of tables: the column that is one of {', '.join(FIELDS)}. A column of such a "
+            "name need not be mapped.",
+        ),
+    ] = None,
+    axes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--axis",
+            metavar="COLUMN[=NAME]",
+            help="Of tables: a column that is a free axis.",
+        ),
+    ] = None,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Of tables: what all rows share, as precision=bf16 or axes.framework=jax.",
+        ),
+    ] = None,
+    ignored: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="COLUMN",
+            help="Of tables: a column that says nothing; '*' is all that have no meaning yet.",
+        ),
+    ] = None,
+    item: Annotated[
+        str | None,
+        typer.Option(help="Of tables: what is counted, as tokens.", show_default="images"),
+    ] = None,
+    compare: Annotated[
+        str,
+        typer.Option(
+            help="Of tables: the free axis that plays the part of the strategy.",
+            show_default="all of them",
+        ),
+    ] = "",
+    per_gpu: Annotated[
+        bool, typer.Option("--per-gpu", help="Of tables: throughput is that of one GPU.")
+    ] = False,
+    decimal_comma: Annotated[
+        bool, typer.Option("--decimal-comma", help="Of tables: 1234,5 is a number.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Add results; what is there already stays as it is. Exit code 1 when anything was rejected,
     which is listed with its reason.
+
+    The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.
     """
+    table = ColumnMeanings(
+        maps=tuple(maps or ()),
+        axes=tuple(axes or ()),
+        constants=_constants(constants or (), item),
+        ignored=tuple(ignored or ()),
+        compare=compare,
+        decimal_comma=decimal_comma,
+        per_gpu=per_gpu,
+    )
     log = LogSource(
         source=source,
         citation=citation,
@@ -100,7 +173,14 @@ def import_(
     )
     with shown() as progress:
         added = import_files(
-            db, paths, wanted=wanted, log=log, strict=strict, dry_run=dry_run, progress=progress
+            db,
+            paths,
+            wanted=wanted,
+            log=log,
+            table=None if table == ColumnMeanings() else table,
+            strict=strict,
+            dry_run=dry_run,
+            progress=progress,
         )
     if as_json:
         print_json(asdict(added))
@@ -108,6 +188,18 @@ def import_(
         print_added(added, would="would be " if dry_run else "")
     if added.rejected:
         raise typer.Exit(USAGE if strict else SOME_REJECTED)
+
+
+def _constants(given: Sequence[str], item: str | None) -> dict[str, str]:
+    constants = {} if item is None else {"item": item}
+    for one in given:
+        name, sign, value = one.partition("=")
+        if not name or not sign or not value.strip():
+            raise StoreError(f"--set {visible(one)}: wanted NAME=VALUE, as model=resnet50")
+        if name in constants:
+            raise StoreError(f"--set {visible(one)}: {visible(name)} is given twice")
+        constants[name] = value.strip()
+    return constants
 
 
 def print_added(added: Added, would: str = "") -> None:
@@ -118,12 +210,26 @@ def print_added(added: Added, would: str = "") -> None:
             f"{visible(renamed)}",
             file=sys.stderr,
         )
-    new = counted(added.num_new, "attempt")
-    done = f"{new} {would}imported, {added.num_known:,} were there already"
-    if added.num_references:
-        done += f"; {added.num_references:,} references {would}imported"
-    print(done)
+    print("; ".join(_done(added, would)))
+    if added.num_elsewhere:
+        print(f"shown by: {typed('plots')} tables --origin elsewhere")
     _print_rejected(added.rejected, "rejected")
+
+
+def _done(added: Added, would: str) -> Iterator[str]:
+    num_figures = added.num_references + added.num_elsewhere + added.num_known_figures
+    has_attempts = bool(added.num_new or added.num_known)
+    if not has_attempts and not num_figures and added.rejected:
+        yield f"nothing {would}imported"
+    elif has_attempts or not num_figures:
+        new = counted(added.num_new, "attempt")
+        yield f"{new} {would}imported, {added.num_known:,} were there already"
+    if added.num_references:
+        yield f"{counted(added.num_references, 'reference')} {would}imported"
+    if added.num_elsewhere:
+        yield f"{counted(added.num_elsewhere, 'row')} {would}imported as measured elsewhere"
+    if added.num_known_figures and not has_attempts:
+        yield f"{added.num_known_figures:,} were there already"
 
 
 def _print_rejected(rejected: list[Rejected], what: str) -> None:

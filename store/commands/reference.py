@@ -5,8 +5,8 @@ their source.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -18,8 +18,8 @@ from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
 from store.filters.reference_selection import chosen
-from store.reading.queries import Row, known_references
-from store.reference_rows import add_references
+from store.reading.queries import Row, known_references, list_references
+from store.reference_rows import add_references, remove_references
 
 app = make_app("Figures that others measured, with their sources.")
 
@@ -48,7 +48,7 @@ def list_(
             f"{locate(db).name}: no such database yet; these are the published references",
             file=sys.stderr,
         )
-    rows = known_references(engine)
+    rows = known_references(None) if engine is None else list_references(engine)
     with_strategies = [row | {"strategy": _strategy(row)} for row in rows]
     found = [rows[position] for position in chosen(with_strategies, filters or ())]
     if as_json:
@@ -122,6 +122,29 @@ def add(
     print("added" if added else "it is there already; nothing was changed")
 
 
+@app.command()
+def remove(
+    db: Db,
+    filters: Annotated[
+        list[str],
+        typer.Argument(help="As source=results.csv; at least one.", show_default=False),
+    ],
+) -> None:
+    """Remove figures that were added or came in a table; those that scalemark brings stay."""
+    engine = open_existing(db)
+    if engine is None:
+        raise StoreError(f"{locate(db).name}: no such database yet; there is nothing to remove")
+
+    def meant(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+        return chosen([{**row, "strategy": _strategy(row)} for row in rows], filters)
+
+    with writing(open_for_writing(db)) as connection:
+        num_removed, num_kept = remove_references(connection, meant)
+    print(f"{num_removed:,} removed")
+    if num_kept:
+        print(f"{num_kept:,} are like that and come with scalemark: they stay", file=sys.stderr)
+
+
 def _print(found: Sequence[Row]) -> None:
     numbers: dict[str, int] = {}  # citation -> its number
     lines = []
@@ -147,7 +170,8 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _strategy(row: Row) -> str:
+def _strategy(row: Mapping[str, Any]) -> str:
     """Say in one column how variables are shared."""
-    parts = (row["variable_update"], row["all_reduce"], row["local_parameter_device"])
+    parts = [row["variable_update"], row["all_reduce"], row["local_parameter_device"]]
+    parts += [f"{name}={value}" for name, value in row["axes"].items()]
     return " ".join(part for part in parts if part not in ("", "none", "n/a"))

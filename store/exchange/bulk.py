@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT
-from scalemark.records.references import Reference, Rejected
+from scalemark.records.references import Origin, Reference, Rejected
 from scalemark.records.trial import TrialSpec
 from store import schema
 from store.database import writing
@@ -59,6 +59,8 @@ class Added:
     num_new: int = 0  # attempts
     num_known: int = 0  # attempts that were there already, and are left as they are
     num_references: int = 0  # new ones
+    num_elsewhere: int = 0  # new rows of tables: measured elsewhere
+    num_known_figures: int = 0  # references and rows that were there already, or came twice
     rejected: list[Rejected] = field(default_factory=list)
     # sweep -> its name here, because another has that name
     renamed: dict[str, str] = field(default_factory=dict)
@@ -133,7 +135,13 @@ class Bulk:
             add_annotations(connection, "trial_id", trial.trial_id, trial.tags, trial.notes)
         for chunk in in_chunks(attempts):
             self._add_attempts(connection, chunk)
-        self.added.num_references += add_references(connection, references)
+        elsewhere = [one for one in references if one.origin == Origin.TABLE]
+        cited = [one for one in references if one.origin != Origin.TABLE]
+        num_elsewhere = add_references(connection, elsewhere)
+        num_cited = add_references(connection, cited)
+        self.added.num_elsewhere += num_elsewhere
+        self.added.num_references += num_cited
+        self.added.num_known_figures += len(references) - num_elsewhere - num_cited
 
     def _add_sweep(self, connection: sa.Connection, record: PortableSweep) -> None:
         sweep_id = self._sweep_id(connection, record.sweep)

@@ -9,7 +9,7 @@ import itertools
 import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress, silent
-from scalemark.host.own_code import typed
 from scalemark.records.references import Rejected
 from scalemark.text.redact import masked, without_secrets
 from store.database import explained, locate, open_for_reading, open_for_writing, reading, writing
 from store.errors import StoreError
 from store.exchange.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Found
+from store.exchange.column_meanings import ColumnMeanings, understood
 from store.exchange.exports import short_name
+from store.exchange.foreign_columns import figures
 from store.exchange.portable import from_json
 from store.exchange.portable_rows import PortableRows, database_id
-from store.formats import mlperf, tf_cnn_benchmarks
+from store.formats import foreign_table, mlperf, tf_cnn_benchmarks
 from store.sqlite import SqliteFile, copy_whole
 
 
@@ -38,6 +39,7 @@ class ImportFormat(StrEnum):
     SQLITE = "sqlite"  # a database of scalemark, also postgresql://
     TF_CNN_BENCHMARKS = "tf_cnn_benchmarks"
     MLPERF = "mlperf"
+    TABLE = "table"  # of other programs: CSV, TSV, JSON lines or Parquet
 
 
 LOGS = (ImportFormat.TF_CNN_BENCHMARKS, ImportFormat.MLPERF)
@@ -45,7 +47,9 @@ LOGS = (ImportFormat.TF_CNN_BENCHMARKS, ImportFormat.MLPERF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSource:
-    """The origin of a log of another program, which the log itself does not name."""
+    """The origin of a log of another program, which the log itself does not name. Tables may name
+    each as a column instead.
+    """
 
     source: str  # short name, as in charts
     citation: str  # where it can be looked up
@@ -54,6 +58,15 @@ class LogSource:
     num_gpus: int | None = None
     batch_size: int | None = None  # per GPU
 
+    @property
+    def constants(self) -> dict[str, str]:
+        """Return what was said, for all rows of a table."""
+        values = {name: getattr(self, name) for name in ("source", "citation", "hardware", "model")}
+        for name in ("num_gpus", "batch_size"):
+            number = getattr(self, name)
+            values[name] = "" if number is None else str(number)
+        return {name: value for name, value in values.items() if value}
+
 
 def import_files(
     url: str,
@@ -61,6 +74,7 @@ def import_files(
     *,
     wanted: ImportFormat | None = None,
     log: LogSource | None = None,
+    table: ColumnMeanings | None = None,
     strict: bool = False,
     dry_run: bool = False,
     progress: Progress = silent,
@@ -72,7 +86,13 @@ def import_files(
     Raises StoreError for paths that are not there or of no known format, before anything is
     imported.
     """
-    sources = [(path, wanted or guessed(path)) for path in paths]
+    sources = [(path, wanted or guessed(path, is_table=table is not None)) for path in paths]
+    if table is not None and not any(kind is ImportFormat.TABLE for _, kind in sources):
+        raise StoreError(
+            f"{masked(paths[0])}: no table, so that options about columns have no effect; leave "
+            "them out, or name the format with --format table"
+        )
+    meanings = _of_all_rows(table, log)
     for path, kind in sources:
         if _is_url(path) and kind is not ImportFormat.SQLITE:
             raise StoreError(
@@ -83,13 +103,18 @@ def import_files(
                 f"{path}: a log of {kind} does not name them itself: give --source, "
                 "--citation and --hardware"
             )
+        if kind is ImportFormat.TABLE:
+            with foreign_table.opened(Path(path)) as opened:
+                understood(path, opened.columns, meanings)
     added = Added()
     counter = itertools.count(1)
     with tempfile.TemporaryDirectory(prefix="scalemark-import-") as folder:
 
         def read(path: str, kind: ImportFormat) -> Iterator[Found]:
-            for found in _read(path, kind, log):
-                progress("records", next(counter), 0)
+            for found in _read(path, kind, log, meanings):
+                number = next(counter)
+                if number < _SHOWN_EACH or number % _SHOWN_EACH == 0:
+                    progress("records", number, 0)
                 yield found
 
         files = [
@@ -118,8 +143,23 @@ def import_files(
     return Added(rejected=added.rejected) if added.rejected and not dry_run else added
 
 
-def guessed(path: str) -> ImportFormat:
-    """Return the format by the content where that says, else by the name. Raises StoreError."""
+_SHOWN_EACH = 1000  # records, of which more are shown at once: a terminal takes its time
+
+
+def _of_all_rows(table: ColumnMeanings | None, log: LogSource | None) -> ColumnMeanings:
+    """Return what was said of columns, with what was said of the file as a whole."""
+    said = table or ColumnMeanings()
+    about = log.constants if log else {}
+    for name in said.constants:
+        if name in about:
+            raise StoreError(f"--set {name}=: given twice, as --{name.replace('_', '-')}, too")
+    return replace(said, constants={**about, **said.constants})
+
+
+def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
+    """Return the format by the content where that says, else by the name. `is_table`: something
+    was said of its columns. Raises StoreError.
+    """
     if _is_url(path):
         return ImportFormat.SQLITE
     file = Path(path)
@@ -131,13 +171,12 @@ def guessed(path: str) -> ImportFormat:
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
     suffix = file.suffix.lower()
-    if begin.startswith(b"PAR1") or suffix in (".csv", ".parquet"):
-        raise StoreError(
-            f"{path}: a table, which is written for other programs; wanted a database, or what "
-            f"`{typed('store')} export --format jsonl` wrote"
-        )
+    if begin.startswith(b"PAR1") or suffix in (".csv", ".tsv", ".parquet"):
+        return ImportFormat.TABLE
     if begin.startswith(b"SQLite format 3\0") or suffix in (".db", ".sqlite"):
         return ImportFormat.SQLITE
+    if is_table:
+        return ImportFormat.TABLE
     if suffix in (".jsonl", ".ndjson"):
         return ImportFormat.JSONL
     if b":::ML" in begin:
@@ -177,7 +216,9 @@ def _unspooled(path: Path) -> Iterator[tuple[int, Found]]:
             yield pickle.load(file)
 
 
-def _read(path: str, kind: ImportFormat, log: LogSource | None) -> Iterator[Found]:
+def _read(
+    path: str, kind: ImportFormat, log: LogSource | None, meanings: ColumnMeanings
+) -> Iterator[Found]:
     """Yield every record with its place. A file that cannot be read is one rejected row, and what
     was read of it counts.
     """
@@ -186,6 +227,9 @@ def _read(path: str, kind: ImportFormat, log: LogSource | None) -> Iterator[Foun
             yield from _of_database(path)
         elif kind is ImportFormat.JSONL:
             yield from _of_lines(Path(path))
+        elif kind is ImportFormat.TABLE:
+            with foreign_table.opened(Path(path)) as table:
+                yield from figures(path, table, understood(path, table.columns, meanings))
         else:
             assert log is not None  # refused before
             yield from _of_log(Path(path), kind, log)

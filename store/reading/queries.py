@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from scalemark.records import step_arrays
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.measurement import StepSample
-from scalemark.records.references import Reference, published
+from scalemark.records.references import Origin, Reference, published
 from store.database import reading
 from store.errors import NoSweepError, StoreError
 from store.filters.filter_values import checked, shortened
@@ -467,17 +467,24 @@ def with_its_trial(engine: sa.Engine, target: Target) -> Row:
 _NOT_SHOWN = {"attempt_id", "op_placement_id", *(column.name for column in _OF_AN_ATTEMPT)}
 
 
-def list_references(engine: sa.Engine) -> list[Row]:
-    """Return the fields of every reference, in the order in which they were added."""
+def list_references(engine: sa.Engine, *, without: Origin | None = None) -> list[Row]:
+    """Return the fields of every reference, or of all but those of one origin, in the order in
+    which they were added.
+    """
     columns = [getattr(ReferenceRow, field.name) for field in fields(Reference)]
-    return selected(engine, sa.select(*columns).order_by(ReferenceRow.id))
+    statement = sa.select(*columns).order_by(ReferenceRow.id)
+    if without is not None:
+        statement = statement.where(ReferenceRow.origin != without)
+    return selected(engine, statement)
 
 
 def known_references(engine: sa.Engine | None) -> list[Row]:
-    """Return the references; without a database those that come with scalemark."""
+    """Return the references that can be looked up; without a database those that come with
+    scalemark.
+    """
     if engine is None:
         return [asdict(reference) for reference in published()]
-    return list_references(engine)
+    return list_references(engine, without=Origin.TABLE)
 
 
 def check_sweep(engine: sa.Engine, sweep: str) -> None:

@@ -128,7 +128,7 @@ def test_a_sweep_of_the_name_of_another_is_renamed_and_that_is_said(db):
     ended = store("import", "in.jsonl", "--db", db)
     assert ended.returncode == 0
     assert ended.stderr == "another sweep is named first: the imported one is named first (2)\n"
-    assert ended.stdout == "1 attempts imported, 0 were there already\n"
+    assert ended.stdout == "1 attempt imported, 0 were there already\n"
 
 
 def test_a_newer_database_is_refused(db):
@@ -169,7 +169,7 @@ def test_what_is_no_database_is_reported_and_the_rest_is_imported(db, make, reas
     lines("good.jsonl", attempt())
     ended = store("import", "in.db", "good.jsonl", "--db", db)
     assert ended.returncode == 1
-    assert ended.stdout == "1 attempts imported, 0 were there already\n"
+    assert ended.stdout == "1 attempt imported, 0 were there already\n"
     assert ended.stderr.startswith("1 rejected:\n  in.db: ")
     assert reason in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -220,7 +220,7 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
     lines("bad.jsonl", attempt(), BAD)
     ended = store("import", "good.jsonl", "bad.jsonl", "--db", db, "--strict")
     assert ended.returncode == 2
-    assert ended.stdout == "0 attempts imported, 0 were there already\n"
+    assert ended.stdout == "nothing imported\n"
     assert "bad.jsonl line 2: throughput=-1.0" in ended.stderr
     assert contents(db) == before
     assert store("import", "good.jsonl", "--db", db, "--strict").returncode == 0
@@ -229,13 +229,13 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
 def test_a_dry_run_tells_what_would_be_done_and_does_not(db):
     lines("in.jsonl", attempt(), REFERENCE)
     assert store("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith(
-        "1 attempts would be imported"
+        "1 attempt would be imported"
     )
     assert not Path("none.db").exists()
     ended = store("import", "in.jsonl", "--db", db, "--dry-run")
     assert (
         ended.stdout
-        == "1 attempts would be imported, 0 were there already; 1 references would be imported\n"
+        == "1 attempt would be imported, 0 were there already; 1 reference would be imported\n"
     )
     add(db, attempt(small(seed=2)))
     before = contents(db)
@@ -471,9 +471,9 @@ def test_logs_of_other_programs_become_references(db):
     ended = store(*arguments)
     assert (ended.returncode, ended.stdout) == (
         0,
-        "0 attempts imported, 0 were there already; 1 references imported\n",
+        "1 reference imported\n",
     )
-    assert store(*arguments).stdout == "0 attempts imported, 0 were there already\n"
+    assert store(*arguments).stdout == "1 were there already\n"
 
 
 def test_every_column_has_a_name_of_its_own():

@@ -269,7 +269,7 @@ def test_another_versions_schema_is_named_with_what_to_do(plots):
     connection.close()
     ended = plots("tables")
     assert ended.exit_code == 2
-    assert "it has schema '0', this scalemark reads 2" in ended.stderr
+    assert "it has schema '0', this scalemark reads 3" in ended.stderr
     assert "`python -m store rebuild RUNS`" in ended.stderr
 
 

@@ -17,6 +17,8 @@ from scalemark.text.untrusted import visible
 from store.commands import reference as command
 from store.database import open_for_reading
 from store.errors import StoreError
+from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.imports import import_files
 from store.reading.queries import list_references
 from store.writer import Writer
 from tests.store.test_references import HOSTILE
@@ -181,3 +183,24 @@ def test_the_command_is_part_of_the_store():
         ended.stderr
         == "store: a figure that nobody can look up is no reference: give its source with --source\n"
     )
+
+
+def test_figures_of_a_table_are_listed_with_their_axes_and_removed(database):
+    Path("mine.csv").write_text("num_gpus,throughput,zero\n1,100,2\n8,700,3\n")
+    import_files(database, ["mine.csv"], table=ColumnMeanings(axes=("zero",)))
+    listed = call("list", "--db", database, "source=mine.csv", "axes.zero>=3").stdout
+    assert "zero=3" in listed
+    assert "zero=2" not in listed
+    removed = call("remove", "--db", database, "axes.zero=2", "source=mine.csv")
+    assert (removed.stdout, removed.stderr) == ("1 removed\n", "")
+    kept = call("remove", "--db", database, "num_gpus=8")
+    assert kept.stdout == "1 removed\n"
+    assert "come with scalemark: they stay" in kept.stderr
+    assert len(list_references(open_for_reading(database))) == 399
+
+
+def test_nothing_is_removed_without_a_filter_or_a_database():
+    assert call("remove", "--db", "none.db").exit_code == 2
+    refused = call("remove", "--db", "none.db", "source=x")
+    assert "no such database yet" in str(refused.exception)
+    assert not Path("none.db").exists()

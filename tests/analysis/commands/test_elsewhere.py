@@ -1,0 +1,124 @@
+"""Numbers that were measured elsewhere are scaled, compared and advised on, apart from ours and with no word of what nobody knows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.imports import import_files
+from tests.filled import fill
+from tests.specs import small
+
+ROWS = {
+    ("ddp", 2): ([100, 101, 102], [196, 195, 197], [380, 370, 375]),
+    ("fsdp", 2): ([90, 91, 90.5], [178, 180, 179], [350, 352, 351]),
+    ("fsdp", 3): ([80, 81, 79], [150, 150, 151], [300]),
+}
+OF_TENSORFLOW = (
+    *("variable_update", "all_reduce", "local_parameter_device", "TensorFlow", "data not"),
+    *("precision", "sweep.repeats", "process", "published", "python sweep.py", "scalemark sweep"),
+)
+
+
+def take_in(*, compare: str = "", **constants: str) -> None:
+    lines = ["gpus,tok_s,way,zero"]
+    for (way, zero), of_counts in ROWS.items():
+        for num_gpus, repeats in zip((1, 2, 4), of_counts, strict=True):
+            lines += [f"{num_gpus},{one},{way},{zero}" for one in repeats]
+    Path("mine.csv").write_text("\n".join(lines))
+    meanings = ColumnMeanings(
+        maps=("tok_s=throughput", "gpus=num_gpus"),
+        axes=("way", "zero"),
+        compare=compare,
+        constants={"item": "tokens", **constants},
+    )
+    import_files("results.db", ["mine.csv"], table=meanings)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("scaling",),
+        ("advise",),
+        ("advise", "--goal", "cost", "--usd-per-gpu-hour", "2"),
+        ("compare", "way=ddp", "way=fsdp zero=2"),
+    ],
+)
+def test_commands_speak_of_a_table_alone(analysis, snapshot, arguments):
+    take_in()
+    ended = analysis(*arguments, "--origin", "elsewhere")
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout == snapshot
+    assert [word for word in OF_TENSORFLOW if word in ended.stdout] == []
+    assert "measured elsewhere: mine.csv" in ended.stdout
+
+
+def test_the_axis_that_is_named_plays_the_part_of_the_strategy(analysis):
+    take_in(compare="way", model="gpt2")
+    found = json.loads(analysis("scaling", "--origin", "elsewhere", "--json").stdout)
+    assert [one["setting"].get("axes.zero") for one in found] == [2, 3]
+    assert {one["setting"]["model"] for one in found} == {"gpt2"}
+
+
+def test_repeats_of_a_table_make_intervals(analysis):
+    take_in()
+    (row,) = json.loads(
+        analysis("compare", "axes.way=ddp num_gpus=1", "axes.zero=2 axes.way=fsdp num_gpus=1",
+                 "--origin", "elsewhere", "--json").stdout
+    )["pairs"]  # fmt: skip
+    assert row["a"]["repeats"] == [100, 101, 102]
+    assert row["a"]["throughput_low"] < 101 < row["a"]["throughput_high"]
+    assert row["answer"] == "different"
+    assert (row["plan"], row["to_run"]) == (None, [])
+
+
+def test_our_own_numbers_and_those_of_a_table_are_never_shown_together(analysis):
+    fill("results.db", [(small(), 100.0)])
+    take_in()
+    ours = analysis("scaling", "--json").stdout
+    theirs = analysis("scaling", "--origin", "elsewhere", "--json").stdout
+    assert "mine.csv" not in ours
+    assert "mine.csv" in theirs
+    assert {json.dumps(one["setting"]) for one in json.loads(ours)}.isdisjoint(
+        json.dumps(one["setting"]) for one in json.loads(theirs)
+    )
+
+
+def test_filters_choose_rows_by_their_axes(analysis):
+    take_in()
+    for zero in ("axes.zero>=3", "zero>=3", "zero!=2", "axes.zero~3*"):
+        asked = ("scaling", "--origin", "elsewhere", "--json", zero, "num_gpus<4")
+        (found,) = json.loads(analysis(*asked).stdout)
+        assert "zero=3" in json.dumps(found)
+        assert "zero=2" not in json.dumps(found)
+    refused = analysis("scaling", "--origin", "elsewhere", "zeroo=3")
+    assert "zeroo: nothing to filter by" in refused.stderr
+    refused = analysis("scaling", "--origin", "elsewhere", "axes.zero=9")
+    assert refused.exit_code == 2
+    assert "nothing that was measured elsewhere like axes.zero=9" in refused.stderr
+
+
+def test_a_database_of_tables_alone_says_how_they_are_shown(analysis):
+    take_in()
+    refused = analysis("scaling")
+    assert refused.exit_code == 2
+    assert (
+        "only numbers that were measured elsewhere in it; show them with --origin" in refused.stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["explain", "predict", "conclusions"])
+def test_what_a_program_did_is_not_said_where_nobody_knows(analysis, command):
+    take_in()
+    asked = ["--to", "num_gpus=8"] if command == "predict" else []
+    refused = analysis(command, "--origin", "elsewhere", *asked)
+    assert refused.exit_code == 2
+    assert "a table says how fast a program was, and not what it did" in refused.stderr
+
+
+def test_the_sides_of_a_comparison_must_differ(analysis):
+    take_in()
+    refused = analysis("compare", "axes.way=ddp", "axes.way=ddp", "--origin", "elsewhere")
+    assert refused.exit_code == 2
+    assert "nothing to compare" in refused.stderr

@@ -1,0 +1,91 @@
+"""Numbers that were measured elsewhere are shown as tables, charts and a page, apart from ours and marked as such."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.results import Origin
+from plots.tables.layout import NOT_IN_TABLE
+from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.imports import import_files
+from tests.filled import fill
+from tests.specs import small
+
+ROWS = "gpus,img_s,optimizer\n1,100,adam\n1,102,adam\n2,190,adam\n2,194,adam\n1,110,sgd\n"
+
+
+@pytest.fixture
+def taken_in() -> None:
+    Path("mine.csv").write_text(ROWS)
+    meanings = ColumnMeanings(maps=("img_s=throughput", "gpus=num_gpus"), axes=("optimizer",))
+    import_files("results.db", ["mine.csv"], table=meanings)
+
+
+@pytest.mark.usefixtures("taken_in")
+def test_a_table_says_what_it_knows_and_no_more(plots, snapshot):
+    ended = plots("tables", "--origin", "elsewhere")
+    assert ended.exit_code == 0, ended.stderr
+    assert NOT_IN_TABLE in ended.stdout
+    assert ended.stdout == snapshot
+
+
+@pytest.mark.usefixtures("taken_in")
+def test_records_are_marked_with_their_origin(plots):
+    rows = json.loads(plots("tables", "--origin", "elsewhere", "--json").stdout)
+    assert {row["origin"] for row in rows} == {"elsewhere"}
+    assert {row["versions"] for row in rows} == {"measured elsewhere: mine.csv"}
+    assert [row["repeats"] for row in rows if row["strategy"] == "optimizer=sgd"] == [[110.0]]
+    assert [name for name in rows[0] if name in ("precision", "variable_update", "data")] == []
+
+
+@pytest.mark.usefixtures("taken_in")
+def test_a_page_is_made_of_them(plots):
+    fill("results.db", [(small(model="vgg16"), 100.0)])
+    ended = plots("report", "--origin", str(Origin.ELSEWHERE), "--out", "page.html")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Measured elsewhere: rows of a table that was taken in, no trials of ours" in page
+    assert "optimizer=adam" in page
+    assert "vgg16" not in page
+
+
+@pytest.mark.usefixtures("taken_in")
+def test_our_own_numbers_are_never_set_against_a_table(plots):
+    refused = plots("tables", "--origin", "elsewhere", "--against", "num_gpus=1")
+    assert refused.exit_code == 2
+    assert "--against compares our own numbers; leave --origin elsewhere out" in refused.stderr
+    refused = plots("tables", "--origin", "elsewhere", "--sweep", "first")
+    assert refused.exit_code == 2
+    assert "tables of others belong to no sweep" in refused.stderr
+
+
+@pytest.mark.usefixtures("taken_in")
+def test_one_of_several_tables_is_chosen_by_its_name(plots):
+    Path("yours.csv").write_text("num_gpus,throughput\n1,5\n")
+    import_files("results.db", ["yours.csv"])
+    rows = json.loads(
+        plots("tables", "--origin", "elsewhere", "--source", "yours.csv", "--json").stdout
+    )
+    assert [row["throughput"] for row in rows] == [5.0]
+    refused = plots("tables", "--origin", "elsewhere", "--source", "theirs.csv")
+    assert "theirs.csv: no such source; there are" in refused.stderr
+    assert "mine.csv" in refused.stderr
+
+
+def test_each_of_several_tables_has_its_own_axes_and_hosts(plots, snapshot):
+    Path("a.csv").write_text(
+        "nodes,gpus,tps,zero,comm\n1,8,800,2,nccl\n2,16,1500,2,\n2,16,1450,3,nccl\n4,32,2900,,\n"
+    )
+    Path("b.csv").write_text("num_gpus,throughput,model,precision\n1,10,m,bf16\n2,19,m,bf16\n")
+    meanings = ColumnMeanings(
+        maps=("tps=throughput", "gpus=num_gpus", "nodes=hosts"),
+        axes=("zero", "comm"),
+        compare="zero",
+        constants={"item": "tokens", "hardware": "8xA100/node"},
+    )
+    import_files("results.db", ["a.csv"], table=meanings)
+    import_files("results.db", ["b.csv"])
+    ended = plots("tables", "--origin", "elsewhere")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == snapshot

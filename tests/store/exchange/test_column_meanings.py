@@ -1,0 +1,99 @@
+"""Each column of a foreign table has one meaning, and what is not understood is refused before anything is read."""
+
+import pytest
+
+from store.errors import StoreError
+from store.exchange.column_meanings import ColumnMeanings, understood
+
+MAPS = ("img_s=throughput", "gpus=num_gpus")
+COLUMNS = ("gpus", "img_s", "optimizer", "seed")
+
+
+def said(**changes):
+    return ColumnMeanings(**{"maps": MAPS, "axes": ("optimizer",), "ignored": ("seed",)} | changes)
+
+
+def refused(columns=COLUMNS, **changes) -> str:
+    with pytest.raises(StoreError) as refusal:
+        understood("results.csv", columns, said(**changes))
+    return str(refusal.value).removeprefix("results.csv: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"maps": ("imgs=throughput",)},
+            "--map imgs=throughput: no such column; did you mean img_s?",
+        ),
+        (
+            {"maps": ("img_s=troughput",)},
+            "--map img_s=troughput: no name of a figure; did you mean throughput?",
+        ),
+        ({"maps": ("img_s",)}, "--map img_s: wanted COLUMN=NAME, as img_s=throughput"),
+        (
+            {"maps": (*MAPS, "seed=throughput")},
+            "--map seed=throughput: throughput is column img_s already; wanted one column",
+        ),
+        (
+            {"maps": (*MAPS, "img_s=note")},
+            "--map img_s=note: the column is used by --map img_s=throughput already; wanted one meaning",
+        ),
+        (
+            {"maps": (*MAPS, "seed=learning_rate")},
+            "--map seed=learning_rate: figures have no learning_rate; make it an axis, with --axis "
+            "seed=learning_rate",
+        ),
+        ({"axes": ("optimiser",)}, "--axis optimiser: no such column; did you mean optimizer?"),
+        (
+            {"axes": ("optimizer=Opt Kind",)},
+            "--axis optimizer=Opt Kind: axes.Opt Kind: wanted a name of lower-case letters, digits and _, "
+            "with a letter first and 40 characters at most; name it, as --axis optimizer=opt_kind",
+        ),
+        (
+            {"axes": ("optimizer", "seed=optimizer")},
+            "--axis seed=optimizer: the axis optimizer is column optimizer already; wanted one column",
+        ),
+        (
+            {"axes": ("optimizer=note",)},
+            "--axis optimizer=note: note is no axis; --map optimizer=note takes it",
+        ),
+        (
+            {"ignored": ()},
+            "this column is neither mapped nor an axis: seed. Rows that agree in all axes count as "
+            "repeats of one trial: add --axis COLUMN for what was varied, and --ignore COLUMN for the "
+            "rest (--ignore '*' for all that is left)",
+        ),
+        ({"ignored": ("sead",)}, "--ignore sead: no such column; did you mean seed?"),
+        (
+            {"ignored": ("seed", "gpus")},
+            "--ignore gpus: the column is used by --map gpus=num_gpus already; wanted one meaning",
+        ),
+        (
+            {"maps": ("img_s=throughput",), "ignored": ("*",)},
+            "no column is num_gpus (the GPUs of a row): say which, with --map COLUMN=num_gpus or --set "
+            "num_gpus=1; did you mean gpus?",
+        ),
+        ({"constants": {"num_gpus": "2"}}, "--set num_gpus=2: column gpus has it; leave one out"),
+        ({"constants": {"batch_size": "x"}}, "--set batch_size=x: x; wanted a finite number"),
+        ({"constants": {"modle": "x"}}, "--set modle=x: no name of a figure; did you mean model?"),
+        ({"constants": {"axes.optimizer": "x"}}, "--set axes.optimizer=x: column optimizer has it"),
+        ({"compare": "zero"}, "--compare zero: no free axis of this table; there are optimizer"),
+    ],
+)
+def test_columns_that_cannot_be_understood_are_refused(changes, message):
+    assert refused(**changes) == message
+
+
+def test_a_pattern_ignores_what_has_no_meaning():
+    columns = ("gpus", "img_s", "optimizer", "model", "loss_1", "loss_2", "date")
+    found = understood("t.csv", columns, said(ignored=("loss_?", "*")))
+    assert found.fields == {"throughput": "img_s", "num_gpus": "gpus", "model": "model"}
+
+
+def test_of_many_columns_the_first_are_listed_and_the_nearest_is_found():
+    columns = (*COLUMNS, *(f"metric_{number}" for number in range(30)), "throughput_total")
+    asked = {"maps": ("zzz=throughput",)}
+    assert refused(columns, **asked).endswith("metric_6, metric_7, 23 more")
+    asked = {"maps": ("throughput_totl=throughput",)}
+    assert refused(columns, **asked).endswith("did you mean throughput_total?")

@@ -1,0 +1,130 @@
+"""Tables of other programs are read row by row, whatever wrote them, and each fault has its place."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from scalemark.records.references import Rejected
+from store.errors import StoreError
+from store.formats.foreign_table import opened
+
+
+def read(content: str | bytes, name: str = "t.csv"):
+    """Columns, rows that could be read, and the others as texts."""
+    data = content.encode() if isinstance(content, str) else content
+    Path(name).write_bytes(data)
+    with opened(Path(name)) as table:
+        found = list(table.rows)
+    rows = [one[1] for one in found if not isinstance(one, Rejected)]
+    rejected = [f"{one.where}: {one.reason}" for one in found if isinstance(one, Rejected)]
+    return table.columns, rows, rejected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "gpus,img_s\n1,10.5\n2,20\n",
+        "gpus;img_s\r\n1;10.5\r\n2;20",
+        "gpus\timg_s\n1\t10.5\n\n2\t20\n\n",
+        "\ufeffgpus|img_s\r1|10.5\r2|20\r",
+        '\n\n"gpus", img_s \n"1",10.5\n2 ,20\n',
+    ],
+)
+def test_text_is_read_by_its_delimiter_whatever_ends_its_lines(content):
+    columns, rows, rejected = read(content)
+    assert columns == ("gpus", "img_s")
+    assert rows == [{"gpus": "1", "img_s": "10.5"}, {"gpus": "2", "img_s": "20"}]
+    assert rejected == []
+
+
+def test_a_cell_in_quotes_may_hold_delimiters_quotes_and_lines():
+    _, rows, _ = read('name,gpus\n"a,b ""c""\nd",2\n')
+    assert rows == [{"name": 'a,b "c"\nd', "gpus": "2"}]
+
+
+def test_an_empty_cell_is_none_and_a_column_without_a_name_is_numbered():
+    columns, rows, _ = read(",gpus\n0,\n")
+    assert columns == ("column 1", "gpus")
+    assert rows == [{"column 1": "0", "gpus": None}]
+
+
+def test_a_row_of_other_length_is_rejected_with_its_line():
+    _, rows, rejected = read("\na,b\n1\n\n1,2\n1,2,3\n")
+    assert rows == [{"a": "1", "b": "2"}]
+    assert rejected == [
+        "t.csv line 3: 1 cells; wanted 2, as the line of column names has",
+        "t.csv line 6: 3 cells; wanted 2, as the line of column names has; a cell with the "
+        "delimiter in it belongs in quotes",
+    ]
+
+
+def test_a_quote_that_is_not_closed_is_rejected_at_its_beginning():
+    _, rows, rejected = read('a,b\n1,2\n3,"4\n5,6\n')
+    assert rows == [{"a": "1", "b": "2"}]
+    assert rejected == ["t.csv line 3: unexpected end of data; is a quote not closed?"]
+
+
+def test_an_endless_line_fills_no_memory():
+    with pytest.raises(StoreError, match=r"^t\.csv: a line of 1,048,576 characters or more"):
+        read("a,b\n1,2\n" + "x" * 2**21)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "t.csv: empty; wanted a table with a line of column names"),
+        (" \n\n", "t.csv: empty"),
+        ("gpus,img_s,gpus\n1,2,3\n", "t.csv: gpus: a name of more than one column"),
+        ("gpus,img_s\n".encode("utf-16"), "t.csv: UTF-16; save it as UTF-8"),
+        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV, JSON lines or Parquet"),
+        (b"PAR1 and no more", "t.csv: cannot be read as Parquet"),
+        ("{bad\n", "t.csv: no table of JSON lines: Expecting property name"),
+    ],
+)
+def test_what_is_no_table_is_refused_as_a_whole(content, said):
+    with pytest.raises(StoreError) as refusal:
+        read(content)
+    assert str(refusal.value).startswith(said)
+
+
+def test_json_lines_keep_their_types_and_may_lack_columns():
+    lines = [{"gpus": 1, "lr": 0.5}, {"gpus": 2, "tag": "x"}]
+    columns, rows, rejected = read("\n".join(map(json.dumps, lines)), "t.jsonl")
+    assert columns == ("gpus", "lr", "tag")
+    assert (rows, rejected) == (lines, [])
+
+
+def test_a_line_of_json_that_is_no_row_is_rejected():
+    content = '{"gpus": 1}\n[1]\n{"gpus": 1, "gpus": 2}\n{"gpus"\n'
+    _, rows, rejected = read(content, "t.jsonl")
+    assert rows == [{"gpus": 1}]
+    assert [one.rpartition(" delimiter")[0] or one for one in rejected] == [
+        "t.jsonl line 2: found [1], wanted an object of columns",
+        "t.jsonl line 3: gpus is named twice",
+        "t.jsonl line 4: Expecting ':'",
+    ]
+
+
+def test_a_column_that_comes_late_is_rejected_where_it_comes():
+    content = '{"gpus": 1}\n' * 100 + '{"gpus": 1, "new": 2}\n{"gpus": 3}\n'
+    _, rows, rejected = read(content, "t.jsonl")
+    assert len(rows) == 101
+    assert rejected == [
+        "t.jsonl line 101: new: a column that the first 100 rows do not have; give them it, with "
+        "null"
+    ]
+
+
+def test_parquet_is_read_with_its_types_in_pieces():
+    table = pa.table({"gpus": pa.array(range(25_000)), "opt": ["adam", None] * 12_500})
+    pq.write_table(table, "t.parquet")
+    columns, rows, rejected = read(Path("t.parquet").read_bytes(), "t.parquet")
+    assert columns == ("gpus", "opt")
+    assert (rows[0], rows[-1]) == (
+        {"gpus": 0, "opt": "adam"},
+        {"gpus": 24_999, "opt": None},
+    )
+    assert (len(rows), rejected) == (25_000, [])
