@@ -128,7 +128,7 @@ def test_a_sweep_of_the_name_of_another_is_renamed_and_that_is_said(db):
     ended = store("import", "in.jsonl", "--db", db)
     assert ended.returncode == 0
     assert ended.stderr == "another sweep is named first: the imported one is named first (2)\n"
-    assert ended.stdout == "1 attempts imported, 0 were there already\n"
+    assert ended.stdout == "1 attempt imported, 0 were there already\n"
 
 
 def test_a_newer_database_is_refused(db):
@@ -169,7 +169,7 @@ def test_what_is_no_database_is_reported_and_the_rest_is_imported(db, make, reas
     lines("good.jsonl", attempt())
     ended = store("import", "in.db", "good.jsonl", "--db", db)
     assert ended.returncode == 1
-    assert ended.stdout == "1 attempts imported, 0 were there already\n"
+    assert ended.stdout == "1 attempt imported, 0 were there already\n"
     assert ended.stderr.startswith("1 rejected:\n  in.db: ")
     assert reason in ended.stderr
     assert "Traceback" not in ended.stderr
