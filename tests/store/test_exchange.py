@@ -229,13 +229,13 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
 def test_a_dry_run_tells_what_would_be_done_and_does_not(db):
     lines("in.jsonl", attempt(), REFERENCE)
     assert store("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith(
-        "1 attempts would be imported"
+        "1 attempt would be imported"
     )
     assert not Path("none.db").exists()
     ended = store("import", "in.jsonl", "--db", db, "--dry-run")
     assert (
         ended.stdout
-        == "1 attempts would be imported, 0 were there already; 1 references would be imported\n"
+        == "1 attempt would be imported, 0 were there already; 1 references would be imported\n"
     )
     add(db, attempt(small(seed=2)))
     before = contents(db)
