@@ -108,7 +108,7 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     engine = open_for_reading(filled)
     assert (
         run(filled, "delete", "attempt=1", "--yes").stdout
-        == "1 deleted; `python -m store restore` brings them back\n"
+        == "1 deleted; `python -m store restore attempt=1` brings them back\n"
     )
     assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY)[trial_id] == 1
     assert run(filled, "delete", trial_id, "--yes").stdout.startswith("1 deleted")

@@ -19,7 +19,8 @@ from sweeper.starts.environment import environment
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end
 from tests.trainer import image_sets
-from trainer.__main__ import _import_tensorflow
+from trainer.__main__ import _import_tensorflow, _outcome
+from trainer.errors import ImportFailedError
 
 
 @pytest.fixture(scope="module")
@@ -306,8 +307,9 @@ def broken_import(monkeypatch, error):
 def test_any_error_of_tensorflows_import_is_said_to_be_one(monkeypatch):
     broken_import(monkeypatch, AttributeError("module numpy has no attribute x"))
     reported = "TensorFlow cannot be imported: AttributeError: module numpy has no attribute x"
-    with pytest.raises(RuntimeError, match=reported):
+    with pytest.raises(ImportFailedError) as raised:
         _import_tensorflow()
+    assert _outcome(raised.value) == (Outcome.FAILED, reported)
 
 
 def test_a_lack_of_memory_at_tensorflows_import_stays_one(monkeypatch):

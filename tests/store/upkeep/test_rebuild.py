@@ -425,6 +425,6 @@ def test_the_command_tells_what_it_found(lost):
         check=False,
     )
     assert ended.returncode == 1
-    assert ended.stdout == "1 sweeps found\n11 attempts imported, 0 were there already\n"
+    assert ended.stdout == "1 sweep found\n11 attempts imported, 0 were there already\n"
     assert "result.json is damaged: " in ended.stderr
     assert "Traceback" not in ended.stderr
