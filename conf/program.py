@@ -124,7 +124,7 @@ def _whole(config: Config, name: str, *, if_auto: int) -> int:
 
 
 def _name(program: CommandConfig) -> str:
-    """Return the program's name: as given, or that of its script, or its first word."""
+    """Return the program's name: as given, or that of its script or module, or its first word."""
     if program.name:
         if not _NAME.fullmatch(program.name):
             raise ProgramRefusedError(
@@ -133,7 +133,10 @@ def _name(program: CommandConfig) -> str:
             )
         return program.name
     words = template.words(program.run, shell=program.shell)
-    script = next((word for word in words if word.endswith(_SCRIPTS)), words[0] if words else "")
+    scripts = [word for word in words if word.endswith(_SCRIPTS)]
+    if "-m" in words[:-1]:
+        scripts.append(words[words.index("-m") + 1])
+    script = [*scripts, *words, ""][0]
     stem = script.rpartition("/")[2]
     return _OTHER_CHARACTERS.sub("_", stem).strip("._-")[:60] or "program"
 

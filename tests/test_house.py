@@ -122,7 +122,7 @@ def test_every_yaml_of_conf_can_be_read():
 
 def test_the_index_of_the_docs_lists_every_page():
     folder = PROJECT / "docs"
-    listed = set(re.findall(r"\]\(([a-z]+\.md)\)", (folder / "index.md").read_text()))
+    listed = set(re.findall(r"\]\(([a-z_]+\.md)\)", (folder / "index.md").read_text()))
     assert listed == {path.name for path in folder.glob("*.md")} - {"index.md"}
 
 

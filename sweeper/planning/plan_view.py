@@ -11,7 +11,7 @@ from rich.console import Console
 from scalemark.cli.terminal import print_columns
 from scalemark.records.devices import CPU_DEVICES_NOTE, SIMULATED_NOTE, DeviceKind
 from scalemark.records.machine import Machine
-from scalemark.records.trial import unusual_axes
+from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import counted
 from sweeper.devices.machine import Inventory
 from sweeper.planning.estimate import Estimate
@@ -140,11 +140,18 @@ def _axes_shown(plan: Plan) -> list[str]:
     for trial in plan.trials:
         others.update(unusual_axes(trial.spec.axes))
     others.difference_update(_SHOWN)
-    axes = [*_SHOWN]
+    for trial in plan.trials:
+        others.difference_update(strategy_axes(trial.spec.axes))
+    axes = [axis for axis in _SHOWN if _is_known(plan, axis)]
     if "hosts" in others:
         others.remove("hosts")
         axes.insert(axes.index("num_gpus") + 1, "hosts")
     return axes + sorted(others)
+
+
+def _is_known(plan: Plan, axis: str) -> bool:
+    """Return whether any trial has this axis: a program lacks most."""
+    return axis == "strategy" or any(trial.spec.axes.get(axis) is not None for trial in plan.trials)
 
 
 def _repeats_text(trial: PlannedTrial, racing: Collection[str]) -> str:
@@ -172,4 +179,8 @@ def _print_left_out(console: Console, plan: Plan) -> None:
 def _shown(trial: PlannedTrial, axis: str) -> str:
     if axis == "injected":
         return trial.spec.injected or "nothing"
-    return str(trial.strategy if axis == "strategy" else trial.spec.axes.get(axis))
+    if axis == "strategy":
+        return trial.strategy
+    value = trial.spec.axes.get(axis)
+    is_of_own_model = axis == "image_px" and value == 0
+    return "-" if value is None or is_of_own_model else str(value)

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.axes import Engine
-from scalemark.records.trial import AXES
+from scalemark.records.trial import AXES, USED_BY_PROGRAMS
 from tests.conftest import PROJECT
 
 READERS = {
     Engine.tensorflow: ("trainer", "scalemark/records/switches.py"),
     Engine.simulated: ("simulator", "costs"),
+    Engine.command: ("command", "scalemark/program"),
 }
 
 ELSEWHERE = {
@@ -25,6 +26,9 @@ ELSEWHERE = {
 WITHOUT_INFLUENCE = {"optimizer", "learning_rate", "momentum", "weight_decay", "data_dir"}
 WITHOUT_INFLUENCE |= {"data_format", "cache", "seed"}
 """Simulated trials may have them, and the cost model gives them no time of their own."""
+
+FOR_THE_PROGRAM = {*USED_BY_PROGRAMS, "model", "seed", "compare"} - {"num_steps"}
+"""The program gets these as placeholders and variables, and analysis reads what is compared."""
 
 
 def names_in(sources: Iterable[str]) -> set[str]:
@@ -51,7 +55,9 @@ def sources_of(engine: Engine) -> list[str]:
 def test_an_engine_reads_every_axis_it_declares(engine):
     declared = {one.name for one in AXES.values() if engine in one.engines}
     unread = declared - names_in(sources_of(engine)) - ELSEWHERE.keys()
-    if engine is Engine.simulated:
+    if engine is Engine.command:
+        assert unread == FOR_THE_PROGRAM
+    elif engine is Engine.simulated:
         assert unread == WITHOUT_INFLUENCE
     else:
         assert unread == set()

@@ -1,0 +1,107 @@
+import pytest
+
+from conf import program
+from conf.schema import CommandConfig
+from scalemark.records import overrides
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from tests.conf.test_resolve import config
+from tests.conftest import PROJECT
+
+READ = "command.read=metric"
+
+
+def resolved(run: str, *arguments: str) -> TrialSpec:
+    composed = config("engine=command", f"command.run='{run}'", READ, *arguments)
+    return program.trial_of(composed, DeviceKind.CPU_DEVICE)
+
+
+def test_a_program_has_the_axes_that_it_uses_and_lacks_the_others():
+    spec = resolved("python train.py {num_gpus} {zero}", "num_gpus=2", "+axes.zero=3")
+    known = {name: value for name, value in spec.axes.items() if value is not None}
+    assert known == {
+        "engine": "command",
+        "model": "train.py",
+        "num_gpus": 2,
+        "hosts": 1,
+        "device_kind": "cpu_device",
+        "min_warm_up_steps": 0,
+        "seed": 1,
+        "command": "python train.py {num_gpus} {zero}",
+        "shell": False,
+        "read": "metric",
+        "item": "",
+        "items_per_step": "",
+        "per_gpu": False,
+        "compare": "",
+        "axes.zero": 3,
+    }
+    assert spec.strategy == "zero=3"
+    assert TrialSpec.from_json(spec.to_json()) == spec
+
+
+def test_the_axis_that_is_named_plays_the_part_of_the_strategy():
+    axes = ("+axes.zero=3", "+axes.offload=cpu")
+    assert resolved("x {zero} {offload}", *axes).strategy == "offload=cpu zero=3"
+    assert resolved("x {zero} {offload}", *axes, "command.compare=zero").strategy == "zero=3"
+    assert resolved("x").strategy == "command"
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        ("python train.py", "train.py"),
+        ("torchrun --nproc-per-node 2 examples/ddp.py", "ddp.py"),
+        ("./run.sh --x", "run.sh"),
+        ("bin/train model", "train"),
+        ("python -m package.train --x 1", "package.train"),
+    ],
+)
+def test_a_program_is_named_by_its_script(run, name):
+    assert resolved(run).model == name
+
+
+@pytest.mark.parametrize(
+    ("run", "arguments", "message"),
+    [
+        ("", (), "wanted command="),
+        ("python t.py {zreo}", ("+axes.zero=1",), r"\{zreo\} is no placeholder.*zero"),
+        ("python t.py", ("+axes.zero=1",), r"axes.zero: nothing uses it; write \{zero\}"),
+        ("python t.py", ("batch_size=8",), r"batch_size=8: nothing uses it; write \{batch_size\}"),
+        ("python t.py {batch_size}", (), "batch_size: the command uses it, and no default"),
+        ("python t.py", ("xla=on",), "xla=on: engine=command does not know it"),
+        ("python t.py", ("model=vgg16",), "model=vgg16: engine=command runs a program of yours"),
+        ("python t.py {seed}", ("+axes.seed=1",), "axes.seed: that is a name of ours"),
+        ("python t.py {gpus}", ("+axes.gpus=1",), "axes.gpus: that is a name of ours"),
+        ("python t.py", ("command.uses=[zero]",), "command.uses: zero is no axis of this trial"),
+        ("python t.py", ("command.compare=zero",), "command.compare=zero: no axis of this trial"),
+        ("python t.py", ("command.items_per_step=batch*2",), "batch is no axis of this trial"),
+        ("python t.py", ("command.name=a/b",), "command.name=a/b: wanted a word"),
+        ("python t.py", ("command.read=regx",), "regex"),
+        ("python t.py", ("command.read=regex:abc",), "group"),
+        ("python t.py", ("command.item=Tok",), "item=Tok: wanted a word"),
+        ("python t.py", ("hosts=2", "num_gpus=2"), "hosts=2: programs run on one host"),
+    ],
+)
+def test_what_means_nothing_is_refused_with_what_to_do(run, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        resolved(run, *arguments)
+
+
+def test_axes_read_from_the_environment_are_named():
+    spec = resolved("python t.py", "+axes.zero=1", "batch_size=8", "command.uses=[zero,batch_size]")
+    assert (spec.axes["axes.zero"], spec.batch_size) == (1, 8)
+
+
+def test_the_command_of_a_trial_makes_the_same_trial():
+    run = "python t.py {zero} {num_gpus}"
+    spec = resolved(run, "num_gpus=2", "+axes.zero=1", "batch_size=8", "command.uses=[batch_size]")
+    arguments = overrides.overrides(spec, ())
+    assert "command.uses=[batch_size]" in arguments
+    assert f"command={run}" in arguments
+
+
+def test_every_setting_of_a_program_is_in_its_page():
+    page = (PROJECT / "docs" / "your_program.md").read_text()
+    for name in CommandConfig.__dataclass_fields__:
+        assert f"| `{name}` |" in page, name

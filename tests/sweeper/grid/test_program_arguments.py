@@ -1,0 +1,82 @@
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from scalemark.text.untrusted import quoted
+from sweeper.errors import SweepRefusedError
+from sweeper.grid.program_arguments import with_program
+
+RUN = "torchrun --nproc-per-node={num_gpus} train.py --name \"a b\" --home ${HOME} --it 's'"
+
+
+def values(arguments):
+    """Return what Hydra makes of the arguments: key -> value."""
+    parsed = OverridesParser.create().parse_overrides(with_program(arguments))
+    return {one.key_or_group: one.value() for one in parsed}
+
+
+def test_a_program_is_text_in_which_hydra_reads_nothing():
+    found = values([f"command={RUN}", "read=regex:images/sec: ([0-9.]+), [a-z]{2}", "num_gpus=1"])
+    assert found == {
+        "engine": "command",
+        "command.run": RUN.replace("${", "\\${"),
+        "command.read": "regex:images/sec: ([0-9.]+), [a-z]{2}",
+        "num_gpus": 1,
+    }
+
+
+@pytest.mark.parametrize("text", ["python train.py {zero}", "a\\", "it's", "\\'", "a, b=c"])
+def test_any_text_comes_back_as_it_was_typed(text):
+    assert values([f"command={text}"])["command.run"] == text, quoted(text, 80)
+
+
+def test_quotes_around_all_of_it_are_those_of_hydra():
+    assert values(['command="python train.py"'])["command.run"] == "python train.py"
+    assert values(["command='python' 'train.py'"])["command.run"] == "'python' 'train.py'"
+
+
+def test_a_word_is_a_file_of_the_group():
+    assert with_program(["command=ddp,fsdp"]) == ["engine=command", "command=ddp,fsdp"]
+
+
+def test_a_named_engine_stays():
+    assert with_program(["engine=simulated", "command=ddp"]) == ["engine=simulated", "command=ddp"]
+
+
+def test_other_commands_stay_as_they_are():
+    arguments = ["-m", "model=resnet50,vgg16", "sweep.reason=read=this", "+axes.zero=1,2"]
+    assert with_program(arguments) == arguments
+
+
+def test_a_file_gives_all_settings(tmp_path):
+    path = tmp_path / "ddp.yaml"
+    path.write_text(
+        "run: python train.py {zero}\nread: 'regex:x (.*)'\nper_gpu: true\nuses: [zero, one]\n"
+    )
+    assert values([f"command={path}"]) == {
+        "engine": "command",
+        "command.run": "python train.py {zero}",
+        "command.read": "regex:x (.*)",
+        "command.per_gpu": True,
+        "command.uses": ["zero", "one"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("runs: python\n", "runs: no such setting; there are run, name, read"),
+        ("python train.py\n", "found str, wanted settings, one per line"),
+        ("run: [\n", "while parsing a flow"),
+        ("", "found NoneType, wanted settings"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_it_has_wrong(tmp_path, text, message):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(SweepRefusedError, match=message):
+        with_program([f"command={path}"])
+
+
+def test_a_missing_file_is_refused():
+    with pytest.raises(SweepRefusedError, match="No such file"):
+        with_program(["command=none.yaml"])
