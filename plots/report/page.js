@@ -500,7 +500,7 @@ const offerSteps = () => {
   const absent = data.num_without_steps;
   find("#steps-note").textContent =
     "Hollow: warm-up; filled: measured; dashed: median of the measured, without the first of each process, which begins with idle devices." +
-    (absent ? ` ${absent} more trials have too many steps for this page: the command `plots charts` draws them.` : "");
+    (absent ? ` ${absent} more trials have too many steps for this page: the command plots charts draws them.` : "");
 };
 
 const showSteps = () => {

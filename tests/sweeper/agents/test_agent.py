@@ -73,7 +73,7 @@ def test_an_agent_runs_trials_side_by_side_and_says_what_it_ran(postgresql_url):
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "joined sweep s; " in said
     assert "runs trivial-replicated_none-x2 repeat 1 on devices" in said
-    assert "runs trivial-replicated_none-x1 repeat 1 on devices" in said
+    assert "runs trivial-replicated_none-x1 repeat 1 on device " in said
     assert states(postgresql_url) == {State.PENDING: 2, State.COMPLETED: 1}
     assert "1 completed, 2 interrupted" in said
     assert rows(postgresql_url, "SELECT DISTINCT note FROM orchestrators WHERE note <> ''") == [
