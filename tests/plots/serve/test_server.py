@@ -252,7 +252,7 @@ def test_who_says_nothing_is_hung_up_on_and_nobody_waits_for_it(monkeypatch):
 
 
 def test_who_does_not_take_its_answer_is_hung_up_on(monkeypatch):
-    monkeypatch.setattr(server, "ANSWER_S", 0.2)
+    monkeypatch.setattr(server, "ANSWER_S", 1.0)
     with (
         running() as served,
         socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S) as client,

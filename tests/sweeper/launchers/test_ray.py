@@ -272,13 +272,14 @@ def test_ranks_run_on_both_hosts_and_none_is_left(agent_over_two, tmp_path):
 
     canceled = begin("canceled", SERVE)
     canceled.wait_until_all_serve()
-    assert agent_over_two.end() == "by SIGTERM"
+    # the second where the task was just asking Ray for a rank's end when Ray canceled it
+    assert agent_over_two.end() in ("by SIGTERM", "canceled")
     assert canceled.supervisor.wait() == RANK_LOST
     wait_for(lambda: not canceled.alive())
 
 
 def node_of(pid: int) -> str:
-    """A rank has the environment of its supervisor; that of its Ray worker tells."""
+    """A rank has the environment of its supervisor; that of its Ray worker says which."""
     return psutil.Process(pid).parent().environ()["TEST_NODE"]
 
 
