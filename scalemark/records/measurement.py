@@ -11,6 +11,9 @@ from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.validation import JsonRecord, check_least, check_one_of
 from scalemark.text.untrusted import quoted_lines
 
+ITEMS = "items"
+"""The item where nothing says what is counted."""
+
 IMAGES = "images"
 """The default item of throughput. An item is a plural, as tokens."""
 

@@ -33,7 +33,7 @@ def with_program(arguments: Sequence[str]) -> list[str]:
             found.append(argument)
             continue
         is_program = True
-        if key == "command" and text.endswith(_FILES):
+        if key == "command" and _is_file(text):
             found += _of_file(Path(text))
         elif key == "command" and _CHOICE.fullmatch(text):
             found.append(argument)
@@ -42,6 +42,11 @@ def with_program(arguments: Sequence[str]) -> list[str]:
             found.append(f"{setting}={hydra_value(_unquoted(text))}")
     names_engine = any(argument.startswith("engine=") for argument in arguments)
     return [f"engine={Engine.command}", *found] if is_program and not names_engine else found
+
+
+def _is_file(text: str) -> bool:
+    """Return whether this names a file of settings; `train.py --config llama.yaml` is a command."""
+    return text.endswith(_FILES) and (" " not in text or Path(text).is_file())
 
 
 def _of_file(path: Path) -> Iterator[str]:
@@ -61,7 +66,8 @@ def _of_file(path: Path) -> Iterator[str]:
             raise SweepRefusedError(
                 f"command={path}: {name}: no such setting; there are {', '.join(known)}"
             )
-        yield f"command.{name}={_value(value)}"
+        if value is not None:
+            yield f"command.{name}={_value(value)}"
 
 
 def _value(value: Any) -> str:

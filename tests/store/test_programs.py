@@ -1,6 +1,7 @@
 """Trials of a user's own program lack many axes: they are stored, filtered, sorted and exchanged."""
 
 import json
+from dataclasses import replace
 
 import pandas
 import pytest
@@ -160,3 +161,14 @@ def test_show_has_the_command_line_once(db):
     assert shown.count("torchrun --nproc-per-node={num_gpus}") == 1
     found = json.loads(store_command("show", MIXED[0][0].trial_id, "--db", db, "--json").stdout)
     assert found["trial"]["command"] == MIXED[0][0].command
+
+
+def test_what_is_compared_is_no_part_of_a_trial_and_may_change(db):
+    spec = MIXED[0][0]
+    compared = replace(spec, compare="axes.zero")
+    assert (compared.trial_id, compared.curve) == (spec.trial_id, spec.curve)
+    fill_programs([(spec, 10.0)], db)
+    fill_programs([(compared, 12.0)], db, name="second")
+    assert listed(db, "trial_id", "strategy") == [(spec.trial_id, "zero=0")] * 2
+    checked = store_command("check", "--db", db)
+    assert checked.returncode == 0, checked.stdout
