@@ -144,7 +144,7 @@ def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
 @pytest.mark.parametrize("name", ["scaling", "advise"])
 def test_a_number_that_the_program_reported_is_called_so(analysis, name):
     fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED)
-    assert "as reported by the program, one number of a whole run: all" in analysis(name).stdout
+    assert "as reported by the program, whose steps were not timed: all" in analysis(name).stdout
 
 
 def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
