@@ -200,7 +200,7 @@ class _Attempt:
             problem=problem,
         )
         if found.doubts and judged != Verdict.INVALID:
-            judged, reasons = Verdict.SUSPECT, (*reasons, *found.doubts)
+            judged, reasons = Verdict.SUSPECT, (*found.doubts, *reasons)
         return Result(
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
             message=problem or outcomes.left_behind(ended),

@@ -13,7 +13,6 @@ from scalemark.records.trial import AXES, TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
 from trainer.measured import drift
 
-REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
@@ -46,11 +45,10 @@ def judge(
     """
     if problem:
         return Verdict.INVALID, (problem,)
-    about_steps = _doubts_about_steps(spec, measurement, durations_s)
-    if measurement.reported:
-        about_steps = iter([REPORTED])
-    reasons = [
-        *about_steps,
+    reasons: list[str] = []
+    if not measurement.reported:  # else no step was timed, and who made it says why
+        reasons += _doubts_about_steps(spec, measurement, durations_s)
+    reasons += [
         *_doubts_about_cores(spec, measurement, num_cores),
         *_doubts_about_gpus(num_gpus_here, telemetry),
     ]
