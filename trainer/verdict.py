@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import INJECTED_REASON, NOISE, injected_text
-from scalemark.records.measurement import GpuTelemetry, Measurement
+from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
 from scalemark.records.outcomes import Verdict
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
@@ -132,4 +132,4 @@ def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) ->
         if clock and highest and clock < (1 - MAX_CLOCK_LOSS) * highest:
             yield f"{gpu.uuid} ran at {clock:.0f} of {highest:.0f} MHz"
         if gpu.num_foreign_processes:
-            yield f"{gpu.num_foreign_processes} other processes computed on {gpu.uuid}"
+            yield said_of_others(gpu)

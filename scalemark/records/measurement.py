@@ -141,6 +141,12 @@ class GpuTelemetry:
     num_foreign_processes: int | None  # most other processes seen computing on it at once
 
 
+def said_of_others(gpu: GpuTelemetry) -> str:
+    """Return the reason to doubt a measurement whose GPU other programs used."""
+    num = gpu.num_foreign_processes
+    return f"{num} other process{'' if num == 1 else 'es'} computed on {gpu.uuid}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The parts of a step's time, from TensorFlow's profile of a few steps after the measurement.
