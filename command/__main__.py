@@ -22,6 +22,7 @@ from command import environment, outcomes
 from command.run import run
 from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.readers import KINDS
+from scalemark.records.cluster import RANK_LOST
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
@@ -33,10 +34,14 @@ _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.doing, Doing.BUILDING)
+    exit_code: int | None = None
     try:
         result = run(spec, folder, folder.read_placement())
     except KeyboardInterrupt:
         result = outcomes.ended(Outcome.INTERRUPTED, "interrupted")
+    except outcomes.CrashedError as error:
+        # a rank lost: by this the orchestrator knows that it is worth another attempt
+        result, exit_code = outcomes.ended(Outcome.FAILED, str(error)), RANK_LOST
     # The border of the process: the log keeps the traceback, the result the sentence.
     except Exception as error:
         traceback.print_exc()
@@ -45,7 +50,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
     folder.write(folder.result, result.to_json())
-    return _EXIT_CODES[Outcome(result.outcome)]
+    return _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
 def preload() -> None:

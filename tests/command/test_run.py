@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scalemark.records.cluster import RANK_LOST
 from scalemark.records.outcomes import Doing, Phase
 from scalemark.records.placement import Placement
 from tests.command.programs import ONE, begin, environment_of, run, script, spec_of
@@ -145,6 +146,22 @@ def test_a_program_that_measures_nothing_says_why(command, outcome, message):
     assert result.outcome == outcome
     assert re.search(message, result.message), result.message
     assert result.measurement is None
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("sh -c 'kill -KILL $$'", RANK_LOST),
+        ("sh -c 'kill -SEGV $$'", RANK_LOST),
+        ("sh -c 'exit 137'", RANK_LOST),  # of a shell that saw SIGKILL
+        ("sh -c 'exit 1'", 1),
+        ("sh -c 'exit 255'", 1),
+        ("sh -c 'echo ImportError: x; kill -KILL $$'", 3),
+    ],
+)
+def test_a_program_that_a_signal_ended_is_worth_another_attempt(command, code):
+    process, _ = begin(spec_of(command))
+    assert process.wait() == code
 
 
 def test_a_shell_runs_a_pipeline_where_it_is_asked_for():
