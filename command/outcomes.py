@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from command import texts
+from command import root_cause, texts
 from command.watch import Ended
 from scalemark.host.kernel_kills import num_kernel_kills
 from scalemark.records.measurement import Result
@@ -50,11 +50,14 @@ def failed(end: Ended) -> Result | None:
         line = quoted(found.line, 300)
         return ended(found.outcome, f"{found.meaning} ({how}): {line}{_and_left(end)}")
     if end.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
-        last = quoted(texts.last_error(end.last_lines), 300)
+        last = quoted(root_cause.last_error(end.last_lines), 300)
         return ended(Outcome.UNSUPPORTED, f"a shell found no such program ({how}): {last}")
-    last = quoted(texts.last_error(end.last_lines), 300)
+    last = quoted(root_cause.last_error(end.last_lines), 300)
+    rank = root_cause.ended_rank(end.last_lines)
+    if rank:
+        how = f"{rank} ({how})"
     message = f"{how}: {last or 'it printed nothing'}{_and_left(end)}"
-    if _signal_of(end.exit_code):
+    if rank or _signal_of(end.exit_code):
         raise CrashedError(message)
     return ended(Outcome.FAILED, message)
 

@@ -108,7 +108,7 @@ def test_one_number_is_kept_as_reported_by_the_program():
         ("./plain.sh", "unsupported", r"plain.sh is not executable; chmod \+x it"),
         ("./no-format", "unsupported", "is neither a program nor a script"),
         ("{batchsize}", "unsupported", "batchsize} is no placeholder"),
-        (f"{sys.executable} gone.py", "unsupported", "names a program or a file that is not there"),
+        (f"{sys.executable} gone.py", "unsupported", "names a file that is not there"),
         (
             f"{sys.executable} -c 'import nix'",
             "unsupported",
