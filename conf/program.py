@@ -162,7 +162,10 @@ def _problems(spec: TrialSpec, config: Config, used: Collection[str]) -> Iterato
         if name.removeprefix(PREFIX) not in own:
             yield f"command.uses: {name} is no axis of this trial; give +axes.{name}="
     if spec.items_per_step:
-        yield from expression.problems(spec.items_per_step, own)
+        try:
+            expression.evaluated(spec.items_per_step, spec.axes)
+        except expression.ExpressionError as error:
+            yield str(error)
     if spec.compare and spec.axes.get(spec.compare) is None:
         yield (
             f"command.compare={config.command.compare}: no axis of this trial; wanted one of "

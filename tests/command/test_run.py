@@ -107,6 +107,9 @@ def test_one_number_is_kept_as_reported_by_the_program():
         ("./missing.sh", "unsupported", r"missing.sh is not there; wanted a program"),
         ("./plain.sh", "unsupported", r"plain.sh is not executable; chmod \+x it"),
         ("./no-format", "unsupported", "is neither a program nor a script"),
+        ("./badly-led", "unsupported", "no interpreter as its first line says, #!/no/such/one"),
+        ("./folder", "unsupported", "folder is no file; wanted a program"),
+        ("plain.sh", "unsupported", "there is one: write ./plain.sh"),
         ("{batchsize}", "unsupported", "batchsize} is no placeholder"),
         (f"{sys.executable} gone.py", "unsupported", "names a file that is not there"),
         (
@@ -142,6 +145,9 @@ def test_a_program_that_measures_nothing_says_why(command, outcome, message):
     Path("plain.sh").write_text("echo\n")
     Path("no-format").write_text("\x00\x01")
     Path("no-format").chmod(0o755)
+    Path("badly-led").write_text("#!/no/such/one\n")
+    Path("badly-led").chmod(0o755)
+    Path("folder").mkdir()
     result, _ = run(spec_of(command))
     assert result.outcome == outcome
     assert re.search(message, result.message), result.message
@@ -293,6 +299,23 @@ def test_a_daemon_is_found_and_ended():
     assert result.outcome == "invalid"
     assert "1 process that it had left running was ended" in result.message
     assert "start programs in the foreground" in result.message
+
+
+def test_numbers_that_a_daemon_goes_on_printing_are_suspect():
+    command = script(
+        """
+        import itertools, os, sys, time
+        if os.fork():
+            sys.exit()
+        os.setsid()
+        for n in itertools.count(1):
+            print(f"step {n} rate 5")
+            time.sleep(0.01)
+        """
+    )
+    result, _ = run(spec_of(command, items_per_step="1"))
+    assert (result.outcome, result.verdict) == ("completed", "suspect")
+    assert "it went on in the background after it had ended" in result.verdict_reasons[-1]
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
