@@ -114,6 +114,11 @@ def _number_or_text(axis: Axis, value: Any) -> AxisValue:
         raise ProgramRefusedError(
             f"{axis.name}: the command uses it, and no default is known; give {axis.name}="
         )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if axis.type is int and (not is_number or value != int(value)):
+        raise ProgramRefusedError(f"{axis.name}={value}: wanted a whole number")
+    if axis.type is float and not is_number:
+        raise ProgramRefusedError(f"{axis.name}={value}: wanted a number")
     found: AxisValue = float(value) if axis.type is float else value
     return found
 
@@ -151,7 +156,7 @@ def _problems(spec: TrialSpec, config: Config, used: Collection[str]) -> Iterato
     for name in taken:
         yield f"axes.{name}: that is a name of ours; call it otherwise, as +axes.my_{name}"
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
-    yield from template.problems(spec.command, [*own, *values.PLACES], shell=spec.shell)
+    yield from template.problems(spec.command, values.known(spec.axes), shell=spec.shell)
     for name in free:
         if name not in used:
             yield (
