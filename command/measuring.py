@@ -113,7 +113,7 @@ def _timed(
         trace_s=None,
         first_step_s=None,
         first_loss=_storable(heard.first_loss),
-        cores_taken_by_others=_others(taken),
+        cores_taken_by_others=_others(spec, taken),
         peak_host_memory_bytes=moments.peak_bytes or None,
         peak_device_memory_bytes=None,
         num_skipped_steps=0,
@@ -228,7 +228,7 @@ def _reported(
         first_step_s=None,
         data_wait_share=None,
         cpu_s=None if taken is None else taken.cpu_s,
-        cores_taken_by_others=_others(taken),
+        cores_taken_by_others=_others(spec, taken),
         peak_host_memory_bytes=moments.peak_bytes or None,
         peak_device_memory_bytes=None,
         first_loss=_storable(heard.first_loss),
@@ -257,8 +257,9 @@ def _item(spec: TrialSpec, heard: Heard, *, is_known: bool) -> str:
     return heard.item if is_item(heard.item) else "items"
 
 
-def _others(taken: Taken | None) -> float | None:
-    return None if taken is None else taken.cores_taken_by_others
+def _others(spec: TrialSpec, taken: Taken | None) -> float | None:
+    """Return None also for one of several hosts: others of the trial may be on its machine."""
+    return None if taken is None or spec.hosts > 1 else taken.cores_taken_by_others
 
 
 def _storable(loss: float | None) -> float | None:

@@ -68,6 +68,10 @@ class Signals:
         self.seen.append(signal.Signals(number))
 
 
+def _ignore(*_: object) -> None:
+    """Hear nothing."""
+
+
 class Watch:
     """Follows one program; `hears` is told of each line and when it came."""
 
@@ -78,9 +82,9 @@ class Watch:
         signals: Signals,
         log: Log,
         *,
-        hears: Callable[[Sequence[str], float], None],
-        beats: Callable[[float], None],
         but: Sequence[int],
+        hears: Callable[[Sequence[str], float], None] = _ignore,
+        beats: Callable[[float], None] = _ignore,
     ) -> None:
         self._process, self._output, self._signals, self._log = process, output, signals, log
         self._hears, self._beats, self._but = hears, beats, tuple(but)

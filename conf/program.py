@@ -150,7 +150,7 @@ def _full_name(axis: str, free: Collection[str]) -> str:
     return f"{PREFIX}{axis}" if axis in free else axis
 
 
-def _problems(spec: TrialSpec, config: Config, used: Collection[str]) -> Iterator[str]:
+def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
     free = [name.removeprefix(PREFIX) for name, _ in spec.free]
     taken = [name for name in free if name in AXES or name in values.PLACES]
     for name in taken:
@@ -180,5 +180,9 @@ def _problems(spec: TrialSpec, config: Config, used: Collection[str]) -> Iterato
         open_reader(spec.read)
     except ReadError as error:
         yield str(error)
-    if spec.hosts > 1:
-        yield f"hosts={spec.hosts}: programs run on one host; leave it out"
+    if spec.hosts > 1 and not used & {"host_rank", "hosts", "num_hosts", "main_host"}:
+        yield (
+            f"hosts={spec.hosts}: nothing uses it, and each host would run the same; write "
+            "{host_rank}, {num_hosts} and {main_host} into the command, or command.uses=[hosts] "
+            "where the program reads SCALEMARK_HOST_RANK"
+        )

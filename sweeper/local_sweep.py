@@ -27,7 +27,7 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
-from sweeper.program_software import key_of_programs
+from sweeper.program_software import key_of_programs, words_of_programs
 from sweeper.race.planned import with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
@@ -55,7 +55,7 @@ class LocalSweep:
         here. Raises SweepRefusedError.
         """
         if self.config.engine is Engine.command:
-            self._software_key = key_of_programs(specs)
+            self._software_key = key_of_programs(words_of_programs(specs))
 
     def num_completed(
         self, engine: sa.Engine | None, specs: Sequence[TrialSpec]

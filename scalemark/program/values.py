@@ -12,8 +12,12 @@ from scalemark.records.trial import PROGRAM_AXES
 
 VARIABLE_PREFIX = "SCALEMARK_"
 RUN_DIR_VARIABLE = "SCALEMARK_RUN_DIR"
+HOST_RANK_VARIABLE = "SCALEMARK_HOST_RANK"
 
-PLACES = ("run_dir", "free_port", "host_rank", "num_hosts", "main_host", "gpus")
+PLACES = (
+    *("run_dir", "free_port", "gpus", "gpus_per_host"),
+    *("host_rank", "num_hosts", "main_host"),
+)
 """Names that an attempt fills. A free axis of such a name cannot be told apart from it."""
 
 # PROGRAM_AXES say how a program is run and read, and are of no use to it
@@ -30,20 +34,23 @@ class Place:
 
     run_dir: Path
     free_port: int  # of the main host; nothing listened there a moment ago
-    gpus_per_host: int  # that the program sees, numbered from 0; 0 on CPU devices
+    gpus_per_host: int  # or CPU devices
+    sees_gpus: bool  # numbered from 0
     host_rank: int = 0
     num_hosts: int = 1
     main_host: str = "127.0.0.1"  # the host of rank 0
 
     def values(self) -> dict[str, str]:
         """Return the placeholders of PLACES."""
+        gpus = range(self.gpus_per_host if self.sees_gpus else 0)
         return {
             "run_dir": str(self.run_dir),
             "free_port": str(self.free_port),
+            "gpus": ",".join(map(str, gpus)),
+            "gpus_per_host": str(self.gpus_per_host),
             "host_rank": str(self.host_rank),
             "num_hosts": str(self.num_hosts),
             "main_host": self.main_host,
-            "gpus": ",".join(map(str, range(self.gpus_per_host))),
         }
 
 

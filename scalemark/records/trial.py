@@ -61,7 +61,7 @@ class TrialSpec:
         "replicas in step, over all hosts", given=1, least=1, in_curve=False, engines=ENGINES
     )
     hosts: int = axis(
-        "hosts that share the replicas evenly; more than 1 only in distributed modes",
+        "hosts that share the replicas evenly; more than 1 in distributed modes, or for programs",
         default=1,
         least=1,
         in_curve=False,

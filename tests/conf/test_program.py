@@ -87,7 +87,7 @@ def test_a_program_is_named_by_its_script(run, name):
         ("python t.py", ("command.read=regx",), "regex"),
         ("python t.py", ("command.read=regex:abc",), "group"),
         ("python t.py", ("command.item=Tok",), "item=Tok: wanted a word"),
-        ("python t.py", ("hosts=2", "num_gpus=2"), "hosts=2: programs run on one host"),
+        ("python t.py", ("hosts=2", "num_gpus=2"), r"hosts=2: nothing uses it.*\{host_rank\}"),
     ],
 )
 def test_what_means_nothing_is_refused_with_what_to_do(run, arguments, message):
