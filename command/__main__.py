@@ -25,6 +25,7 @@ from command import environment, outcomes
 from command.run import accompany, run
 from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.readers import KINDS
+from scalemark.records.cluster import RANK_LOST
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
@@ -50,30 +51,33 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         return _EXIT_CODES[Outcome.UNSUPPORTED]
     given = folder.read_placement()
     if own and not own.leads:
-        return _exit_code(_caught(lambda: accompany(spec, folder, given, own)))
-    folder.write(folder.doing, Doing.BUILDING)
-    result = _caught(lambda: run(spec, folder, given, own))
-    folder.write(folder.result, result.to_json())
-    return _exit_code(result)
+        _, exit_code = _caught(lambda: accompany(spec, folder, given, own))
+    else:
+        folder.write(folder.doing, Doing.BUILDING)
+        result, exit_code = _caught(lambda: run(spec, folder, given, own))
+        folder.write(folder.result, result.to_json())
+    if own and exit_code == RANK_LOST:  # its supervisor looks who went first
+        return _EXIT_CODES[Outcome.FAILED]
+    return exit_code
 
 
-def _exit_code(result: Result) -> int:
-    return _EXIT_CODES[Outcome(result.outcome)]
-
-
-def _caught(work: Callable[[], Result]) -> Result:
-    """Turn whatever goes wrong into a result; the log keeps the traceback."""
+def _caught(work: Callable[[], Result]) -> tuple[Result, int]:
+    """Turn whatever goes wrong into a result and an exit code; the log keeps the traceback."""
+    exit_code: int | None = None
     try:
         result = work()
     except KeyboardInterrupt:
         result = outcomes.ended(Outcome.INTERRUPTED, "interrupted")
+    except outcomes.CrashedError as error:
+        # a rank lost: by this the orchestrator knows that it is worth another attempt
+        result, exit_code = outcomes.ended(Outcome.FAILED, str(error)), RANK_LOST
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
         result = outcomes.ended(outcome, f"{type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
-    return result
+    return result, _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
 def preload() -> None:

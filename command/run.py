@@ -38,6 +38,12 @@ from trainer.ranks import beat
 from trainer.ranks.own_rank import OwnRank
 from trainer.watching import telemetry
 
+WENT_ON_S = 0.1  # numbers that come later after the end of the program are of what it has left
+_IN_BACKGROUND = (
+    "it went on in the background after it had ended, and was stopped there; start it in the "
+    "foreground"
+)
+
 
 def run(
     spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None = None
@@ -199,8 +205,11 @@ class _Attempt:
             shares_host=given is not None and given.shares_host,
             problem=problem,
         )
-        if found.doubts and judged != Verdict.INVALID:
-            judged, reasons = Verdict.SUSPECT, (*found.doubts, *reasons)
+        doubts = list(found.doubts)
+        if ended.left_behind and self._heard.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
+            doubts.append(_IN_BACKGROUND)
+        if doubts and judged != Verdict.INVALID:
+            judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
         return Result(
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
             message=problem or outcomes.left_behind(ended),

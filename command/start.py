@@ -22,6 +22,7 @@ from scalemark.records.placement import (
     WORKDIR_VARIABLE,
 )
 from scalemark.records.trial import TrialSpec
+from scalemark.text.untrusted import quoted
 from trainer.ranks.own_rank import OwnRank
 
 _PIPE_BYTES = 2**20  # a program does not wait for us where we are late
@@ -156,7 +157,14 @@ def _not_started(found: str, error: OSError) -> str:
         return f"{found} is not executable; chmod +x it, or name its interpreter before it"
     if error.errno == texts.NO_FORMAT:
         return f"{found} is neither a program nor a script with a #! line; name its interpreter"
+    if isinstance(error, FileNotFoundError) and (line := _first_line(found)).startswith("#!"):
+        return f"{found} cannot be started: there is no interpreter as its first line says, {line}"
     return f"{found} cannot be started: {error.strerror}"
+
+
+def _first_line(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return quoted(file.readline(200).decode(errors="replace").strip(), 100)
 
 
 def _free_port() -> int:

@@ -114,6 +114,11 @@ def _number_or_text(axis: Axis, value: Any) -> AxisValue:
         raise ProgramRefusedError(
             f"{axis.name}: the command uses it, and no default is known; give {axis.name}="
         )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if axis.type is int and (not is_number or value != int(value)):
+        raise ProgramRefusedError(f"{axis.name}={value}: wanted a whole number")
+    if axis.type is float and not is_number:
+        raise ProgramRefusedError(f"{axis.name}={value}: wanted a number")
     found: AxisValue = float(value) if axis.type is float else value
     return found
 
@@ -156,7 +161,7 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
             "pass that by the environment, which the program inherits"
         )
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
-    yield from template.problems(spec.command, [*own, *values.PLACES], shell=spec.shell)
+    yield from template.problems(spec.command, values.known(spec.axes), shell=spec.shell)
     for name in free:
         if name not in used:
             yield (
@@ -167,7 +172,10 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
         if name.removeprefix(PREFIX) not in own:
             yield f"command.uses: {name} is no axis of this trial; give +axes.{name}="
     if spec.items_per_step:
-        yield from expression.problems(spec.items_per_step, own)
+        try:
+            expression.evaluated(spec.items_per_step, spec.axes)
+        except expression.ExpressionError as error:
+            yield str(error)
     if spec.compare and spec.axes.get(spec.compare) is None:
         yield (
             f"command.compare={config.command.compare}: no axis of this trial; wanted one of "

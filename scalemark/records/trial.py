@@ -452,9 +452,13 @@ def _check_command(spec: TrialSpec) -> None:
     """Raise ValueError for a program that is not known, or whose output nothing reads."""
     if spec.device_kind == DeviceKind.SIMULATED_GPU:
         raise ValueError(f"engine=command device_kind={spec.device_kind}: wanted real devices")
-    for name in ("command", "read"):
-        if not getattr(spec, name):
-            raise ValueError(f"engine=command: wanted {name}=, which is empty")
+    if not spec.command:
+        raise ValueError("engine=command: wanted command=, which is empty")
+    if not spec.read:
+        raise ValueError(
+            "engine=command: nothing says how its numbers are read; give 'read=regex:images/sec: "
+            "([0-9.]+)', or what `scalemark read LOG` prints for a log of it"
+        )
     if spec.item:
         check_item(spec.item)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scalemark.records.cluster import RANK_LOST
 from scalemark.records.outcomes import Doing, Phase
 from scalemark.records.placement import Placement
 from tests.command.programs import ONE, begin, environment_of, run, script, spec_of
@@ -130,8 +131,11 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
         ("./missing.sh", "unsupported", r"missing.sh is not there; wanted a program"),
         ("./plain.sh", "unsupported", r"plain.sh is not executable; chmod \+x it"),
         ("./no-format", "unsupported", "is neither a program nor a script"),
+        ("./badly-led", "unsupported", "no interpreter as its first line says, #!/no/such/one"),
+        ("./folder", "unsupported", "folder is no file; wanted a program"),
+        ("plain.sh", "unsupported", "there is one: write ./plain.sh"),
         ("{batchsize}", "unsupported", "batchsize} is no placeholder"),
-        (f"{sys.executable} gone.py", "unsupported", "names a program or a file that is not there"),
+        (f"{sys.executable} gone.py", "unsupported", "names a file that is not there"),
         (
             f"{sys.executable} -c 'import nix'",
             "unsupported",
@@ -165,10 +169,29 @@ def test_a_program_that_measures_nothing_says_why(command, outcome, message):
     Path("plain.sh").write_text("echo\n")
     Path("no-format").write_text("\x00\x01")
     Path("no-format").chmod(0o755)
+    Path("badly-led").write_text("#!/no/such/one\n")
+    Path("badly-led").chmod(0o755)
+    Path("folder").mkdir()
     result, _ = run(spec_of(command))
     assert result.outcome == outcome
     assert re.search(message, result.message), result.message
     assert result.measurement is None
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("sh -c 'kill -KILL $$'", RANK_LOST),
+        ("sh -c 'kill -SEGV $$'", RANK_LOST),
+        ("sh -c 'exit 137'", RANK_LOST),  # of a shell that saw SIGKILL
+        ("sh -c 'exit 1'", 1),
+        ("sh -c 'exit 255'", 1),
+        ("sh -c 'echo ImportError: x; kill -KILL $$'", 3),
+    ],
+)
+def test_a_program_that_a_signal_ended_is_worth_another_attempt(command, code):
+    process, _ = begin(spec_of(command))
+    assert process.wait() == code
 
 
 def test_a_shell_runs_a_pipeline_where_it_is_asked_for():
@@ -300,6 +323,23 @@ def test_a_daemon_is_found_and_ended():
     assert result.outcome == "invalid"
     assert "1 process that it had left running was ended" in result.message
     assert "start programs in the foreground" in result.message
+
+
+def test_numbers_that_a_daemon_goes_on_printing_are_suspect():
+    command = script(
+        """
+        import itertools, os, sys, time
+        if os.fork():
+            sys.exit()
+        os.setsid()
+        for n in itertools.count(1):
+            print(f"step {n} rate 5")
+            time.sleep(0.01)
+        """
+    )
+    result, _ = run(spec_of(command, items_per_step="1"))
+    assert (result.outcome, result.verdict) == ("completed", "suspect")
+    assert "it went on in the background after it had ended" in result.verdict_reasons[-1]
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
