@@ -1,4 +1,10 @@
-"""Understands the progress bars of tqdm, as `Epoch 0:  17%|█▋  | 3/18 [00:14<01:13,  4.87s/it]`."""
+"""Understands progress bars: of tqdm, and of rich as Lightning uses it.
+
+```
+Epoch 0:  17%|█▋        | 3/18 [00:14<01:13,  4.87s/it, loss=2.1]
+Epoch 0/2  ━━━╸━━━━━━━━━━ 3/18 0:00:14 • 0:01:13 0.21it/s train_loss: 2.1
+```
+"""
 
 from __future__ import annotations
 
@@ -14,6 +20,13 @@ _BAR = re.compile(
     r"(?P<rate>[\d.,]+|\?)\s*(?P<unit>it/s|s/it|batch/s|s/batch|step/s|s/step|ms/it)\b"
     r"(?P<after>[^\]]*)"
 )
+_RICH_BAR = re.compile(
+    r"(?P<before>[^━╸╺]*)[━╸╺\s]+(?P<done>\d+)/(?P<total>\d+)\s+(?P<elapsed>\d+:\d+:\d+)\s*•\s*"
+    r"(?:[\d:-]+\s+)?(?P<rate>[\d.,]+)\s*(?P<unit>it/s|s/it)\b(?P<after>.*)"
+)
+_RANK = re.compile(
+    r"\s*\[(?:default|rank)\d+(?:\|\d+)?\]:?"
+)  # as torchrun --tee puts it before lines
 _PAIR = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*({NUMBER})")
 _DIGITS = re.compile(r"\d+")
 _MOST_CHARACTERS = 2_000
@@ -36,7 +49,8 @@ def bar_of(line: str) -> Bar | None:
     """Return the bar of a line; None where it shows none of iterations."""
     if "/" not in line or ("it" not in line and "batch" not in line and "step" not in line):
         return None
-    found = _BAR.search(line[:_MOST_CHARACTERS])
+    shown = _RANK.sub("", line[:_MOST_CHARACTERS])
+    found = _RICH_BAR.match(shown) or _BAR.search(shown)
     if not found:
         return None
     rate = number(found["rate"])

@@ -15,7 +15,7 @@ from scalemark.readers.reading import OutputReader, Reading
 ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"
 _EPOCH = re.compile(r"\bEpoch (\d+)(?:/\d+)?:?\s*$")
 _BAR = re.compile(
-    r"(?<!\d)(?P<step>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|━+|-)\s*"
+    r"(?<!\d)(?<!Epoch )(?P<step>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|━+|-)\s*"
     r"(?:-\s*)?(?:ETA:\s*[\d:]+s?\s*|(?P<epoch_s>\d+)(?:s|ms|us)\b)?\s*(?:-\s*)?"
     r"(?:(?P<time>[\d.]+\s?(?:ms|us|µs|s))/(?P<per>step|sample|epoch))?(?P<after>.*)"
 )

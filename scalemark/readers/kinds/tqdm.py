@@ -1,6 +1,7 @@
 """Reads progress bars of tqdm, as Lightning, Ultralytics and the Trainer of Hugging Face show them.
 
-Their rate is smoothed: windows come from the steps and when the bar was redrawn.
+Their rate is smoothed: windows come from the steps and when the bar was redrawn. Where each rank
+shows its own bar, the one that is ahead counts.
 """
 
 from __future__ import annotations
@@ -37,15 +38,21 @@ class BarReader(OutputReader):
         self._epoch = 0
         self._mark = ""  # of the epoch
         self._last = 0
+        self._widest = 0  # most steps between two redraws
         self._steps = StepCounter()
 
     def read_line(self, line: str) -> Reading | None:
         bar = bar_of(line)
         if bar is None or not self._is_ours(bar, line):
             return None
-        if bar.done < self._last or (self._last and bar.epoch != self._mark):
+        if self._begins_epoch(bar):
             self._epoch += 1
-        self._last, self._mark = bar.done, bar.epoch
+            self._last = 0
+        elif self._is_of_epoch_before(bar):
+            return None
+        else:
+            self._widest = max(self._widest, bar.done - self._last)
+        self._last, self._mark = max(self._last, bar.done), bar.epoch
         step = self._steps.count(bar.done, self._epoch, bar.total)
         if step is None or not bar.done:
             return None
@@ -57,3 +64,22 @@ class BarReader(OutputReader):
         if self._name is None and bar.done and not _OTHER.search(bar.name):
             self._name, self._total = bar.name, bar.total
         return bar.name == self._name and bar.total == self._total
+
+    def _begins_epoch(self, bar: Bar) -> bool:
+        """Return whether a bar is of the next epoch; one of another rank is behind by less."""
+        if not self._last:
+            return False
+        if bar.epoch != self._mark:
+            return _is_later(bar.epoch, self._mark)
+        return self._last >= bar.total / 2 and bar.done <= self._last / 2
+
+    def _is_of_epoch_before(self, bar: Bar) -> bool:
+        """Return whether another rank ends the epoch before while ours has begun the next one."""
+        if self._mark and bar.epoch != self._mark:
+            return True
+        step = bar.done - self._last
+        return self._epoch > 0 and step > max(bar.total / 2, 2 * self._widest)
+
+
+def _is_later(mark: str, than: str) -> bool:
+    return not (mark and than) or int(mark) > int(than)

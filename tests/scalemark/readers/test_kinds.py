@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.readers import Reading, open_reader
+from scalemark.readers.found import search
 
 
 def read(kind: str, *lines: str) -> list[Reading]:
@@ -210,6 +211,35 @@ def test_tqdm_follows_the_training_bar_over_epochs():
     readings = read("tqdm", *lines)
     assert [(one.step, one.step_s) for one in readings] == [(2, 0.5), (4, 1.6), (8, 1.5)]
     assert readings[0].metrics == {"loss": 2.5, "v_num": 3}
+
+
+@pytest.mark.parametrize("mark", ["", "Epoch {epoch}: "])
+@pytest.mark.parametrize("prefix", ["", "[default{rank}]:"])
+def test_bars_of_two_ranks_count_once(mark: str, prefix: str):
+    ahead = [(0, epoch, done) for epoch in range(3) for done in range(41)]
+    behind = [(1, epoch, done) for epoch in range(3) for done in range(41)]
+    lines = []
+    for pair in zip([*ahead, *ahead[-3:]], [*behind[:3], *behind], strict=True):
+        for rank, epoch, done in pair:
+            before = prefix.format(rank=rank) + mark.format(epoch=epoch)
+            lines.append(f"{before} 50%|###  | {done}/40 [00:10<00:10, 4.00it/s]")
+    steps = [one.step for one in read("tqdm", *lines)]
+    assert steps == list(range(1, 121))
+
+
+def test_a_bar_of_lightning_by_rich_is_read():
+    lines = [
+        "Sanity Checking ━━━━━━━╸━━━━━━ 1/2 0:00:00 • -:--:-- 0.00it/s ",
+        "Epoch 0/1  ━╺━━━━━━━━━━━━ 4/20 0:00:01 • 0:00:04 4.00it/s train_loss: 0.072",
+        "Epoch 0/1  ━━━━━━━━━━━━━━ 20/20 0:00:05 •        5.00it/s train_loss: 0.006",
+        "Validation ━━━━╺━━━━━━━━━ 5/20    0:00:00 •       438.00it/s",
+        "Epoch 0/1  ━━━━━━━━━━━━━━ 20/20 0:00:05 •        5.00it/s train_loss: 0.006",
+        "Epoch 1/1  ━━━━━━━━━━━━━━ 10/20 0:00:02 • 0:00:02 8.00it/s train_loss: 0.004",
+    ]
+    found = search(lines, None)[0]
+    assert found.read == "tqdm"
+    assert [(one.step, one.step_s) for one in found.readings] == [(4, 0.25), (20, 0.2), (30, 0.125)]
+    assert found.readings[-1].metrics == {"train_loss": 0.004}
 
 
 def test_tqdm_takes_the_bars_with_a_text():
