@@ -55,6 +55,7 @@ class Curve:
     """Takes readings in their order."""
 
     def __init__(self) -> None:
+        self.items_per_step: float | None = None  # where the output says
         self.has_steps = False  # readings without a step are passed over from then on
         self.last_arrival_s = 0.0
         self._last_step: int | None = None

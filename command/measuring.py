@@ -49,6 +49,7 @@ def measured_by(
 
     Raises NothingReadError.
     """
+    items_per_step = items_per_step or heard.curve.items_per_step
     total = _rate(heard.total, items_per_step)
     mean = _rate(heard.mean, items_per_step)
     rate = total or mean or heard.curve.mean_rate

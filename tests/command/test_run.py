@@ -87,6 +87,13 @@ def test_means_of_a_run_so_far_tell_items_and_lines_tell_time(items_per_step):
     assert found.throughput * found.window_s / found.num_steps == pytest.approx(64, rel=0.2)
 
 
+def test_the_output_may_say_how_many_items_a_step_has():
+    text = TF_CNN.replace("Step", "Batch size:  48 global\\nStep")
+    result, _ = run(spec_of(script(text), "tf_cnn_benchmarks"))
+    found = result.measurement
+    assert found.throughput * found.window_s / found.num_steps == pytest.approx(48)
+
+
 def test_one_number_is_kept_as_reported_by_the_program():
     result, folder = run(spec_of("printf 'total: 12.5\\n'", ONE))
     found = result.measurement

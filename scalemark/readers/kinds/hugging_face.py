@@ -29,6 +29,7 @@ ABOUT = (
 _LINE = re.compile(r"^[^{}]{0,40}?(\{\s*['\"].*\})\s*$")
 _PAIR = re.compile(r"['\"]([^'\"]+)['\"]\s*:\s*['\"]?([^'\",}]+)")
 _METRIC_LINE = re.compile(r"^\s*(train_\w+)\s*=\s*(\S+)\s*$")  # of `***** train metrics *****`
+_BATCH = re.compile(r"\bTotal train batch size \(w\. parallel.*\) = ([\d,]+)\s*$")
 _KNOWN = frozenset(("loss", "learning_rate", "train_runtime", "train_loss", "grad_norm"))
 _STEPS = ("step", "global_step", "global_step/max_steps")
 _TOTALS = (
@@ -56,6 +57,9 @@ class HuggingFaceReader:
         total = _METRIC_LINE.match(line)
         if total:
             return None if self._has_total else self._total({total[1]: total[2]})
+        batch = _BATCH.search(line)
+        if batch:
+            return Reading(items_per_step=number(batch[1]), item="samples")
         found = _LINE.match(line)
         if not found:
             return self._bar.read_line(line)
