@@ -186,7 +186,24 @@ def _pivot(
         setting = settings[key]
         shown = {axis: setting[axis] for axis in named[setting.get("model")] if axis in setting}
         found.append(table(of, rows_by, columns_by, shown, of_model))
-    return found
+    return _in_order_of_free_axes(found)
+
+
+def _in_order_of_free_axes(tables: Sequence[Table]) -> list[Table]:
+    """Sort tables of one program, which differ in free axes, by these; all others stay where they
+    are.
+    """
+    places: dict[object, int] = {}
+    keys = []
+    for number, one in enumerate(tables):
+        own: object = number
+        first, words = one.results[0], ""
+        if first.is_of_program:
+            own = (one.environment.key, first.axes["model"], first.axes["command"])
+            words = " ".join(f"{axis}={value}" for axis, value in one.setting.items())
+        keys.append((places.setdefault(own, len(places)), natural(words)))
+    order = sorted(range(len(tables)), key=keys.__getitem__)
+    return [tables[place] for place in order]
 
 
 def _beside(result: Result, axes: Sequence[str], values: Label) -> Label:
