@@ -207,8 +207,8 @@ def _in_order_of_free_axes(tables: Sequence[Table]) -> list[Table]:
 
 
 def _beside(result: Result, axes: Sequence[str], values: Label) -> Label:
-    """Return the values without those that the strategy of a program stands for."""
-    if not result.is_of_program:
+    """Return the values without those that the strategy stands for, where it names free axes."""
+    if not result.is_told_by_free_axes:
         return values
     told = result.strategy_axes
     return tuple(None if axis in told else value for axis, value in zip(axes, values, strict=True))
@@ -218,7 +218,11 @@ def _setting(result: Result, axes: Sequence[str], values: Label) -> dict[str, ob
     """Return the axes with their values; a trial of ours does not have those that it lacks."""
     found = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
-        return found
+        return {
+            axis: value
+            for axis, value in found.items()
+            if value is not None or not axis.startswith(PREFIX)
+        }
     return {
         axis: value
         for axis, value in found.items()
@@ -359,8 +363,7 @@ def _axes(results: Sequence[Result], pivoted: set[str]) -> list[str]:
     """Return these with the strategy by its name, unless a part of it is pivoted."""
     parts = set(STRATEGY_AXES)
     for result in results:
-        if result.is_of_program:
-            parts.update(result.strategy_axes)
+        parts.update(result.strategy_axes)
     left_out = ("strategy",) if pivoted & parts else STRATEGY_AXES
     return [axis for axis in axes_of(results) if axis not in left_out]
 

@@ -97,8 +97,8 @@ def _share_attempts(one: Result, other: Result) -> bool:
 
 
 def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
-    """Return them with what goes with them: the strategy of a program is its free axes."""
-    parts = {axis for one in results if one.is_of_program for axis in one.strategy_axes}
+    """Return them with what goes with them: a strategy may be the name of free axes."""
+    parts = {axis for one in results if one.is_told_by_free_axes for axis in one.strategy_axes}
     if "strategy" in free:
         return free | parts
     return free | {"strategy"} if free & parts else free
@@ -151,8 +151,8 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
 
 
 def _place(one: Result) -> tuple[object, ...]:
-    """Return the key to sort pairs by: trials of a program also by its free axes."""
-    own = natural(one.strategy) if one.is_of_program else ()
+    """Return the key to sort pairs by: also by the free axes of which a strategy is the name."""
+    own = natural(one.strategy) if one.is_told_by_free_axes else ()
     return str(one.axes["model"]), one.num_gpus, own
 
 
