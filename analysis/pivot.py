@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -165,6 +165,7 @@ def _pivot(
     cells = _values(results, (*rows_by, *columns_by))
     variants = _variants(results, rest, of_model)
     of_rest = _values(results, rest)
+    told = {axis for result in results for axis in result.told_axes}
     if by_strategy:
         of_rest = [_beside(one, rest, of) for one, of in zip(results, of_rest, strict=True)]
     grouped: dict[Label, list[Result]] = defaultdict(list)
@@ -178,7 +179,7 @@ def _pivot(
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
-        settings[key] = _setting(result, rest, values)
+        settings[key] = _setting(result, rest, values, told)
         settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values())
     found = []
@@ -214,14 +215,16 @@ def _beside(result: Result, axes: Sequence[str], values: Label) -> Label:
     return tuple(None if axis in told else value for axis, value in zip(axes, values, strict=True))
 
 
-def _setting(result: Result, axes: Sequence[str], values: Label) -> dict[str, object]:
-    """Return the axes with their values; a trial of ours does not have those that it lacks."""
+def _setting(
+    result: Result, axes: Sequence[str], values: Label, told: Collection[str]
+) -> dict[str, object]:
+    """Return the axes with their values; a trial of ours does not have those that it lacks, and of
+    others the strategy names those that are `told`.
+    """
     found = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
         return {
-            axis: value
-            for axis, value in found.items()
-            if value is not None or not axis.startswith(PREFIX)
+            axis: value for axis, value in found.items() if value is not None or axis not in told
         }
     return {
         axis: value
