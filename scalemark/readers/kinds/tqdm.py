@@ -76,7 +76,7 @@ class BarReader(OutputReader):
     def _is_of_epoch_before(self, bar: Bar) -> bool:
         """Return whether another rank ends the epoch before while ours has begun the next one."""
         if self._mark and bar.epoch != self._mark:
-            return True
+            return not _is_later(bar.epoch, self._mark)
         step = bar.done - self._last
         return self._epoch > 0 and step > max(bar.total / 2, 2 * self._widest)
 
