@@ -29,7 +29,7 @@ from scalemark.host.own_code import ROOT, typed
 from scalemark.records.outcomes import State
 from scalemark.records.trial import AXES
 from scalemark.text.redact import masked
-from scalemark.text.untrusted import quoted, quoted_lines
+from scalemark.text.untrusted import quoted_lines
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import explain, is_of_null
@@ -151,7 +151,8 @@ def _conclude(report: Report) -> int:
     """Print tables, draw charts and a report, and say on stderr what happened."""
     _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
     for line in report.ran.failures[:MOST_SHOWN]:
-        _say(f"  {quoted(line, LONGEST_LINE)}")
+        indented = line.replace("\n", "\n    ")  # the last lines that a program printed
+        _say(f"  {indented}")
     num_completed = report.ran.states[State.COMPLETED]
     is_drawn: bool | None = True
     has_results = num_completed + report.num_finished_otherwise > 0

@@ -88,8 +88,8 @@ def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def precision_as_published(axes: Mapping[str, Any]) -> str:
     """Return `fp16+XLA` wherever XLA compiled anything, as sources do, and without doubts."""
-    compiled = "" if axes.get("xla", "off") == "off" else "+XLA"
-    return f"{axes['precision']}".rstrip("?") + compiled
+    compiled = "" if axes.get("xla") in (None, "off") else "+XLA"
+    return f"{axes['precision'] or ''}".rstrip("?") + compiled
 
 
 def usual_image_px(model: str) -> int | None:

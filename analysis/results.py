@@ -22,7 +22,7 @@ from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_on_one_host
-from scalemark.records.measurement import IMAGES, unit_of
+from scalemark.records.measurement import BY_EXAMPLE, IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, free_names, strategy_axes
@@ -500,6 +500,14 @@ def by_item(results: Sequence[Result]) -> list[list[Result]]:
     return [
         [one for one in results if one.throughput is None or one.item == item] for item in items
     ]
+
+
+def why_no_steps(result: Result) -> str:
+    """Return why the time of a step does not follow from its throughput."""
+    return (
+        f"{result.trial_id[:8]} counts {result.item}, and batch_size counts examples: the time of "
+        f"a step is known of trials that count {' or '.join(BY_EXAMPLE)}"
+    )
 
 
 def global_batch(result: Result) -> GlobalBatch:

@@ -15,37 +15,69 @@ if __name__ == "__main__":
 import argparse
 import os
 import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from command import environment, outcomes
-from command.run import run
+from command.run import accompany, run
 from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.readers import KINDS
+from scalemark.records.cluster import RANK_LOST
+from scalemark.records.measurement import Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from trainer.errors import UnsupportedTrialError
 from trainer.process import ending, parent
+from trainer.ranks import own_rank, supervision
+from trainer.ranks.own_rank import NO_FLAGS, Flags
 
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
-def main(spec: TrialSpec, folder: RunFolder) -> int:
-    folder.write(folder.doing, Doing.BUILDING)
+def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
+    """Run the program on the host that `flags` name; without them, on all that the trial has."""
+    if spec.hosts > 1 and flags == NO_FLAGS:
+        job = supervision.job(spec, folder)
+        return supervision.look_after(replace(job, module="command.__main__", slow_import=""))
     try:
-        result = run(spec, folder, folder.read_placement())
+        own = own_rank.read(spec, flags, {})
+    except UnsupportedTrialError as error:  # whose folder it is is unknown
+        print(f"{Outcome.UNSUPPORTED}: {error}", file=sys.stderr)
+        return _EXIT_CODES[Outcome.UNSUPPORTED]
+    given = folder.read_placement()
+    if own and not own.leads:
+        _, exit_code = _caught(lambda: accompany(spec, folder, given, own))
+    else:
+        folder.write(folder.doing, Doing.BUILDING)
+        result, exit_code = _caught(lambda: run(spec, folder, given, own))
+        folder.write(folder.result, result.to_json())
+    if own and exit_code == RANK_LOST:  # its supervisor looks who went first
+        return _EXIT_CODES[Outcome.FAILED]
+    return exit_code
+
+
+def _caught(work: Callable[[], Result]) -> tuple[Result, int]:
+    """Turn whatever goes wrong into a result and an exit code; the log keeps the traceback."""
+    exit_code: int | None = None
+    try:
+        result = work()
     except KeyboardInterrupt:
         result = outcomes.ended(Outcome.INTERRUPTED, "interrupted")
-    # The border of the process: the log keeps the traceback, the result the sentence.
+    except outcomes.CrashedError as error:
+        # a rank lost: by this the orchestrator knows that it is worth another attempt
+        result, exit_code = outcomes.ended(Outcome.FAILED, str(error)), RANK_LOST
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
         result = outcomes.ended(outcome, f"{type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
-    folder.write(folder.result, result.to_json())
-    return _EXIT_CODES[Outcome(result.outcome)]
+    return result, _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
 def preload() -> None:
@@ -67,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         "spec", type=Path, metavar="TRIAL.json", help="the trial: the trial.json of any run folder"
     )
     parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
+    Flags.add_to(parser)
     return parser
 
 
@@ -75,6 +108,7 @@ if __name__ == "__main__":
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
         parent.die_with(int(orchestrator))
         parent.heed_signals()
+    ranked = partial(main, flags=Flags.from_arguments(asked))
     sys.exit(
-        entry_point.run(lambda: ending.run_and_exit(main, asked.spec, RunFolder(asked.folder)))
+        entry_point.run(lambda: ending.run_and_exit(ranked, asked.spec, RunFolder(asked.folder)))
     )

@@ -2,7 +2,7 @@
 
 ```
   watcher ── pipe ──►  guard, in a session of its own
-     └── program ── its children, each with SCALEMARK_RUN_DIR in its environment
+     └── program ── its children, each with SCALEMARK_RUN_DIR and _HOST_RANK in its environment
 ```
 
 SIGKILL to the watcher's group reaches neither sessions that the program has made nor what it sent
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -23,8 +24,8 @@ _ROUNDS = 100  # a process that goes on forking is chased for so long
 class Guard:
     """A process that does nothing until this one has ended."""
 
-    def __init__(self, marker: bytes) -> None:
-        """`marker` is an entry of the environment that only this attempt's processes have.
+    def __init__(self, marker: Collection[bytes]) -> None:
+        """`marker` are entries of the environment that only this program's processes have all.
 
         Fork it before threads are started and the program is. Raises OSError.
         """
@@ -42,7 +43,7 @@ class Guard:
         os.close(self._ours)
 
 
-def _stand_by(pipe: int, marker: bytes) -> NoReturn:
+def _stand_by(pipe: int, marker: Collection[bytes]) -> NoReturn:
     """Never return into the program that was forked."""
     try:
         os.setsid()
@@ -58,14 +59,14 @@ def _stand_by(pipe: int, marker: bytes) -> NoReturn:
         os._exit(0)
 
 
-def _kill_marked(marker: bytes) -> int:
+def _kill_marked(marker: Collection[bytes]) -> int:
     """Kill what has the marker in its environment; return how many there were."""
-    num_killed = 0
+    wanted, num_killed = frozenset(marker), 0
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
             if int(process.name) == os.getpid():
                 continue
-            if marker in (process / "environ").read_bytes().split(b"\0"):
+            if wanted <= set((process / "environ").read_bytes().split(b"\0")):
                 os.kill(int(process.name), signal.SIGKILL)
                 num_killed += 1
     return num_killed

@@ -20,6 +20,7 @@ STEPS = "steps"
 STEADY_SPAN = 2 * timing.STEADY_CALLS
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is told of
 LOST_LINES = 10  # that came in that silence
+REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 
 
 class NothingReadError(Exception):
@@ -56,20 +57,23 @@ def measured_by(
     if not heard.curve.num_readings:
         if rate is None:
             raise NothingReadError(_instead(heard) or "found no number")
-        return _reported(spec, heard, moments, rate, started_s, ended_s)
+        return _reported(spec, heard, moments, rate, started_s, ended_s, REPORTED)
     try:
         calls = heard.curve.calls(items_per_step)
     except CurveError as error:
         if rate is None:
             why = _instead(heard) or f"found steps and no speed: {error}"
             raise NothingReadError(why) from error
-        return _reported(spec, heard, moments, rate, started_s, ended_s)
+        why = f"{REPORTED}; {error}"
+        if total is None and mean is None and heard.curve.num_readings > 1:
+            why = _untimed(heard.curve.num_readings, error)
+        return _reported(spec, heard, moments, rate, started_s, ended_s, why)
     if calls.items_per_step is None and mean is not None:
         steps_per_s = calls.steps_per_call * len(calls.durations_s) / math.fsum(calls.durations_s)
         calls = replace(calls, items_per_step=mean / steps_per_s)
     if calls.items_per_step is None:
         if total is not None:  # items are worth more than steps
-            return _reported(spec, heard, moments, total, started_s, ended_s)
+            return _reported(spec, heard, moments, total, started_s, ended_s, REPORTED)
         if why := _instead(heard):
             raise NothingReadError(why)
     return _timed(spec, heard, moments, calls, started_s, ended_s)
@@ -114,7 +118,7 @@ def _timed(
         trace_s=None,
         first_step_s=None,
         first_loss=_storable(heard.first_loss),
-        cores_taken_by_others=_others(taken),
+        cores_taken_by_others=_others(spec, taken),
         peak_host_memory_bytes=moments.peak_bytes or None,
         peak_device_memory_bytes=None,
         num_skipped_steps=0,
@@ -203,6 +207,13 @@ def _instead(heard: Heard) -> str:
     return f"found {heard.unusable[0]} where a rate was expected; wanted a number above 0"
 
 
+def _untimed(num_rates: int, error: CurveError) -> str:
+    return (
+        f"as reported by the program: the mean of the {num_rates} rates that it printed, warm-up "
+        f"included; {error}"
+    )
+
+
 def _reported(
     spec: TrialSpec,
     heard: Heard,
@@ -210,8 +221,11 @@ def _reported(
     throughput: float,
     started_s: float,
     ended_s: float,
+    why: str,
 ) -> Measured:
-    """Keep the program's own number of its whole run; no time of a step is known."""
+    """Keep the program's own number of its whole run; no time of a step is known, and `why` says
+    what is known instead.
+    """
     taken = moments.taken(started_s, ended_s)
     measurement = Measurement(
         throughput=throughput,
@@ -229,7 +243,7 @@ def _reported(
         first_step_s=None,
         data_wait_share=None,
         cpu_s=None if taken is None else taken.cpu_s,
-        cores_taken_by_others=_others(taken),
+        cores_taken_by_others=_others(spec, taken),
         peak_host_memory_bytes=moments.peak_bytes or None,
         peak_device_memory_bytes=None,
         first_loss=_storable(heard.first_loss),
@@ -244,7 +258,7 @@ def _reported(
         samples=(),
         durations_s=(),
         measurement=measurement,
-        doubts=(),
+        doubts=(why,),
         window_s=(started_s, ended_s),
     )
 
@@ -258,8 +272,9 @@ def _item(spec: TrialSpec, heard: Heard, *, is_known: bool) -> str:
     return heard.item if is_item(heard.item) else "items"
 
 
-def _others(taken: Taken | None) -> float | None:
-    return None if taken is None else taken.cores_taken_by_others
+def _others(spec: TrialSpec, taken: Taken | None) -> float | None:
+    """Return None also for one of several hosts: others of the trial may be on its machine."""
+    return None if taken is None or spec.hosts > 1 else taken.cores_taken_by_others
 
 
 def _storable(loss: float | None) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from command import texts
+from command import root_cause, texts
 from command.watch import Ended
 from scalemark.host.kernel_kills import num_kernel_kills
 from scalemark.records.measurement import Result
@@ -27,8 +27,17 @@ def ended(outcome: Outcome, message: str) -> Result:
     )
 
 
+class CrashedError(Exception):
+    """Raised for a program that a signal has ended, and no line says why: it may end well when it
+    is tried again.
+    """
+
+
 def failed(end: Ended) -> Result | None:
-    """Return the result of a program that did not end well; None for exit code 0."""
+    """Return the result of a program that did not end well; None for exit code 0.
+
+    Raises CrashedError.
+    """
     if end.was_told_to:
         return ended(Outcome.INTERRUPTED, "interrupted")
     if end.exit_code == 0:
@@ -41,10 +50,16 @@ def failed(end: Ended) -> Result | None:
         line = quoted(found.line, 300)
         return ended(found.outcome, f"{found.meaning} ({how}): {line}{_and_left(end)}")
     if end.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
-        last = quoted(texts.last_error(end.last_lines), 300)
+        last = quoted(root_cause.last_error(end.last_lines), 300)
         return ended(Outcome.UNSUPPORTED, f"a shell found no such program ({how}): {last}")
-    last = quoted(texts.last_error(end.last_lines), 300)
-    return ended(Outcome.FAILED, f"{how}: {last or 'it printed nothing'}{_and_left(end)}")
+    last = quoted(root_cause.last_error(end.last_lines), 300)
+    rank = root_cause.ended_rank(end.last_lines)
+    if rank:
+        how = f"{rank} ({how})"
+    message = f"{how}: {last or 'it printed nothing'}{_and_left(end)}"
+    if rank or _signal_of(end.exit_code):
+        raise CrashedError(message)
+    return ended(Outcome.FAILED, message)
 
 
 def nothing(problem: str, spec: TrialSpec, end: Ended) -> Result:
@@ -69,15 +84,19 @@ def _and_left(end: Ended) -> str:
 
 
 def _how(exit_code: int) -> str:
+    if by := _signal_of(exit_code):
+        return f"the program was ended by {by.name}"
+    return f"the program ended with exit code {exit_code}"
+
+
+def _signal_of(exit_code: int) -> signal.Signals | None:
+    """Return the signal that ended a program, as the kernel or a shell tells it."""
     number = -exit_code
     if exit_code > _BY_SIGNAL:
         number = exit_code - _BY_SIGNAL
-    if number > 0:
-        try:
-            return f"the program was ended by {signal.Signals(number).name}"
-        except ValueError:
-            pass
-    return f"the program ended with exit code {exit_code}"
+    if number not in set(signal.Signals):
+        return None
+    return signal.Signals(number)
 
 
 def _last_lines(lines: Sequence[str]) -> str:

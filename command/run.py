@@ -12,9 +12,10 @@ import json
 import os
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from functools import partial
 
 from command import children, environment, outcomes, start
 from command.guard import Guard
@@ -23,7 +24,6 @@ from command.log import Log
 from command.measuring import Measured, NothingReadError, measured_by
 from command.moments import Moments
 from command.watch import Ended, Signals, Watch
-from scalemark.program.values import RUN_DIR_VARIABLE
 from scalemark.readers import open_reader
 from scalemark.readers.reading import ReadError
 from scalemark.records.measurement import Result, StepSample
@@ -34,28 +34,40 @@ from scalemark.run_folder.folder import RunFolder
 from trainer import verdict
 from trainer.errors import UnsupportedTrialError
 from trainer.process import placement
+from trainer.ranks import beat
+from trainer.ranks.own_rank import OwnRank
 from trainer.watching import telemetry
 
+WENT_ON_S = 0.1  # numbers that come later after the end of the program are of what it has left
+_IN_BACKGROUND = (
+    "it went on in the background after it had ended, and was stopped there; start it in the "
+    "foreground"
+)
 
-def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
+
+def run(
+    spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None = None
+) -> Result:
     """Run the program and measure it; write log, steps and environment into the folder.
 
-    A trial started by hand has no placement (`given`). Raises OSError, where this host lacks what
-    watching needs.
+    A trial started by hand has no placement (`given`); `own` is the first of several hosts. Raises
+    OSError, where this host lacks what watching needs.
     """
     try:
         if given:
             placement.take(given)
         reader = open_reader(spec.read)
-        program = start.program_of(spec, folder.path, os.environ)
+        program = start.program_of(spec, folder.path, os.environ, own)
     except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
         return outcomes.ended(Outcome.UNSUPPORTED, str(error))
     # before the start: lines are stamped when they are read, and it may ask git for long
     environment.write(program, folder)
     with ExitStack() as stack:
         children.adopt_orphans()
-        guard = Guard(f"{RUN_DIR_VARIABLE}={program.variables[RUN_DIR_VARIABLE]}".encode())
+        guard = Guard(program.marker)
         stack.callback(guard.close)
+        if own:
+            beat.start(folder, own.rank)
         signals = Signals()
         log = stack.enter_context(Log(folder.log))
         gpus = telemetry.watched(spec, given)
@@ -65,33 +77,67 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None) -> Result:
         if gpus.uuids:
             ours += [child.pid for child in children.living(ours)]
         attempt = _Attempt(spec, folder, Heard(spec, reader), Moments(ours))
-        reading, writing = start.pipe()
+        watch = partial(Watch, signals=signals, log=log, hears=attempt.hear, beats=attempt.beat)
+        try:
+            ended = _follow(program, _memory_bytes(spec, given), watch, ours)
+            return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
+        except start.CannotStartError as error:
+            return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+        except ReadError as error:
+            return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
+
+
+def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank) -> Result:
+    """Run the program on a host that is not the first; nothing of it is measured.
+
+    Its output goes to the log of the rank. Raises OSError.
+    """
+    try:
+        if given:
+            placement.take(given)
+        program = start.program_of(spec, folder.path, os.environ, own)
+    except (UnsupportedTrialError, start.CannotStartError) as error:
+        return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+    with ExitStack() as stack:
+        children.adopt_orphans()
+        guard = Guard(program.marker)
+        stack.callback(guard.close)
+        beat.start(folder, own.rank)
+        signals = Signals()
+        log = stack.enter_context(Log(folder.rank_log(own.rank)))
+        try:
+            watch = partial(Watch, signals=signals, log=log)
+            ended = _follow(program, _memory_bytes(spec, given), watch, [guard.pid])
+            return outcomes.failed(ended) or outcomes.ended(Outcome.COMPLETED, "")
+        except start.CannotStartError as error:
+            return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+
+
+def _follow(
+    program: start.Program,
+    memory_bytes: int | None,
+    watch: Callable[..., Watch],
+    ours: Sequence[int],
+) -> Ended:
+    """Start the program, and watch it to its end; `ours` are processes that are not its own.
+
+    Raises CannotStartError, and what its watch raises; then nothing of it runs any more.
+    """
+    reading, writing = start.pipe()
+    with ExitStack() as stack:
         stack.callback(os.close, reading)
         try:
             started_s = time.monotonic()
             process = start.start(program, writing)
-        except start.CannotStartError as error:
-            return outcomes.ended(Outcome.UNSUPPORTED, str(error))
         finally:
             os.close(writing)
         end_all = stack.enter_context(ExitStack())  # where watching fails
         end_all.callback(children.end_all, ours)
-        _limit_memory(process.pid, given)
-        watch = Watch(
-            process,
-            reading,
-            signals,
-            log,
-            hears=attempt.hear,
-            beats=attempt.beat,
-            but=ours,
-        )
-        try:
-            ended = watch.until_it_ends(started_s)
-            end_all.pop_all()
-            return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
-        except ReadError as error:
-            return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
+        if memory_bytes is not None:
+            _limit_memory(process.pid, memory_bytes)
+        ended = watch(process, reading, but=ours).until_it_ends(started_s)
+        end_all.pop_all()
+        return ended
 
 
 class _Attempt:
@@ -159,8 +205,11 @@ class _Attempt:
             shares_host=given is not None and given.shares_host,
             problem=problem,
         )
-        if found.doubts and judged != Verdict.INVALID:
-            judged, reasons = Verdict.SUSPECT, (*reasons, *found.doubts)
+        doubts = list(found.doubts)
+        if ended.left_behind and self._heard.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
+            doubts.append(_IN_BACKGROUND)
+        if doubts and judged != Verdict.INVALID:
+            judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
         return Result(
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
             message=problem or outcomes.left_behind(ended),
@@ -178,9 +227,13 @@ def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
     folder.write(folder.steps, "".join(lines))
 
 
-def _limit_memory(pid: int, given: Placement | None) -> None:
-    """Limit each process of the program; what they take together nobody limits."""
-    if given and given.host_memory_bytes is not None:
-        limits = (given.host_memory_bytes, given.host_memory_bytes)
-        with suppress(ProcessLookupError):  # it has ended already
-            resource.prlimit(pid, resource.RLIMIT_DATA, limits)
+def _memory_bytes(spec: TrialSpec, given: Placement | None) -> int | None:
+    """Return what each process of the program may have; what they take together nobody limits."""
+    if given is None or given.host_memory_bytes is None:
+        return None
+    return given.host_memory_bytes // placement.num_processes(given, spec)
+
+
+def _limit_memory(pid: int, memory_bytes: int) -> None:
+    with suppress(ProcessLookupError):  # it has ended already
+        resource.prlimit(pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))

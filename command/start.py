@@ -22,6 +22,8 @@ from scalemark.records.placement import (
     WORKDIR_VARIABLE,
 )
 from scalemark.records.trial import TrialSpec
+from scalemark.text.untrusted import quoted
+from trainer.ranks.own_rank import OwnRank
 
 _PIPE_BYTES = 2**20  # a program does not wait for us where we are late
 
@@ -40,16 +42,18 @@ class Program:
     items_per_step: float | None  # of all replicas; None where the trial does not say
     software_words: Sequence[str]  # those that say which software runs
 
+    @property
+    def marker(self) -> tuple[bytes, ...]:
+        """Return entries of the environment that all its processes have, and no others."""
+        names = (values.RUN_DIR_VARIABLE, values.HOST_RANK_VARIABLE)
+        return tuple(f"{name}={self.variables[name]}".encode() for name in names)
 
-def program_of(spec: TrialSpec, run_dir: Path, inherited: Mapping[str, str]) -> Program:
-    """Fill in the trial's command line. Raises CannotStartError."""
-    place = values.Place(
-        run_dir=run_dir.absolute(),
-        free_port=_free_port(),
-        gpus_per_host=spec.gpus_per_host if spec.device_kind == DeviceKind.GPU else 0,
-        num_hosts=spec.hosts,
-    )
-    filled = values.of_axes(spec.axes) | place.values()
+
+def program_of(
+    spec: TrialSpec, run_dir: Path, inherited: Mapping[str, str], own: OwnRank | None = None
+) -> Program:
+    """Fill in the trial's command line; `own` is one of several hosts. Raises CannotStartError."""
+    filled = values.of_axes(spec.axes) | _place(spec, run_dir, own).values()
     items_per_step = None
     try:
         arguments = template.filled(spec.command, filled, shell=spec.shell)
@@ -101,6 +105,22 @@ def pipe() -> tuple[int, int]:
     return reading, writing
 
 
+def _place(spec: TrialSpec, run_dir: Path, own: OwnRank | None) -> values.Place:
+    main_host, port, rank = "127.0.0.1", str(_free_port()), 0
+    if own:
+        main_host, _, port = own.cluster.worker_hosts[0].rpartition(":")
+        rank = own.rank.task_index
+    return values.Place(
+        run_dir=run_dir.absolute(),
+        free_port=int(port),
+        gpus_per_host=spec.gpus_per_host,
+        sees_gpus=spec.device_kind == DeviceKind.GPU,
+        host_rank=rank,
+        num_hosts=spec.hosts,
+        main_host=main_host.strip("[]"),
+    )
+
+
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
     found = dict(inherited)
     # ours would hide modules of the program; the user's was put aside
@@ -137,7 +157,14 @@ def _not_started(found: str, error: OSError) -> str:
         return f"{found} is not executable; chmod +x it, or name its interpreter before it"
     if error.errno == texts.NO_FORMAT:
         return f"{found} is neither a program nor a script with a #! line; name its interpreter"
+    if isinstance(error, FileNotFoundError) and (line := _first_line(found)).startswith("#!"):
+        return f"{found} cannot be started: there is no interpreter as its first line says, {line}"
     return f"{found} cannot be started: {error.strerror}"
+
+
+def _first_line(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return quoted(file.readline(200).decode(errors="replace").strip(), 100)
 
 
 def _free_port() -> int:

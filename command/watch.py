@@ -29,7 +29,7 @@ KILL_AFTER_S = 2.0  # after SIGTERM; who sent it waits longer, launcher.grace_s,
 LEFT_BEHIND_S = 1.0  # that children may take to end by themselves after the program
 BUSY_S = 0.005  # between reads of a stream whose chunks come closer than twice this
 FLUSH_EVERY_S = 0.5
-_CHUNK_BYTES = 2**18
+_CHUNK_BYTES = 2**20  # as much as the pipe holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,10 @@ class Signals:
         self.seen.append(signal.Signals(number))
 
 
+def _ignore(*_: object) -> None:
+    """Hear nothing."""
+
+
 class Watch:
     """Follows one program; `hears` is told of each line and when it came."""
 
@@ -78,9 +82,9 @@ class Watch:
         signals: Signals,
         log: Log,
         *,
-        hears: Callable[[Sequence[str], float], None],
-        beats: Callable[[float], None],
         but: Sequence[int],
+        hears: Callable[[Sequence[str], float], None] = _ignore,
+        beats: Callable[[float], None] = _ignore,
     ) -> None:
         self._process, self._output, self._signals, self._log = process, output, signals, log
         self._hears, self._beats, self._but = hears, beats, tuple(but)
@@ -98,10 +102,9 @@ class Watch:
         ended = os.pidfd_open(self._process.pid)
         poll.register(ended, select.POLLIN)
         try:
-            self._follow(poll, ended)
+            ended_s = self._follow(poll, ended)
         finally:
             os.close(ended)
-        ended_s = time.monotonic()
         exit_code = self._process.wait()
         left_behind = self._end_the_rest()
         self._read_what_is_there()
@@ -117,8 +120,9 @@ class Watch:
             num_kernel_kills=num_kernel_kills_before,
         )
 
-    def _follow(self, poll: select.poll, ended: int) -> None:
-        last_chunk_s, until_s = 0.0, float("inf")
+    def _follow(self, poll: select.poll, ended: int) -> float:
+        """Return when the program ended; what it has left may go on printing for a moment."""
+        last_chunk_s, ended_s = 0.0, float("inf")
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._wait_ms())}
             now_s = time.monotonic()
@@ -127,16 +131,16 @@ class Watch:
             if self._kill_at_s is not None and now_s >= self._kill_at_s:
                 children.signal_all(signal.SIGKILL, self._but)
                 self._kill_at_s = now_s + KILL_AFTER_S
-            if ended in ready:  # what it has left may go on printing
-                until_s = min(until_s, now_s + LEFT_BEHIND_S)
-            if self._output in ready and now_s < until_s:
+            if ended in ready:
+                ended_s = min(ended_s, now_s)
+            if self._output in ready and now_s < ended_s + LEFT_BEHIND_S:
                 if not self._read(now_s):
                     poll.unregister(self._output)
                 elif now_s - last_chunk_s < 2 * BUSY_S:
                     time.sleep(BUSY_S)
                 last_chunk_s = now_s
             elif ended in ready:
-                return
+                return ended_s
 
     def _wait_ms(self) -> float | None:
         if self._kill_at_s is None:

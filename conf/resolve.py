@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -252,7 +251,7 @@ def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     around = _Around(device_kind=device_kind, rule=rule)
     model, digest = config.model.name, ""
     if own_model.is_own(model):
-        own = own_model.find(model, own_model.folder_of(os.environ))
+        own = own_model.find(model, Path.cwd())
         model, digest = own.reference, own.digest
     values = {axis.name: _value_of(axis, config, around) for axis in AXES_SET_BY_NAME}
     for name, finish in _FINISHED.items():

@@ -19,9 +19,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from scalemark.models import ModelError
-
-FOLDER_VARIABLE = "SCALEMARK_MODEL_FOLDER"
-"""Environment variable of a trainer: the folder that references start from."""
+from scalemark.records.placement import WORKDIR_VARIABLE
 
 WANTED = "wanted FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION, as my_model.py:build"
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -35,8 +33,8 @@ def is_own(model: str) -> bool:
 
 
 def folder_of(environment: Mapping[str, str]) -> Path:
-    """Return the folder that references start from: the sweep's."""
-    return Path(environment.get(FOLDER_VARIABLE) or Path.cwd())
+    """Return the folder that a trainer's references start from: the sweep's."""
+    return Path(environment.get(WORKDIR_VARIABLE) or Path.cwd())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,8 +185,8 @@ class Writer:
             if software_key != settings["software_key"]:
                 raise StoreError(
                     f"sweep {name}: its controller has the software {settings['software_key']}, "
-                    f"this agent {software_key}; install the same versions of scalemark and its "
-                    "packages on both hosts"
+                    f"this agent {software_key}; install the same versions of all packages on both "
+                    "hosts"
                 )
             orchestrator_id = _add_orchestrator(
                 connection,

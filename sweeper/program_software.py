@@ -8,23 +8,33 @@ from pathlib import Path
 
 from scalemark.host import program_software, software
 from scalemark.program.software_words import software_words
+from scalemark.records.placement import PYTHONPATH_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
 from sweeper.starts.environment import environment
 
+Words = Sequence[Sequence[str]]
+"""Of each program of a sweep the words that say which software runs."""
 
-def key_of_programs(specs: Sequence[TrialSpec], inherited: Mapping[str, str] = os.environ) -> str:
-    """Return the key that attempts at these trials will have, as `scalemark.host.software.key`.
 
-    Raises SweepRefusedError for programs of several environments: a sweep has one.
+def words_of_programs(specs: Sequence[TrialSpec]) -> Words:
+    """Return each program once."""
+    return list(dict.fromkeys(tuple(software_words(spec)) for spec in specs))
+
+
+def key_of_programs(programs: Words, inherited: Mapping[str, str] = os.environ) -> str:
+    """Return the key that attempts at them will have, as `scalemark.host.software.key`.
+
+    They run in the current folder. Raises SweepRefusedError for programs of several environments: a
+    sweep has one.
     """
     variables = environment(inherited, "")
     variables.pop("PYTHONPATH", None)
-    if own := inherited.get("PYTHONPATH"):
+    if own := variables.pop(PYTHONPATH_VARIABLE, ""):
         variables["PYTHONPATH"] = own
     keys: dict[str, str] = {}  # key -> the first command with it
-    for words in dict.fromkeys(tuple(software_words(spec)) for spec in specs):
+    for words in programs:
         found = program_software.describe(words, Path.cwd(), variables)
         keys.setdefault(software.key(found), " ".join(words))
     if len(keys) > 1:

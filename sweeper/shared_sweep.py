@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from conf.schema import Config, HardwareConfig
 from scalemark.host import software
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.sweeps.agents import num_completed_shared
@@ -28,6 +29,7 @@ from sweeper.planning.launcher_settings import doubts
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
+from sweeper.program_software import Words, key_of_programs, words_of_programs
 from sweeper.stop import Stop
 from sweeper.way import Planned, make_run_folders
 
@@ -47,8 +49,16 @@ class SharedSweep:
         # this host runs no trial
         self.machine = describe_machine(HardwareConfig(device_kind=DeviceKind.CPU_DEVICE))
         self._software_key = software.key(software.describe())
+        self._programs: Words = ()
 
     def check(self, specs: Sequence[TrialSpec]) -> None:
+        """Find the software of a user's programs, and whether hosts can be had for all trials.
+
+        Raises SweepRefusedError.
+        """
+        if self.config.engine is Engine.command:
+            self._programs = words_of_programs(specs)
+            self._software_key = key_of_programs(self._programs)
         self._launcher.check_width(max((spec.hosts for spec in specs), default=1))
 
     def num_completed(
@@ -74,7 +84,7 @@ class SharedSweep:
         config, name = self.config, self._name
         runs_dir = str(Path(config.store.runs_dir).expanduser().resolve())
         sweep = new_sweep(config, name, planned.plan, self.machine, self._software_key)
-        settings = shared_settings(config, self.inventory, runs_dir)
+        settings = shared_settings(config, self.inventory, runs_dir, self._programs)
         ledger = writer.begin_shared_sweep(sweep, settings.to_json())
         folders = make_run_folders(runs_dir, ledger, self.machine, self._software_key)
         logs = folders.path / LOGS

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import random
+import shlex
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -24,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from tests import agreement, overlap
+from tests import agreement, overlap, tiny_program
 from tests.phases import Watched
 from tests.strikes import POISONS, STRIKES
 
@@ -105,7 +108,7 @@ class Campaign:
         if strike := STRIKES.get(name) or POISONS.get(name):
             return strike(sweeps, chance)
         victim = self._wait_for_work([sweep.process for sweep in sweeps], chance)
-        return victim and FAULTS[name](self, victim)
+        return victim and (FAULTS | PROGRAM_FAULTS)[name](self, victim)
 
     def _check_said(self) -> None:
         """Whatever happens, nobody sees a traceback. Raises BrokenError."""
@@ -172,6 +175,8 @@ class Campaign:
             f"two attempts at once: {line}" for line in overlap.found(self.folder / "overlap")
         )
         found.extend(f"left running: {process}" for process in self.processes())
+        found.extend(f"still locked: {path}" for path in self._locked())
+        found.extend(f"port {port} is still in use" for port in self._ports_in_use())
         return [f"{problem}; seed {self.seed}, faults {self.history}" for problem in found]
 
     def processes(self) -> list[psutil.Process]:
@@ -186,6 +191,28 @@ class Campaign:
                     found.append(process)
         return found
 
+    def _locked(self) -> list[Path]:
+        """Locks of the host that somebody still holds."""
+        found = []
+        for path in (self.folder / "locks").glob("*.lock"):
+            with path.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found.append(path)
+        return found
+
+    def _ports_in_use(self) -> list[int]:
+        """Ports on which a program of the campaign listened."""
+        found = []
+        listened = self.folder / tiny_program.PORTS
+        ports = set(listened.read_text().split()) if listened.exists() else set()
+        for port in map(int, ports):
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", port)) == 0:
+                    found.append(port)
+        return found
+
     def trainers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
         own = _children(orchestrator)
         forked = [
@@ -195,6 +222,14 @@ class Campaign:
             for trainer in _children(server)
         ]
         return forked + [process for process in own if _runs(process, "trainer")]
+
+    def watched(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        """What runs below its trainers, the program and its children first."""
+        found = []
+        for trainer in self.trainers(orchestrator):
+            with suppress(psutil.NoSuchProcess):
+                found += trainer.children(recursive=True)
+        return found
 
     def servers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
         return [
@@ -327,6 +362,59 @@ FAULTS: dict[str, Callable[[Campaign, subprocess.Popen[bytes]], bool]] = {
 """Each returns False when it could not be done just then."""
 
 
+def _of_program(process: psutil.Process) -> bool:
+    return tiny_program.__file__ in _command(process)
+
+
+def _deaf_child(process: psutil.Process) -> bool:
+    return "signal.SIG_IGN" in " ".join(_command(process))
+
+
+def _guard(process: psutil.Process) -> bool:
+    return any(module in _command(process) for module in ("trainer.process.fork_server", "command"))
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _strike_watched(
+    *wanted: Callable[[psutil.Process], bool],
+    number: signal.Signals = signal.SIGKILL,
+    with_watcher: bool = False,
+) -> Callable[[Campaign, subprocess.Popen[bytes]], bool]:
+    """Signal the first process of each kind that runs below a trainer, the trainer before them if asked for."""
+
+    def strike(campaign: Campaign, process: subprocess.Popen[bytes]) -> bool:
+        watched = campaign.watched(process)
+        struck = campaign.trainers(process)[:1] if with_watcher else []
+        for is_wanted in wanted:
+            found = [one for one in watched if is_wanted(one)]
+            if not found:
+                return False
+            struck.append(found[0])
+        was_there = False
+        for one in struck:  # each, though one has ended meanwhile
+            was_there = _signal_first([one], number) or was_there
+        return was_there
+
+    return strike
+
+
+PROGRAM_FAULTS: dict[str, Callable[[Campaign, subprocess.Popen[bytes]], bool]] = {
+    "kill -9 program": _strike_watched(_of_program),
+    "SIGTERM program": _strike_watched(_of_program, number=signal.SIGTERM),
+    "SIGSTOP program": _strike_watched(_of_program, number=signal.SIGSTOP),
+    "kill -9 child of program": _strike_watched(_deaf_child),
+    "kill -9 guard": _strike_watched(_guard),
+    "kill -9 watcher and guard": _strike_watched(_guard, with_watcher=True),
+}
+"""What else befalls a program of a user's own, its children, and what watches it."""
+
+
 def struck_campaign(
     folder: Path,
     *,
@@ -370,7 +458,45 @@ def possible_strikes(*, is_simulated: bool) -> list[str]:
     return [name for name in STRIKES if not name.endswith(("imports", "drawing"))]
 
 
-TRAINERS = ("tensorflow", "tiny", "simulated")
+def program_campaign(
+    folder: Path,
+    *,
+    num_faults: int,
+    seed: int,
+    faults: Sequence[str] = (),
+    num_rivals: int = 1,
+    overrides: Iterable[str] = (),
+) -> Campaign:
+    """Of a user's program, tests.tiny_program; nothing is drawn."""
+    command = shlex.join([sys.executable, tiny_program.__file__])
+    program = [
+        "hardware=cpu",
+        f"command={command} {{free_port}} {{kind}}",
+        f"read={tiny_program.READ}",
+        "+axes.kind=1,2",
+        "retry.failed=1",
+    ]
+    deadlines = ["launcher.step_timeout_s=5", "launcher.grace_s=0.5"]
+    return Campaign(
+        folder=folder,
+        overrides=[*program, *deadlines, *overrides],
+        num_trials=2,
+        repeats=1,
+        num_faults=num_faults,
+        seed=seed,
+        num_rivals=num_rivals,
+        faults=faults or possible_program_faults(),
+        script="tests/tiny_sweep.py",
+    )
+
+
+def possible_program_faults() -> list[str]:
+    """All that befall a trainer, too, in whatever phase, but for odd results and a full disk."""
+    of_trainers = [name for name in FAULTS if name != "full disk"]
+    return [*of_trainers, *PROGRAM_FAULTS, *possible_strikes(is_simulated=False)]
+
+
+TRAINERS = ("tensorflow", "tiny", "simulated", "program")
 
 
 def small_disk(folder: Path, megabytes: int) -> bool:
@@ -416,6 +542,14 @@ def campaign_of(trainer: str, folder: Path, asked: argparse.Namespace) -> Campai
             seed=asked.seed,
             overrides=asked.overrides,
             num_rivals=asked.rivals,
+        )
+    if trainer == "program":
+        return program_campaign(
+            folder,
+            num_faults=asked.faults,
+            seed=asked.seed,
+            num_rivals=asked.rivals,
+            overrides=asked.overrides,
         )
     is_simulated = trainer == "simulated"
     return struck_campaign(

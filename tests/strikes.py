@@ -75,6 +75,32 @@ def _signal(number: signal.Signals) -> Act:
     return act
 
 
+def _interrupt_twice(sweep: Watched) -> bool:
+    """As an impatient user does; the second one comes when the first was taken."""
+    sweep.process.send_signal(signal.SIGINT)
+    sweep.thaw()
+    deadline = time.monotonic() + WITHIN_S
+    while sweep.is_alive and _has_pending(sweep.process.pid):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"SIGINT was not taken within {WITHIN_S:g} s")
+        time.sleep(_LOOK_EVERY_S)
+    sweep.process.send_signal(signal.SIGINT)
+    return True
+
+
+def _has_pending(pid: int) -> bool:
+    """Whether it has not taken a signal yet; False for one that has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+    return any(
+        int(line.split()[1], 16)
+        for line in status.splitlines()
+        if line.startswith(("SigPnd:", "ShdPnd:"))
+    )
+
+
 def _outlast(sweep: Watched) -> bool:
     """The sweep stands still until what it runs, if anything, has ended."""
     if trainer := sweep.trainer():
@@ -149,6 +175,7 @@ STRIKES: dict[str, Strike] = {
         for phase in (Phase.RUNNING, Phase.RECORDING)
         for number in (*_ENDING, signal.SIGSTOP)
     },
+    "SIGINT twice sweep, running": Strike(phase=Phase.RUNNING, act=_interrupt_twice),
     "SIGKILL supervisor and sweep, running": Strike(
         phase=Phase.RUNNING, act=_kill_supervisor_and_sweep
     ),

@@ -9,8 +9,11 @@ import pytest
 
 from tests.fault_campaign import (
     FAULTS,
+    PROGRAM_FAULTS,
     Campaign,
+    possible_program_faults,
     possible_strikes,
+    program_campaign,
     small_disk,
     struck_campaign,
     tiny_campaign,
@@ -85,6 +88,42 @@ def test_every_repeat_is_completed_once_in_whatever_phase_it_is_struck(tmp_path)
     campaign = struck_campaign(tmp_path, num_faults=5, seed=2)
     _survives(campaign)
     assert campaign.injected.total() == 5
+
+
+def test_every_run_of_a_program_is_completed_once_whatever_is_killed(tmp_path):
+    faults = [
+        *(KILL, "kill -9 program", "kill -9 trainer", "kill -9 watcher and guard"),
+        *("SIGTERM sweep, running", "SIGINT sweep, running", "SIGINT twice sweep, running"),
+    ]
+    campaign = program_campaign(tmp_path, num_faults=len(faults), seed=3, faults=faults)
+    _survives(campaign)
+    assert set(campaign.injected) == set(faults)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_every_run_of_a_program_is_completed_once_though_all_is_struck(tmp_path, way):
+    faults = [*PROGRAM_FAULTS, *(name for name in FAULTS if name.endswith(("trainer", "database")))]
+    campaign = program_campaign(
+        tmp_path,
+        num_faults=len(faults),
+        seed=5,
+        faults=faults,
+        overrides=[f"launcher.start={way}"],
+    )
+    _survives(campaign)
+    assert set(campaign.injected) == set(faults)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_rivals", [1, 2])
+def test_every_run_of_a_program_is_completed_once_in_all_phases(tmp_path, num_rivals):
+    faults = possible_program_faults()
+    campaign = program_campaign(
+        tmp_path, num_faults=len(faults), seed=5, faults=faults, num_rivals=num_rivals
+    )
+    _survives(campaign)
+    assert set(campaign.injected) == set(faults)
 
 
 @pytest.mark.slow

@@ -2,11 +2,14 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import slurm_campaign
+from tests.conftest import PROJECT
 from tests.slurm import PATIENCE_S, until
 from tests.slurm_campaign import became, num_completed, rows, start
 from tests.sweeper.processes import hears
@@ -194,4 +197,43 @@ def test_on_interrupt_finish_ends_trials_at_the_second_ctrl_c(
         {"completed": 2, "pending": 7} if times == 1 else {"pending": 9}
     )
     until(lambda: slurm_cluster.run("squeue", "-h") == "")
+    until(lambda: slurm_cluster.processes() == [])
+
+
+PROGRAM = """
+import os, sys, time
+print("host", *sys.argv[1:], "in", os.getcwd(), flush=True)
+for step in range(30):
+    print(f"step {step} rate 100", flush=True)
+    time.sleep(0.01)
+"""
+
+
+def test_programs_run_on_nodes_and_over_two_of_them(postgresql_url, slurm_cluster, tmp_path):
+    Path("train.py").write_text(PROGRAM)
+    words = "train.py {hosts} {host_rank} {main_host} {free_port}"
+    sweep = subprocess.run(
+        [
+            *(sys.executable, str(PROJECT / "sweep.py"), "-m", "launcher=slurm", "hardware=cpu"),
+            *(f"command='{sys.executable} {words}'", "read=regex:rate (\\d+)", "sweep.name=s"),
+            *("num_gpus=2", "hosts=1,2", "hardware.num_cpu_devices=2"),
+            *("launcher.agents.num_hosts=2", "launcher.agents.pool=virtual"),
+            f"launcher.slurm.setup=['export SCALEMARK_LOCK_DIR={tmp_path}/$SLURMD_NODENAME']",
+        ],
+        env={**os.environ, "SCALEMARK_DB": postgresql_url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert num_completed(postgresql_url) == 2, sweep.stderr
+    said = set()
+    for log in Path("runs/s").glob("*-r1-a1/log*.txt"):
+        lines = log.read_text().splitlines()
+        said.add(next(line for line in lines if line.startswith("host ")).partition(" in ")[::2])
+    here = str(Path.cwd())
+    assert {folder for _, folder in said} == {here}
+    of_one, first, second = sorted(words for words, _ in said)
+    assert of_one.startswith("host 1 0 127.0.0.1 ")
+    assert first.startswith("host 2 0 ")
+    assert second == first.replace("host 2 0", "host 2 1")
     until(lambda: slurm_cluster.processes() == [])

@@ -25,7 +25,7 @@ class Question:
     environment: Environment
     work: Mapping[str, object]
     choices: tuple[Result, ...]  # with numbers or without
-    # replicas that do not train one model together: no answer, whatever their images/s
+    # replicas that do not train one model together: no answer, whatever their throughput
     apart: tuple[Result, ...]
 
     @property

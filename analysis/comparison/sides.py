@@ -59,7 +59,7 @@ class Side:
     def samples(self, results: Sequence[Result]) -> list[Sample | None]:
         """Return each result's processes with their steps; None without a number to quote."""
         if not self.source.selection.origin.is_ours:
-            return [Sample.of(result.repeats) for result in results]
+            return [Sample.of(result.repeats, result.unit) for result in results]
         able = [result for result in results if result.throughput is not None]
         steps = self.source.steps([number for result in able for number in result.attempt_ids])
         found: list[Sample | None] = []

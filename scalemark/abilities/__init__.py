@@ -28,6 +28,8 @@ from scalemark.abilities.launcher import LauncherAbilities
 from scalemark.abilities.optimizer import OptimizerAbilities
 from scalemark.abilities.precision import PrecisionAbilities
 from scalemark.abilities.variable_update import VariableUpdateAbilities
+from scalemark.records.axes import Engine
+from scalemark.records.trial import TrialSpec
 
 __all__ = [
     "ALL_REDUCES",
@@ -40,6 +42,7 @@ __all__ = [
     "AbilitiesError",
     "check",
     "distributed",
+    "jobs_of",
     "names",
     "precision_of",
     "preferring",
@@ -76,6 +79,13 @@ def rank_jobs(variable_update: str) -> tuple[str, ...]:
     """Return the jobs of each host's ranks; empty where a trial is one process."""
     abilities = VARIABLE_UPDATES.get(variable_update)
     return abilities.rank_jobs if abilities else ()
+
+
+def jobs_of(spec: TrialSpec) -> tuple[str, ...]:
+    """Return the jobs of each host's ranks, as `rank_jobs`; a user's program has one per host."""
+    if spec.engine == Engine.command.value:
+        return ("worker",) if spec.hosts > 1 else ()
+    return rank_jobs(spec.variable_update)
 
 
 def distributed() -> tuple[str, ...]:

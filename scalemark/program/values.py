@@ -8,20 +8,29 @@ from pathlib import Path
 
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.trial import PROGRAM_AXES
+from scalemark.records.trial import AXES, PROGRAM_AXES
 
 VARIABLE_PREFIX = "SCALEMARK_"
 RUN_DIR_VARIABLE = "SCALEMARK_RUN_DIR"
+HOST_RANK_VARIABLE = "SCALEMARK_HOST_RANK"
 
-PLACES = ("run_dir", "free_port", "host_rank", "num_hosts", "main_host", "gpus")
+PLACES = (
+    *("run_dir", "free_port", "gpus", "gpus_per_host"),
+    *("host_rank", "num_hosts", "main_host"),
+)
 """Names that an attempt fills. A free axis of such a name cannot be told apart from it."""
 
 # PROGRAM_AXES say how a program is run and read, and are of no use to it
 _NOT_FOR_PROGRAMS = frozenset({"engine", *PROGRAM_AXES})
-# variables of ours that an axis of that name must not overwrite
+# our own variables, without the prefix
 _TAKEN = frozenset(
     {"CACHE", "DB", "LOCK_DIR", "ORCHESTRATOR", "PYTHONPATH", "RANK_SOCKET", "WORKDIR"}
 )
+
+
+def is_taken(name: str) -> bool:
+    """Return whether a free axis of that bare name could not be told apart from one of ours."""
+    return name in AXES or name in PLACES or name.upper() in _TAKEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,20 +39,23 @@ class Place:
 
     run_dir: Path
     free_port: int  # of the main host; nothing listened there a moment ago
-    gpus_per_host: int  # that the program sees, numbered from 0; 0 on CPU devices
+    gpus_per_host: int  # or CPU devices
+    sees_gpus: bool  # numbered from 0
     host_rank: int = 0
     num_hosts: int = 1
     main_host: str = "127.0.0.1"  # the host of rank 0
 
     def values(self) -> dict[str, str]:
         """Return the placeholders of PLACES."""
+        gpus = range(self.gpus_per_host if self.sees_gpus else 0)
         return {
             "run_dir": str(self.run_dir),
             "free_port": str(self.free_port),
+            "gpus": ",".join(map(str, gpus)),
+            "gpus_per_host": str(self.gpus_per_host),
             "host_rank": str(self.host_rank),
             "num_hosts": str(self.num_hosts),
             "main_host": self.main_host,
-            "gpus": ",".join(map(str, range(self.gpus_per_host))),
         }
 
 
@@ -76,9 +88,7 @@ def variables(values: Mapping[str, str]) -> dict[str, str]:
     for name, value in values.items():
         if name.startswith(PREFIX):
             continue
-        variable = name.upper()
-        if variable not in _TAKEN:
-            found[f"{VARIABLE_PREFIX}{variable}"] = value
+        found[f"{VARIABLE_PREFIX}{name.upper()}"] = value
     return found
 
 

@@ -61,7 +61,7 @@ class TrialSpec:
         "replicas in step, over all hosts", given=1, least=1, in_curve=False, engines=ENGINES
     )
     hosts: int = axis(
-        "hosts that share the replicas evenly; more than 1 only in distributed modes",
+        "hosts that share the replicas evenly; more than 1 in distributed modes, or for programs",
         default=1,
         least=1,
         in_curve=False,
@@ -261,6 +261,7 @@ class TrialSpec:
     compare: str = axis(
         "the axis that plays the part of the strategy",
         default="",
+        in_curve=False,
         set_by="command.compare",
         sets_step_time=False,
         engines=(Engine.command,),
@@ -315,8 +316,13 @@ class TrialSpec:
 
     @property
     def trial_id(self) -> str:
-        """Return the first 16 hex digits of the SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        """Return the first 16 hex digits of the SHA-256 of the canonical JSON.
+
+        `compare` is left out: it chooses the rows of tables, and changes nothing of what runs.
+        """
+        values = json.loads(self.to_json())
+        values.pop("compare", None)
+        return hashlib.sha256(_canonical(values).encode()).hexdigest()[:16]
 
     @property
     def curve(self) -> str:
@@ -446,9 +452,13 @@ def _check_command(spec: TrialSpec) -> None:
     """Raise ValueError for a program that is not known, or whose output nothing reads."""
     if spec.device_kind == DeviceKind.SIMULATED_GPU:
         raise ValueError(f"engine=command device_kind={spec.device_kind}: wanted real devices")
-    for name in ("command", "read"):
-        if not getattr(spec, name):
-            raise ValueError(f"engine=command: wanted {name}=, which is empty")
+    if not spec.command:
+        raise ValueError("engine=command: wanted command=, which is empty")
+    if not spec.read:
+        raise ValueError(
+            "engine=command: nothing says how its numbers are read; give 'read=regex:images/sec: "
+            "([0-9.]+)', or what `scalemark read LOG` prints for a log of it"
+        )
     if spec.item:
         check_item(spec.item)
 

@@ -20,6 +20,7 @@ from conf.schema import HardwareConfig
 from scalemark.cli.entry_point import INTERRUPTED
 from scalemark.host import software
 from scalemark.host.process_identity import this_process
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.text.untrusted import quoted
@@ -41,8 +42,9 @@ from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.source import LeasedSource
 from sweeper.loop.tools import Policy, Ranks, Tools
 from sweeper.planning.plan_view import machine_line
+from sweeper.program_software import key_of_programs
 from sweeper.running.run_folders import RunFolders
-from sweeper.starts import START
+from sweeper.starts import STARTS
 from sweeper.stop import Stop
 
 # a folder that another host made just now may take a moment to be seen over a network
@@ -84,7 +86,7 @@ def run(asked: Joining) -> int:
             process=replace(
                 this_process(), host=os.environ.get("SLURMD_NODENAME") or platform.node()
             ),
-            software_key=software.key(software.describe()),
+            software_key=_software_key(settings),
             shares_host=settings.launcher.share_host,
         )
         try:
@@ -129,6 +131,25 @@ def _settings(values: Mapping[str, Any]) -> SharedSettings:
             f"the sweep's settings have no {error}, or it is not known here: they are of "
             "another version; use the sweep's"
         ) from error
+
+
+def _software_key(settings: SharedSettings) -> str:
+    """Enter the folder in which the sweep was started, and find the software that its trials have.
+
+    Trials of programs cannot do without that folder. Raises SweepRefusedError.
+    """
+    is_of_programs = settings.engine is Engine.command
+    try:
+        os.chdir(settings.folder)
+    except OSError as error:
+        if is_of_programs:
+            raise SweepRefusedError(
+                f"{settings.folder}, where the sweep was started: {error.strerror} on "
+                f"{platform.node()}; all hosts must have it at the same path, with the program"
+            ) from error
+    if is_of_programs:
+        return key_of_programs(settings.programs)
+    return software.key(software.describe())
 
 
 def _ranks(hosts: int, variables: Mapping[str, str]) -> Ranks:
@@ -184,7 +205,7 @@ def _orchestrator(
         _print(problem)
         ledger.tell(problem)
     launcher = settings.launcher
-    start = START[launcher.start.name]()
+    start = STARTS[settings.engine][launcher.start.name]()
     stack.callback(start.close)
     progress = AgentLog(f"agent {platform.node()}")
     progress.note(f"joined sweep {asked.sweep}; {machine_line(machine, here)}")
@@ -212,7 +233,7 @@ def _folders(settings: SharedSettings, ledger: SharedLedger, machine: Machine) -
     be seen from here.
     """
     sweep = read_sweep(ledger.engine, ledger.sweep_id)
-    key = software.key(software.describe())
+    key = ledger.settings["software_key"]  # of this agent, too: else it could not join
     gives_up_s = time.monotonic() + LOOK_FOR_FOLDER_S
     while True:
         try:

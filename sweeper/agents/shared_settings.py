@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, TypeVar
 
 from conf.schema import (
@@ -16,9 +17,11 @@ from conf.schema import (
     RetryConfig,
     SweepConfig,
 )
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from sweeper.agents.same_code import Code
 from sweeper.devices.machine import Inventory
+from sweeper.program_software import Words
 
 REFUSED = "refused: "
 """Begins the note of an agent that does not run anything, and will not when it is started again;
@@ -34,6 +37,9 @@ class SharedSettings:
 
     code: Code  # that the sweep was begun with
     runs_dir: str  # absolute; a folder that all hosts see
+    engine: Engine
+    folder: str  # absolute; that the sweep was started in
+    programs: Words  # of the user's own
     hardware: HardwareConfig
     num_devices: int  # of each host
     launcher: LauncherConfig
@@ -49,6 +55,9 @@ class SharedSettings:
         return {
             "code": asdict(self.code),
             "runs_dir": self.runs_dir,
+            "engine": self.engine.name,
+            "folder": self.folder,
+            "programs": self.programs,
             "device_kind": self.hardware.device_kind,
             "num_devices": self.num_devices,
             "lease_s": self.lease_s,
@@ -65,6 +74,9 @@ class SharedSettings:
         return cls(
             code=Code.from_json(values["code"]),
             runs_dir=values["runs_dir"],
+            engine=Engine[values["engine"]],
+            folder=values["folder"],
+            programs=values["programs"],
             hardware=HardwareConfig(
                 device_kind=values["device_kind"], num_cpu_devices=values["num_devices"]
             ),
@@ -75,12 +87,17 @@ class SharedSettings:
         )
 
 
-def shared_settings(config: Config, inventory: Inventory, runs_dir: str) -> SharedSettings:
-    """Return the settings of a sweep on hosts with these devices."""
+def shared_settings(
+    config: Config, inventory: Inventory, runs_dir: str, programs: Words = ()
+) -> SharedSettings:
+    """Return the settings of a sweep on hosts with these devices, started in this folder."""
     kind = {DeviceKind.GPU: "gpu", DeviceKind.CPU_DEVICE: "cpu_device"}[inventory.kind]
     return SharedSettings(
         code=Code.here(),
         runs_dir=runs_dir,
+        engine=config.engine,
+        folder=str(Path.cwd()),
+        programs=programs,
         hardware=HardwareConfig(device_kind=kind, num_cpu_devices=inventory.num_devices),
         num_devices=inventory.num_devices,
         launcher=config.launcher,

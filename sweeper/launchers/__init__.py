@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from conf.schema import Config
-from scalemark import own_model
 from scalemark.abilities import LAUNCHERS
 from scalemark.host.own_code import module_command, python_path
 from scalemark.records.devices import DeviceKind
+from scalemark.records.placement import PYTHONPATH_VARIABLE
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 
@@ -142,7 +142,7 @@ def agent_command(sweep: str, url: str, *, hosts: int, logs: Path) -> AgentComma
         environment={
             DATABASE_VARIABLE: url,
             "PYTHONPATH": python_path(os.environ),
-            own_model.FOLDER_VARIABLE: str(own_model.folder_of(os.environ).absolute()),
+            PYTHONPATH_VARIABLE: os.environ.get("PYTHONPATH", ""),
         },
         logs=logs,
     )

@@ -28,6 +28,7 @@ WIDE = 100  # columns; with fewer there is no room for repeats and expected time
 BAR_WIDTH = 40
 LABEL_WIDTH = 36  # of lines in a log, where no label is known to be longer
 LEAST_LABEL_WIDTH = 12
+MOST_OF_MESSAGE = 400  # characters in a line; the report in the end has all of it
 
 FAILED = "bold red"
 
@@ -67,7 +68,8 @@ def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
             line.append(f"  ({_one_line(ended.message)})")
         line.append(_doubt(ended))
     else:
-        line.append(f"{ended.outcome}: {_one_line(ended.message)}", style=FAILED)
+        why = quoted(_one_line(ended.message), MOST_OF_MESSAGE)
+        line.append(f"{ended.outcome}: {why}", style=FAILED)
     return line.append(f"  took {ended.duration_s:.1f} s")
 
 

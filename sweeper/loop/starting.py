@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from scalemark.abilities import rank_jobs
+from scalemark.abilities import jobs_of
 from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.host.process_identity import start_ticks
 from scalemark.records.measurement import Result
@@ -46,7 +46,7 @@ class Starter:
         placement = self._placement(room)
         number = repeat.open.num_attempts + 1
         started_at = datetime.now(UTC)
-        has_ranks = bool(rank_jobs(repeat.trial.spec.variable_update))
+        has_ranks = bool(jobs_of(repeat.trial.spec))
         folder = self._tools.folders.make(
             repeat.trial,
             repeat.open.repeat,

@@ -62,10 +62,6 @@ def _check_shared(config: Config) -> None:
             f"engine=simulated: {launcher} has hosts run trials, and simulated ones need none; "
             f"{here}"
         )
-    if config.engine is Engine.command:
-        raise SweepRefusedError(
-            f"engine=command: {launcher} runs trials of our own models only; {here}"
-        )
     if file_of(config.store.url):
         raise SweepRefusedError(
             f"{launcher}: hosts share a sweep through PostgreSQL, and store.url is a SQLite file, "

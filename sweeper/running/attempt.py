@@ -1,4 +1,4 @@
-"""Watches one attempt, a started trainer, until it ends. Never waits itself."""
+"""Watches one attempt, a started trainer, until it ends. Waits for nothing but what it kills."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scalemark.host.kernel_kills import num_kernel_kills
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder.folder import RunFolder
 from scalemark.run_folder.last_error import last_error
+from sweeper.running.orphans import end_started_by
 from sweeper.running.readable import is_readable
 from sweeper.starts import Process
 
@@ -158,6 +159,8 @@ class Attempt:
         now_s = self._wake()
         self._process.signal_group(signal.SIGKILL)
         exit_code = self._process.reap()
+        if exit_code is None or exit_code < 0:  # it could not end its own children
+            end_started_by(self._process.pid)
         if self._cause is None:
             self._seen.read(now_s)
         return Ended(

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from scalemark import own_model
 from scalemark.host.own_code import python_path
 from scalemark.records.placement import (
     ORCHESTRATOR_VARIABLE,
@@ -27,13 +26,13 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
     if locks := inherited.get(host_lock.VARIABLE):
         # by this others find it as an orphan once we are dead
         kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
-    if own := inherited.get("PYTHONPATH"):
+    # an agent's own one is ours: its sweep's was put aside
+    if own := inherited.get(PYTHONPATH_VARIABLE, inherited.get("PYTHONPATH")):
         kept[PYTHONPATH_VARIABLE] = own
     return kept | {
         ORCHESTRATOR_VARIABLE: str(os.getpid()),
         WORKDIR_VARIABLE: str(Path.cwd()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible_devices,
-        own_model.FOLDER_VARIABLE: str(own_model.folder_of(inherited).absolute()),
         "PYTHONPATH": python_path(inherited),
     }

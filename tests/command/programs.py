@@ -17,7 +17,7 @@ from sweeper.starts.environment import environment
 STEPS = r"regex:step (?P<step>\d+) rate (?P<throughput>\S+)(?: loss (?P<loss>\S+))?"
 ONE = r"regex:total: (?P<total>\S+)"
 CODES = {0: "completed", 1: "failed", 3: "unsupported", 4: "out_of_memory", 5: "invalid"}
-CODES |= {6: "hung", 130: "interrupted"}
+CODES |= {6: "hung", 7: "failed", 130: "interrupted"}
 SPEC = TrialSpec.of(
     {
         "engine": "command",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scalemark.records.cluster import RANK_LOST
 from scalemark.records.outcomes import Doing, Phase
 from scalemark.records.placement import Placement
 from tests.command.programs import ONE, begin, environment_of, run, script, spec_of
@@ -102,8 +103,32 @@ def test_one_number_is_kept_as_reported_by_the_program():
     assert found.throughput == 12.5
     assert (found.throughput_low, found.median_step_s) == (None, None)
     assert result.verdict == "suspect"
-    assert result.verdict_reasons[0].startswith("as reported by the program")
+    assert result.verdict_reasons[0] == (
+        "as reported by the program: one number of its whole run, whose warm-up is not known"
+    )
     assert folder.read_steps() == []
+
+
+def test_many_rates_at_once_are_not_called_one_number():
+    """A bug: their mean was said to be one number that the program reported of its whole run."""
+    result, folder = run(spec_of("printf 'x 10\\nx 20\\nx 40\\n'", "regex:x ([0-9]+)"))
+    assert (result.measurement.reported, result.verdict) == (True, "suspect")
+    assert result.measurement.throughput == pytest.approx(3 / (1 / 10 + 1 / 20 + 1 / 40))
+    assert result.verdict_reasons[0] == (
+        "as reported by the program: the mean of the 3 rates that it printed, warm-up included; "
+        "its lines came too close together to be timed; have it flush its output"
+    )
+    assert folder.read_steps() == []
+
+
+def test_one_number_beside_steps_that_nothing_times_says_both():
+    rows = "".join(f"{step}\\timages/sec: 12.5 +/- 0.0 (jitter = 0.0)\\t7.9\\n" for step in (1, 10))
+    result, _ = run(spec_of(f"printf '{rows}total images/sec: 12.5\\n'", "tf_cnn_benchmarks"))
+    assert result.measurement.throughput == 12.5
+    assert result.verdict_reasons[0] == (
+        "as reported by the program: one number of its whole run, whose warm-up is not known; "
+        "its lines came too close together to be timed; have it flush its output"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,8 +138,11 @@ def test_one_number_is_kept_as_reported_by_the_program():
         ("./missing.sh", "unsupported", r"missing.sh is not there; wanted a program"),
         ("./plain.sh", "unsupported", r"plain.sh is not executable; chmod \+x it"),
         ("./no-format", "unsupported", "is neither a program nor a script"),
+        ("./badly-led", "unsupported", "no interpreter as its first line says, #!/no/such/one"),
+        ("./folder", "unsupported", "folder is no file; wanted a program"),
+        ("plain.sh", "unsupported", "there is one: write ./plain.sh"),
         ("{batchsize}", "unsupported", "batchsize} is no placeholder"),
-        (f"{sys.executable} gone.py", "unsupported", "names a program or a file that is not there"),
+        (f"{sys.executable} gone.py", "unsupported", "names a file that is not there"),
         (
             f"{sys.executable} -c 'import nix'",
             "unsupported",
@@ -148,10 +176,29 @@ def test_a_program_that_measures_nothing_says_why(command, outcome, message):
     Path("plain.sh").write_text("echo\n")
     Path("no-format").write_text("\x00\x01")
     Path("no-format").chmod(0o755)
+    Path("badly-led").write_text("#!/no/such/one\n")
+    Path("badly-led").chmod(0o755)
+    Path("folder").mkdir()
     result, _ = run(spec_of(command))
     assert result.outcome == outcome
     assert re.search(message, result.message), result.message
     assert result.measurement is None
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("sh -c 'kill -KILL $$'", RANK_LOST),
+        ("sh -c 'kill -SEGV $$'", RANK_LOST),
+        ("sh -c 'exit 137'", RANK_LOST),  # of a shell that saw SIGKILL
+        ("sh -c 'exit 1'", 1),
+        ("sh -c 'exit 255'", 1),
+        ("sh -c 'echo ImportError: x; kill -KILL $$'", 3),
+    ],
+)
+def test_a_program_that_a_signal_ended_is_worth_another_attempt(command, code):
+    process, _ = begin(spec_of(command))
+    assert process.wait() == code
 
 
 def test_a_shell_runs_a_pipeline_where_it_is_asked_for():
@@ -187,7 +234,7 @@ def test_a_metric_that_changes_its_name_half_way_is_told_of():
     result, _ = run(spec_of(command, items_per_step="1"))
     assert result.outcome == "completed"
     assert result.verdict == "suspect"
-    assert "has its output changed?" in result.verdict_reasons[-1]
+    assert "has its output changed?" in result.verdict_reasons[0]
 
 
 def test_a_program_has_the_memory_and_the_cores_of_its_placement():
@@ -283,6 +330,23 @@ def test_a_daemon_is_found_and_ended():
     assert result.outcome == "invalid"
     assert "1 process that it had left running was ended" in result.message
     assert "start programs in the foreground" in result.message
+
+
+def test_numbers_that_a_daemon_goes_on_printing_are_suspect():
+    command = script(
+        """
+        import itertools, os, sys, time
+        if os.fork():
+            sys.exit()
+        os.setsid()
+        for n in itertools.count(1):
+            print(f"step {n} rate 5")
+            time.sleep(0.01)
+        """
+    )
+    result, _ = run(spec_of(command, items_per_step="1"))
+    assert (result.outcome, result.verdict) == ("completed", "suspect")
+    assert "it went on in the background after it had ended" in result.verdict_reasons[-1]
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])

@@ -4,13 +4,12 @@ import pytest
 
 from conf.resolve import TrialRefusedError
 from scalemark.models import ModelError
-from scalemark.own_model import FOLDER_VARIABLE, find
+from scalemark.own_model import find, folder_of
 from scalemark.records.devices import DeviceKind
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.grid.expand import Choice
-from sweeper.launchers import agent_command
 from sweeper.planning.plan import resolve_grid
 from sweeper.starts.environment import environment
 from tests.conf.test_resolve import config, trial
@@ -87,10 +86,7 @@ def test_only_a_model_of_ones_own_may_leave_its_sizes_open():
 
 
 def test_its_trainers_look_for_it_from_the_folder_of_the_sweep(tmp_path):
-    assert environment({}, "")[FOLDER_VARIABLE] == str(tmp_path)
-    assert environment({FOLDER_VARIABLE: "/shared"}, "")[FOLDER_VARIABLE] == "/shared"
-    command = agent_command("sweep", "sqlite:///x.db", hosts=1, logs=tmp_path)
-    assert command.environment[FOLDER_VARIABLE] == str(tmp_path)
+    assert folder_of(environment({}, "")) == tmp_path
 
 
 def test_simulated_it_is_refused_with_the_models_that_are_known():

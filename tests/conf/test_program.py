@@ -69,18 +69,33 @@ def test_a_program_is_named_by_its_script(run, name):
         ("python t.py", ("+axes.zero=1",), r"axes.zero: nothing uses it; write \{zero\}"),
         ("python t.py", ("batch_size=8",), r"batch_size=8: nothing uses it; write \{batch_size\}"),
         ("python t.py {batch_size}", (), "batch_size: the command uses it, and no default"),
+        ("python t.py {batch_size}", ("batch_size=x",), "batch_size=x: wanted a whole number"),
+        ("python t.py {learning_rate}", ("learning_rate=x",), "learning_rate=x: wanted a number"),
+        ("python t.py {read}", (), r"\{read\} is no placeholder"),
+        ("python t.py {engine}", (), r"\{engine\} is no placeholder"),
         ("python t.py", ("xla=on",), "xla=on: engine=command does not know it"),
         ("python t.py", ("model=vgg16",), "model=vgg16: engine=command runs a program of yours"),
         ("python t.py {seed}", ("+axes.seed=1",), "axes.seed: that is a name of ours"),
+        ("python t.py {db}", ("+axes.db=1",), "axes.db: that is a name of ours"),
+        ("python t.py", ("seed=2",), r"seed=2: nothing uses it; write \{seed\}"),
+        (
+            "python t.py",
+            ("batch_size=8", "command.items_per_step=batch_size"),
+            "batch_size=8: nothing uses it",
+        ),
+        ("python t.py --token hf_abcdefghijklmnopqrstu", (), "seems to hold a password or a token"),
         ("python t.py {gpus}", ("+axes.gpus=1",), "axes.gpus: that is a name of ours"),
         ("python t.py", ("command.uses=[zero]",), "command.uses: zero is no axis of this trial"),
         ("python t.py", ("command.compare=zero",), "command.compare=zero: no axis of this trial"),
         ("python t.py", ("command.items_per_step=batch*2",), "batch is no axis of this trial"),
+        ("python t.py", ("command.items_per_step=1/0",), "1/0: division by zero"),
+        ("python t.py", ("command.items_per_step=num_gpus-1",), "is 0; wanted more than 0"),
+        ("python t.py", ("command.read=",), "nothing says how its numbers are read; give 'read="),
         ("python t.py", ("command.name=a/b",), "command.name=a/b: wanted a word"),
         ("python t.py", ("command.read=regx",), "regex"),
         ("python t.py", ("command.read=regex:abc",), "group"),
         ("python t.py", ("command.item=Tok",), "item=Tok: wanted a word"),
-        ("python t.py", ("hosts=2", "num_gpus=2"), "hosts=2: programs run on one host"),
+        ("python t.py", ("hosts=2", "num_gpus=2"), r"hosts=2: nothing uses it.*\{host_rank\}"),
     ],
 )
 def test_what_means_nothing_is_refused_with_what_to_do(run, arguments, message):
@@ -98,7 +113,7 @@ def test_the_command_of_a_trial_makes_the_same_trial():
     spec = resolved(run, "num_gpus=2", "+axes.zero=1", "batch_size=8", "command.uses=[batch_size]")
     arguments = overrides.overrides(spec, ())
     assert "command.uses=[batch_size]" in arguments
-    assert f"command={run}" in arguments
+    assert f"command.run={run}" in arguments
 
 
 def test_every_setting_of_a_program_is_in_its_page():

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scalemark.models import ModelError
-from scalemark.own_model import FOLDER_VARIABLE, find, folder_of
+from scalemark.own_model import find, folder_of
+from scalemark.records.placement import WORKDIR_VARIABLE
 from tests.own_models import written
 
 HERE = "raise AssertionError('it was run')\n\n\ndef build(width=3, *, depth=2):\n    pass\n"
@@ -125,4 +126,4 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path):
 
 def test_references_start_from_the_folder_of_the_sweep(tmp_path):
     assert folder_of({}) == Path.cwd()
-    assert folder_of({FOLDER_VARIABLE: "/elsewhere"}) == Path("/elsewhere")
+    assert folder_of({WORKDIR_VARIABLE: "/elsewhere"}) == Path("/elsewhere")

@@ -17,6 +17,7 @@ from conf.schema import (
 )
 from scalemark.host import software
 from scalemark.host.process_identity import this_process
+from scalemark.records.axes import Engine
 from scalemark.records.outcomes import State
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
@@ -25,6 +26,7 @@ from store.sweeps.sweep_record import read_sweep
 from store.writer import NewSweep, Writer
 from sweeper.agents.same_code import Code
 from sweeper.agents.shared_settings import SharedSettings
+from sweeper.program_software import Words
 from sweeper.running.run_folders import RunFolders
 from tests.conftest import PROJECT
 from tests.filled import MACHINE, NOON
@@ -42,6 +44,8 @@ def begin(
     key: str = "",
     on_failure: OnFailure = SweepConfig.on_failure,
     code: Code | None = None,
+    engine: Engine = Engine.tensorflow,
+    programs: Words = (),
     **launcher: object,
 ) -> None:
     """As a controller does, which is gone then, and leaves it to its agents."""
@@ -49,6 +53,9 @@ def begin(
     settings = SharedSettings(
         code=code or Code.here(),
         runs_dir=str(RUNS.resolve()),
+        engine=engine,
+        folder=str(Path.cwd()),
+        programs=programs,
         hardware=HardwareConfig(device_kind="cpu_device", num_cpu_devices=4),
         num_devices=4,
         launcher=LauncherConfig(
@@ -80,13 +87,16 @@ def begin(
         writer.close()
 
 
-def agent(url: str, *arguments: str, locks: str = "", sweep: str = "s") -> subprocess.Popen[str]:
+def agent(
+    url: str, *arguments: str, locks: str = "", sweep: str = "s", folder: Path = Path()
+) -> subprocess.Popen[str]:
     """With `locks` of its own it is on another host, as far as devices are concerned."""
     environment = (
         os.environ | {"SCALEMARK_DB": url} | ({"SCALEMARK_LOCK_DIR": locks} if locks else {})
     )
     return subprocess.Popen(
         [*AGENT, "--sweep", sweep, "--wait", "600", *arguments],
+        cwd=folder,
         env=environment,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ import os
 import resource
 from pathlib import Path
 
-from scalemark.abilities import rank_jobs
+from scalemark.abilities import jobs_of
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
@@ -33,11 +33,11 @@ def limit_memory(placement: Placement, spec: TrialSpec) -> None:
     """
     if placement.host_memory_bytes is None:
         return
-    num_processes = _num_processes(placement, spec)
-    limit_bytes = placement.host_memory_bytes // num_processes
+    shares = num_processes(placement, spec)
+    limit_bytes = placement.host_memory_bytes // shares
     taken_bytes = _data_bytes()
     if taken_bytes >= limit_bytes:
-        each = f" in each of {num_processes} processes" if num_processes > 1 else ""
+        each = f" in each of {shares} processes" if shares > 1 else ""
         raise UnsupportedTrialError(
             f"launcher.host_memory_gib={placement.host_memory_bytes / 2**30:g}: "
             f"TensorFlow alone takes {taken_bytes / 2**30:.2f}{each}; raise it"
@@ -45,9 +45,9 @@ def limit_memory(placement: Placement, spec: TrialSpec) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
 
 
-def _num_processes(placement: Placement, spec: TrialSpec) -> int:
+def num_processes(placement: Placement, spec: TrialSpec) -> int:
     """Count the ranks on this host; their supervisor is small, and not counted."""
-    per_host = max(1, len(rank_jobs(spec.variable_update)))
+    per_host = max(1, len(jobs_of(spec)))
     return per_host if placement.hosts else spec.hosts * per_host
 
 

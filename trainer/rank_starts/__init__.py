@@ -45,7 +45,8 @@ class RanksJob:
     given: Placement | None = None  # none by hand
     # `python -m MODULE` is a rank; so is a fork in MODULE.run_rank(spec, folder, cluster, rank)
     module: str = "trainer.__main__"
-    # what `module` imports for seconds: where that is done already, forking is worth it
+    # what `module` imports for seconds: where that is done already, forking is worth it; empty =
+    # never fork
     slow_import: str = "tensorflow"
 
     def command(self, cluster: Cluster, rank: Rank) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from scalemark.abilities import distributed, rank_jobs
+from scalemark.abilities import distributed, jobs_of
+from scalemark.records.axes import Engine
 from scalemark.records.cluster import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
@@ -39,10 +40,10 @@ class Flags:
     @staticmethod
     def add_to(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(
-            "ranks of a distributed variable_update",
+            "ranks of a trial over several processes",
             "As in tf_cnn_benchmarks. Worker 0 trains and writes the results; the other ranks wait "
-            "for it or train with it, and end with it. Without these the trainer starts all ranks "
-            "itself, on this host.",
+            "for it or train with it, and end with it. Without these all ranks are started on this "
+            "host.",
         )
         helps = {
             "job_name": ("JOB", "worker or ps (parameter server): what this process is"),
@@ -95,7 +96,7 @@ def read(spec: TrialSpec, flags: Flags, variables: Mapping[str, str]) -> OwnRank
     if flags != NO_FLAGS:
         return _own_rank(flags, spec)
     if variables.get("TF_CONFIG", "").strip() not in ("", "{}"):
-        if not rank_jobs(spec.variable_update):
+        if not jobs_of(spec):
             raise UnsupportedTrialError(
                 f"TF_CONFIG is set, and a trial of variable_update={spec.variable_update} has no "
                 "ranks; unset TF_CONFIG"
@@ -116,11 +117,14 @@ def _not_empty(value: str) -> str:
 
 
 def _own_rank(flags: Flags, spec: TrialSpec) -> OwnRank:
-    update, jobs = f"variable_update={spec.variable_update}", rank_jobs(spec.variable_update)
+    jobs, what = jobs_of(spec), f"variable_update={spec.variable_update}"
+    choice = f"variable_update={', '.join(distributed())}"
+    if spec.engine == Engine.command.value:
+        what, choice = f"engine=command hosts={spec.hosts}", "hosts=2 or more"
     if not jobs:
         raise UnsupportedTrialError(
-            f"a trial of {update} is one process, and has no ranks; leave the flags out, "
-            f"or choose variable_update={', '.join(distributed())}"
+            f"a trial of {what} is one process, and has no ranks; leave the flags out, "
+            f"or choose {choice}"
         )
     if not (flags.job_name and flags.task_index and flags.worker_hosts):
         raise UnsupportedTrialError(
@@ -136,7 +140,7 @@ def _own_rank(flags: Flags, spec: TrialSpec) -> OwnRank:
     num_servers = spec.hosts if "ps" in jobs else 0
     if len(servers) != num_servers:
         raise UnsupportedTrialError(
-            f"--ps_hosts={flags.ps_hosts}; wanted {num_servers} with {update}"
+            f"--ps_hosts={flags.ps_hosts}; wanted {num_servers} with {what}"
         )
     for address in workers + servers:
         _check_address(address)

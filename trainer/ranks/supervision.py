@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from scalemark.abilities import rank_jobs
+from scalemark.abilities import jobs_of
 from scalemark.host.kernel_kills import num_kernel_kills
 from scalemark.records.cluster import Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
@@ -42,7 +42,7 @@ def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
     return RanksJob(
         spec=spec,
         folder=absolute,
-        jobs=rank_jobs(spec.variable_update),
+        jobs=jobs_of(spec),
         given=folder.read_placement(),
     )
 

@@ -9,12 +9,15 @@ import psycopg
 import pytest
 
 from conf.schema import OnFailure
+from scalemark.records.axes import Engine
 from scalemark.records.outcomes import State
 from sweeper.agents.agent import _settings
 from sweeper.agents.same_code import Code
 from sweeper.devices.host_lock import HostLock
 from sweeper.errors import SweepRefusedError
+from sweeper.program_software import key_of_programs, words_of_programs
 from tests.app import run_app
+from tests.command.programs import ONE, script, spec_of
 from tests.slurm import until
 from tests.specs import small
 from tests.sweeper.processes import assert_gone, wait_until
@@ -285,3 +288,47 @@ def test_an_agent_is_called_as_its_node_of_slurm_is(postgresql_url, monkeypatch)
     assert rows(postgresql_url, "SELECT host FROM orchestrators ORDER BY id DESC LIMIT 1") == [
         ("n3",)
     ]
+
+
+def test_an_agent_runs_programs_in_the_folder_of_the_sweep(postgresql_url, tmp_path):
+    spec = spec_of(script("import os; print('total:', 5); print(os.getcwd())"), read=ONE)
+    programs = words_of_programs([spec])
+    begin(
+        postgresql_url,
+        [spec],
+        engine=Engine.command,
+        programs=programs,
+        key=key_of_programs(programs),
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    one = agent(postgresql_url, folder=elsewhere)
+    assert (reported(one), one.wait())[1] == 0
+    assert states(postgresql_url) == {State.COMPLETED: 1}
+    (log,) = Path("runs").glob("s/*/log.txt")
+    assert log.read_text().splitlines()[-1] == str(Path.cwd())
+
+
+def test_an_agent_with_another_program_is_refused(postgresql_url):
+    spec = spec_of(script("print('total:', 5)"), read=ONE)
+    programs = words_of_programs([spec])
+    key = key_of_programs(programs)
+    begin(postgresql_url, [spec], engine=Engine.command, programs=programs, key=key)
+    script("print('total:', 6)")
+    one = agent(postgresql_url)
+    assert "its controller has the software " in reported(one)
+    assert one.wait() == 2
+    assert states(postgresql_url) == {State.PENDING: 1}
+
+
+def test_an_agent_without_the_folder_of_the_program_is_refused(postgresql_url, tmp_path):
+    spec = spec_of("true")
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    os.chdir(folder)
+    begin(postgresql_url, [spec], engine=Engine.command, programs=[["true"]])
+    os.chdir(tmp_path)
+    folder.rename("moved")
+    one = agent(postgresql_url)
+    assert f"{folder}, where the sweep was started: No such file" in reported(one)
+    assert one.wait() == 2

@@ -3,6 +3,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
+from sweeper.grid import program_arguments
 from sweeper.grid.program_arguments import with_program
 
 RUN = "torchrun --nproc-per-node={num_gpus} train.py --name \"a b\" --home ${HOME} --it 's'"
@@ -34,17 +35,48 @@ def test_quotes_around_all_of_it_are_those_of_hydra():
     assert values(["command='python' 'train.py'"])["command.run"] == "'python' 'train.py'"
 
 
-def test_a_word_is_a_file_of_the_group():
+@pytest.fixture
+def group(tmp_path, monkeypatch):
+    """A folder conf/command with two programs."""
+    for name in ("ddp", "fsdp"):
+        (tmp_path / f"{name}.yaml").touch()
+    monkeypatch.setattr(program_arguments, "GROUP", tmp_path)
+
+
+def test_a_word_is_a_file_of_the_group(group):
     assert with_program(["command=ddp,fsdp"]) == ["engine=command", "command=ddp,fsdp"]
 
 
-def test_a_named_engine_stays():
-    assert with_program(["engine=simulated", "command=ddp"]) == ["engine=simulated", "command=ddp"]
+def test_a_word_that_is_no_file_of_the_group_is_refused(group):
+    with pytest.raises(SweepRefusedError, match=r"command=dpd: .*as command\.run=dpd"):
+        with_program(["command=dpd"])
+
+
+def test_a_named_engine_stays(group):
+    arguments = ["engine=tensorflow,command", "command=ddp"]
+    assert with_program(arguments) == arguments
+
+
+@pytest.mark.parametrize("engine", ["simulated", "tensorflow", "tensorflow,simulated"])
+def test_an_engine_that_runs_no_program_is_refused(engine):
+    with pytest.raises(SweepRefusedError, match=f"^engine={engine}: it runs no program of yours"):
+        with_program([f"engine={engine}", "command=python train.py"])
 
 
 def test_other_commands_stay_as_they_are():
     arguments = ["-m", "model=resnet50,vgg16", "sweep.reason=read=this", "+axes.zero=1,2"]
     assert with_program(arguments) == arguments
+
+
+def test_a_command_that_ends_with_a_file_of_its_own_is_a_command():
+    run = "torchrun train.py --config llama.yaml"
+    assert values([f"command={run}"])["command.run"] == run
+
+
+def test_an_empty_setting_of_a_file_is_its_default(tmp_path):
+    path = tmp_path / "ddp.yaml"
+    path.write_text("run: python train.py\nname:\n")
+    assert set(values([f"command={path}"])) == {"engine", "command.run"}
 
 
 def test_a_file_gives_all_settings(tmp_path):
@@ -66,7 +98,8 @@ def test_a_file_gives_all_settings(tmp_path):
     [
         ("runs: python\n", "runs: no such setting; there are run, name, read"),
         ("python train.py\n", "found str, wanted settings, one per line"),
-        ("run: [\n", "while parsing a flow"),
+        ("run: [\n", r"line 2: expected the node content.*; text with braces"),
+        ("run: x\nread: regex:a: (b)\n", "line 2: mapping values are not allowed here; text"),
         ("", "found NoneType, wanted settings"),
     ],
 )

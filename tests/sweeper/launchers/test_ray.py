@@ -85,7 +85,11 @@ def cluster() -> Iterator[Cluster]:
 
 
 def sweep(
-    cluster: Cluster, url: str, *arguments: str, program: str = "tests/tiny_sweep.py"
+    cluster: Cluster,
+    url: str,
+    *arguments: str,
+    program: str = "tests/tiny_sweep.py",
+    trains: str = "model=trivial",
 ) -> subprocess.Popen[str]:
     """Over both nodes."""
     asked = [
@@ -98,7 +102,7 @@ def sweep(
         ),
         *(
             "hardware.num_cpu_devices=2",
-            "model=trivial",
+            trains,
             "sweep.name=s",
             "launcher.agents.lease_s=30",
             *arguments,
@@ -367,6 +371,18 @@ def test_tensorflow_trains_over_two_hosts(cluster, postgresql_url):
         "SELECT rank_start FROM attempts JOIN placements ON placements.id = placement_id ORDER BY 1",
     )
     assert placed == [("",), ("ray",)]
+
+
+def test_programs_run_over_two_hosts(cluster, postgresql_url):
+    Path("train.py").write_text("import sys; print(*sys.argv[1:]); print('total:', 5)")
+    words = "train.py {hosts} {host_rank} {gpus_per_host}"
+    asked = ("read=regex:total: (?P<total>.*)", "hosts=1,2", "num_gpus=2")
+    trains = f"command='{sys.executable} {words}'"
+    command = sweep(cluster, postgresql_url, *asked, program="sweep.py", trains=trains)
+    _, said = command.communicate()
+    assert states(postgresql_url) == {State.COMPLETED: 2}, said
+    lines = [log.read_text().splitlines() for log in Path("runs/s").glob("*/log*.txt")]
+    assert sorted(one[-2] for one in lines) == ["1 0 2", "2 0 1", "2 1 1"]
 
 
 def test_trials_of_a_dead_node_run_elsewhere_once(cluster, postgresql_url):

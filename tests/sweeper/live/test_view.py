@@ -12,7 +12,7 @@ from rich.console import Console
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
-from sweeper.live.view import clock_text, plain_line, render
+from sweeper.live.view import MOST_OF_MESSAGE, clock_text, plain_line, render
 
 
 def running(
@@ -275,6 +275,12 @@ def test_a_plain_line_tells_what_was_wrong_in_one_line():
     assert (
         line.plain == f"[12/12] {'vgg16-ps_cpu-x1':<36} out_of_memory: no room for it  took 12.3 s"
     )
+
+
+def test_a_long_message_is_cut_in_a_plain_line():
+    line = plain_line(failed("invalid", "no number " * 100), num_done=1, total=1, eta_s=0.0)
+    assert "no number…  took" in line.plain
+    assert len(line.plain) < MOST_OF_MESSAGE + 100
 
 
 def test_times_are_reported_in_the_units_they_need():

@@ -183,6 +183,23 @@ def test_what_a_trainer_leaves_behind_is_ended_with_it(begin):
     assert_gone(int((folder.path / "child").read_text()))
 
 
+def test_what_a_killed_process_had_started_elsewhere_is_ended_with_it(begin):
+    """As a user's program, which is in a session of its own."""
+    script = """
+        import os, subprocess, sys, time
+        from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+        command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+        own = {**os.environ, ORCHESTRATOR_VARIABLE: str(os.getpid())}
+        child = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, start_new_session=True)
+        child.stdout.readline()
+        (folder / "child").write_text(str(child.pid))
+        os.kill(os.getpid(), 9)
+    """
+    folder, attempt = begin(script, is_ready="")
+    assert finish(attempt).exit_code == -signal.SIGKILL
+    assert_gone(int((folder.path / "child").read_text()))
+
+
 def test_a_signal_is_named_with_the_last_error_of_the_log(begin):
     found, has_crashed = result(
         begin,

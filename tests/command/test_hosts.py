@@ -1,0 +1,107 @@
+"""A program over several hosts is one process per host, which end together."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command.programs import CODES, begin, run, script, spec_of
+from tests.slurm import until
+from tests.sweeper.processes import assert_gone
+
+pytestmark = pytest.mark.integration
+
+TRAINS = """
+import os, sys, time
+rank, num_hosts, main_host, port, per_host = sys.argv[1:]
+assert os.environ["SCALEMARK_HOST_RANK"] == rank
+print("host", rank, "of", num_hosts, "meets at", main_host, port, "with", per_host, flush=True)
+for step in range(40):
+    print(f"step {step} rate 100", flush=True)
+    time.sleep(0.01)
+"""
+PLACES = " {host_rank} {num_hosts} {main_host} {free_port} {gpus_per_host}"
+
+
+def over_two(text: str, **changes):
+    return spec_of(script(text) + PLACES, hosts=2, **changes)
+
+
+def test_each_host_runs_the_program_and_the_first_is_measured():
+    result, folder = run(over_two(TRAINS, num_gpus=4))
+    assert result.outcome == "completed", folder.log.read_text()
+    assert result.measurement.throughput == pytest.approx(100)
+    assert result.measurement.cores_taken_by_others is None
+    first = next(line for line in folder.log.read_text().splitlines() if "meets" in line)
+    (second,) = (folder.path / "log-worker-1.txt").read_text().splitlines()[:1]
+    assert first.startswith("host 0 of 2 meets at 127.0.0.1 ")
+    assert second == first.replace("host 0", "host 1")
+    assert first.endswith(" with 2")
+
+
+FAILS = """
+import os, sys, time
+from pathlib import Path
+print("step 0 rate 100", flush=True)
+Path(f"pid-{sys.argv[1]}").write_text(str(os.getpid()))
+if sys.argv[1] == "1":
+    while not Path("pid-0").exists():
+        time.sleep(0.01)
+    raise ValueError("no route to host 0")
+time.sleep(600)
+"""
+
+
+def test_a_host_that_fails_ends_the_others_and_is_named():
+    result, _ = run(over_two(FAILS))
+    assert result.outcome == "failed"
+    assert result.message == (
+        "rank worker-1 ended with exit code 1; see log-worker-1.txt: "
+        "failed: the program ended with exit code 1: ValueError: no route to host 0"
+    )
+    for rank in (0, 1):
+        assert_gone(int(Path(f"pid-{rank}").read_text()))
+
+
+WAITS = """
+import os, subprocess, sys, time
+from pathlib import Path
+child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+Path(f"pids-{sys.argv[1]}.draft").write_text(f"{os.getpid()} {child.pid}")
+os.rename(f"pids-{sys.argv[1]}.draft", f"pids-{sys.argv[1]}")
+print("step 0 rate 100", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_of_any_host_outlives_what_started_it(number):
+    process, folder = begin(over_two(WAITS))
+    pids = []
+    for file in (Path("pids-0"), Path("pids-1")):
+        until(file.exists)
+        pids += file.read_text().split()
+    os.kill(process.pid, number)
+    code = process.wait()
+    for pid in pids:
+        assert_gone(int(pid))
+    if number == signal.SIGINT:
+        assert CODES[code] == folder.read_result().outcome == "interrupted"
+
+
+def test_a_rank_by_hand_of_a_trial_that_has_none_is_refused():
+    spec = spec_of("true")
+    Path("trial.json").write_text(spec.to_json())
+    Path("run").mkdir()
+    flags = ["--job_name=worker", "--task_index=1", "--worker_hosts=a:1,b:1"]
+    refused = subprocess.run(
+        [sys.executable, "-m", "command", "trial.json", "run", *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert CODES[refused.returncode] == "unsupported"
+    assert "is one process, and has no ranks" in refused.stderr

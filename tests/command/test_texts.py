@@ -1,0 +1,250 @@
+"""What libraries print when they fail tells the outcome of a trial, and the line that is the cause is shown.
+
+Files of `ends/` were recorded with PyTorch 2.13 and torchrun on two CPU processes. Single lines are quoted
+from the sources of the libraries, or from public reports.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from command import root_cause, texts
+from command.outcomes import CrashedError, failed
+from command.watch import Ended
+
+ENDS = Path(__file__).parent / "ends"
+
+
+def ended(lines, exit_code=1) -> Ended:
+    return Ended(
+        exit_code=exit_code,
+        started_s=0.0,
+        ended_s=1.0,
+        was_told_to=False,
+        left_behind=(),
+        last_lines=tuple(lines),
+        num_kernel_kills=1_000_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "message"),
+    [
+        (
+            "torchrun_error",
+            "failed",
+            "the program ended with exit code 1: [rank1]: ValueError: boom of one rank",
+        ),
+        ("torchrun_module", "unsupported", "[rank1]: ModuleNotFoundError: No module named 'nix'"),
+        ("torchrun_oom", "out_of_memory", "DefaultCPUAllocator: can't allocate memory"),
+        ("torchrun_cuda", "unsupported", "AssertionError: Torch not compiled with CUDA enabled"),
+        ("torchrun_waited", "hung", "Timed out waiting 4000ms for recv operation to complete"),
+    ],
+)
+def test_the_cause_above_the_summary_of_torchrun_is_told(name, outcome, message):
+    result = failed(ended((ENDS / f"{name}.txt").read_text().splitlines()))
+    assert (result.outcome, message in result.message) == (outcome, True), result.message
+
+
+def test_a_rank_that_a_signal_ended_is_named_and_worth_another_attempt():
+    lines = (ENDS / "torchrun_kill.txt").read_text().splitlines()
+    with pytest.raises(CrashedError, match=r"^rank 1 was ended by SIGKILL \(the program ended"):
+        failed(ended(lines))
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        # PyTorch: c10/cuda/CUDACachingAllocator.cpp, of several releases
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a",
+            "out_of_memory",
+        ),
+        (
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+            "out_of_memory",
+        ),
+        ("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0;", "out_of_memory"),
+        ("[rank3]: torch.AcceleratorError: CUDA error: out of memory", "out_of_memory"),
+        ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 6.00 GiB.", "out_of_memory"),
+        ("RuntimeError: MPS backend out of memory (MPS allocated: 17.99 GB,", "out_of_memory"),
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+            "out_of_memory",
+        ),
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "out_of_memory"),
+        ("node1:11:42 [0] enqueue.cc:74 NCCL WARN Cuda failure 2 'out of memory'", "out_of_memory"),
+        (
+            "RuntimeError: DataLoader worker (pid 123) is killed by signal: Killed. ",
+            "out_of_memory",
+        ),
+        (
+            "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+            "out_of_memory",
+        ),
+        # JAX and TensorFlow
+        (
+            "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
+            "out_of_memory",
+        ),
+        (
+            "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 1.00GiB (1073741824B) on device ordinal 0",
+            "out_of_memory",
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node __wrapped__AddV2",
+            "out_of_memory",
+        ),
+        (
+            "OOM when allocating tensor with shape[64,256,112,112] and type float on",
+            "out_of_memory",
+        ),
+        # the host's memory
+        ("MemoryError", "out_of_memory"),
+        (
+            "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with shape",
+            "out_of_memory",
+        ),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", "out_of_memory"),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=812.0. Some of the step tasks have been OOM Killed.",
+            "out_of_memory",
+        ),
+        (
+            "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+            "out_of_memory",
+        ),
+        # collectives: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, gloo, torch elastic
+        (
+            "[rank1]:[E1123 05:00:00.123456789 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
+            "hung",
+        ),
+        (
+            "[E ProcessGroupNCCL.cpp:475] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels,",
+            "hung",
+        ),
+        (
+            "[rank0]:[F1123 ProcessGroupNCCL.cpp:1554] [PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress",
+            "hung",
+        ),
+        (
+            "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
+            "hung",
+        ),
+        (
+            "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (10.0.0.1, 29500).",
+            "hung",
+        ),
+        ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "hung"),
+        (
+            "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: PjRT_Client_Connect",
+            "hung",
+        ),
+        (
+            "F1123 xla/service/rendezvous.cc:120] Termination timeout for `all reduce` of 40 seconds exceeded. Exiting to ensure a consistent program state.",
+            "hung",
+        ),
+        # what is not there
+        ("ModuleNotFoundError: No module named 'torch'", "unsupported"),
+        ("[default1]:ModuleNotFoundError: No module named 'apex'", "unsupported"),
+        ("/usr/bin/python3: No module named torch.distributed.run", "unsupported"),
+        (
+            "ImportError: cannot import name 'AdamW' from 'transformers' (/opt/venv/transformers/__init__.py)",
+            "unsupported",
+        ),
+        (
+            "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
+            "unsupported",
+        ),
+        (
+            "python3: can't open file '/home/me/trian.py': [Errno 2] No such file or directory",
+            "unsupported",
+        ),
+        # the driver: torch/cuda/__init__.py, c10/cuda
+        ("RuntimeError: Found no NVIDIA driver on your system. Please check that", "unsupported"),
+        (
+            "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
+            "unsupported",
+        ),
+        ("RuntimeError: No CUDA GPUs are available", "unsupported"),
+        ("torch.AcceleratorError: CUDA error: invalid device ordinal", "unsupported"),
+        (
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "unsupported",
+        ),
+        (
+            "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices.",
+            "unsupported",
+        ),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "failed"),
+        (
+            "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "failed",
+        ),
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+            "failed",
+        ),
+    ],
+)
+def test_a_line_of_a_library_tells_the_outcome(line, outcome):
+    found = texts.reason(["Traceback (most recent call last):", line, "[rank0]: and more"])
+    assert found is not None
+    assert (found.outcome, found.line) == (outcome, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: boom",
+        # an allocator that goes on with less
+        "W0000 cuda_executor.cc:912] failed to allocate 15.43GiB (16565010432 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        "[rank0]:[I1123 ProcessGroupNCCL.cpp:972] [PG ID 0 Rank 0] ProcessGroupNCCL initialization options: size: 2, global rank: 0, TIMEOUT(ms): 600000, USE_HIGH_PRIORITY_STREAM: 0",
+        "W0000 dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: No such file or directory",
+        "E0000 cuda_driver.cc:266] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+        "INFO: Unable to initialize backend 'rocm': NOT_FOUND: Could not find registered platform",
+        "train.sh: line 3: nvidia-smi: command not found",
+        "grpc error: StatusCode.DEADLINE_EXCEEDED: while reading from a bucket",
+        "RuntimeError: DataLoader worker (pid 77) is killed by signal: Segmentation fault. ",
+    ],
+)
+def test_a_line_that_need_not_be_the_cause_tells_nothing(line):
+    assert texts.reason([line]) is None
+
+
+def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
+    lines = [
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "[rank0]:[E ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout",
+    ]
+    assert texts.reason(lines).outcome == "out_of_memory"
+    waited = ["[rank1]: ModuleNotFoundError: No module named 'apex'", lines[1]]
+    assert texts.reason(waited).outcome == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (["KeyError: 'lr'", "done"], "KeyError: 'lr'"),
+        (["hello", "bye"], "bye"),
+        ([], ""),
+        (
+            [
+                "KeyError: 'lr'",
+                "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit status 1.",
+            ],
+            "KeyError: 'lr'",
+        ),
+        (
+            [
+                "[rank0]: KeyError: 'lr'",
+                "[rank1]: torch.distributed.DistBackendError: NCCL error, ncclRemoteError: A call failed",
+            ],
+            "[rank0]: KeyError: 'lr'",
+        ),
+        (["[1,0]<stderr>:KeyError: 'lr'", "mpirun noticed"], "[1,0]<stderr>:KeyError: 'lr'"),
+        (["0: KeyError: 'lr'", "srun: error: node1: task 0"], "0: KeyError: 'lr'"),
+    ],
+)
+def test_the_line_of_the_program_is_shown_and_not_that_of_its_launcher(lines, cause):
+    assert root_cause.last_error(lines) == cause
