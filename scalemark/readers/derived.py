@@ -51,6 +51,7 @@ _NO_STEP = re.compile(
     r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
     re.IGNORECASE,
 )
+_OF_ESPNET = re.compile(r"iter_time=.*forward_time=")  # the first is the wait for data
 _VALIDATION = re.compile(r"\((?:val|test|eval)\)|^\W*(?:test|eval\w*|valid\w*)\b", re.IGNORECASE)
 _LOADING = re.compile(
     r"download|map|load|token|filter|generat|extract|valid|eval|test", re.IGNORECASE
@@ -141,11 +142,20 @@ def _rates_of(line: str) -> Iterator[tuple[Rate, str, str, str]]:
         unit = _unit_after(line, found.end())
         for key in _keys_before(line, found.start()):
             rate = rate_of(key.strip(), unit.strip())
-            if rate and not (rate.is_bare_time and _NO_STEP.search(line)):
+            if rate and not _is_something_else(rate, found[0], line):
                 if unit.strip() in _OF_BARS or BEFORE_RATE.search(line[: found.start()]):
                     rate = replace(rate, is_mean=True)
                 yield rate, key, unit, found[0]
                 break
+
+
+def _is_something_else(rate: Rate, text: str, line: str) -> bool:
+    """Return whether a number with the name of a rate is none of training steps."""
+    if rate.is_bare_time and _NO_STEP.search(line):
+        return True
+    if rate.name == "throughput" and not rate.item and text.endswith("T"):
+        return True  # of floating-point operations
+    return rate.name == "step_s" and bool(_OF_ESPNET.search(line))
 
 
 def _keys_before(line: str, place: int) -> Iterator[str]:

@@ -190,6 +190,8 @@ def test_a_line_of_an_unknown_program_gives_a_pattern(
         "took 3.2 s to load the data",
         "Step 5: saving the checkpoint took 3.2 s",
         "network throughput: 31.2",
+        "step:[ 10/ 1000], train_throughput_per_npu: 150.1T",
+        "9epoch:train:1-9batch: iter_time=0.1, forward_time=0.2, loss=1.5, train_time=0.4",
         "End of epoch 53 / 500000 \t Time Taken: 5.0500 sec",
         "22-12-06 08:40:17.728 - INFO: started",
     ],
