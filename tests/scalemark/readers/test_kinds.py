@@ -316,6 +316,16 @@ def test_bars_of_two_ranks_count_once(mark: str, prefix: str):
     assert steps == list(range(1, 121))
 
 
+def test_a_bar_that_begins_anew_before_its_epoch_is_named_counts_once():
+    lines = [
+        "Epoch 0: 100%|██████████| 200/200 [00:01<00:00, 159.76it/s, train_loss=0.0119]",
+        "Epoch 0:   0%|          | 0/200 [00:00<?, ?it/s, train_loss=0.0119]",  # Lightning 2.6
+        "Epoch 1:   0%|          | 0/200 [00:00<?, ?it/s, train_loss=0.0119]",
+        "Epoch 1:  25%|██▌       | 50/200 [00:00<00:02, 72.72it/s, train_loss=0.01]",
+    ]
+    assert [one.step for one in read("tqdm", *lines)] == [200, 250]
+
+
 def test_a_rank_that_lags_by_a_step_begins_no_epoch():
     lines = [f" 1%|#  | {done}/1000 [00:10<00:10, 4.00it/s]" for done in (10, 9, 11, 10, 12, 11)]
     assert [one.step for one in read("hugging_face", *lines)] == [10, 11, 12]
