@@ -36,6 +36,8 @@ class Reading:
 class Reader(Protocol):
     """Reads the output of one kind of program. It keeps state: use a new one for each attempt."""
 
+    wanted_item: str  # what the trial counts: chooses where a program tells of several items
+
     def read_line(self, line: str) -> Reading | None:
         """Return what a line says, without its newline and of bounded length; None: nothing.
 
@@ -48,6 +50,8 @@ class Reader(Protocol):
 
 class OutputReader:
     """A reader whose program leaves no files: its output says all."""
+
+    wanted_item = ""
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return iter(())
