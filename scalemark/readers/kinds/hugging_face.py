@@ -66,7 +66,7 @@ class HuggingFaceReader:
         if total:
             return None if self._has_total else self._total({total[1]: total[2]})
         batch = _BATCH.search(line)
-        if batch and self._counts_samples:
+        if batch and item_of(self.wanted_item) != "tokens":
             self._has_batch = True
             return Reading(items_per_step=number(batch[1]), item="samples")
         found = _LINE.match(line)
@@ -85,10 +85,6 @@ class HuggingFaceReader:
                     yield reading
                     return
 
-    @property
-    def _counts_samples(self) -> bool:
-        return item_of(self.wanted_item) in ("", "samples")
-
     def _total(self, values: Mapping[str, str]) -> Reading | None:
         """Return the reading of the whole run, where these values have one."""
         rates = {name: rate for name, rate in _TOTALS.items() if name in values}
@@ -100,7 +96,7 @@ class HuggingFaceReader:
         self._has_total = True
         return Reading(
             throughput=amount,
-            items_per_step=self._samples_per_step(values) if self._counts_samples else None,
+            items_per_step=self._items_per_step(amount, rate, values),
             unusable=doubt,
             is_total=True,
             item=rate.item,
@@ -108,21 +104,22 @@ class HuggingFaceReader:
             metrics=_metrics(values, without=name),
         )
 
-    def _samples_per_step(self, values: Mapping[str, str]) -> float | None:
-        """Return the samples of a step over the run; None where rounding hides them.
+    def _items_per_step(
+        self, items_per_s: float | None, rate: Rate, values: Mapping[str, str]
+    ) -> float | None:
+        """Return the items of a step over the run; None where rounding hides them.
 
         The Trainer rounds its rates to thousandths, which is much of a slow step's. The bar has
         the number of steps.
         """
-        samples_per_s = usable_rate(values.get("train_samples_per_second", ""))
         steps_per_s = usable_rate(values.get("train_steps_per_second", ""))
         runtime_s = usable_rate(values.get("train_runtime", "")) or 0.0
-        if self._has_batch or not samples_per_s or not steps_per_s:
+        if items_per_s is None or steps_per_s is None or (self._has_batch and not rate.per_gpu):
             return None
         num_steps = self._bar.total
         if num_steps and abs(num_steps - steps_per_s * runtime_s) <= _ROUNDED * runtime_s:
-            return samples_per_s * runtime_s / num_steps
-        return samples_per_s / steps_per_s if _ROUNDED / steps_per_s < _MOST_ROUNDED else None
+            return items_per_s * runtime_s / num_steps
+        return items_per_s / steps_per_s if _ROUNDED / steps_per_s < _MOST_ROUNDED else None
 
     def _logged(self, values: Mapping[str, str]) -> Reading | None:
         """Return what a line in the midst of training says: its loss, and its rate."""

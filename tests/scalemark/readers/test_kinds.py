@@ -138,12 +138,12 @@ def test_the_end_of_a_trainer_says_the_samples_of_a_step():
     assert [one.items_per_step for one in readings] == [60, None]
 
 
-def test_the_samples_of_a_step_are_left_out_where_tokens_are_wanted():
+def test_the_tokens_of_a_step_are_of_one_gpu():
     reader = open_reader("hugging_face", "tokens")
     assert reader.read_line("Total train batch size (w. parallel) = 60") is None
     reading = reader.read_line(BOTH)
     assert reading
-    assert reading.items_per_step is None
+    assert (reading.items_per_step, reading.per_gpu) == (pytest.approx(7168 / 0.443), True)
 
 
 def test_a_nan_of_json_is_no_throughput():
