@@ -148,6 +148,7 @@ UNFAMILIAR = [  # forms that programs print, with made-up numbers
     ("epoch 1 step 100 loss 2.31 tok/s 346.6", 346.6, None, "tokens", None, 100),
     ("step=100 loss=2.31 steps/sec=3.2", None, 1 / 3.2, "", None, 100),
     ("step 10 loss=2.31 samples/s: 346", 346, None, "samples", None, 10),
+    ("0: [step 10] lr=1e-3 3.20 s/it loss 2.31", None, 3.2, "", None, 10),
     ("step: 3 grad_norm: 0.5 tokens/sec/gpu: 346 mfu: 45", 346, None, "tokens", True, 3),
     ("step 5: 31.5 img/s 0.52 s/step 45% busy", 31.5, None, "images", None, 5),
     (
