@@ -57,8 +57,8 @@ _OTHER = _set(  # numbers that are of something else than training steps
     "data reader eta remaining left eval evaluation evaluating val valid validation test "
     "infer inference prompt generation generate forward backward fwd bwd load loading save saving "
     "checkpoint flop flops tflop tflops gflops mflops pflops gb mb kb gib mib bytes learning "
-    "decay dropout error acceptance network disk io memory bandwidth read write compile compilation "
-    "loss lr"
+    "decay dropout error acceptance network disk io memory bandwidth read write compile compilation"
+    " loss lr"
 )
 _NAMES = ("throughput", "steps_per_s", "step_ms", "step_s")  # in the order of preference
 _WORD = re.compile(r"[a-zµ]+|\d+")
