@@ -56,7 +56,7 @@ def run(
     try:
         if given:
             placement.take(given)
-        reader = open_reader(spec.read)
+        reader = open_reader(spec.read, spec.item)
         program = start.program_of(spec, folder.path, os.environ, own)
     except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
         return outcomes.ended(Outcome.UNSUPPORTED, str(error))

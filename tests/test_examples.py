@@ -8,18 +8,33 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+from conf import program
+from scalemark.records.devices import DeviceKind
+from sweeper.grid.program_arguments import with_program
+from tests.conf.test_resolve import config
 from tests.conftest import PROJECT
 
-EXAMPLES = sorted(path.parent for path in (PROJECT / "examples").glob("*/program.yaml"))
+AXES = {
+    "hugging_face": ["+axes.accumulate=4", "+axes.optim=sgd"],
+    "jax_data_parallel": ["+axes.width=64"],
+    "keras_fit": ["optimizer=sgd"],
+    "pytorch_ddp": ["+axes.parallel=fsdp"],
+    "tf_cnn_benchmarks": ["+axes.update=replicated"],
+}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_takes_at_most_ten_lines(example):
-    text = (example / "program.yaml").read_text()
-    assert len(text.splitlines()) <= 10
-    assert {"run", "name", "read"} <= yaml.safe_load(text).keys()
+@pytest.mark.parametrize("name", AXES)
+def test_an_example_is_a_trial_in_at_most_ten_lines(name):
+    path = PROJECT / "examples" / name / "program.yaml"
+    assert len(path.read_text().splitlines()) <= 10
+    arguments = with_program([f"command={path}", "num_gpus=2", "batch_size=32", *AXES[name]])
+    spec = program.trial_of(config(*arguments), DeviceKind.CPU_DEVICE)
+    assert (spec.model, spec.batch_size, spec.num_gpus) == (name, 32, 2)
+
+
+def test_every_example_is_known():
+    assert {path.parent.name for path in PROJECT.glob("examples/*/program.yaml")} == set(AXES)
 
 
 @pytest.mark.integration
