@@ -73,12 +73,13 @@ def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterat
         if one.baseline and one.baseline.trial_id in by_id:
             rows.append(by_id[one.baseline.trial_id])
         rows.append(one)
+    items = sorted({one.item for one in longer})
     yield Conclusion(
         topic="slowdown",
         environment=longer[0].environment,
         sentence=(
-            "A fixed number of steps takes longer on more GPUs, for each step takes more images: "
-            f"{shortened([_step_times(one) for one in longer])}."
+            "A fixed number of steps takes longer on more GPUs, for each step takes more "
+            f"{' and '.join(items)}: {shortened([_step_times(one) for one in longer])}."
         ),
         rows=tuple(rows),
     )
@@ -91,7 +92,7 @@ def _is_longer(result: Result) -> bool:
 
 
 def _growth(result: Result) -> float:
-    """Return a step's time over the baseline's: images grow with GPUs, throughput with speed-up."""
+    """Return a step's time over the baseline's: its batch grows with GPUs, its rate by speed-up."""
     return 1 / (result.efficiency or 1.0)
 
 
@@ -105,8 +106,8 @@ def _relation(result: Result) -> Relation:
     low, high = known_ratio_interval(baseline.repeats, result.repeats)
     if low is None or high is None:
         return Relation.UNKNOWN
-    images = result.num_gpus / baseline.num_gpus  # of a step, times the baseline's
-    return relation_by(images * low, images * high)
+    items = result.num_gpus / baseline.num_gpus  # of a step, times the baseline's
+    return relation_by(items * low, items * high)
 
 
 def _step_times(result: Result) -> str:

@@ -211,6 +211,10 @@ def test_fewer_images_on_more_gpus_and_longer_steps_are_two_things():
         == "More GPUs bring fewer images/s: trivial replicated_none, synthetic data: on 4 121, on 2 151."
     )
     assert "99.0 ms a step on 1, 331 ms here: 3.34x, at 1.20x the images/s" in longer
+    counting = with_baselines([replace(one, item="samples") for one in results], BaselineRule.SAME)
+    falling, longer = sentences(counting, "slowdown")
+    assert falling.startswith("More GPUs bring fewer samples/s: ")
+    assert "for each step takes more samples: " in longer
 
 
 def test_real_data_that_are_not_cached_are_compared_with_synthetic():
