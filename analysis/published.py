@@ -88,8 +88,8 @@ def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def precision_as_published(axes: Mapping[str, Any]) -> str:
     """Return `fp16+XLA` wherever XLA compiled anything, as sources do, and without doubts."""
-    compiled = "" if axes.get("xla", "off") == "off" else "+XLA"
-    return f"{axes['precision']}".rstrip("?") + compiled
+    compiled = "" if axes.get("xla") in (None, "off") else "+XLA"
+    return f"{axes['precision'] or ''}".rstrip("?") + compiled
 
 
 def usual_image_px(model: str) -> int | None:
@@ -190,10 +190,7 @@ def _compared(reference: Mapping[str, Any]) -> list[str]:
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
     axes["strategy"] = _strategy(reference)
-    compared = _compared(reference)
-    for name, value in reference["axes"].items():
-        if name not in compared:
-            axes[f"{PREFIX}{name}"] = value
+    axes |= {f"{PREFIX}{name}": value for name, value in reference["axes"].items()}
     on_curve = repr([value for axis, value in axes.items() if axis != "num_gpus"])
     if reference["hosts"] is not None:
         axes["hosts"] = reference["hosts"]
@@ -207,6 +204,7 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         repeats=(reference["throughput"],),
         throughput=reference["throughput"],
         item=reference["item"],
+        told_axes=tuple(f"{PREFIX}{name}" for name in _compared(reference)),
         low=None,
         high=None,
         is_valid="?" not in f"{reference['model']}{reference['data']}{reference['precision']}",

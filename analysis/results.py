@@ -22,7 +22,7 @@ from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_on_one_host
-from scalemark.records.measurement import IMAGES, unit_of
+from scalemark.records.measurement import BY_EXAMPLE, IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, free_names, strategy_axes
@@ -152,6 +152,7 @@ class Result:
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
     item: str = IMAGES  # what is counted per second
+    told_axes: tuple[str, ...] = ()  # of a figure of others: free axes that its strategy names
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
@@ -207,7 +208,12 @@ class Result:
     @property
     def strategy_axes(self) -> tuple[str, ...]:
         """Return the axes that its strategy stands for."""
-        return strategy_axes(self.axes)
+        return self.told_axes or strategy_axes(self.axes)
+
+    @property
+    def is_told_by_free_axes(self) -> bool:
+        """Say whether its strategy is the name of its free axes, and no word of ours."""
+        return self.is_of_program or bool(self.told_axes)
 
     @property
     def spec(self) -> TrialSpec:
@@ -467,7 +473,8 @@ def setting(result: Result) -> dict[str, object]:
         for axis in result.strategy_axes if result.is_of_program else ():
             found.pop(axis, None)
     else:
-        found = {axis: value for axis, value in result.axes.items() if axis not in _OUTSIDE_CURVE}
+        outside = {*_OUTSIDE_CURVE, *result.told_axes}
+        found = {axis: value for axis, value in result.axes.items() if axis not in outside}
     if found.get("scaling") == "strong":
         found["batch_size"] = global_batch(result)
     return found
@@ -500,6 +507,14 @@ def by_item(results: Sequence[Result]) -> list[list[Result]]:
     return [
         [one for one in results if one.throughput is None or one.item == item] for item in items
     ]
+
+
+def why_no_steps(result: Result) -> str:
+    """Return why the time of a step does not follow from its throughput."""
+    return (
+        f"{result.trial_id[:8]} counts {result.item}, and batch_size counts examples: the time of "
+        f"a step is known of trials that count {' or '.join(BY_EXAMPLE)}"
+    )
 
 
 def global_batch(result: Result) -> GlobalBatch:

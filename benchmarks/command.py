@@ -28,6 +28,7 @@ sys.path[0] = str(ROOT)  # beside this file lies another `trainer`
 
 from benchmarks.orchestration.settings import rounds
 from benchmarks.ratio import Ratio, Want, machine, table
+from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _measure(case: Case, num_rounds: int, start: Fork) -> list[Ratio]:
-    num_hashes = _hashes_in(1 / case.steps_per_s)
+    num_hashes = hashes_in(1 / case.steps_per_s)
     seen: dict[str, list[Cost]] = {"bare": [], "watched": []}
     variables = environment(os.environ, "")
     with tempfile.TemporaryDirectory() as name:
@@ -162,20 +163,28 @@ def _watched(
     case: Case, num_hashes: int, at: Path, start: Fork, variables: Mapping[str, str]
 ) -> Cost:
     at.mkdir()
-    folder = RunFolder(at)
-    command = " ".join(_command(case, num_hashes, at))
-    folder.trial.write_text(_spec(command).to_json())
+    spec = _spec(" ".join(_command(case, num_hashes, at)))
     start_s = time.monotonic()
+    watched(spec, at, start, variables)
+    wall_s = time.monotonic() - start_s
+    return Cost(wall_s=wall_s, steps_s=float((at / "elapsed.txt").read_text()))
+
+
+def watched(spec: TrialSpec, at: Path, start: Fork, variables: Mapping[str, str]) -> Result:
+    """Run a trial as an orchestrator does, in the folder above its own. Ends the benchmark where
+    it does not complete.
+    """
+    folder = RunFolder(at)
+    folder.trial.write_text(spec.to_json())
     process = start.start(folder, {**variables, "SCALEMARK_WORKDIR": str(at.parent)})
     attempt = Attempt(folder, process, LIMITS)
     while (ended := attempt.ended()) is None:
         select.select([attempt.descriptor], [], [], attempt.next_look_s())
         attempt.look()
-    wall_s = time.monotonic() - start_s
     result = folder.read_result()
     if result is None or result.outcome != Outcome.COMPLETED:
         raise SystemExit(f"{ended}\n{folder.log.read_text()}")
-    return Cost(wall_s=wall_s, steps_s=float((at / "elapsed.txt").read_text()))
+    return result
 
 
 def _command(case: Case, num_hashes: int, at: Path) -> list[str]:
@@ -198,7 +207,7 @@ def _spec(command: str) -> TrialSpec:
     )
 
 
-def _hashes_in(seconds: float) -> int:
+def hashes_in(seconds: float) -> int:
     """Count how many hashes of the program fit into so many seconds."""
     block, num_hashes = bytes(1024), 20_000
     begin = time.perf_counter()

@@ -22,6 +22,7 @@ from scalemark.readers.reading import Reading
 LEAST_CALL_S = 0.05
 MOST_CALLS = 20_000
 MOST_STEPS = 2**31 - 1  # as databases have it
+TOO_CLOSE = "its lines came too close together to be timed; have it flush its output"
 _LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
 
 
@@ -55,6 +56,7 @@ class Curve:
     """Takes readings in their order."""
 
     def __init__(self) -> None:
+        self.items_per_step: float | None = None  # where the output says
         self.has_steps = False  # readings without a step are passed over from then on
         self.last_arrival_s = 0.0
         self._last_step: int | None = None
@@ -147,7 +149,7 @@ def _cut(
 ) -> Calls:
     """Cut by interpolation between the readings. Raises CurveError."""
     if len(times) > 1 and times[-1] <= times[0]:
-        raise CurveError("all its lines came at once; have it flush its output")
+        raise CurveError(TOO_CLOSE)
     if clock is not Clock.RATE:  # of lines that came at once, the last tells how far it was
         is_last = np.append(np.diff(times) > 0, True)
         steps, times, arrivals = steps[is_last], times[is_last], arrivals[is_last]
@@ -195,7 +197,7 @@ def _items(arrivals: Column, per_rate: Column) -> float:
     """
     between_s, of_rates = arrivals[-1] - arrivals[0], per_rate[-1] - per_rate[0]
     if between_s <= 0 or of_rates <= 0:
-        raise CurveError("all its lines came at once; have it flush its output")
+        raise CurveError(TOO_CLOSE)
     return float(between_s / of_rates)
 
 

@@ -56,6 +56,7 @@ class Heard:
             self.unusable.append(reading.unusable)
             del self.unusable[1000:]
         self.item = self.item or reading.item
+        self.curve.items_per_step = reading.items_per_step or self.curve.items_per_step
         reading = self._of_all_replicas(reading)
         if reading.is_total:
             self.total = reading if reading.has_rate else self.total

@@ -20,6 +20,7 @@ STEPS = "steps"
 STEADY_SPAN = 2 * timing.STEADY_CALLS
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is told of
 LOST_LINES = 10  # that came in that silence
+REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 
 
 class NothingReadError(Exception):
@@ -49,26 +50,30 @@ def measured_by(
 
     Raises NothingReadError.
     """
+    items_per_step = items_per_step or heard.curve.items_per_step
     total = _rate(heard.total, items_per_step)
     mean = _rate(heard.mean, items_per_step)
     rate = total or mean or heard.curve.mean_rate
     if not heard.curve.num_readings:
         if rate is None:
             raise NothingReadError(_instead(heard) or "found no number")
-        return _reported(spec, heard, moments, rate, started_s, ended_s)
+        return _reported(spec, heard, moments, rate, started_s, ended_s, REPORTED)
     try:
         calls = heard.curve.calls(items_per_step)
     except CurveError as error:
         if rate is None:
             why = _instead(heard) or f"found steps and no speed: {error}"
             raise NothingReadError(why) from error
-        return _reported(spec, heard, moments, rate, started_s, ended_s)
+        why = f"{REPORTED}; {error}"
+        if total is None and mean is None and heard.curve.num_readings > 1:
+            why = _untimed(heard.curve.num_readings, error)
+        return _reported(spec, heard, moments, rate, started_s, ended_s, why)
     if calls.items_per_step is None and mean is not None:
         steps_per_s = calls.steps_per_call * len(calls.durations_s) / math.fsum(calls.durations_s)
         calls = replace(calls, items_per_step=mean / steps_per_s)
     if calls.items_per_step is None:
         if total is not None:  # items are worth more than steps
-            return _reported(spec, heard, moments, total, started_s, ended_s)
+            return _reported(spec, heard, moments, total, started_s, ended_s, REPORTED)
         if why := _instead(heard):
             raise NothingReadError(why)
     return _timed(spec, heard, moments, calls, started_s, ended_s)
@@ -202,6 +207,13 @@ def _instead(heard: Heard) -> str:
     return f"found {heard.unusable[0]} where a rate was expected; wanted a number above 0"
 
 
+def _untimed(num_rates: int, error: CurveError) -> str:
+    return (
+        f"as reported by the program: the mean of the {num_rates} rates that it printed, warm-up "
+        f"included; {error}"
+    )
+
+
 def _reported(
     spec: TrialSpec,
     heard: Heard,
@@ -209,8 +221,11 @@ def _reported(
     throughput: float,
     started_s: float,
     ended_s: float,
+    why: str,
 ) -> Measured:
-    """Keep the program's own number of its whole run; no time of a step is known."""
+    """Keep the program's own number of its whole run; no time of a step is known, and `why` says
+    what is known instead.
+    """
     taken = moments.taken(started_s, ended_s)
     measurement = Measurement(
         throughput=throughput,
@@ -243,7 +258,7 @@ def _reported(
         samples=(),
         durations_s=(),
         measurement=measurement,
-        doubts=(),
+        doubts=(why,),
         window_s=(started_s, ended_s),
     )
 

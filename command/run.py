@@ -56,7 +56,7 @@ def run(
     try:
         if given:
             placement.take(given)
-        reader = open_reader(spec.read)
+        reader = open_reader(spec.read, spec.item)
         program = start.program_of(spec, folder.path, os.environ, own)
     except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
         return outcomes.ended(Outcome.UNSUPPORTED, str(error))
@@ -209,7 +209,7 @@ class _Attempt:
         if ended.left_behind and self._heard.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
             doubts.append(_IN_BACKGROUND)
         if doubts and judged != Verdict.INVALID:
-            judged, reasons = Verdict.SUSPECT, (*reasons, *doubts)
+            judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
         return Result(
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
             message=problem or outcomes.left_behind(ended),

@@ -14,6 +14,7 @@ from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
+from scalemark.text.redact import without_secrets
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", re.ASCII)
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
@@ -63,10 +64,8 @@ def _lacking() -> dict[str, Any]:
 
 
 def _used(program: CommandConfig) -> frozenset[str]:
-    """Return the names that the program, or the number of items of its steps, depends on."""
+    """Return the names that the program depends on."""
     named = [*template.names(program.run), *program.uses]
-    if program.items_per_step:
-        named += expression.names(program.items_per_step)
     return frozenset(name.removeprefix(PREFIX) for name in named)
 
 
@@ -77,7 +76,7 @@ def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
         value = _plain(getattr(config, axis.name))
         if axis.name in USED_BY_PROGRAMS and axis.name in used:
             given[axis.name] = _number_or_text(axis, value)
-        elif value != axis.given and axis.name not in ("num_gpus", "hosts", *_ALWAYS):
+        elif value != axis.given and axis.name not in _WITHOUT_PROGRAM and axis.name not in used:
             raise ProgramRefusedError(_useless(axis, value))
     for group, default in _DEFAULT_GROUPS.items():
         chosen = getattr(config, group).name
@@ -89,12 +88,13 @@ def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
     return given
 
 
-_ALWAYS = ("min_warm_up_steps", "seed")
+# `_problems` looks at hosts; GPUs a program sees; warm-up is a matter of measuring
+_WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
 
 
 def _useless(axis: Axis, value: object) -> str:
     shown = str(value).lower() if isinstance(value, bool) else value
-    if axis.name in USED_BY_PROGRAMS:
+    if axis.name in (*USED_BY_PROGRAMS, "seed"):
         return (
             f"{axis.name}={shown}: nothing uses it; write {{{axis.name}}} into the command, or "
             f"command.uses=[{axis.name}] where the program reads SCALEMARK_{axis.name.upper()}"
@@ -152,9 +152,14 @@ def _full_name(axis: str, free: Collection[str]) -> str:
 
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
     free = [name.removeprefix(PREFIX) for name, _ in spec.free]
-    taken = [name for name in free if name in AXES or name in values.PLACES]
+    taken = [name for name in free if values.is_taken(name)]
     for name in taken:
         yield f"axes.{name}: that is a name of ours; call it otherwise, as +axes.my_{name}"
+    if without_secrets(spec.command) != spec.command:
+        yield (
+            "command.run: it seems to hold a password or a token, and command lines are stored; "
+            "pass that by the environment, which the program inherits"
+        )
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
     yield from template.problems(spec.command, values.known(spec.axes), shell=spec.shell)
     for name in free:

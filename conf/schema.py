@@ -94,6 +94,11 @@ class LauncherConfig:
     share_host: bool = False
     # trials side by side, with share_host; null = one per GPU, on CPU devices one per core
     max_parallel: int | None = None
+    # a GPU of which other programs hold as much memory is in use, and not given to trials
+    in_use_from_mib: float = 64.0
+    # seconds without a trial that can start, because others use GPUs, until a sweep ends; null =
+    # wait for ever
+    wait_for_gpus_s: float | None = None
     timeout_s: float = 3600.0  # an attempt that takes longer is ended
     # an attempt that has not done its first step by then has hung, and is ended
     start_timeout_s: float = 1800.0
@@ -134,6 +139,7 @@ class RetryConfig:
     timed_out: int = 0
     hung: int = 0
     invalid: int = 0
+    disturbed: int = 1  # it completed, and other programs computed on its GPUs meanwhile
 
 
 def _profile_config() -> type:

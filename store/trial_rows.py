@@ -31,11 +31,21 @@ _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
 
 
 def insert_trials(connection: sa.Connection, specs: Mapping[str, TrialSpec]) -> None:
-    """Insert those of these trials, by their ids, that are not there yet."""
-    new = dict(specs)
+    """Insert those of these trials, by their ids, that are not there yet.
+
+    Of one that is there `compare` may be another now, which is no part of its identity.
+    """
+    new, compared_otherwise = dict(specs), []
     for ids in in_chunks(list(specs)):
-        for known in connection.scalars(sa.select(TrialRow.id).where(TrialRow.id.in_(ids))):
-            del new[known]
+        known = sa.select(TrialRow.id, _TRIALS.c["compare"]).where(TrialRow.id.in_(ids))
+        for trial_id, compare in connection.execute(known):
+            spec = new.pop(trial_id)
+            if spec.compare != (compare or ""):
+                compared_otherwise.append(spec)
+    for spec in compared_otherwise:
+        row = sa.update(TrialRow).where(TrialRow.id == spec.trial_id)
+        changed = {"strategy": spec.strategy, "spec": spec.to_json()}
+        connection.execute(row.values(compare=spec.axes["compare"], **changed))
     _make_room_for(connection, new.values())
     insert_all(connection, TrialRow, [_values(id_, spec) for id_, spec in new.items()])
     _fill(connection, new)

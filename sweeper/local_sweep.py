@@ -16,6 +16,7 @@ from scalemark.records.trial import TrialSpec
 from store.reading import queries
 from store.writer import Writer
 from sweeper.devices import simulated_box
+from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.host_lock import HostLock, NoHostLock
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
@@ -70,8 +71,9 @@ class LocalSweep:
 
     def planned(self, plan: Plan, engine: sa.Engine | None) -> Planned:
         sweep, estimate = self.config.sweep, Estimate.of(engine, self.machine.key)
+        in_use = GpuUsers(self.inventory, self.config.launcher.in_use_from_mib).look()
         if not sweep.race:
-            return Planned(plan=plan, estimate=estimate)
+            return Planned(plan=plan, estimate=estimate, in_use=in_use)
         read = results_in(
             engine,
             self.machine.key,
@@ -82,7 +84,7 @@ class LocalSweep:
         specs = [trial.spec for trial in plan.trials]
         tally = Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, read)
         raced, races = with_races(plan, tally, sweep.race_over)
-        return Planned(plan=raced, estimate=estimate, races=races, tally=tally)
+        return Planned(plan=raced, estimate=estimate, races=races, tally=tally, in_use=in_use)
 
     def runner(self, planned: Planned, writer: Writer, stack: ExitStack) -> Orchestrator:
         """Write the sweep down, and return what runs it; what must be closed is put on the stack.

@@ -53,7 +53,7 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
         # the plan is what was asked for: on stdout
         planned = plan(open_existing(config.store.url))
         if config.sweep.plan_format is PlanFormat.json:
-            print(plan_json(planned.plan, way.machine, planned.estimate, planned.races))
+            print(plan_json(planned, way.machine))
         else:
             _print(make_console(), way, planned)
         return None
@@ -81,7 +81,7 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
 
 
 def _print(console: Console, way: Way, planned: Planned) -> None:
-    print_plan(console, planned.plan, way.machine, way.inventory, planned.estimate, planned.races)
+    print_plan(console, planned, way.machine, way.inventory)
 
 
 def _open(url: str) -> Writer:

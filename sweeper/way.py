@@ -4,6 +4,7 @@ folder of the sweep's runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from scalemark.records.machine import Machine
 from store.sweeps.ledger import Ledger
 from store.sweeps.sweep_record import read_sweep
+from sweeper.devices.gpu_users import GpuInUse
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan
@@ -27,6 +29,7 @@ class Planned:
     estimate: Estimate
     races: PlannedRaces | None = None  # where the sweep races, as the next
     tally: Tally | None = None  # what the contenders have shown
+    in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
 
 
 def make_run_folders(

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import INJECTED_REASON, NOISE, injected_text
-from scalemark.records.measurement import GpuTelemetry, Measurement
+from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
 from scalemark.records.outcomes import Verdict
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
 from trainer.measured import drift
 
-REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
@@ -46,11 +45,10 @@ def judge(
     """
     if problem:
         return Verdict.INVALID, (problem,)
-    about_steps = _doubts_about_steps(spec, measurement, durations_s)
-    if measurement.reported:
-        about_steps = iter([REPORTED])
-    reasons = [
-        *about_steps,
+    reasons: list[str] = []
+    if not measurement.reported:  # else no step was timed, and who made it says why
+        reasons += _doubts_about_steps(spec, measurement, durations_s)
+    reasons += [
         *_doubts_about_cores(spec, measurement, num_cores),
         *_doubts_about_gpus(num_gpus_here, telemetry),
     ]
@@ -134,4 +132,4 @@ def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) ->
         if clock and highest and clock < (1 - MAX_CLOCK_LOSS) * highest:
             yield f"{gpu.uuid} ran at {clock:.0f} of {highest:.0f} MHz"
         if gpu.num_foreign_processes:
-            yield f"{gpu.num_foreign_processes} other processes computed on {gpu.uuid}"
+            yield said_of_others(gpu)

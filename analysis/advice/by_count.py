@@ -17,7 +17,7 @@ class Bought:
 
     fewer: Candidate
     more: Candidate
-    gain: float  # images/s, more over fewer
+    gain: float  # throughput, more over fewer
     low: float | None  # 95 % CI over processes; None where a side is a single run
     high: float | None
 
@@ -32,8 +32,8 @@ class Bought:
         return self.more.result.num_gpus / self.fewer.result.num_gpus
 
     @property
-    def per_image(self) -> float:
-        """GPU-hours for the same images, times those of the fewer."""
+    def per_item(self) -> float:
+        """GPU-hours for as many items, times those of the fewer."""
         return self.gpu_hours / self.gain
 
 

@@ -53,7 +53,7 @@ def _suspect(question: Question, contenders: Sequence[Result], show: str) -> Ite
 def _contradictory(contenders: Sequence[Result], show: str) -> Iterator[str]:
     for one in contenders:
         see = f"; see {show} {one.attempt_ids[-1]}" if one.attempt_ids else ""
-        if found := contradiction(Sample.of(one.repeats)):
+        if found := contradiction(Sample.of(one.repeats, one.unit)):
             yield (
                 f"Repeats of {described(one)} contradict each other ({found.words}): something "
                 f"else ran beside some, or the machine changed{see}."

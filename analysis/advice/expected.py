@@ -26,13 +26,14 @@ class Expected:
     throughput: float
     low: float  # 95 % predictive interval of a process
     high: float
+    unit: str  # of throughput
     doubts: tuple[str, ...]  # empty of a sound prediction
 
     @property
     def text(self) -> str:
         interval = span(self.low, self.high, self.throughput)
         doubts = ", with doubts" if self.doubts else ""
-        return f"predicted {number(self.throughput)} images/s [{interval}]{doubts}"
+        return f"predicted {number(self.throughput)} {self.unit} [{interval}]{doubts}"
 
     def chance(self, throughput: float, best: Result) -> float:
         """Return the chance to reach `throughput`, known as well as the repeats of the best are.
@@ -67,13 +68,25 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> dict[str, Expect
     if question.is_of_program:
         return {}
     # Imported here, because scipy takes its time.
+    from analysis.prediction.predictions import alike
+
+    found: dict[str, Expected] = {}
+    for results in alike(question.able):
+        of_kind = [spec for spec in specs if dict(spec.free) == results[0].free]
+        if of_kind:
+            found |= _expected(results, of_kind)
+    return found
+
+
+def _expected(results: Sequence[Result], specs: Sequence[TrialSpec]) -> dict[str, Expected]:
+    """Predict trials from results that have their free axes."""
     from analysis.calibration.environments import guess_of
     from analysis.calibration.row import Row
     from analysis.prediction.predictions import learned, predictions
 
     try:
-        guess = guess_of(question.environment, max(spec.num_gpus for spec in specs))
-        known = learned(question.able, guess)
+        guess = guess_of(results[0].environment, max(spec.num_gpus for spec in specs))
+        known = learned(results, guess)
         rows = [
             Row(work=Work.of(asdict(spec)), throughput=None, name=spec.trial_id) for spec in specs
         ]
@@ -87,6 +100,7 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> dict[str, Expect
                 throughput=one.predictive.throughput,
                 low=one.predictive.low,
                 high=one.predictive.high,
+                unit=one.unit,
                 doubts=one.predictive.uncertain,
             )
     return found

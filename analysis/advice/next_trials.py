@@ -170,7 +170,7 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
 
 
 def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:
-    """Return the images/s that reach the score of the best, in time."""
+    """Return the throughput that reaches the score of the best, in time."""
     # Power is known of every choice where energy is the goal, and of no use elsewhere.
     watts = [one for one in asked.facts.watts(ranking.pick.result) if one]
     watts_per_gpu = sum(watts) / len(watts) / ranking.pick.result.num_gpus if watts else 1.0

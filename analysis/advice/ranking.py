@@ -85,7 +85,7 @@ class Behind:
     # times: so far apart may the two be by chance, if processes differ as all repeats say, and a
     # little of 3 %
     explained: float
-    # a race of images/s put it out, and that is the goal; no sign that it is slower
+    # a race of throughput put it out, and that is the goal; no sign that it is slower
     is_out_of_race: bool
 
     @property
@@ -136,7 +136,7 @@ class Ranking:
     # either of these by their repeats, but a race says that they would hardly win the full grid
     out: tuple[Behind, ...]
     worse: tuple[Behind, ...]  # by score
-    misses: bool  # none is in time for the deadline: then images/s are the score
+    misses: bool  # none is in time for the deadline: then throughput is the score
     level: float  # of the CI that each pair is judged by
 
     @property

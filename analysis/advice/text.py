@@ -31,7 +31,7 @@ _MOST_NAMED = 4
 def heading(answer: Answer) -> str:
     """Return the work in question, as `resnet50 (image_px 224, synthetic data)`."""
     work = answer.question.work
-    shown = ["model", "image_px", "data"]
+    shown = ["model", "image_px", "data", *free_names(work)]
     if answer.question.is_of_program:
         shown = ["model", *free_names(work)]
     elif work.get("model_digest"):
@@ -68,25 +68,27 @@ def _nothing(answer: Answer) -> str:
 def _headline(answer: Answer, ranking: Ranking) -> str:
     pick, aim = ranking.pick, answer.aim
     throughput = number(pick.throughput, exactly=answer.question.is_published)
-    images = f"{throughput} {pick.result.unit}{_interval(pick)}"
-    hours = (aim.num_images or 0.0) / (3600 * pick.throughput)
+    brought = f"{throughput} {pick.result.unit}{_interval(pick)}"
+    hours = (aim.num_items or 0.0) / (3600 * pick.throughput)
+    items = f"{aim.num_items or 0.0:,.0f} {answer.question.item}"
     if ranking.misses:
         return (
             f"Nothing that was tried is in time: the fastest, {described(pick.result)}, takes "
-            f"{number(hours)} h instead of {number(aim.deadline_h or 0.0)} h ({images})."
+            f"{number(hours)} h for {items} instead of {number(aim.deadline_h or 0.0)} h "
+            f"({brought})."
         )
     if aim.goal is not Goal.THROUGHPUT:
         score = aim.text(pick.score, answer.question.environment.devices, answer.question.item)
-        images = f"{score} at {images}"
+        brought = f"{score} at {brought}"
     if len(answer.question.choices) == 1:
-        return f"Only one way was tried: {described(pick.result)} brings {images}."
+        return f"Only one way was tried: {described(pick.result)} brings {brought}."
     if aim.needed_throughput is not None:
-        images = f"{images}, done in {number(hours)} h"
+        brought = f"{brought}, {items} done in {number(hours)} h"
         if pick.result.low is not None and pick.result.low < aim.needed_throughput:
-            images = f"{images}, which its interval does not make sure"
+            brought = f"{brought}, which its interval does not make sure"
     wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
     verb = "run" if answer.question.is_of_program else "train"
-    return f"For {wanted}, {verb} {answer.question.model} with {described(pick.result)}: {images}."
+    return f"For {wanted}, {verb} {answer.question.model} with {described(pick.result)}: {brought}."
 
 
 def _interval(one: Candidate) -> str:
@@ -204,7 +206,7 @@ def _buys(one: Bought) -> str:
     return (
         f"{more.width} instead of {fewer.counted}{on_one_host} {verb} {one.gain:.2f}x{interval} "
         f"the {more.unit} for {one.gpu_hours:.3g}x the GPU-hours (each {single(more.item)} then "
-        f"takes {one.per_image:.2f}x the GPU-hours){differing}."
+        f"takes {one.per_item:.2f}x the GPU-hours){differing}."
     )
 
 

@@ -40,9 +40,13 @@ def advise(
     usd_per_gpu_hour: Annotated[
         float | None, typer.Option(help="Price of a GPU; --goal cost needs it.", show_default=False)
     ] = None,
-    images: Annotated[
+    items: Annotated[
         float | None,
-        typer.Option(help="For --goal deadline: images to train on.", show_default=False),
+        typer.Option(
+            help="For --goal deadline: how many to train on, of what the trials count: images, "
+            "tokens ...",
+            show_default=False,
+        ),
     ] = None,
     deadline_h: Annotated[
         float | None,
@@ -62,9 +66,7 @@ def advise(
     """Recommend a strategy, GPU count, batch and precision, with the cheapest trials that could
     change the answer.
     """
-    aim = Aim(
-        goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_images=images, deadline_h=deadline_h
-    )
+    aim = Aim(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_items=items, deadline_h=deadline_h)
     chosen = select(db, filters, sweep, origin, source)
     found = answers(Source(selection=chosen), aim, predicts=predict)
     if as_json:
@@ -134,14 +136,14 @@ def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None
 
 
 def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | None) -> list[str]:
-    result, images = candidate.result, candidate.throughput
+    result, throughput = candidate.result, candidate.throughput
     cells = [
         described(result, against=ranking.top.result if against else None),
-        number(images, exactly=one.question.is_published),
+        number(throughput, exactly=one.question.is_published),
         "",
     ]
     if result.low is not None and result.high is not None:
-        cells[2] = f"[{span(result.low, result.high, images)}]"
+        cells[2] = f"[{span(result.low, result.high, throughput)}]"
     if _headers(one):
         devices, items = one.question.environment.devices, one.question.item
         cells.append(one.aim.text(candidate.score, devices, items))
@@ -175,6 +177,7 @@ def _record(one: Answer) -> dict[str, Any]:
     return {
         "goal": one.aim.goal,
         "usd_per_gpu_hour": one.aim.usd_per_gpu_hour,
+        "item": one.question.item,
         "work": dict(one.question.work),
         "origin": environment.origin,
         "environment": environment.key,
@@ -193,7 +196,7 @@ def _record(one: Answer) -> dict[str, Any]:
                 "gain_low": each.low,
                 "gain_high": each.high,
                 "gpu_hours": each.gpu_hours,
-                "gpu_hours_per_image": each.per_image,
+                "gpu_hours_per_item": each.per_item,
             }
             for each in one.bought
         ],

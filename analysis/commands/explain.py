@@ -24,7 +24,7 @@ from analysis.options import (
     say,
     select,
 )
-from analysis.results import Origin, Result
+from analysis.results import Origin, Result, why_no_steps
 from analysis.selection import Selection, load
 from analysis.source import Source
 from analysis.text.titles import environment_notes
@@ -116,10 +116,7 @@ def _targets(
         )
     by_example = [result for result in numbers if result.item in BY_EXAMPLE]
     if not by_example:
-        raise StoreError(
-            f"{numbers[0].trial_id[:8]} counts {numbers[0].item}, and batch_size counts examples: "
-            f"the time of a step is known of trials that count {' or '.join(BY_EXAMPLE)}"
-        )
+        raise StoreError(why_no_steps(numbers[0]))
     numbers = by_example
     if not any(result.axes["batch_size"] for result in numbers):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
@@ -145,8 +142,8 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
 
 def _print(console: Console, one: Explanation) -> None:
     say(console, text.title(one.target), "bold")
-    right = frozenset((*text.COLUMNS[1:4], text.COLUMNS[5]))
-    print_columns(console, text.COLUMNS, text.rows(one), right=right)
+    columns, right = text.columns(one.target), text.number_columns(one.target)
+    print_columns(console, columns, text.rows(one), right=right)
     say(console, text.verdict(one), "bold")
     for sentence in text.sentences(one):
         say(console, sentence)

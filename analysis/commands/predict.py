@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from analysis.prediction.predictions import (
     Learned,
     NothingToLearnError,
     Prediction,
+    alike,
     cells,
     learned,
     most_gpus,
@@ -32,6 +33,7 @@ from costs.profiles import profile
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
+from scalemark.text.wording import listed
 from store.command_line import Db, Json
 from store.errors import StoreError
 
@@ -121,17 +123,18 @@ def predict(
     if not of_models:
         raise StoreError(NOTHING_KNOWN)
     wanted = _wanted(to, on, link)
-    by_environment: dict[str, list[Result]] = defaultdict(
-        list
-    )  # rows of two environments are never pooled
-    for result in of_models:
-        by_environment[result.environment.key].append(result)
+    kinds = alike(of_models)
     found: list[Prediction] = []
-    notes: list[str] = []
+    notes: list[str] = _never_pooled(kinds)
     if len(of_models) < len(read.results):
         notes.append(f"left out: {NOTHING_KNOWN}")
-    failed: list[str] = []
-    for results in by_environment.values():
+    able = {results[0].environment.key for results in kinds}
+    failed = [
+        f"{result.environment.host}: nothing to learn from: none of these has a number"
+        for result in of_models
+        if result.environment.key not in able
+    ]
+    for results in kinds:
         try:
             known = learned(results, _guess(results, hardware), _notes(read))
             target = _target(known.guess.hardware, on, link)
@@ -144,10 +147,6 @@ def predict(
             notes += _weaknesses(known, predicted)
     if not found:
         raise StoreError("\n".join(dict.fromkeys(failed)))
-    if len(by_environment) > 1:
-        notes.insert(
-            0, f"{len(by_environment)} environments: each is predicted from its own rows alone"
-        )
     notes += [f"not predicted: {why}" for why in dict.fromkeys(failed)]
     found.sort(key=order)
     if as_json:
@@ -156,6 +155,22 @@ def predict(
         show(make_console(), found, notes)
     if all(one.refusal is not None for one in found):
         raise StoreError(f"nothing could be predicted: all {len(found)} cells were refused")
+
+
+def _never_pooled(kinds: Sequence[Sequence[Result]]) -> list[str]:
+    """Say what rows were kept apart by."""
+    environments = {results[0].environment.key for results in kinds}
+    items = sorted({results[0].item for results in kinds})
+    free = {tuple(results[0].free.items()) for results in kinds}
+    names = sorted({name for of_kind in free for name, _ in of_kind})
+    found = []
+    if len(environments) > 1:
+        found.append(f"{len(environments)} environments")
+    if len(items) > 1:
+        found.append(f"trials that count {listed(items)}")
+    if len(free) > 1:
+        found.append(f"{len(free)} settings of {listed(names)}")
+    return [f"{listed(found)}: each is predicted from its own rows alone"] if found else []
 
 
 def _wanted(
@@ -208,7 +223,7 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
             f"apart; measure: {measuring(rows[0].on(1).work, known.results)}"
         )
     for result in known.results:
-        camps = contradiction(Sample.of(result.repeats)) if result.repeats else None
+        camps = contradiction(Sample.of(result.repeats, result.unit))
         if camps is not None:
             found.append(
                 f"repeats of trial {result.trial_id} contradict each other: {camps.words}; "
@@ -248,6 +263,8 @@ def _record(one: Prediction) -> dict[str, Any]:
         "is_measurement": False,
         "environment": one.environment.key,
         "machine": one.environment.machine,
+        "item": one.item,
+        **one.free,
         "hardware": one.hardware.name,
         "model": work.network.name,
         "is_batch_size_reported": one.is_batch_known,

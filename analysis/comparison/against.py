@@ -9,7 +9,13 @@ from typing import Any
 
 from analysis.published import precision_as_published, usual_image_px
 from analysis.reported_hosts import hosts_of
-from analysis.results import AXES, Against, Environment, Origin, Result
+from analysis.results import (
+    Against,
+    Environment,
+    Origin,
+    Result,
+    axes_of,
+)
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
@@ -18,7 +24,6 @@ from store.errors import StoreError
 
 _OPEN = ("", "n/a", "?")
 _ABOUT_MACHINES = ("device_kind", "strategy")
-_TRIAL = tuple(axis for axis in AXES if axis not in _ABOUT_MACHINES)
 _MOST_LISTED = 8
 _MOST_TRIED = 200  # of each side, to find the closest
 
@@ -59,6 +64,7 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
             by_key[_key(other, is_published=is_published)].append(other)
     matched, with_other, num_ambiguous = [], [], 0
     open_axes: set[str] = set()
+    told: set[str] = set()
     other_sizes: set[str] = set()
     for result in results:
         candidates = by_key.get(_key(result, is_published=is_published), [])
@@ -74,9 +80,13 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
         if against:
             with_other.append(result)
             open_axes |= _open(against.other)
+            told |= against.other.free.keys()
     if not with_other:
         return None
-    notes = (*_notes(with_other, environment, open_axes, num_ambiguous), *sorted(other_sizes))
+    notes = (
+        *_notes(with_other, environment, open_axes, told, num_ambiguous),
+        *sorted(other_sizes),
+    )
     return Opposed(other=environment, results=tuple(matched), notes=notes)
 
 
@@ -91,9 +101,15 @@ def _key(result: Result, *, is_published: bool) -> tuple[object, ...]:
     """Return what both sides must have in common; sources know some axes alone."""
     axes = result.axes
     if not is_published:
-        return tuple(axes[axis] for axis in _TRIAL)
-    shared = (_sure(axes["model"]), axes["batch_size"], result.num_gpus, _hosts(result))
-    return (*shared, precision_as_published(axes), _is_real(result))
+        return tuple(_trial(result).items())
+    shared = (result.item, _sure(axes["model"]), axes["batch_size"], result.num_gpus)
+    return (*shared, _hosts(result), precision_as_published(axes), _is_real(result))
+
+
+def _trial(result: Result) -> dict[str, object]:
+    """Return what is counted, and all axes of a result of ours but the machine's."""
+    axes = (axis for axis in axes_of([result]) if axis not in _ABOUT_MACHINES)
+    return {axis: result.axes[axis] for axis in axes} | {"item": result.item}
 
 
 def _hosts(result: Result) -> int | str:
@@ -104,14 +120,17 @@ def _hosts(result: Result) -> int | str:
 
 
 def _is_real(result: Result) -> bool:
-    data = str(result.axes["data"])
+    data = str(result.axes["data"] or "synthetic")  # of a program nobody knows
     return data != "synthetic" if result.environment.origin.is_ours else data.startswith("real")
 
 
 def _may_be(result: Result, other: Result) -> bool:
-    """Say whether what the source reports of the strategy is ours."""
-    reported = ((axis, _sure(other.axes[axis])) for axis in STRATEGY_AXES)
-    return all(value in _OPEN or value == result.axes[axis] for axis, value in reported)
+    """Say whether what the source reports of the strategy and of free axes is ours."""
+    reported = {axis: _sure(other.axes[axis]) for axis in STRATEGY_AXES}
+    known = {axis: value for axis, value in reported.items() if value not in _OPEN}
+    if any(value != result.axes[axis] for axis, value in known.items()):
+        return False
+    return other.free.items() <= result.free.items()
 
 
 def _has_size_of(other: Result, result: Result) -> bool:
@@ -141,7 +160,11 @@ def _sure(value: Any) -> Any:
 
 
 def _notes(
-    results: Sequence[Result], environment: Environment, open_axes: set[str], num_ambiguous: int
+    results: Sequence[Result],
+    environment: Environment,
+    open_axes: set[str],
+    told_axes: set[str],
+    num_ambiguous: int,
 ) -> Iterator[str]:
     kinds = {result.environment.device_kind for result in results} | {environment.device_kind}
     if DeviceKind.SIMULATED_GPU in kinds and len(kinds) > 1:
@@ -159,8 +182,9 @@ def _notes(
     if open_axes:
         ordered = [axis for axis in results[0].axes if axis in open_axes]
         yield f"the source leaves open or in doubt: {', '.join(ordered)}"
-    yield f"the source does not tell what is here {', '.join(_not_in_sources(results))}"
-    datas = sorted({str(result.axes["data"]) for result in results} - {"synthetic"})
+    if untold := _not_in_sources(results, told_axes):
+        yield f"the source does not tell what is here {', '.join(untold)}"
+    datas = sorted({str(result.axes["data"]) for result in results} - {"synthetic", "None"})
     if datas:
         yield f"real data: here {', '.join(datas)}, there as the source had it"
     if num_ambiguous:
@@ -170,12 +194,13 @@ def _notes(
         )
 
 
-def _not_in_sources(results: Sequence[Result]) -> list[str]:
+def _not_in_sources(results: Sequence[Result], told_axes: set[str]) -> list[str]:
     """Return axes of ours that sources do not have, where they matter."""
-    values: dict[str, set[str]] = {"image_px": set(), "optimizer": set()}
+    values: dict[str, set[str]] = {}
+    left_out = {"xla", "precision", "hosts", *told_axes}
     for result in results:
-        for axis in (*values, *unusual_axes(result.axes)):
-            if axis not in ("xla", "precision", "hosts"):
+        for axis in ("image_px", "optimizer", *unusual_axes(result.axes)):
+            if axis not in left_out and result.axes[axis] is not None:
                 values.setdefault(axis, set()).add(str(result.axes[axis]))
     return [f"{axis} {' or '.join(sorted(of))}" for axis, of in values.items()]
 
@@ -188,12 +213,13 @@ def _closest(results: Sequence[Result], others: Sequence[Result]) -> str:
     pairs = []
     for one in _compared(results, origin):
         for other in _compared(others, origin):
-            axes = [axis for axis, value in one.items() if other[axis] not in (value, *_OPEN)]
+            names = dict.fromkeys([*one, *other])
+            axes = [name for name in names if other.get(name) not in (one.get(name), *_OPEN)]
             pairs.append((axes, one, other))
     axes, one, other = min(pairs, key=lambda pair: ("model" in pair[0], len(pair[0])))
     if not axes:
         return "where they are the same, one of the two has no number"
-    differing = (f"{axis} (here {one[axis]}, there {other[axis]})" for axis in axes)
+    differing = (f"{axis} (here {one.get(axis)}, there {other.get(axis)})" for axis in axes)
     return f"the closest differ in {', '.join(differing)}"
 
 
@@ -202,10 +228,12 @@ def _compared(results: Sequence[Result], origin_of_others: Origin) -> list[dict[
     found = {}
     for result in results:
         axes = result.axes
-        setting: dict[str, object] = {axis: axes[axis] for axis in _TRIAL if axis in axes}
-        if not origin_of_others.is_ours:
+        if origin_of_others.is_ours:
+            setting = _trial(result)
+        else:
             model = _sure(axes["model"])
             setting = {
+                "item": result.item,
                 "model": model,
                 "image_px": axes["image_px"] if "image_px" in axes else usual_image_px(model) or "",
                 "batch_size": axes["batch_size"],
@@ -227,6 +255,8 @@ def _described(results: Sequence[Result]) -> str:
             {result.axes[axis] for result in results},
             key=lambda value: (isinstance(value, str), value or 0),
         )
+        if values == [None] and results[0].environment.origin.is_ours:
+            continue  # a program of the user's own has no such axis
         texts = [str(value or "not reported") for value in values[:_MOST_LISTED]]
         if len(values) > _MOST_LISTED:
             texts.append("...")

@@ -37,8 +37,6 @@ class Side:
     def axes(self) -> frozenset[str]:
         """Axes that the side names, and so wants compared; a strategy is its three axes."""
         named = frozenset(name for name in self.names if name in AXES or name.startswith(PREFIX))
-        if self.source.selection.origin is Origin.ELSEWHERE and named:
-            return named | _STRATEGY  # a free axis may play the part of the strategy
         return named | _STRATEGY if named & _STRATEGY else named
 
     @property
@@ -59,7 +57,7 @@ class Side:
     def samples(self, results: Sequence[Result]) -> list[Sample | None]:
         """Return each result's processes with their steps; None without a number to quote."""
         if not self.source.selection.origin.is_ours:
-            return [Sample.of(result.repeats) for result in results]
+            return [Sample.of(result.repeats, result.unit) for result in results]
         able = [result for result in results if result.throughput is not None]
         steps = self.source.steps([number for result in able for number in result.attempt_ids])
         found: list[Sample | None] = []

@@ -23,6 +23,7 @@ from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records import overrides
 from scalemark.records.injected import injected_text, read_injected
+from scalemark.records.measurement import BY_EXAMPLE, IMAGES
 from scalemark.records.trial import AXES, free_names
 
 FLOOR = "trivial"
@@ -134,23 +135,25 @@ class Ablations:
 
 class AblationFinder:
     """Finds ablations among all results: those of one environment are never compared with
-    another's."""
+    another's, nor those that count one item with those that count another.
+    """
 
     def __init__(self, results: Iterable[Result]) -> None:
         self._by_identity: dict[object, list[Result]] = defaultdict(list)
         self._but_for: dict[object, list[Result]] = defaultdict(list)  # one axis
         self._floors: dict[object, list[Result]] = defaultdict(list)
         for result in results:
-            if result.throughput is not None and result.axes["batch_size"]:
+            has_steps = result.axes["batch_size"] and result.item in BY_EXAMPLE
+            if result.throughput is not None and has_steps:
                 self._add(result)
 
     def _add(self, result: Result) -> None:
-        environment = result.environment.key
-        self._by_identity[environment, _identity(result.axes)].append(result)
+        where = result.environment.key, result.item
+        self._by_identity[where, _identity(result.axes)].append(result)
         for axis in _VARIED:
-            self._but_for[environment, axis, _identity(result.axes, without=axis)].append(result)
+            self._but_for[where, axis, _identity(result.axes, without=axis)].append(result)
         if result.axes["model"] == FLOOR:
-            self._floors[environment, _kind_of_floor(result.axes)].append(result)
+            self._floors[where, _kind_of_floor(result.axes)].append(result)
 
     def around(self, target: Result) -> Ablations:
         """Find the ablations of a result that has a number."""
@@ -207,13 +210,15 @@ class AblationFinder:
         identity = _identity(axes)
         if identity == _identity(target.axes):
             return target
-        here = self._by_identity.get((target.environment.key, identity), ())
+        where = target.environment.key, target.item
+        here = self._by_identity.get((where, identity), ())
         return max(here, key=lambda one: (_is_plain(one), len(one.repeats)), default=None)
 
     def _like(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
         """Return the target with these changes, but with the next larger value of one axis."""
         axes = _with(target.axes, changes)
-        alike = self._but_for[target.environment.key, axis, _identity(axes, without=axis)]
+        where = target.environment.key, target.item
+        alike = self._but_for[where, axis, _identity(axes, without=axis)]
         larger = [one for one in alike if one.axes.get(axis, 0) > axes.get(axis, 0)]
         return min(
             larger,
@@ -224,7 +229,7 @@ class AblationFinder:
     def _floor(self, target: Result) -> Result | None:
         """Return the fastest of its kind, whatever its images: they hardly count there."""
         axes = _with(target.axes, _changes(Ablation.FLOOR, target))
-        alike = self._floors[target.environment.key, _kind_of_floor(axes)]
+        alike = self._floors[(target.environment.key, target.item), _kind_of_floor(axes)]
         plain = [one for one in alike if _is_plain(one)]
         return min(plain or alike, key=_step_s, default=None)
 
@@ -269,7 +274,7 @@ def _has_meaning(ablation: Ablation, target: Result) -> bool:
     if ablation is Ablation.MANY_STEPS:
         # Sources report no steps per call.
         return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)
-    if ablation is Ablation.FLOOR and is_own(str(axes["model"])):
+    if ablation is Ablation.FLOOR and (target.item != IMAGES or is_own(str(axes["model"]))):
         return False  # its inputs are no images of the trivial model
     if ablation in (Ablation.LARGER_BATCH, Ablation.FLOOR):
         return str(axes["model"]) != FLOOR
@@ -348,7 +353,7 @@ def _is_plain(result: Result) -> bool:
 
 def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:
     settled = _settled(axes)
-    return tuple(settled.get(axis) for axis in _OF_THE_FLOOR)
+    return tuple(settled.get(axis) for axis in (*_OF_THE_FLOOR, *free_names(settled)))
 
 
 def _identity(axes: Mapping[str, Any], without: str = "") -> tuple[object, ...]:

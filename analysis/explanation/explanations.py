@@ -113,9 +113,9 @@ def chosen(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
 
     A result that is an ablation of another's ablations is left out: there it is explained already.
     """
-    largest: dict[tuple[str, object], Result] = {}
+    largest: dict[tuple[object, ...], Result] = {}
     for result in results:
-        key = (result.environment.key, result.course)
+        key = (result.environment.key, result.item, result.course)
         if result.throughput is None or not result.axes["batch_size"]:
             continue
         if key not in largest or result.num_gpus > largest[key].num_gpus:
@@ -143,7 +143,7 @@ def _notes(fall: Waterfall) -> Iterator[str]:
         if ablation in ABLATION_ORDER
     ]
     for ablation, result in ablations:
-        if found := contradiction(Sample.of(result.repeats)):
+        if found := contradiction(Sample.of(result.repeats, result.unit)):
             yield f"repeats of {ablation} contradict each other ({found.words}){_again(result)}"
         if result.failed:
             yield f"repeats of {ablation} brought no number ({failed_repeats(result)})"

@@ -93,7 +93,7 @@ def _input(axes: Axes, kind: DeviceKind, num_cores: int) -> Changes:
     if not axes.get("cache", True):
         yield {"cache": True}, "records are read from memory once they were read"
     if axes.get("data_threads", 0) not in (0, num_cores):
-        yield {"data_threads": num_cores}, "more images are decoded at once"
+        yield {"data_threads": num_cores}, "more of the input is decoded at once"
     if axes.get("prefetch", 2) < MORE_BATCHES:
         yield {"prefetch": MORE_BATCHES}, "waiting batches hide what takes unevenly long"
     if axes.get("distortions", False):
@@ -111,7 +111,7 @@ def _launch(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
 
 
 def _communication(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
-    why = "gradients are sent as often, for twice the images"
+    why = "gradients are sent as often, for twice the batch"
     yield {"batch_size": 2 * axes.get("batch_size", 1)}, why
     if axes.get("hosts", 1) > 1:
         yield from _between_hosts(axes, kind)

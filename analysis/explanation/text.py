@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_host, reads
 from analysis.explanation.explanations import Explanation
-from analysis.explanation.step_times import Seconds, about, global_images
+from analysis.explanation.step_times import Seconds, about, global_examples
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
@@ -14,7 +14,7 @@ from analysis.results import Origin, Result
 from analysis.text.numbers import number, span
 from scalemark.records.trial import unusual_axes
 
-COLUMNS = ("where the step goes", "ms", "interval", "share", "", "images/s without", "trials")
+_NUMBERS = ("ms", "interval", "share")
 BAR_WIDTH = 24  # characters of a whole step
 _TRIAL_ID = 8  # characters, as `python -m store list` has them
 
@@ -33,6 +33,20 @@ def title(target: Result) -> str:
 
 
 _SAID = ("precision", "data", "hosts")  # in other words already
+
+
+def columns(target: Result) -> tuple[str, ...]:
+    """Return the headings of `rows`."""
+    return ("where the step goes", *_NUMBERS, "", _without(target), "trials")
+
+
+def number_columns(target: Result) -> frozenset[str]:
+    """Return the headings of columns with numbers."""
+    return frozenset((*_NUMBERS, _without(target)))
+
+
+def _without(target: Result) -> str:
+    return f"{target.unit} without"
 
 
 def rows(explained: Explanation) -> Iterator[list[str]]:
@@ -79,7 +93,7 @@ def _row(
         interval = f"[{span(1e3 * seconds.low, 1e3 * seconds.high, 1e3 * seconds.value)}]{mark}"
     left_s = fall.step.value - seconds.value
     if is_lost and left_s > 0:
-        without = number(global_images(fall.target) / left_s)
+        without = number(global_examples(fall.target) / left_s)
     return [
         what,
         number(1e3 * seconds.value),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
@@ -16,12 +16,13 @@ from analysis.calibration.row import Row, row
 from analysis.explanation.ablations import COMPARED
 from analysis.prediction.measuring import measuring
 from analysis.reported_hosts import read, why_several
-from analysis.results import Environment, Result
+from analysis.results import Environment, Result, why_no_steps
 from costs.hardware import Hardware
 from costs.networks import network
 from costs.step import Step
 from costs.work import Work
 from scalemark.abilities import rank_jobs
+from scalemark.records.measurement import BY_EXAMPLE, unit_of
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
 from store.errors import StoreError
 
@@ -35,6 +36,8 @@ class Prediction:
     """The prediction of one cell. It is no measurement, and is never stored as one."""
 
     environment: Environment
+    item: str  # what its throughput counts
+    free: Mapping[str, Any]  # its free axes: rows with others say nothing of it
     hardware: Hardware  # that it is for
     work: Work
     predictive: Predictive | None  # None where it is refused
@@ -42,7 +45,7 @@ class Prediction:
     rests_on: tuple[str, ...]  # trials, or keys of published figures
     # command that would supply what a refused one lacks; empty where no row would
     measure_first: str = ""
-    # images/s of this cell, by its environment's origin; no part of what the prediction rests on
+    # throughput of this cell, by its environment's origin; no part of what the prediction rests on
     figure: float | None = None
     # its rows report how variables are shared, or who asked named it; else its strategy is assumed
     is_known: bool = True
@@ -60,6 +63,15 @@ class Prediction:
         return self.predictive.throughput / self.figure - 1
 
     @property
+    def unit(self) -> str:
+        return unit_of(self.item)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Return what it shares with the rows that it was predicted from."""
+        return _kind(self.environment, self.item, self.free)
+
+    @property
     def strategy(self) -> str:
         return strategy_name(
             self.work.variable_update, self.work.local_parameter_device, self.work.all_reduce
@@ -68,22 +80,42 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """The rows of one environment that the cost model can take."""
+    """The rows of one kind, as `alike` has them, that the cost model can take."""
 
     environment: Environment
+    item: str  # what all of them count
+    free: Mapping[str, Any]  # free axes of all of them
     guess: Guess
     results: tuple[Result, ...]
     rows: tuple[Row, ...]  # of these, but for those that were left out
     left_out: tuple[str, ...]  # why others are not among them
 
 
+def alike(results: Iterable[Result]) -> list[list[Result]]:
+    """Group results by what is never pooled: environment, what is counted, and free axes, of which
+    the cost model knows nothing.
+    """
+    grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for result in results:
+        if result.throughput is not None:
+            grouped[_kind(result.environment, result.item, result.free)].append(result)
+    return list(grouped.values())
+
+
+def _kind(environment: Environment, item: str, free: Mapping[str, Any]) -> tuple[object, ...]:
+    return (environment.key, item, *sorted(free.items()))
+
+
 def learned(
     results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None
 ) -> Learned:
-    """Learn from results of one environment. Raises NothingToLearnError when no row is left."""
+    """Learn from results of one kind (see `alike`). Raises NothingToLearnError when no row is
+    left.
+    """
     rows, left_out = [], []
     for result in results:
-        if result.throughput is None:
+        if result.item not in BY_EXAMPLE:
+            left_out.append(why_no_steps(result))
             continue
         if why := several_hosts(result):
             left_out.append(why)
@@ -95,10 +127,12 @@ def learned(
         except ValueError as error:
             left_out.append(str(error))
     if not rows:
-        why = "; ".join(dict.fromkeys(left_out)) or "none of these has images/s"
+        why = "; ".join(dict.fromkeys(left_out))
         raise NothingToLearnError(f"{results[0].environment.host}: nothing to learn from: {why}")
     return Learned(
         environment=results[0].environment,
+        item=results[0].item,
+        free=results[0].free,
         guess=guess,
         results=tuple(results),
         rows=tuple(_kept_apart(rows)),
@@ -245,6 +279,8 @@ def _from(
     for one, no in zip(asked, refused, strict=True):
         prediction = Prediction(
             environment=known.environment,
+            item=known.item,
+            free=known.free,
             hardware=hardware,
             work=one.work,
             predictive=next(predictive) if no is None else None,

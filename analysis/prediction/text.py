@@ -10,6 +10,7 @@ from rich.console import Console
 from analysis.prediction.predictions import Prediction
 from costs.step import Costs
 from scalemark.cli.terminal import print_columns
+from scalemark.text.natural import natural
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 
@@ -17,9 +18,11 @@ _MOST_NAMED = 6  # refused cells of one cause that are named
 
 
 def order(one: Prediction) -> tuple[object, ...]:
-    """Return the key to sort by: environment, model, strategy, batch, GPUs."""
+    """Return the key to sort by: environment, item, free axes, model, strategy, batch, GPUs."""
     return (
         one.environment.key,
+        one.item,
+        natural(_free(one)),
         one.work.network.name,
         _way(one),
         one.work.batch_size,
@@ -30,16 +33,16 @@ def order(one: Prediction) -> tuple[object, ...]:
 def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) -> None:
     """Print predictions, which are in order."""
     lines: list[str] = []
-    for environment in dict.fromkeys(one.environment.key for one in found):
-        of_environment = [one for one in found if one.environment.key == environment]
-        _say(console, [_heading(of_environment)])
-        _print_table(console, of_environment)
+    for kind in dict.fromkeys(one.kind for one in found):
+        of_kind = [one for one in found if one.kind == kind]
+        _say(console, [_heading(of_kind)])
+        _print_table(console, of_kind)
         lines = []
-        for one in of_environment:
+        for one in of_kind:
             if one.predictive is not None:
                 lines.append(f"{_name(one)}: {_parts(one.predictive.parts)}")
                 lines += [f"  uncertain: {reason}" for reason in one.predictive.uncertain]
-        _say(console, [*lines, *_refused(of_environment)])
+        _say(console, [*lines, *_refused(of_kind)])
     _say(console, notes)
 
 
@@ -52,7 +55,14 @@ def _heading(found: Sequence[Prediction]) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
     rows = counted(nums[0], "row")
-    return f"Predicted, not measured: {found[0].environment.machine}, from {rows}{beside}"
+    free = _free(found[0])
+    of_free = f" with {free}" if free else ""
+    return f"Predicted, not measured: {found[0].environment.machine}{of_free}, from {rows}{beside}"
+
+
+def _free(one: Prediction) -> str:
+    """Return its free axes, as `axes.zero=0`."""
+    return " ".join(f"{name}={value}" for name, value in one.free.items())
 
 
 def number(value: float) -> str:
@@ -60,8 +70,8 @@ def number(value: float) -> str:
 
 
 def _print_table(console: Console, found: Sequence[Prediction]) -> None:
-    origin = str(found[0].environment.origin)
-    columns = ["model", "batch", "GPUs", "strategy", "images/s", "95 %"]
+    origin, unit = str(found[0].environment.origin), found[0].unit
+    columns = ["model", "batch", "GPUs", "strategy", unit, "95 %"]
     has_figures = any(one.figure is not None for one in found)
     if has_figures:
         columns.append(origin)
@@ -77,7 +87,7 @@ def _print_table(console: Console, found: Sequence[Prediction]) -> None:
         if has_figures:
             row.append(_figure(one))
         rows.append([*row, doubt])
-    right = frozenset(("batch", "GPUs", "images/s", "95 %", origin))
+    right = frozenset(("batch", "GPUs", unit, "95 %", origin))
     print_columns(console, [*columns, ""], rows, right=right)
 
 

@@ -23,11 +23,12 @@ class Contradiction:
     fast: tuple[float, ...]
     attempt_ids: tuple[int, int] | None  # those of the slowest and the fastest, where known
     noise: float | None  # standard error within processes, as a share; None: no steps at hand
+    unit: str  # of throughput
 
     @property
     def words(self) -> str:
         slow, fast = (", ".join(map(number, speeds)) for speeds in (self.slow, self.fast))
-        text = f"{slow} against {fast} images/s"
+        text = f"{slow} against {fast} {self.unit}".rstrip()
         if self.noise is None:
             return text
         return f"{text}, where noise within a process explains {_explained(self.noise):.1%}"
@@ -49,7 +50,11 @@ def contradiction(side: Sample) -> Contradiction | None:
     if side.attempt_ids:
         ends = (side.attempt_ids[order[0]], side.attempt_ids[order[-1]])
     return Contradiction(
-        slow=tuple(speeds[:cut]), fast=tuple(speeds[cut:]), attempt_ids=ends, noise=noise
+        slow=tuple(speeds[:cut]),
+        fast=tuple(speeds[cut:]),
+        attempt_ids=ends,
+        noise=noise,
+        unit=side.unit,
     )
 
 

@@ -39,14 +39,15 @@ class OutlyingProcess:
     attempt_id: int | None
     throughput: float
     typical: float  # median of all
+    unit: str  # of both
 
     @property
     def words(self) -> str:
         name = f"process {self.place + 1}"
         if self.attempt_id is not None:
             name = f"attempt {self.attempt_id}"
-        against = f"{number(self.throughput)} images/s against {number(self.typical)}"
-        return f"{name} is far from the others, {against} (kept)"
+        own = f"{number(self.throughput)} {self.unit}".rstrip()
+        return f"{name} is far from the others, {own} against {number(self.typical)} (kept)"
 
 
 def outlying_steps(durations_s: Sequence[float]) -> OutlyingSteps | None:
@@ -68,6 +69,7 @@ def outlying_processes(side: Sample) -> list[OutlyingProcess]:
             attempt_id=side.attempt_ids[place] if side.attempt_ids else None,
             throughput=speeds[place],
             typical=statistics.median(speeds),
+            unit=side.unit,
         )
         for place in _far(speeds, FAR_PROCESS)
     ]

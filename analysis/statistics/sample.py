@@ -21,12 +21,13 @@ class Sample:
     # of each process its measured steps, in order; empty: not at hand
     durations_s: tuple[tuple[float, ...], ...] = ()
     attempt_ids: tuple[int, ...] = ()  # of each process, where known
+    unit: str = ""  # of throughput, as images/s; empty where words need none
 
     def __post_init__(self) -> None:
         if not self.throughput or not all(
             math.isfinite(one) and one > 0 for one in self.throughput
         ):
-            raise ValueError(f"{self.throughput}: wanted images/s above 0 of at least one process")
+            raise ValueError(f"{self.throughput}: wanted numbers above 0 of at least one process")
         for known in (self.durations_s, self.attempt_ids):
             if known and len(known) != len(self.throughput):
                 raise ValueError(
@@ -34,9 +35,9 @@ class Sample:
                 )
 
     @classmethod
-    def of(cls, throughput: Iterable[float]) -> Sample:
+    def of(cls, throughput: Iterable[float], unit: str = "") -> Sample:
         """Make one without steps."""
-        return cls(throughput=tuple(throughput))
+        return cls(throughput=tuple(throughput), unit=unit)
 
     @property
     def num_processes(self) -> int:
@@ -63,6 +64,7 @@ def sample(
         throughput=tuple(attempts[number]["throughput"] for number in quotable),
         durations_s=durations if all(durations) else (),
         attempt_ids=tuple(quotable),
+        unit=result.unit,
     )
 
 

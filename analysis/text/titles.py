@@ -185,7 +185,7 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
     if not num:
         return []
     which = "all numbers" if num == len(able) else f"{num} of {counted(len(able), 'number')}"
-    return [f"as reported by the program, one number of a whole run: {which}"]
+    return [f"as reported by the program, whose steps were not timed: {which}"]
 
 
 def alone_notes(results: Iterable[Result]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Trains a small network by DistributedDataParallel; torchrun starts one process per GPU."""
+"""Trains a small network by DDP or FSDP; torchrun starts one process per GPU."""
 
 import argparse
 import os
@@ -6,12 +6,13 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch", type=int, default=64, help="samples per process")
-parser.add_argument("--steps", type=int, default=2000)
-parser.add_argument("--bucket-mb", type=int, default=25)
+parser.add_argument("--steps", type=int, default=300)
+parser.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp")
 options = parser.parse_args()
 
 has_gpus = torch.cuda.is_available()
@@ -21,11 +22,18 @@ device = torch.device("cuda", rank) if has_gpus else torch.device("cpu")
 if has_gpus:
     torch.cuda.set_device(device)
 torch.manual_seed(0)
-layers = [torch.nn.Linear(256, 256), torch.nn.ReLU()] * 3
-network = torch.nn.Sequential(*layers, torch.nn.Linear(256, 10)).to(device)
-model = DistributedDataParallel(
-    network, device_ids=[rank] if has_gpus else None, bucket_cap_mb=options.bucket_mb
-)
+layers = []
+for _ in range(4):
+    layers += [torch.nn.Linear(256, 256), torch.nn.ReLU()]
+model = torch.nn.Sequential(*layers, torch.nn.Linear(256, 10)).to(device)
+if options.parallel == "fsdp":
+    mesh = dist.init_device_mesh(device.type, (dist.get_world_size(),))
+    for layer in model:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+else:
+    model = DistributedDataParallel(model, device_ids=[rank] if has_gpus else None)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 samples = torch.randn(options.batch, 256, device=device)
 labels = torch.zeros(options.batch, dtype=torch.long, device=device)

@@ -7,6 +7,7 @@ environment are never taken for finished repeats. Standard library only.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -37,7 +38,9 @@ _SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
 _PYTHON = re.compile(r"python[\d.]*")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _SCRIPTS = (".py", ".sh")
-_MOST_SOURCES = 500  # beside a script
+_MOST_SOURCES = 500  # beside and below a script
+_DEEPEST = 4  # folders below it
+_NOT_ITS_CODE = ("site-packages", "node_modules", "__pycache__")
 _MOST_WORDS = 200  # of a command line that are looked at
 _SCRIPT = """
 import json, os, platform, sys
@@ -176,20 +179,40 @@ def checkout_of(words: Sequence[str], folder: Path) -> Path | None:
 
 
 def code_digest(words: Sequence[str], folder: Path) -> str:
-    """Digest the sources beside a program's script, or in the folder it runs in; empty without.
+    """Digest the sources beside and below a program's script, or in the folder it runs in.
 
-    All of them, so that trials may run one or another: which one is an axis of theirs.
+    All of them, so that trials may run one or another: which one is an axis of theirs. Empty
+    without any.
     """
     place = _folder_of_code(words, folder)
-    endings = tuple(pattern.removeprefix("*") for pattern in SOURCES)
     digest, num_found = hashlib.sha256(), 0
-    for file in sorted(place.iterdir()):
-        if file.name.endswith(endings) and num_found < _MOST_SOURCES:
-            with suppress(OSError):
-                content = hashlib.sha256(file.read_bytes()).digest()
-                digest.update(os.fsencode(file.name) + b"\0" + content)
-                num_found += 1
+    for file in itertools.islice(_sources(place, _DEEPEST), _MOST_SOURCES):
+        with suppress(OSError):
+            content = hashlib.sha256(file.read_bytes()).digest()
+            digest.update(os.fsencode(file.relative_to(place)) + b"\0" + content)
+            num_found += 1
     return digest.hexdigest()[:16] if num_found else ""
+
+
+def _sources(folder: Path, deepest: int) -> Iterator[Path]:
+    """Yield the files of source in a folder and below it, the nearest first."""
+    endings = tuple(pattern.removeprefix("*") for pattern in SOURCES)
+    folders: list[Path] = []
+    with suppress(OSError):
+        for entry in sorted(folder.iterdir()):
+            if entry.name.startswith("."):
+                continue
+            if entry.name.endswith(endings) and entry.is_file():
+                yield entry
+            elif deepest and entry.is_dir() and _may_be_its_code(entry):
+                folders.append(entry)
+    for one in folders:
+        yield from _sources(one, deepest - 1)
+
+
+def _may_be_its_code(folder: Path) -> bool:
+    is_environment = (folder / "pyvenv.cfg").exists()
+    return not (folder.name in _NOT_ITS_CODE or is_environment or software.is_of_a_sweep(folder))
 
 
 def _folder_of_code(words: Sequence[str], folder: Path) -> Path:

@@ -16,6 +16,7 @@ from typing import Any
 from scalemark.host.own_code import ROOT
 from scalemark.host.recorded_variables import RECORDED
 from scalemark.records.validation import storable
+from scalemark.run_folder.folder import SWEEP_FILE
 from scalemark.text.redact import MASK, names_a_secret, without_secrets
 
 PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemark")  # and NVIDIA's
@@ -30,6 +31,7 @@ VARIABLES: tuple[str, ...] = (
     "OMP_",
 )
 VARIABLES += ("GOMP_", "MKL_", "KMP_", "LD_PRELOAD")
+VARIABLES += ("TORCH", "PYTORCH_", "JAX_")  # TORCHINDUCTOR_, TORCHDYNAMO_ ...
 # these belong to the attempt, not to the software
 PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
@@ -81,7 +83,7 @@ def key(software: Mapping[str, Any]) -> str:
 
 
 def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that TensorFlow, CUDA, NCCL or OpenMP read, sorted.
+    """Return the variables that TensorFlow, PyTorch, JAX, CUDA, NCCL or OpenMP read, sorted.
 
     The placement is left out, and all that may be a secret. The value of an unknown variable may be
     anything: it becomes a mask and 32 bits of a digest, which tell two values apart. (A guess at a
@@ -121,12 +123,23 @@ def diff(root: Path = ROOT, sources: Sequence[str] = SOURCES) -> str:
     listed = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *sources)
     if changes is None or listed is None:
         return UNKNOWN_DIFF
-    if not changes and not listed:
+    names = [Path(os.fsdecode(name)) for name in listed.split(b"\0") if name]
+    untracked = [name for name in names if _is_source(name, root)]
+    if not changes and not untracked:
         return ""
     digest = hashlib.sha256(changes)
-    for name in filter(None, listed.split(b"\0")):
-        digest.update(b"\0" + name + b"\0" + _content(root / os.fsdecode(name)))
+    for name in untracked:
+        digest.update(b"\0" + os.fsencode(name) + b"\0" + _content(root / name))
     return digest.hexdigest()[:16]
+
+
+def is_of_a_sweep(folder: Path) -> bool:
+    """Return whether a folder is one of `store.runs_dir`: what trials write there is no source."""
+    return (folder / SWEEP_FILE).exists()
+
+
+def _is_source(path: Path, root: Path) -> bool:
+    return not any(is_of_a_sweep(root / parent) for parent in path.parents)
 
 
 def driver(files: tuple[str, ...] = _DRIVER_FILES) -> str:

@@ -135,6 +135,11 @@ def _check_quotes(template: str) -> None:
             position = token.end()
             continue
         if character == "\\" and quote != "'":
+            if _is_placeholder(template, position + 1):
+                raise TemplateError(
+                    "command.run: a backslash stands before a placeholder, and a shell gets its "
+                    "value quoted already; leave it out"
+                )
             position += 2
             continue
         if character == quote:
@@ -144,6 +149,11 @@ def _check_quotes(template: str) -> None:
         position += 1
     if quote:
         raise TemplateError(_unbalanced(ValueError("No closing quotation")))
+
+
+def _is_placeholder(template: str, position: int) -> bool:
+    token = _TOKEN.match(template, position)
+    return bool(token and token[1])
 
 
 def _stray_brace(template: str, position: int) -> str:

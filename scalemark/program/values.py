@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
-from scalemark.records.trial import PROGRAM_AXES
+from scalemark.records.trial import AXES, PROGRAM_AXES
 
 VARIABLE_PREFIX = "SCALEMARK_"
 RUN_DIR_VARIABLE = "SCALEMARK_RUN_DIR"
@@ -22,10 +22,15 @@ PLACES = (
 
 # PROGRAM_AXES say how a program is run and read, and are of no use to it
 _NOT_FOR_PROGRAMS = frozenset({"engine", *PROGRAM_AXES})
-# variables of ours that an axis of that name must not overwrite
+# our own variables, without the prefix
 _TAKEN = frozenset(
     {"CACHE", "DB", "LOCK_DIR", "ORCHESTRATOR", "PYTHONPATH", "RANK_SOCKET", "WORKDIR"}
 )
+
+
+def is_taken(name: str) -> bool:
+    """Return whether a free axis of that bare name could not be told apart from one of ours."""
+    return name in AXES or name in PLACES or name.upper() in _TAKEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +88,7 @@ def variables(values: Mapping[str, str]) -> dict[str, str]:
     for name, value in values.items():
         if name.startswith(PREFIX):
             continue
-        variable = name.upper()
-        if variable not in _TAKEN:
-            found[f"{VARIABLE_PREFIX}{variable}"] = value
+        found[f"{VARIABLE_PREFIX}{name.upper()}"] = value
     return found
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from scalemark.readers.bars import BEFORE_RATE
 from scalemark.readers.fields import MEAN
 from scalemark.readers.numbers import NUMBER, SECONDS, usable_rate
 from scalemark.readers.rates import Rate, rate_of
@@ -21,6 +22,7 @@ _MOST_CHARACTERS = 2_000
 _MOST_KEY = 60
 _MOST_ABOVE = 40  # lines between that of the step and that of the rate
 _MOST_CANDIDATES = 8
+_MOST_NUMBERS = 5  # in a row, between which only units stand
 _HINT = re.compile(
     r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed"
     r"|time|timing|dt\b|took|duration|\d\s?(?:ms|us|s|sec|seconds)\b|s/"
@@ -33,6 +35,9 @@ _UNIT = re.compile(
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t{}\[\]]|\s{2,}|\)\s")
+_NEXT_NUMBER = re.compile(rf"\s+{NUMBER}(?!\s?%)")
+_IS_NAME = re.compile(r"['\"]?\s*[:=]")
+_OF_BARS = ("it/s", "s/it")
 _ANY = ".*?"
 _LOSS = re.compile(
     r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)"
@@ -46,6 +51,7 @@ _NO_STEP = re.compile(
     r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
     re.IGNORECASE,
 )
+_OF_ESPNET = re.compile(r"iter_time=.*forward_time=")  # the first is the wait for data
 _VALIDATION = re.compile(r"\((?:val|test|eval)\)|^\W*(?:test|eval\w*|valid\w*)\b", re.IGNORECASE)
 _LOADING = re.compile(
     r"download|map|load|token|filter|generat|extract|valid|eval|test", re.IGNORECASE
@@ -136,9 +142,20 @@ def _rates_of(line: str) -> Iterator[tuple[Rate, str, str, str]]:
         unit = _unit_after(line, found.end())
         for key in _keys_before(line, found.start()):
             rate = rate_of(key.strip(), unit.strip())
-            if rate and not (rate.is_bare_time and _NO_STEP.search(line)):
+            if rate and not _is_something_else(rate, found[0], line):
+                if unit.strip() in _OF_BARS or BEFORE_RATE.search(line[: found.start()]):
+                    rate = replace(rate, is_mean=True)
                 yield rate, key, unit, found[0]
                 break
+
+
+def _is_something_else(rate: Rate, text: str, line: str) -> bool:
+    """Return whether a number with the name of a rate is none of training steps."""
+    if rate.is_bare_time and _NO_STEP.search(line):
+        return True
+    if rate.name == "throughput" and not rate.item and text.endswith("T"):
+        return True  # of floating-point operations
+    return rate.name == "step_s" and bool(_OF_ESPNET.search(line))
 
 
 def _keys_before(line: str, place: int) -> Iterator[str]:
@@ -157,15 +174,27 @@ def _keys_before(line: str, place: int) -> Iterator[str]:
         yield ""
 
 
-def _unit_after(line: str, place: int) -> str:
-    """Return the unit after a number, where it is one: `/` or `per`, a time, or bytes."""
+def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
+    """Return the unit after a number, where it is one: `/` or `per`, a time, or bytes.
+
+    Whether words are a unit, or the name of the next number, what follows tells: of at most `most`
+    numbers.
+    """
     after = line[place : place + 40]
+    other = _BYTES_OR_FLOPS.match(after)
+    if other:
+        return other[0]
     found = _UNIT.match(after)
     unit = found[0] if found else ""
-    if "/" in unit or " per " in unit or unit.strip() in SECONDS:
-        return unit
-    other = _BYTES_OR_FLOPS.match(after)
-    return other[0] if other else ""
+    if "/" not in unit and " per " not in unit and unit.strip() not in SECONDS:
+        return ""
+    end = place + len(unit)
+    if _IS_NAME.match(line, end):
+        return ""
+    following = _NEXT_NUMBER.match(line, end) if most else None
+    if following and not _unit_after(line, following.end(), most - 1):
+        return ""
+    return unit
 
 
 def _pattern(candidate: _Candidate, lines: Sequence[str]) -> str | None:

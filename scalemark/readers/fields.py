@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from scalemark.readers.numbers import number, seconds, usable_rate, whole
-from scalemark.readers.rates import item_of
+from scalemark.readers.numbers import number, seconds, whole
+from scalemark.readers.rates import item_of, seconds_per_step
 from scalemark.readers.reading import ReadError, Reading
 from scalemark.readers.steps import StepCounter
 from scalemark.text.untrusted import quoted
@@ -97,18 +97,11 @@ def _rate(fields: Mapping[str, str]) -> _Rate:
         if text is None:
             continue
         value = seconds(text) if name == "step_s" else number(text)
-        if value is None or not math.isfinite(value) or value <= 0:
-            return _Rate(unusable=quoted(text.strip(), _MOST_SHOWN))
-        if name in ("throughput", "total"):
-            return _Rate(throughput=value)
-        return _Rate(step_s=_seconds_per_step(name, value))
+        rate, doubt = _usable(value, text)
+        if rate is None or name in ("throughput", "total"):
+            return _Rate(throughput=rate, unusable=doubt)
+        return _Rate(step_s=seconds_per_step(name, rate))
     return _Rate()
-
-
-def _seconds_per_step(name: str, value: float) -> float:
-    if name == "steps_per_s":
-        return 1 / value
-    return value / 1e3 if name == "step_ms" else value
 
 
 def _metrics(fields: Mapping[str, str]) -> dict[str, float]:
@@ -122,5 +115,10 @@ def _metrics(fields: Mapping[str, str]) -> dict[str, float]:
 
 def rate_or_doubt(text: str) -> tuple[float | None, str]:
     """Return a rate, or what stands in its place."""
-    rate = usable_rate(text)
-    return rate, "" if rate is not None else quoted(text.strip(), _MOST_SHOWN)
+    return _usable(number(text), text)
+
+
+def _usable(value: float | None, text: str) -> tuple[float | None, str]:
+    if value is None or not math.isfinite(value) or value <= 0:
+        return None, quoted(text.strip(), _MOST_SHOWN)
+    return value, ""

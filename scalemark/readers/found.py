@@ -37,7 +37,10 @@ class Found:
 
     @property
     def item(self) -> str:
-        return next((reading.item for reading in self.readings if reading.item), self._of("item"))
+        said = [reading.item for reading in self.readings if reading.item]
+        if said:
+            return said[0]
+        return self.derived.item if self.derived else ""
 
     @property
     def per_gpu(self) -> bool | None:
@@ -59,9 +62,6 @@ class Found:
         if self.per_gpu:
             lines["per_gpu"] = "true"
         return lines
-
-    def _of(self, name: str) -> str:
-        return self.derived.item if self.derived and name == "item" else ""
 
 
 def search(lines: Sequence[str], folder: Path | None) -> list[Found]:

@@ -18,9 +18,10 @@ KINDS = tuple(sorted(path.stem for path in _FOLDER.glob("[a-z]*.py")))
 _MOST_SHOWN = 60
 
 
-def open_reader(text: str) -> Reader:
+def open_reader(text: str, item: str = "") -> Reader:
     """Return a new reader, as `torchtitan` or `regex:images/sec: ([0-9.]+)`.
 
+    Where a program tells of several items, as samples and tokens, `item` chooses.
     Raises ReadError for an unknown kind, with the nearest one, and for a wrong argument.
     """
     kind, colon, argument = text.partition(":")
@@ -30,6 +31,7 @@ def open_reader(text: str) -> Reader:
     if colon and not argument.strip():
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
     reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument.strip())
+    reader.wanted_item = item
     return _Cleaned(reader)
 
 
@@ -43,6 +45,7 @@ class _Cleaned:
     """Hands lines without colors and control characters to a reader."""
 
     def __init__(self, reader: Reader) -> None:
+        self.wanted_item = reader.wanted_item
         self._reader = reader
 
     def read_line(self, line: str) -> Reading | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -58,7 +58,9 @@ _OTHER = _set(  # numbers that are of something else than training steps
     "infer inference prompt generation generate forward backward fwd bwd load loading save saving "
     "checkpoint flop flops tflop tflops gflops mflops pflops gb mb kb gib mib bytes learning "
     "decay dropout error acceptance network disk io memory bandwidth read write compile compilation"
+    " loss lr"
 )
+_NAMES = ("throughput", "steps_per_s", "step_ms", "step_s")  # in the order of preference
 _WORD = re.compile(r"[a-zµ]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PER_SECOND = re.compile(r"\s*/\s*(?:s|sec|second)\b")
@@ -76,9 +78,34 @@ class Rate:
     is_bare_time: bool = False  # `time` and no more: of a step only where the line has one
 
 
+LLAMA_FACTORY = Rate(name="throughput", item="tokens", per_gpu=False, is_mean=True)
+"""What LLaMA-Factory calls `throughput`: tokens of all GPUs since it began, over that time."""
+
+
 def item_of(word: str) -> str:
     """Return the plural that tables use for an item: images for `img`; others as they are."""
     return _ITEM_OF.get(word.strip().lower(), word.strip()[:20])
+
+
+def seconds_per_step(name: str, amount: float) -> float:
+    """Return the seconds of a step from a rate of steps, as its name says: steps_per_s, step_ms."""
+    if name == "steps_per_s":
+        return 1 / amount
+    return amount / 1e3 if name == "step_ms" else amount
+
+
+def chosen(rates: Mapping[str, Rate | None], item: str) -> tuple[str, Rate] | None:
+    """Return the rate to read of several: items before steps, the wanted item, means last."""
+
+    def merit(named: tuple[str, Rate]) -> tuple[int, bool, bool]:
+        _, rate = named
+        is_wanted = bool(item) and rate.item == item_of(item)
+        return -_NAMES.index(rate.name), is_wanted, not rate.is_mean
+
+    usable = [
+        (name, rate) for name, rate in rates.items() if rate is not None and not rate.is_bare_time
+    ]
+    return max(usable, key=merit, default=None)
 
 
 @lru_cache(maxsize=4096)  # lines repeat their words
@@ -134,7 +161,7 @@ def _numerator(words: Sequence[str]) -> str | None:
         if name is None or (place and words[place - 1] == "per"):
             continue
         after = place + 1
-        while after < len(words) and (words[after] == "per" or words[after] in _GPU):
+        while after < len(words) and (words[after] in ("per", "train") or words[after] in _GPU):
             after += 1
         is_seconds = after < len(words) and SECONDS.get(words[after]) == 1.0
         if is_seconds and not (name == "steps" and words[:place] == ["time"]):

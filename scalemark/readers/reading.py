@@ -20,6 +20,7 @@ class Reading:
     step: int | None = None  # steps done so far over all epochs, where the program says
     time_s: float | None = None  # on the program's own clock; None: the line's arrival counts
     step_s: float | None = None  # seconds per step, where that is what the program prints
+    items_per_step: float | None = None  # of one GPU if per_gpu, else of all
     is_total: bool = False  # of the whole run: kept as reported by the program
     is_mean: bool = False  # over all steps of the run or the epoch, or smoothed; no window of it
     item: str = ""  # what is counted (images, tokens, samples), where the output says
@@ -35,6 +36,8 @@ class Reading:
 class Reader(Protocol):
     """Reads the output of one kind of program. It keeps state: use a new one for each attempt."""
 
+    wanted_item: str  # what the trial counts: chooses where a program tells of several items
+
     def read_line(self, line: str) -> Reading | None:
         """Return what a line says, without its newline and of bounded length; None: nothing.
 
@@ -47,6 +50,8 @@ class Reader(Protocol):
 
 class OutputReader:
     """A reader whose program leaves no files: its output says all."""
+
+    wanted_item = ""
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return iter(())

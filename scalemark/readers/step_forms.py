@@ -9,10 +9,10 @@ from itertools import pairwise
 from scalemark.readers.numbers import whole
 
 _LABEL = re.compile(
-    r"(?<![A-Za-z])((?:completed |global[_ ]?|num_|train[_ ]?)?"
+    r"(?<![A-Za-z])(?<!micro[_ -])((?:completed |global[_ ]?|num_|train[_ ]?)?"
     r"(?:updates?|up\.|steps?|iter(?:ation)?s?|it|batch|mini[-_ ]?batch)(?![A-Za-z])"
     r"[^\w\s]*\s*[^\w\s]*\s*)"
-    r"(\d[\d,]*+)(?![\d.]*\d%|\.\d)",
+    r"(\d[\d,]*+)(?![\d.]*\d%|\.\d| and \d)",
     re.IGNORECASE,
 )
 _WITH_EPOCH = (
@@ -21,6 +21,8 @@ _WITH_EPOCH = (
     r"[Ee]poch\s*\[(?P<epoch>\d+)\]\s*Batch\s*\[(?P<step>\d+)\]",
 )
 _WITHOUT_WORDS = (
+    r"\bsteps \d+ and (?P<step>\d+)",  # of Keras' TimeHistory: a rate between two steps
+    r"\|\s*(?P<step>\d+)/\d+\s\[",  # of a progress bar
     r"^\s*(?P<step>\d+)(?![\d./,-]|:\d)",
     r"(?<![\d./-])\d+/(?P<step>\d+)(?![\d/])",
     r"(?<![\d./-])(?P<step>\d+)\s*/\s*\d+(?![\d/])",
@@ -159,4 +161,6 @@ def _grows(steps: Sequence[int], *, strictly: bool) -> bool:
 def _begins_anew(steps: Sequence[int]) -> bool:
     """Return whether steps go up, and begin anew at a few places, as where an epoch begins."""
     falls = [(before, after) for before, after in pairwise(steps) if after < before]
-    return len(falls) <= len(steps) // 2 and all(after <= before / 2 for before, after in falls)
+    rises = sum(after > before for before, after in pairwise(steps))
+    is_of_epochs = all(after <= before / 2 for before, after in falls)
+    return rises > 0 and len(falls) <= len(steps) // 2 and is_of_epochs

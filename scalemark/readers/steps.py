@@ -22,6 +22,8 @@ class StepCounter:
         """
         if self._first_epoch is None:
             self._first_epoch = epoch
+        if epoch is not None and self._epoch is not None and epoch < self._epoch:
+            return None  # of a rank that is behind
         if epoch is not None and self._first_epoch is not None and epoch_steps:
             done = (epoch - self._first_epoch) * epoch_steps + step
         else:

@@ -11,6 +11,9 @@ from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.validation import JsonRecord, check_least, check_one_of
 from scalemark.text.untrusted import quoted_lines
 
+ITEMS = "items"
+"""The item where nothing says what is counted."""
+
 IMAGES = "images"
 """The default item of throughput. An item is a plural, as tokens."""
 
@@ -136,6 +139,12 @@ class GpuTelemetry:
     # as trainer/watching/nvml.py names them; empty also where the GPU does not report them
     throttle_reasons: tuple[str, ...]
     num_foreign_processes: int | None  # most other processes seen computing on it at once
+
+
+def said_of_others(gpu: GpuTelemetry) -> str:
+    """Return the reason to doubt a measurement whose GPU other programs used."""
+    num = gpu.num_foreign_processes
+    return f"{num} other process{'' if num == 1 else 'es'} computed on {gpu.uuid}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ def again(
 
 
 def _of_program(spec: TrialSpec) -> list[str]:
-    found = [f"command={spec.command}", f"command.name={spec.model}", f"read={spec.read}"]
+    found = [f"command.run={spec.command}", f"command.name={spec.model}", f"read={spec.read}"]
     for name in PROGRAM_AXES:
         axis = AXES[name]
         if name not in ("command", "read") and spec.value(axis) != axis.default:
@@ -89,9 +89,7 @@ def _of_program(spec: TrialSpec) -> list[str]:
     read_by_program = [
         name.removeprefix(PREFIX)
         for name in (*USED_BY_PROGRAMS, *dict(spec.free))
-        if spec.axes[name] is not None
-        and f"{{{name.removeprefix(PREFIX)}}}" not in spec.command
-        and name not in spec.items_per_step
+        if spec.axes[name] is not None and f"{{{name.removeprefix(PREFIX)}}}" not in spec.command
     ]
     if read_by_program:
         found.append(f"command.uses=[{','.join(read_by_program)}]")

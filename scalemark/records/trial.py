@@ -261,6 +261,7 @@ class TrialSpec:
     compare: str = axis(
         "the axis that plays the part of the strategy",
         default="",
+        in_curve=False,
         set_by="command.compare",
         sets_step_time=False,
         engines=(Engine.command,),
@@ -315,8 +316,13 @@ class TrialSpec:
 
     @property
     def trial_id(self) -> str:
-        """Return the first 16 hex digits of the SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        """Return the first 16 hex digits of the SHA-256 of the canonical JSON.
+
+        `compare` is left out: it chooses the rows of tables, and changes nothing of what runs.
+        """
+        values = json.loads(self.to_json())
+        values.pop("compare", None)
+        return hashlib.sha256(_canonical(values).encode()).hexdigest()[:16]
 
     @property
     def curve(self) -> str:

@@ -20,6 +20,7 @@ from scalemark.records.validation import build, build_all, parsed
 from scalemark.run_folder.regular_file import MOST_BYTES, open_regular, read_regular
 
 _Made = TypeVar("_Made")
+SWEEP_FILE = "sweep.json"  # of a sweep, beside its run folders
 MOST_STEPS_BYTES = 2**28  # of steps.jsonl: some 1.5 million calls
 
 

@@ -94,10 +94,11 @@ def export(
                     _to_database(path, records, done)
                 return done
             attempts = _sound(rows.attempts(ids), done, progress, total)
+            free = flat.free_columns(connection)
             if not with_steps:
-                _TABLES[wanted](path, flat.COLUMNS, map(flat.row_of, attempts))
+                _to_table(_TABLES[wanted], path, attempts, free)
             else:
-                _to_two_tables(_TABLES[wanted], path, Path(out), attempts, done)
+                _to_two_tables(_TABLES[wanted], path, Path(out), attempts, free, done)
     return done
 
 
@@ -177,8 +178,22 @@ def _to_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
+def _to_table(
+    write: _Write,
+    path: Path,
+    attempts: Iterable[PortableAttempt],
+    free: Mapping[str, flat.Kind],
+) -> None:
+    write(path, flat.COLUMNS | dict(free), (flat.row_of(attempt, free) for attempt in attempts))
+
+
 def _to_two_tables(
-    write: _Write, path: Path, out: Path, attempts: Iterable[PortableAttempt], done: Exported
+    write: _Write,
+    path: Path,
+    out: Path,
+    attempts: Iterable[PortableAttempt],
+    free: Mapping[str, flat.Kind],
+    done: Exported,
 ) -> None:
     """Write steps while attempts are read, so that memory holds the steps of one attempt."""
     steps_out = out.with_name(f"{out.stem}-steps{out.suffix}")
@@ -191,7 +206,7 @@ def _to_two_tables(
                 yield from flat.step_rows(attempt)
 
         write(steps_path, flat.STEP_COLUMNS, steps())
-        write(path, flat.COLUMNS, map(flat.row_of, kept))
+        _to_table(write, path, kept, free)
 
 
 def _to_database(
@@ -226,6 +241,13 @@ def _to_mlflow(attempts: Iterable[PortableAttempt], tracking_uri: str, experimen
 
 
 def _plain(attempt: PortableAttempt) -> dict[str, Any]:
-    """Return a row as other programs' formats take it: `num_steps` is what was measured."""
-    row = flat.row_of(attempt)
-    return row | {"id": attempt.trial_id, "num_steps": row["measured_num_steps"]}
+    """Return a row as other programs' formats take it: `num_steps` is what was measured, and
+    `item` what was counted, or should have been.
+    """
+    row = flat.row_of(attempt, {}) | dict(attempt.spec.free)
+    item = row["item"] or attempt.spec.item or None
+    return row | {
+        "id": attempt.trial_id,
+        "num_steps": row["measured_num_steps"],
+        "item": item,
+    }

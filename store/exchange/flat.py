@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from enum import Enum, auto
 from typing import Any
+
+import sqlalchemy as sa
 
 from scalemark.records import step_arrays
 from scalemark.records.measurement import Measurement, StepSample
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import AXES
 from scalemark.records.validation import canonical
+from store import trial_rows
 from store.exchange.portable import PortableAttempt, PortableRepeat, SweepHead
 from store.finished_attempt import environment_values
 
@@ -116,8 +119,16 @@ STEP_COLUMNS: dict[str, Kind] = {
 }
 
 
-def row_of(attempt: PortableAttempt) -> Row:
-    """Return every column, in its order."""
+def free_columns(connection: sa.Connection) -> dict[str, Kind]:
+    """Return the columns of the free axes of a database, which follow the others."""
+    found = {}
+    for name, column in trial_rows.free_columns(connection).items():
+        found[name] = _KINDS[column.type.python_type.__name__]
+    return found
+
+
+def row_of(attempt: PortableAttempt, free: Mapping[str, Kind]) -> Row:
+    """Return every column, in its order, those of these free axes last."""
     spec, machine, measured = attempt.spec, attempt.machine, attempt.measured
     row: dict[str, Any] = {name: getattr(attempt, name) for name in _ATTEMPT}
     row |= {column: getattr(attempt.sweep, name) for column, (name, _) in _SWEEP.items()}
@@ -141,7 +152,10 @@ def row_of(attempt: PortableAttempt) -> Row:
     nested |= {column: getattr(measured, name, None) for column, name in _NESTED_MEASURED.items()}
     for column, value in nested.items():
         row[column] = None if value is None else canonical(value)
-    return {name: row[name] for name in COLUMNS}
+    for name, kind in free.items():
+        value = axes.get(name)
+        row[name] = str(value) if kind is Kind.TEXT and value is not None else value
+    return {name: row[name] for name in (*COLUMNS, *free)}
 
 
 def step_rows(attempt: PortableAttempt) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from scalemark.records.measurement import IMAGES
+from scalemark.records.measurement import ITEMS
 from scalemark.records.references import Origin, Reference, Rejected
 from store.formats.foreign_table import ForeignTable, Row, shown
 
@@ -34,7 +34,7 @@ DEFAULTS: Mapping[str, Any] = {
     "hosts": None,
     "evidence": "",
     "note": "",
-    "item": IMAGES,
+    "item": ITEMS,
 }
 """What stands in a field that no column is."""
 

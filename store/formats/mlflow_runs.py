@@ -14,7 +14,7 @@ from scalemark.host.extras import command_that_adds
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement, StepSample
 from scalemark.records.outcomes import Outcome
-from scalemark.records.trial import AXES
+from scalemark.records.trial import AXES, free_names
 from store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ UID_TAG = "scalemark.attempt_uid"
 """The tag by which runs that exist are found."""
 
 _MEASURED = [field.name for field in fields(Measurement)]
-_AXES = ["strategy", *(name for name in AXES if name not in _MEASURED)]
+_AXES = ["strategy", *(name for name in AXES if name not in _MEASURED), "item"]
 _TAGS = (
     *("sweep", "host", "gpu", "verdict", "outcome", "message", "repeat", "attempt"),
     *("tensorflow", "scalemark", "driver"),
@@ -46,9 +46,10 @@ def export(
 ) -> int:
     """Make one run per attempt that the experiment does not have yet, and return how many.
 
-    An attempt is a row of axes, measurement and machine with `attempt_id` (for `steps`),
-    `attempt_uid` (the same in every database), `id` (of the trial), `outcome`, `started_at` and
-    `duration_s`; `num_steps` was measured. The next export finishes a run that is not finished.
+    An attempt is a row of axes, free ones too, measurement and machine with `attempt_id` (for
+    `steps`), `attempt_uid` (the same in every database), `id` (of the trial), `outcome`,
+    `started_at` and `duration_s`; `num_steps` was measured. The next export finishes a run that is
+    not finished.
     Raises StoreError when MLflow is not installed, cannot be reached, or refuses.
     """
     # an export of results must not send usage data
@@ -147,7 +148,8 @@ def _export_one(
             experiment_id, start_time=began_ms, tags={UID_TAG: uid}, run_name=name
         )
         run_id = run.info.run_id
-    params = [Param(name, str(attempt[name])[:_LONGEST_PARAM]) for name in _known(attempt, _AXES)]
+    axes = _known(attempt, [*_AXES, *free_names(attempt)])
+    params = [Param(name, str(attempt[name])[:_LONGEST_PARAM]) for name in axes]
     tags = [RunTag("scalemark.trial_id", str(attempt["id"]))]
     for name in _known(attempt, _TAGS):
         tags.append(RunTag(f"scalemark.{name}", str(attempt[name])[:_LONGEST_TAG]))

@@ -27,7 +27,7 @@ from scalemark.records.sweep import SweepRecord, sweep_uid
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, canonical, checked, parsed
 from scalemark.run_folder.attempt_files import check_measured, readable_environment, steps_of
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.folder import SWEEP_FILE, RunFolder
 from scalemark.run_folder.regular_file import read_regular
 from store.database import open_for_writing
 from store.errors import StoreError
@@ -43,7 +43,6 @@ from store.exchange.portable import (
     pack,
 )
 
-SWEEP_FILE = "sweep.json"
 _FIRST_FILES = ("trial.json", "machine.json", "placement.json")
 _KILLED = ("its orchestrator was killed", "its agent was killed")
 _STOPPED = ("the sweep was interrupted", "its agent was ended by ")

@@ -36,7 +36,7 @@ def with_program(arguments: Sequence[str]) -> list[str]:
             found.append(argument)
             continue
         is_program = True
-        if key == "command" and text.endswith(_FILES):
+        if key == "command" and _is_file(text):
             found += _of_file(Path(text))
         elif key == "command" and _CHOICE.fullmatch(text):
             _check_choice(text)
@@ -66,6 +66,11 @@ def _check_choice(text: str) -> None:
             )
 
 
+def _is_file(text: str) -> bool:
+    """Return whether this names a file of settings; `train.py --config llama.yaml` is a command."""
+    return text.endswith(_FILES) and (" " not in text or Path(text).is_file())
+
+
 def _of_file(path: Path) -> Iterator[str]:
     try:
         read = yaml.safe_load(path.read_text())
@@ -88,7 +93,8 @@ def _of_file(path: Path) -> Iterator[str]:
             raise SweepRefusedError(
                 f"command={path}: {name}: no such setting; there are {', '.join(known)}"
             )
-        yield f"command.{name}={_value(value)}"
+        if value is not None:
+            yield f"command.{name}={_value(value)}"
 
 
 def _place(error: yaml.MarkedYAMLError) -> str:

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 from store.errors import StoreError
 from store.sweeps.ledger import Claim
+from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, Repeat
-from sweeper.loop.drawing import Backoff, Drawing
+from sweeper.loop.drawing import Backoff, Drawing, Patience
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.recording import Recorder
 from sweeper.loop.room import Room, Rooms
@@ -44,7 +45,9 @@ class Dispatcher:
             inventory,
             tools.tell,
             shares_host=policy.launcher.share_host,
+            gpu_users=GpuUsers(inventory, policy.launcher.in_use_from_mib),
         )
+        self._patience = Patience(policy.launcher.wait_for_gpus_s, tools, stopping)
         self._backoff = Backoff(tools.clock, tools.tell)
         self._drawing = Drawing(tools.source, backlog, self._rooms, self._backoff, stopping)
         self._starter = Starter(tools, policy, heartbeat, stopping, supervision)
@@ -86,6 +89,7 @@ class Dispatcher:
                 self._rooms.slots.fits, self._supervision.running(), self._tools.clock()
             )
             if task is None:
+                self._wait_idly()
                 return
             repeat = self._backlog[task.key]
             if self._recorder.observer.wants(task):
@@ -126,12 +130,20 @@ class Dispatcher:
         room = self._rooms.take(repeat.trial.spec)
         if room is None:
             self._put_back(repeat)
-            self._backoff.wait(self._rooms.held_by, is_idle=self._is_idle)
+            # said once it is known that nothing narrower starts
+            self._backoff.wait(self._rooms.held_by, is_idle=False)
             return
+        self._patience.renew()
         if self._claim(repeat, room):
             self.go_on_starting()
         else:
             self._rooms.leave(room)
+
+    def _wait_idly(self) -> None:
+        """Say what is waited for when nothing runs meanwhile, and give up in the end."""
+        if self._is_idle and self._backoff.text and (self._backlog or self.may_get_more):
+            self._backoff.say()
+            self._patience.wait(self._rooms.others)
 
     def _claim(self, repeat: Repeat, room: Room) -> bool:
         """Say whether it is ours, and was written down."""

@@ -11,6 +11,7 @@ from sweeper.loop.backlog import Backlog
 from sweeper.loop.room import Rooms
 from sweeper.loop.source import Drawn, Source
 from sweeper.loop.stopping import Stopping
+from sweeper.loop.tools import Tools
 
 ASK_AGAIN_EVERY_S = 1.0  # while another sweep has the devices, or runs what would do for us
 # agents may be many, and what is left for none of them: each miss in a row doubles the wait
@@ -34,10 +35,15 @@ class Backoff:
     def wait(self, what: str, *, is_idle: bool, for_s: float = ASK_AGAIN_EVERY_S) -> None:
         """Ask again then. Say so once, if nothing runs meanwhile."""
         self.text = f"waiting: {what}"
-        if self._reported != what and is_idle:
-            self._tell(self.text)
-            self._reported = what
+        if is_idle:
+            self.say()
         self.ask_again_s = self._clock() + for_s
+
+    def say(self) -> None:
+        """Say what is waited for, if anything, and if it was not said last."""
+        if self.text and self._reported != self.text:
+            self._tell(self.text)
+            self._reported = self.text
 
     def wait_longer(self, what: str, *, is_idle: bool) -> None:
         """Wait longer each time that there was nothing."""
@@ -51,6 +57,33 @@ class Backoff:
     def reset(self) -> None:
         """Begin with short waits again: there was something."""
         self._next_wait_s = ASK_AGAIN_EVERY_S
+
+
+class Patience:
+    """Gives up on GPUs that others use when nothing could be started for `most_s` because of them;
+    never when it is None.
+    """
+
+    def __init__(self, most_s: float | None, tools: Tools, stopping: Stopping) -> None:
+        self._most_s, self._clock, self._tell = most_s, tools.clock, tools.tell
+        self._stopping = stopping
+        self._since_s: float | None = None  # None: not waiting
+
+    def renew(self) -> None:
+        """Begin again: something was started."""
+        self._since_s = None
+
+    def wait(self, others: str) -> None:
+        """Go on waiting, or have nothing more started; `others` is empty when nobody has GPUs."""
+        if not others or self._most_s is None:
+            self._since_s = None
+            return
+        if self._since_s is None:
+            self._since_s = self._clock()
+        if self._clock() - self._since_s >= self._most_s:
+            setting = f"launcher.wait_for_gpus_s={self._most_s:g}"
+            self._tell(f"{setting}: {others}; nothing more is started")
+            self._stopping.starts_no_more = True
 
 
 class Drawing:

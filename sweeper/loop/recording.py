@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from conf.schema import OnFailure
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.redact import without_secrets
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
@@ -54,8 +55,11 @@ class Recorder:
         given, duration_s = over.given, over.duration_s
         left = recorded_left(given.started.folder, over.result)
         result = replace(left.result, message=without_secrets(left.result.message))
-        repeat, outcome = given.repeat, Outcome(result.outcome)
-        again = self._why_again(repeat, outcome, crashed=over.crashed)
+        repeat = given.repeat
+        again = self._why_again(repeat, result, crashed=over.crashed)
+        if again is not None and (disturbances := retry.disturbances(result)):
+            result = _not_counted(result, disturbances)
+        outcome = Outcome(result.outcome)
         finished = FinishedAttempt(
             trial_id=repeat.open.trial_id,
             repeat=repeat.open.repeat,
@@ -137,16 +141,21 @@ class Recorder:
             lambda: self._source.ledger.finish(repeat_id, finished, ended_at, again=again)
         )
 
-    def _why_again(self, repeat: Repeat, outcome: Outcome, *, crashed: bool) -> str | None:
+    def _why_again(self, repeat: Repeat, result: Result, *, crashed: bool) -> str | None:
         """Return why a repeat is tried again here, or None. What a stop interrupts is left to the
         next command, or to other agents.
         """
-        if outcome is Outcome.COMPLETED:
+        outcome, disturbed = Outcome(result.outcome), bool(retry.disturbances(result))
+        if outcome is Outcome.COMPLETED and not disturbed:
             return None
-        ended_so = retry.ended_so(outcome, crashed=crashed)
+        ended_so = retry.ended_so(outcome, crashed=crashed, disturbed=disturbed)
         repeat.num_ended[ended_so] += 1
         decided = retry.next_of(
-            self._policy.retry, outcome, crashed=crashed, num_ended=repeat.num_ended
+            self._policy.retry,
+            outcome,
+            crashed=crashed,
+            disturbed=disturbed,
+            num_ended=repeat.num_ended,
         )
         is_left = self._stopping.is_stopping and (
             not self._source.is_leased or ended_so == Outcome.INTERRUPTED
@@ -186,3 +195,11 @@ class Recorder:
             if held_back.pop(key, None) is None:
                 self._backlog.remove(key)
         self._progress.note(f"{reason}: {len(larger)} repeats of larger trials are skipped")
+
+
+def _not_counted(result: Result, disturbances: Sequence[str]) -> Result:
+    """Return a result whose numbers are kept, and neither shown in tables nor counted as a repeat:
+    the next attempt stands for it.
+    """
+    message = "; ".join(disturbances)
+    return replace(result, outcome=Outcome.INVALID, message=message, verdict=Verdict.INVALID)

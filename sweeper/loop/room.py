@@ -1,4 +1,6 @@
-"""Gives a trial what it runs on: devices that are free here, and that no other sweep holds."""
+"""Gives a trial what it runs on: devices that are free here, and that no other sweep and nobody
+else has.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalemark.records.trial import TrialSpec
+from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Held, Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Grant, Slots
@@ -20,7 +23,9 @@ class Room:
 
 
 class Rooms:
-    """Hands out rooms. `held_by` says who had what the last try lacked."""
+    """Hands out rooms. `held_by` says who had what the last try lacked, and `others` is the part of
+    it that no sweep has: the GPUs that other programs use.
+    """
 
     def __init__(
         self,
@@ -30,9 +35,11 @@ class Rooms:
         tell: Callable[[str], object],
         *,
         shares_host: bool,
+        gpu_users: GpuUsers,
     ) -> None:
         self.slots = slots
-        self.held_by = ""
+        self.held_by = self.others = ""
+        self._gpu_users = gpu_users
         self._host_lock, self._inventory, self._shares_host = host_lock, inventory, shares_host
         self._tell = tell
         self._num_orphans = 0  # ended here, and said
@@ -42,21 +49,29 @@ class Rooms:
         return spec.gpus_per_host if self._inventory.is_per_host else spec.num_gpus
 
     def take(self, spec: TrialSpec) -> Room | None:
-        """None: another sweep holds the devices. Call when the slots have room."""
-        grant = self.slots.take(self.width(spec), spec.visibility)
-        assert grant is not None  # the queue asked whether it fits
-        names = self._inventory.uuids(grant.devices)
-        held = self._host_lock.try_hold(names, shares_host=self._shares_host)
-        self._report_orphans()
-        if held is None:
+        """None: others have the devices. Call when the slots have room."""
+        self.held_by = ""
+        width = self.width(spec)
+        while grant := self.slots.take(width, spec.visibility):
+            names = self._inventory.uuids(grant.devices)
+            held = self._host_lock.try_hold(names, shares_host=self._shares_host)
+            self._report_orphans()
+            if held is None:
+                self.slots.free(grant)
+                self._mark_taken()
+                return None
+            # only now: what other sweeps run is seen by their locks
+            if self._mark_others().isdisjoint(names):
+                return Room(grant=grant, held=held)
+            held.close()
             self.slots.free(grant)
-            self._mark_taken()
-            return None
-        return Room(grant=grant, held=held)
+        return None
 
     def leave(self, room: Room) -> None:
+        """Take it back; what others had when it was taken may be free by now."""
         room.held.close()
         self.slots.free(room.grant)
+        self.slots.clear_taken()
 
     def most_free(self) -> int:
         """Devices that a trial could have now, as far as others of this host leave some: ask before
@@ -76,6 +91,7 @@ class Rooms:
                 self._mark_taken()
             else:
                 held.close()
+        self._mark_others()
         return self.slots.most_that_fits()
 
     def _mark_taken(self) -> None:
@@ -83,6 +99,15 @@ class Rooms:
         taken, slots = self._host_lock.taken, self.slots
         slots.mark_taken([taken] if taken else self._inventory.uuids(range(slots.num_devices)))
         self.held_by = self._host_lock.held_by
+
+    def _mark_others(self) -> set[str]:
+        """Mark the GPUs that other programs use, and return them."""
+        in_use = self._gpu_users.look()
+        self.others = said_in_use(in_use) if in_use else ""
+        self.held_by = self.held_by or self.others
+        names = {gpu.uuid for gpu in in_use}
+        self.slots.mark_taken(names)
+        return names
 
     def _report_orphans(self) -> None:
         if num_new := self._host_lock.num_orphans - self._num_orphans:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -13,10 +13,11 @@ from scalemark.records.devices import CPU_DEVICES_NOTE, SIMULATED_NOTE, DeviceKi
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import counted
+from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, PlannedTrial
 from sweeper.race.planned import PlannedRace, PlannedRaces
+from sweeper.way import Planned
 
 MOST_LISTED = 60  # trials; JSON has all
 MOST_REASONS = 20
@@ -35,21 +36,17 @@ _SHOWN = {
 """Axes that every plan shows, with their headings; others when they vary or are unusual."""
 
 
-def print_plan(
-    console: Console,
-    plan: Plan,
-    machine: Machine,
-    inventory: Inventory,
-    estimate: Estimate,
-    races: PlannedRaces | None = None,
-) -> None:
+def print_plan(console: Console, planned: Planned, machine: Machine, inventory: Inventory) -> None:
     """Print the machine, the trials, what is left out and why, and how long it will take."""
-    console.print(machine_line(machine, inventory), markup=False)
+    plan, races = planned.plan, planned.races
+    console.print(machine_line(machine, inventory, planned.in_use), markup=False)
     _print_trials(console, plan, races)
+    if planned.in_use:
+        _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))
     _print_left_out(console, plan)
     for rule in plan.useless_rules:
         console.print(f"sweep.exclude: {rule}: matches no trial of this grid", markup=False)
-    expected = estimate.describe(plan)
+    expected = planned.estimate.describe(plan)
     if races:
         for line in races.describe():
             console.print(line, markup=False)
@@ -59,10 +56,9 @@ def print_plan(
         console.print(expected, markup=False)
 
 
-def plan_json(
-    plan: Plan, machine: Machine, estimate: Estimate, races: PlannedRaces | None = None
-) -> str:
+def plan_json(planned: Planned, machine: Machine) -> str:
     """Return the whole plan as JSON; where trials race, with the most that is to be run."""
+    plan, races, estimate = planned.plan, planned.races, planned.estimate
     trials = []
     for trial in plan.trials:
         trials.append(
@@ -78,10 +74,11 @@ def plan_json(
     found = {
         "machine": machine.key,
         "simulated": bool(machine.hardware_profile),
+        "gpus_in_use": [asdict(gpu) for gpu in planned.in_use],  # by others
         "trials": trials,
         "left_out": left_out,
         "useless_rules": list(plan.useless_rules),
-        "races": [_race_json(planned) for planned in races.races] if races else [],
+        "races": [_race_json(race) for race in races.races] if races else [],
         "attempts_to_run": plan.num_attempts,
         "estimate": asdict(estimate.total(plan)),
     }
@@ -98,8 +95,10 @@ def _race_json(planned: PlannedRace) -> dict[str, object]:
     }
 
 
-def machine_line(machine: Machine, inventory: Inventory) -> str:
-    """Describe in one line the machine that the numbers will be made on."""
+def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInUse] = ()) -> str:
+    """Describe in one line the machine that the numbers will be made on, and what others use of
+    it.
+    """
     if inventory.is_per_host:  # which this machine is none of
         each = f"agents, each on a host with {inventory.kind.counted(inventory.num_devices)}"
         return f"{each}. {inventory.kind.note}" if inventory.kind.note else each
@@ -115,7 +114,16 @@ def machine_line(machine: Machine, inventory: Inventory) -> str:
             f"{machine.host}: {inventory.num_devices} simulated GPUs as of {names}. "
             f"{SIMULATED_NOTE}"
         )
-    return f"{where}; {len(inventory.gpus)} usable GPUs: {names}, driver {machine.driver}"
+    kind = f"{names}, driver {machine.driver}"
+    if not in_use:
+        return f"{where}; {len(inventory.gpus)} usable GPUs: {kind}"
+    num_free = len(inventory.gpus) - len(in_use)
+    taken = ", ".join(map(str, in_use))
+    is_are = "is" if len(in_use) == 1 else "are"
+    return (
+        f"{where}; {num_free} of {len(inventory.gpus)} GPUs free: {kind}; {taken} {is_are} in use "
+        "by others"
+    )
 
 
 def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> None:
@@ -133,6 +141,16 @@ def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> N
     if num_more:
         more = f"and {num_more} more trials: sweep.dry_run=true sweep.plan_format=json lists all"
         console.print(more, markup=False)
+
+
+def _print_waiting(console: Console, plan: Plan, num_free: int) -> None:
+    """Say how many trials will wait for GPUs that others use now."""
+    waiting = [one for one in plan.trials if one.num_repeats and one.spec.num_gpus > num_free]
+    if waiting:
+        what = f"{counted(len(waiting), 'trial')} of more GPUs than are free now"
+        wait = "waits" if len(waiting) == 1 else "wait"
+        line = f"{what}: {wait} until enough are (launcher.wait_for_gpus_s)"
+        console.print(line, markup=False)
 
 
 def _axes_shown(plan: Plan) -> list[str]:

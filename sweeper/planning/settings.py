@@ -88,6 +88,15 @@ def _check_launcher(launcher: LauncherConfig) -> None:
         raise SweepRefusedError(
             f"launcher.host_memory_gib={launcher.host_memory_gib}: wanted GiB, more than 0, or null"
         )
+    if not 1 <= launcher.in_use_from_mib < float("inf"):
+        raise SweepRefusedError(
+            f"launcher.in_use_from_mib={launcher.in_use_from_mib:g}: wanted MiB, 1 or more"
+        )
+    wait_s = launcher.wait_for_gpus_s
+    if wait_s is not None and not 0 <= wait_s < float("inf"):
+        raise SweepRefusedError(
+            f"launcher.wait_for_gpus_s={wait_s:g}: wanted 0 seconds or more, or null for no limit"
+        )
     if launcher.max_parallel is None:
         return
     setting = f"launcher.max_parallel={launcher.max_parallel}"

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from enum import Enum
 
 from conf.schema import RetryConfig
+from scalemark.records.measurement import Result, said_of_others
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper.errors import SweepRefusedError
@@ -16,6 +17,10 @@ MOST_RETRIES = 100
 CRASHED = "crashed"
 """A way to end that is no Outcome of its own: failed without a result, or interrupted by somebody
 who was not this sweep."""
+
+
+DISTURBED = "disturbed"
+"""Another one: completed, while other programs computed on its GPUs."""
 
 
 class Next(Enum):
@@ -35,28 +40,42 @@ def check(retry: RetryConfig) -> None:
             )
 
 
-def ended_so(outcome: Outcome, *, crashed: bool) -> str:
+def disturbances(result: Result) -> list[str]:
+    """Return what made an attempt `disturbed`, as its verdict says it; nothing for others."""
+    if result.outcome != Outcome.COMPLETED:
+        return []
+    return [said_of_others(gpu) for gpu in result.gpu_telemetry if gpu.num_foreign_processes]
+
+
+def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str:
     """Return how an attempt ended, as the settings `retry.*` name it.
 
-    `crashed` is as `sweeper.running.judgement.Judged` has it.
+    `crashed` is as `sweeper.running.judgement.Judged` has it, `disturbed` as `disturbances` finds.
     """
+    if disturbed and outcome is Outcome.COMPLETED:
+        return DISTURBED
     if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
         return CRASHED
     return outcome.value
 
 
 def next_of(
-    retry: RetryConfig, outcome: Outcome, *, crashed: bool, num_ended: Mapping[str, int]
+    retry: RetryConfig,
+    outcome: Outcome,
+    *,
+    crashed: bool,
+    disturbed: bool = False,
+    num_ended: Mapping[str, int],
 ) -> Next:
     """Decide what to do after an attempt.
 
     `num_ended` counts the repeat's attempts, this one included, by `ended_so`. Each way to end is
     counted on its own, so that a crash uses up no retry that is meant for a time-out.
     """
-    ended = ended_so(outcome, crashed=crashed)
+    ended = ended_so(outcome, crashed=crashed, disturbed=disturbed)
     if ended == Outcome.INTERRUPTED:
         return Next.RETRY
-    if outcome in (Outcome.COMPLETED, Outcome.UNSUPPORTED):
+    if ended in (Outcome.COMPLETED, Outcome.UNSUPPORTED):
         return Next.FINAL
     return Next.RETRY if num_ended.get(ended, 0) <= getattr(retry, ended) else Next.FINAL
 

@@ -20,7 +20,7 @@ from scalemark.records.placement import Placement
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.validation import parsed
 from scalemark.run_folder.attempt_files import Left, left_of_failed, read_left
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.folder import SWEEP_FILE, RunFolder
 from scalemark.run_folder.regular_file import read_regular
 from scalemark.text.file_name import safe_name
 from store.finished_attempt import FinishedAttempt
@@ -107,7 +107,7 @@ class RunFolders:
         except OSError as error:
             raise _refused(runs_dir / sweep.name, error) from error
         try:
-            _write_synced(self.path / "sweep.json", sweep.to_json())
+            _write_synced(self.path / SWEEP_FILE, sweep.to_json())
         except OSError as error:
             with suppress(OSError):  # unless it is in use already
                 self.path.rmdir()
@@ -166,7 +166,7 @@ def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
         try:
             path.mkdir()
         except FileExistsError:
-            if _uid_in(path / "sweep.json") != sweep_uid:
+            if _uid_in(path / SWEEP_FILE) != sweep_uid:
                 continue
         return path
     raise AssertionError("there is always another candidate")
@@ -181,7 +181,7 @@ def _joined(runs_dir: Path, sweep: SweepRecord) -> Path:
                 "all hosts must see one folder by one path: choose one with store.runs_dir=, or "
                 "mount it here"
             )
-        if _uid_in(path / "sweep.json") == sweep.uid:
+        if _uid_in(path / SWEEP_FILE) == sweep.uid:
             break
     try:
         with tempfile.TemporaryFile(dir=path):

@@ -1,8 +1,9 @@
 """Decides which of the waiting repeats starts next: in turn, or packed side by side.
 
 Exclusive: rounds one after another, each in a random order of its own, so that drift hits all
-trials alike. Packed: rounds too, in each the longest expected first, and back-filling: the first in
-that order that fits now starts, be it of a later round.
+trials alike; a trial that others leave too few GPUs for is passed over. Packed: rounds too, in each
+the longest expected first, and back-filling: the first in that order that fits now starts, be it of
+a later round.
 
 Narrow tasks overtake a wide one that does not fit. After too long a time it is reserved, as in EASY
 back-filling (Lifka, "The ANL/IBM SP scheduling system", 1995): until it starts, only what will have
@@ -153,7 +154,9 @@ class Queue:
         places = sorted(line[0] for line in self._lines.values())
         heads = [self._tasks[place.key] for place in places]
         if not self._packs:
-            return heads[0] if heads and not running and fits(heads[0].num_gpus) else None
+            # where others use some of the GPUs, narrow ones need not wait for wide ones
+            fitting_heads = (head for head in heads if fits(head.num_gpus))
+            return None if running else next(fitting_heads, None)
         fitting = {head.num_gpus for head in heads if fits(head.num_gpus)}
         if not fitting:
             return None

@@ -88,6 +88,13 @@ def test_means_of_a_run_so_far_tell_items_and_lines_tell_time(items_per_step):
     assert found.throughput * found.window_s / found.num_steps == pytest.approx(64, rel=0.2)
 
 
+def test_the_output_may_say_how_many_items_a_step_has():
+    text = TF_CNN.replace("Step", "Batch size:  48 global\\nStep")
+    result, _ = run(spec_of(script(text), "tf_cnn_benchmarks"))
+    found = result.measurement
+    assert found.throughput * found.window_s / found.num_steps == pytest.approx(48)
+
+
 def test_one_number_is_kept_as_reported_by_the_program():
     result, folder = run(spec_of("printf 'total: 12.5\\n'", ONE))
     found = result.measurement
@@ -96,8 +103,32 @@ def test_one_number_is_kept_as_reported_by_the_program():
     assert found.throughput == 12.5
     assert (found.throughput_low, found.median_step_s) == (None, None)
     assert result.verdict == "suspect"
-    assert result.verdict_reasons[0].startswith("as reported by the program")
+    assert result.verdict_reasons[0] == (
+        "as reported by the program: one number of its whole run, whose warm-up is not known"
+    )
     assert folder.read_steps() == []
+
+
+def test_many_rates_at_once_are_not_called_one_number():
+    """A bug: their mean was said to be one number that the program reported of its whole run."""
+    result, folder = run(spec_of("printf 'x 10\\nx 20\\nx 40\\n'", "regex:x ([0-9]+)"))
+    assert (result.measurement.reported, result.verdict) == (True, "suspect")
+    assert result.measurement.throughput == pytest.approx(3 / (1 / 10 + 1 / 20 + 1 / 40))
+    assert result.verdict_reasons[0] == (
+        "as reported by the program: the mean of the 3 rates that it printed, warm-up included; "
+        "its lines came too close together to be timed; have it flush its output"
+    )
+    assert folder.read_steps() == []
+
+
+def test_one_number_beside_steps_that_nothing_times_says_both():
+    rows = "".join(f"{step}\\timages/sec: 12.5 +/- 0.0 (jitter = 0.0)\\t7.9\\n" for step in (1, 10))
+    result, _ = run(spec_of(f"printf '{rows}total images/sec: 12.5\\n'", "tf_cnn_benchmarks"))
+    assert result.measurement.throughput == 12.5
+    assert result.verdict_reasons[0] == (
+        "as reported by the program: one number of its whole run, whose warm-up is not known; "
+        "its lines came too close together to be timed; have it flush its output"
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,7 +234,7 @@ def test_a_metric_that_changes_its_name_half_way_is_told_of():
     result, _ = run(spec_of(command, items_per_step="1"))
     assert result.outcome == "completed"
     assert result.verdict == "suspect"
-    assert "has its output changed?" in result.verdict_reasons[-1]
+    assert "has its output changed?" in result.verdict_reasons[0]
 
 
 def test_a_program_has_the_memory_and_the_cores_of_its_placement():

@@ -99,7 +99,7 @@ def test_lines_that_come_in_one_chunk_are_one_call():
     ("readings", "problem"),
     [
         ([at(1.0, 7)], "one moment only"),
-        ([at(1.0, 7), at(1.0, 8)], "all its lines came at once"),
+        ([at(1.0, 7), at(1.0, 8)], "its lines came too close together to be timed"),
         ([at(1.0, 0), at(2.0, 10**10)], "has `read` taken another number"),
     ],
 )

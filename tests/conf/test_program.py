@@ -76,6 +76,14 @@ def test_a_program_is_named_by_its_script(run, name):
         ("python t.py", ("xla=on",), "xla=on: engine=command does not know it"),
         ("python t.py", ("model=vgg16",), "model=vgg16: engine=command runs a program of yours"),
         ("python t.py {seed}", ("+axes.seed=1",), "axes.seed: that is a name of ours"),
+        ("python t.py {db}", ("+axes.db=1",), "axes.db: that is a name of ours"),
+        ("python t.py", ("seed=2",), r"seed=2: nothing uses it; write \{seed\}"),
+        (
+            "python t.py",
+            ("batch_size=8", "command.items_per_step=batch_size"),
+            "batch_size=8: nothing uses it",
+        ),
+        ("python t.py --token hf_abcdefghijklmnopqrstu", (), "seems to hold a password or a token"),
         ("python t.py {gpus}", ("+axes.gpus=1",), "axes.gpus: that is a name of ours"),
         ("python t.py", ("command.uses=[zero]",), "command.uses: zero is no axis of this trial"),
         ("python t.py", ("command.compare=zero",), "command.compare=zero: no axis of this trial"),
@@ -105,7 +113,7 @@ def test_the_command_of_a_trial_makes_the_same_trial():
     spec = resolved(run, "num_gpus=2", "+axes.zero=1", "batch_size=8", "command.uses=[batch_size]")
     arguments = overrides.overrides(spec, ())
     assert "command.uses=[batch_size]" in arguments
-    assert f"command={run}" in arguments
+    assert f"command.run={run}" in arguments
 
 
 def test_every_setting_of_a_program_is_in_its_page():

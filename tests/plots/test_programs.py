@@ -115,7 +115,7 @@ def test_numbers_that_the_program_reported_are_marked_everywhere(plots, snapshot
     fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED | {"verdict": Verdict.SUSPECT})
     assert plots("tables").stdout == snapshot
     (picture,) = pictures("scaling")
-    note = "as reported by the program, one number of a whole run: all numbers"
+    note = "as reported by the program, whose steps were not timed: all numbers"
     assert note in words(picture.figure)
     assert note in data(source(), datetime(2026, 11, 21, tzinfo=UTC))["html"]["results"]
     rows = json.loads(plots("tables", "--json").stdout)
@@ -126,4 +126,4 @@ def test_one_reported_number_among_measured_ones_is_counted():
     fill_programs(around(program(), 100.0), measured=REPORTED)
     fill_programs(around(program(2), 190.0), measured=SEEN_FROM_OUTSIDE, name="second")
     (picture,) = pictures("scaling")
-    assert "one number of a whole run: 1 of 2 numbers" in words(picture.figure)
+    assert "whose steps were not timed: 1 of 2 numbers" in words(picture.figure)

@@ -1,6 +1,7 @@
 """Trials of a user's own program lack many axes: they are stored, filtered, sorted and exchanged."""
 
 import json
+from dataclasses import replace
 
 import pandas
 import pytest
@@ -160,3 +161,78 @@ def test_show_has_the_command_line_once(db):
     assert shown.count("torchrun --nproc-per-node={num_gpus}") == 1
     found = json.loads(store_command("show", MIXED[0][0].trial_id, "--db", db, "--json").stdout)
     assert found["trial"]["command"] == MIXED[0][0].command
+
+
+def test_what_is_compared_is_no_part_of_a_trial_and_may_change(db):
+    spec = MIXED[0][0]
+    compared = replace(spec, compare="axes.zero")
+    assert (compared.trial_id, compared.curve) == (spec.trial_id, spec.curve)
+    fill_programs([(spec, 10.0)], db)
+    fill_programs([(compared, 12.0)], db, name="second")
+    assert listed(db, "trial_id", "strategy") == [(spec.trial_id, "zero=0")] * 2
+    checked = store_command("check", "--db", db)
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
+def test_free_axes_are_columns_of_a_table(mixed, kind):
+    """A bug: they were to be found in the JSON of a cell alone."""
+    export(mixed, f"out.{kind}", kind)
+    read = pandas.read_csv if kind is ExportFormat.CSV else pandas.read_parquet
+    attempts = read(f"out.{kind}").sort_values("throughput")
+    assert attempts["axes.zero"].tolist()[:3] == [0, 2, 10]
+    assert attempts["axes.offload"].tolist()[:3] == ["cpu", "cpu", "none"]
+    assert attempts["axes.zero"].isna().tolist() == [False, False, False, True]
+    assert attempts["item"].tolist()[:3] == ["tokens"] * 3
+
+
+@pytest.mark.filterwarnings(
+    "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"
+)
+def test_free_axes_and_the_item_are_parameters_of_an_mlflow_run(mixed):
+    """A bug: runs that differ in a free axis alone looked the same in MLflow."""
+    from mlflow import MlflowClient
+
+    export(mixed, "sqlite:///mlflow.db", ExportFormat.MLFLOW)
+    client = MlflowClient(tracking_uri="sqlite:///mlflow.db")
+    experiment = client.get_experiment_by_name("scalemark")
+    found = {}
+    for run in client.search_runs([experiment.experiment_id]):
+        names = ("item", "axes.zero", "axes.offload")
+        found[run.data.metrics["throughput"]] = [run.data.params.get(name) for name in names]
+    assert found == {
+        10.0: ["tokens", "0", "cpu"],
+        20.0: ["tokens", "2", "cpu"],
+        40.0: ["tokens", "10", "none"],
+        50.0: ["tokens", None, None],
+    }
+
+
+def test_values_of_a_free_axis_are_compared_without_naming_them(db):
+    """A bug: the strategy of a program was free to differ, and the axes that it is made of not."""
+    fill_programs([(program(zero=0), 100.0), (program(zero=2), 50.0)], db)
+    ended = store_command("compare", "--db", db, "1", "2")
+    assert (ended.returncode, "A / B  2 " in ended.stdout) == (0, True)
+    assert "train offload=cpu zero=0 num_gpus=1; attempts 1" in ended.stdout
+    assert store_command("compare", "--db", db, "1", "2", "--axis", "zero").returncode == 0
+
+
+def test_a_compared_axis_alone_is_free_to_differ(db):
+    one, other = program(zero=0, compare="axes.zero"), program(2, 2, "none", compare="axes.zero")
+    fill_programs([(one, 100.0), (other, 50.0)], db)
+    ended = store_command("compare", "--db", db, "1", "2")
+    assert "incomparable: axes.offload differs, cpu against none;" in ended.stderr
+    assert store_command("compare", "--db", db, "1", "2", "--axis", "offload").returncode == 0
+
+
+def test_a_program_with_a_batch_is_not_compared_with_one_without(db):
+    """A bug: it ended in a traceback."""
+    fill_programs([(program(), 100.0), (program(batch_size=8), 50.0)], db)
+    ended = store_command("compare", "--db", db, "1", "2")
+    assert "incomparable: batch_size differs, none against 8;" in ended.stderr
+
+
+def test_a_list_of_other_items_than_images_names_them(mixed):
+    header, *rows = store_command("list", "--db", mixed).stdout.splitlines()
+    assert "throughput  item" in header
+    assert all(" tokens " in row for row in rows)

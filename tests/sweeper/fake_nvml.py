@@ -21,6 +21,11 @@ class FakeGpu:
         default_factory=list
     )  # PCI bus id of what each active link leads to, "switch", or "" for a dead one
     mig_devices: list[FakeGpu | None] | None = None  # a list: in MIG mode; None in it: a gap
+    computing: dict[int, int | None] | None = field(default_factory=dict)  # pid -> MiB
+    drawing: dict[int, int | None] | None = field(default_factory=dict)
+    unlisted_mib: int | None = 0  # in use by processes that are not listed; None: no figure at all
+    has_display: bool | None = False
+    compute_mode: int = pynvml.NVML_COMPUTEMODE_DEFAULT
 
 
 @dataclass
@@ -30,6 +35,8 @@ class FakeDriver:
     gpus: list[FakeGpu]
     levels: dict[frozenset[str], int] | None = None  # topology level of two UUIDs; None = refused
     has_remote_types: bool = True
+    reserved_mib: int = 0  # of each GPU, by the driver; part of what it calls used unless asked
+    is_old: bool = False  # before 510: knows no other figure than that
     is_open: int = 0
 
     def install(self, monkeypatch) -> None:
@@ -62,8 +69,38 @@ class FakeDriver:
     def nvmlDeviceGetName(self, gpu):  # noqa: N802
         return gpu.name
 
-    def nvmlDeviceGetMemoryInfo(self, gpu):  # noqa: N802
-        return SimpleNamespace(total=reported(gpu.memory_bytes))
+    def nvmlDeviceGetHandleByUUID(self, uuid):  # noqa: N802
+        for gpu in self.gpus:
+            for device in (gpu, *(gpu.mig_devices or ())):
+                if device and device.uuid == uuid:
+                    return device
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+    def nvmlDeviceGetIndex(self, gpu):  # noqa: N802
+        if gpu not in self.gpus:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return self.gpus.index(gpu)
+
+    def nvmlDeviceGetMemoryInfo(self, gpu, version=None):  # noqa: N802
+        if version and self.is_old:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        total = reported(gpu.memory_bytes)
+        mib = reported(gpu.unlisted_mib) + (0 if version else self.reserved_mib)
+        for listed in (gpu.computing, gpu.drawing):
+            mib += sum(one or 0 for one in (listed or {}).values())
+        return SimpleNamespace(total=total, used=mib * 2**20)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu):  # noqa: N802
+        return processes(gpu.computing)
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, gpu):  # noqa: N802
+        return processes(gpu.drawing)
+
+    def nvmlDeviceGetDisplayActive(self, gpu):  # noqa: N802
+        return int(reported(gpu.has_display))
+
+    def nvmlDeviceGetComputeMode(self, gpu):  # noqa: N802
+        return gpu.compute_mode
 
     def nvmlDeviceGetCudaComputeCapability(self, gpu):  # noqa: N802
         return (6, 0)
@@ -108,6 +145,13 @@ class FakeDriver:
 
     def nvmlDeviceGetNvLinkRemotePciInfo(self, gpu, link):  # noqa: N802
         return SimpleNamespace(busId=gpu.nvlinks[link])
+
+
+def processes(listed):
+    return [
+        SimpleNamespace(pid=pid, usedGpuMemory=None if mib is None else mib * 2**20)
+        for pid, mib in reported(listed).items()
+    ]
 
 
 def reported(fact):

@@ -53,9 +53,9 @@ def main(num_hosts, lose):
         if lose:
             found = {"lost": lose_one(on, cluster, num_hosts)}
         else:
-            found = check_all(num_hosts, on)
-            if num_hosts == 2:
-                found["input"] = check_input(on)
+            # first: seeds are set anew for it, which waits for all that other modes have left running
+            found = {"input": check_input(on)} if num_hosts == 2 else {}
+            found |= check_all(num_hosts, on)
     print(json.dumps(found))
 
 

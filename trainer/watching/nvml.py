@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import pynvml
+
+from scalemark.host.process_origin import started_by_scalemark
 
 Answer = TypeVar("Answer")
 
@@ -41,6 +43,7 @@ class Reading:
     memory_used_bytes: int | None  # by all processes
     throttle_reasons: list[str] | None
     pids: list[int] | None  # processes computing on it, ours among them
+    num_others: int | None  # of these, not started by scalemark; None where none are listed
 
 
 class Gpus:
@@ -64,6 +67,19 @@ def reason_names(bits: int) -> list[str]:
     return names
 
 
+def num_others(pids: Collection[int]) -> int | None:
+    """Count the processes that scalemark has not started; None without any.
+
+    Some containers see the host's numbers, and cannot tell which are ours: one is taken for ours.
+    """
+    if not pids:
+        return None
+    origins = [started_by_scalemark(pid) for pid in set(pids)]
+    if all(origin is None for origin in origins):
+        return len(origins) - 1
+    return len(origins) - origins.count(True)
+
+
 def _read(uuid: str, handle: object) -> Reading:
     def asked(question: Callable[..., Answer], *arguments: object) -> Answer | None:
         try:
@@ -71,6 +87,7 @@ def _read(uuid: str, handle: object) -> Reading:
         except pynvml.NVMLError:
             return None
 
+    pids = asked(_pids)
     return Reading(
         uuid=uuid,
         sm_clock_mhz=asked(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
@@ -81,7 +98,8 @@ def _read(uuid: str, handle: object) -> Reading:
         utilization=asked(lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
         memory_used_bytes=asked(lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
         throttle_reasons=asked(lambda gpu: reason_names(_reasons(gpu))),
-        pids=asked(_pids),
+        pids=pids,
+        num_others=num_others(pids or ()),
     )
 
 
@@ -93,4 +111,10 @@ def _reasons(handle: object) -> int:
 
 
 def _pids(handle: object) -> list[int]:
-    return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+    """Leave out desktop programs, which compute and draw."""
+    try:
+        drawing = {one.pid for one in pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)}
+    except pynvml.NVMLError:
+        drawing = set()
+    computing = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    return [process.pid for process in computing if process.pid not in drawing]

@@ -153,12 +153,6 @@ def _summary(seen: list[Reading]) -> GpuTelemetry:
         return combine(values) if values else None
 
     reasons = set(chain.from_iterable(known("throttle_reasons")))
-    num_foreign_processes = None
-    pids = known("pids")
-    if any(pids):
-        # One of them is ours. In a container NVML knows the host's process ids, so it is unknown
-        # which one.
-        num_foreign_processes = max(len(set(of_sample)) for of_sample in pids) - 1
     return GpuTelemetry(
         uuid=seen[0].uuid,
         num_samples=len(seen),
@@ -170,7 +164,7 @@ def _summary(seen: list[Reading]) -> GpuTelemetry:
         utilization=combined(statistics.fmean, "utilization"),
         memory_used_bytes=combined(max, "memory_used_bytes"),
         throttle_reasons=tuple(sorted(reasons - {GPU_IDLE})),
-        num_foreign_processes=num_foreign_processes,
+        num_foreign_processes=combined(max, "num_others"),
     )
 
 

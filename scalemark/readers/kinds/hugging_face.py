@@ -17,8 +17,8 @@ from scalemark.readers.arguments import refuse_argument
 from scalemark.readers.fields import rate_or_doubt
 from scalemark.readers.kinds.tqdm import BarReader
 from scalemark.readers.left_files import named_below, read_json
-from scalemark.readers.numbers import number, whole
-from scalemark.readers.rates import Rate, rate_of
+from scalemark.readers.numbers import number, usable_rate, whole
+from scalemark.readers.rates import LLAMA_FACTORY, Rate, chosen, item_of, rate_of
 from scalemark.readers.reading import Reading
 from scalemark.readers.steps import StepCounter
 
@@ -26,15 +26,23 @@ ABOUT = (
     "hugging_face reads the Trainer's log lines and progress bar, and all_results.json, "
     "train_results.json or trainer_state.json below the run folder"
 )
-_LINE = re.compile(r"^[^{}]{0,40}?(\{\s*['\"].*\})\s*$")
+_LINE = re.compile(r"^[^{}]{0,120}?(\{\s*['\"].*\})\s*$")
 _PAIR = re.compile(r"['\"]([^'\"]+)['\"]\s*:\s*['\"]?([^'\",}]+)")
 _METRIC_LINE = re.compile(r"^\s*(train_\w+)\s*=\s*(\S+)\s*$")  # of `***** train metrics *****`
+_BATCH = re.compile(r"\bTotal train batch size \(w\. parallel.*\) = ([\d,]+)\s*$")
 _KNOWN = frozenset(("loss", "learning_rate", "train_runtime", "train_loss", "grad_norm"))
-_STEPS = ("step", "global_step", "global_step/max_steps")
-_TOTALS = (
-    ("train_samples_per_second", "samples", False),
-    ("train_tokens_per_second", "tokens", True),  # per device: TrainingArguments says so
+_LLAMA_FACTORY_NAMES = frozenset(
+    ("loss", "learning_rate", "epoch", "reward", "accuracy", "throughput")
 )
+_STEPS = ("step", "global_step", "global_step/max_steps")
+_TOTALS = {
+    "train_samples_per_second": Rate(name="throughput", item="samples", per_gpu=False),
+    "train_tokens_per_second": Rate(  # per device: TrainingArguments says so
+        name="throughput", item="tokens", per_gpu=True
+    ),
+}
+_ROUNDED = 0.0005  # what a number may be off that is rounded to thousandths
+_MOST_ROUNDED = 0.002  # of the samples of a step
 _FILES = ("all_results.json", "train_results.json", "trainer_state.json")
 
 
@@ -48,14 +56,19 @@ class HuggingFaceReader:
     """Reads lines, and files only where no line gave the rate of the whole run."""
 
     def __init__(self) -> None:
+        self.wanted_item = ""
         self._bar = BarReader()
         self._steps = StepCounter()
-        self._has_total = False
+        self._has_total = self._has_batch = False
 
     def read_line(self, line: str) -> Reading | None:
         total = _METRIC_LINE.match(line)
         if total:
             return None if self._has_total else self._total({total[1]: total[2]})
+        batch = _BATCH.search(line)
+        if batch and item_of(self.wanted_item) != "tokens":
+            self._has_batch = True
+            return Reading(items_per_step=number(batch[1]), item="samples")
         found = _LINE.match(line)
         if not found:
             return self._bar.read_line(line)
@@ -74,19 +87,39 @@ class HuggingFaceReader:
 
     def _total(self, values: Mapping[str, str]) -> Reading | None:
         """Return the reading of the whole run, where these values have one."""
-        for name, item, per_gpu in _TOTALS:
-            if name in values:
-                rate, doubt = rate_or_doubt(values[name])
-                self._has_total = True
-                return Reading(
-                    throughput=rate,
-                    unusable=doubt,
-                    is_total=True,
-                    item=item,
-                    per_gpu=per_gpu,
-                    metrics=_metrics(values, without=name),
-                )
-        return None
+        rates = {name: rate for name, rate in _TOTALS.items() if name in values}
+        found = chosen(rates, self.wanted_item)
+        if found is None:
+            return None
+        name, rate = found
+        amount, doubt = rate_or_doubt(values[name])
+        self._has_total = True
+        return Reading(
+            throughput=amount,
+            items_per_step=self._items_per_step(amount, rate, values),
+            unusable=doubt,
+            is_total=True,
+            item=rate.item,
+            per_gpu=rate.per_gpu,
+            metrics=_metrics(values, without=name),
+        )
+
+    def _items_per_step(
+        self, items_per_s: float | None, rate: Rate, values: Mapping[str, str]
+    ) -> float | None:
+        """Return the items of a step over the run; None where rounding hides them.
+
+        The Trainer rounds its rates to thousandths, which is much of a slow step's. The bar has
+        the number of steps.
+        """
+        steps_per_s = usable_rate(values.get("train_steps_per_second", ""))
+        runtime_s = usable_rate(values.get("train_runtime", "")) or 0.0
+        if items_per_s is None or steps_per_s is None or (self._has_batch and not rate.per_gpu):
+            return None
+        num_steps = self._bar.total
+        if num_steps and abs(num_steps - steps_per_s * runtime_s) <= _ROUNDED * runtime_s:
+            return items_per_s * runtime_s / num_steps
+        return items_per_s / steps_per_s if _ROUNDED / steps_per_s < _MOST_ROUNDED else None
 
     def _logged(self, values: Mapping[str, str]) -> Reading | None:
         """Return what a line in the midst of training says: its loss, and its rate."""
@@ -95,7 +128,7 @@ class HuggingFaceReader:
             step = self._steps.count(step)
             if step is None:
                 return None
-        name, rate = _rate_among(values)
+        name, rate = _rate_among(values, self.wanted_item) or ("", None)
         amount, doubt = rate_or_doubt(values[name]) if rate else (None, "")
         throughput, step_s = amount, None
         if rate and rate.name == "steps_per_s":
@@ -119,16 +152,17 @@ def _step_of(values: Mapping[str, str]) -> int | None:
     return None
 
 
-def _rate_among(values: Mapping[str, str]) -> tuple[str, Rate | None]:
+def _rate_among(values: Mapping[str, str], item: str) -> tuple[str, Rate] | None:
     """Return the name of items/s, or else of steps/s; a rate of the last step before a mean."""
-    best: tuple[str, Rate | None] = ("", None)
-    for name in values:
-        rate = rate_of(name)
-        if rate is None or rate.name not in ("throughput", "steps_per_s"):
-            continue
-        if best[1] is None or (rate.name, not rate.is_mean) > (best[1].name, not best[1].is_mean):
-            best = (name, rate)
-    return best
+    rates = {name: rate_of(name) for name in values}
+    rates = {
+        name: rate
+        for name, rate in rates.items()
+        if rate and rate.name in ("throughput", "steps_per_s")
+    }
+    if "throughput" in rates and values.keys() <= _LLAMA_FACTORY_NAMES:
+        rates["throughput"] = LLAMA_FACTORY
+    return chosen(rates, item)
 
 
 def _metrics(values: Mapping[str, str], without: str) -> dict[str, float]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from scalemark.readers.arguments import path_below, settings
 from scalemark.readers.fields import RATES, FieldReader
+from scalemark.readers.json_text import first_object
 from scalemark.readers.left_files import read_text
-from scalemark.readers.rates import Rate, rate_of
+from scalemark.readers.numbers import whole
+from scalemark.readers.rates import LLAMA_FACTORY, Rate, chosen, rate_of
 from scalemark.readers.reading import Reading
 
 ABOUT = (
@@ -19,7 +22,10 @@ ABOUT = (
     "inwards, as key=train.tokens_per_s; others: step, time_s, step_s, step_ms, steps_per_s, item"
 )
 _SETTINGS = ("key", "step", "epoch", "time_s", "step_s", "step_ms", "steps_per_s", "item")
-_STEPS = ("step", "global_step", "iteration", "iter", "num_updates", "update", "_step", "steps")
+_STEPS = (  # the best first
+    *("step", "global_step", "num_updates", "iteration", "iter", "current_steps"),
+    *("_step", "steps", "update"),
+)
 _MOST_VALUES = 200  # of one object
 _MOST_DEPTH = 6
 
@@ -34,15 +40,17 @@ class JsonReader:
     """Reads objects of lines, or of a file."""
 
     def __init__(self, file: PurePosixPath | None, given: Mapping[str, str]) -> None:
+        self.wanted_item = ""
         self._file = file
         self._given = dict(given)
         if "key" in self._given:
             self._given["throughput"] = self._given.pop("key")
         self._fields = FieldReader()
         self._found: Rate | None = None  # what the value is that looks like a rate
+        self._is_first = True  # of several readings, none is of the whole run
 
     def read_line(self, line: str) -> Reading | None:
-        return None if self._file else self._reading(_object_of(line))
+        return None if self._file else self._reading(first_object(line))
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         text = read_text(folder / self._file) if self._file else None
@@ -65,45 +73,32 @@ class JsonReader:
         reading = self._fields.reading({**_numbers(values), **taken})
         if reading is None or self._found is None:
             return reading
-        return Reading(
-            throughput=reading.throughput,
-            step=reading.step,
-            time_s=reading.time_s,
-            step_s=reading.step_s,
-            is_total=self._found.is_total,
+        is_total = self._found.is_total and reading.step is None and self._is_first
+        self._is_first = False
+        return replace(
+            reading,
+            is_total=is_total,
             is_mean=self._found.is_mean,
             item=reading.item or self._found.item,
             per_gpu=self._found.per_gpu,
-            unusable=reading.unusable,
-            metrics=reading.metrics,
         )
 
     def _look_for_rate(self, values: Mapping[str, str]) -> None:
         """Take the first value with the name of a rate, items before steps, and keep to it."""
         rates = {key: rate_of(key.rpartition(".")[2]) or rate_of(key) for key in values}
-        for name in ("throughput", "steps_per_s", "step_ms", "step_s"):
-            for key, rate in rates.items():
-                if rate and rate.name == name and not rate.is_bare_time:
-                    self._given[name] = key
-                    self._found = rate
-                    return
+        if {"throughput", "current_steps"} <= values.keys():
+            rates["throughput"] = LLAMA_FACTORY
+        found = chosen(rates, self.wanted_item)
+        if found:
+            key, self._found = found
+            self._given[self._found.name] = key
 
     def _look_for_step(self, values: Mapping[str, str]) -> None:
-        for key in values:
-            if key.rpartition(".")[2].lower() in _STEPS:
-                self._given["step"] = key
-                return
-
-
-def _object_of(line: str) -> object:
-    """Return the first object of a line, whatever stands before it; None: there is none."""
-    begin = line.find("{")
-    if begin < 0:
-        return None
-    try:
-        return json.JSONDecoder().raw_decode(line, begin)[0]
-    except (ValueError, RecursionError):
-        return None
+        for name in _STEPS:
+            for key, value in values.items():
+                if key.rpartition(".")[2].lower() == name and whole(value) is not None:
+                    self._given["step"] = key
+                    return
 
 
 def _objects_of(text: str) -> Iterator[object]:
@@ -111,7 +106,7 @@ def _objects_of(text: str) -> Iterator[object]:
     try:
         content: object = json.loads(text)
     except (ValueError, RecursionError):
-        yield from (_object_of(line) for line in text.splitlines())
+        yield from (first_object(line) for line in text.splitlines())
         return
     yield from content if isinstance(content, list) else [content]
 

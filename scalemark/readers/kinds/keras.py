@@ -15,7 +15,7 @@ from scalemark.readers.reading import OutputReader, Reading
 ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"
 _EPOCH = re.compile(r"\bEpoch (\d+)(?:/\d+)?:?\s*$")
 _BAR = re.compile(
-    r"(?<!\d)(?P<step>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|━+|-)\s*"
+    r"(?<!\d)(?<!Epoch )(?P<step>\d+)/(?:(?P<total>\d+)\s+(?:\[[=>.\s]*\]|━+|-)|Unknown\s)\s*"
     r"(?:-\s*)?(?:ETA:\s*[\d:]+s?\s*|(?P<epoch_s>\d+)(?:s|ms|us)\b)?\s*(?:-\s*)?"
     r"(?:(?P<time>[\d.]+\s?(?:ms|us|µs|s))/(?P<per>step|sample|epoch))?(?P<after>.*)"
 )
@@ -47,7 +47,7 @@ class KerasReader(OutputReader):
 
     def _reading(self, bar: re.Match[str]) -> Reading | None:
         step = int(bar["step"])
-        total = 0 if bar["total"] == "Unknown" else int(bar["total"])
+        total = int(bar["total"] or 0)
         if not self._is_of_this_epoch(total) or step <= self._done:
             return None
         time_s = seconds(bar["time"]) if bar["time"] else None

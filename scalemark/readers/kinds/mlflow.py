@@ -18,7 +18,7 @@ from scalemark.readers.arguments import settings
 from scalemark.readers.fields import rate_or_doubt
 from scalemark.readers.left_files import files_below, named_below, read_text
 from scalemark.readers.numbers import number
-from scalemark.readers.rates import Rate, rate_of
+from scalemark.readers.rates import Rate, chosen, rate_of, seconds_per_step
 from scalemark.readers.reading import Reading
 from scalemark.readers.steps import StepCounter
 
@@ -56,6 +56,7 @@ class MlflowReader:
     """Reads the metrics of the run that logged last; its output says nothing."""
 
     def __init__(self, key: str) -> None:
+        self.wanted_item = ""
         self._key = key
 
     def read_line(self, line: str) -> Reading | None:
@@ -80,11 +81,7 @@ class MlflowReader:
             default = Rate(name="throughput")
             return self._key, (rate_of(self._key) or default) if self._key in metrics else None
         rates = {name: rate_of(name) for name in sorted(metrics)}
-        for wanted in ("throughput", "steps_per_s", "step_ms", "step_s"):
-            for name, rate in rates.items():
-                if rate and rate.name == wanted:
-                    return name, rate
-        return "", None
+        return chosen(rates, self.wanted_item) or ("", None)
 
 
 def _readings(
@@ -96,8 +93,7 @@ def _readings(
         step = steps.count(point.step)
         step_s = None
         if amount is not None and rate.name != "throughput":
-            scale = {"steps_per_s": 1 / amount, "step_ms": amount / 1e3, "step_s": amount}
-            amount, step_s = None, scale[rate.name]
+            step_s, amount = seconds_per_step(rate.name, amount), None
         if step is None and len(points) > 1:
             continue
         yield Reading(
@@ -106,7 +102,7 @@ def _readings(
             step_s=step_s,
             time_s=point.time_s,
             is_mean=rate.is_mean,
-            is_total=rate.is_total,
+            is_total=rate.is_total and len(points) == 1,
             item=rate.item,
             per_gpu=rate.per_gpu,
             unusable=doubt,

@@ -6,12 +6,12 @@ the samples between `block_start` and `block_stop`, on the log's own clock.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from scalemark.readers.arguments import refuse_argument
 from scalemark.readers.fields import rate_or_doubt
+from scalemark.readers.json_text import first_object
 from scalemark.readers.numbers import number, usable_rate
 from scalemark.readers.reading import OutputReader, Reading
 
@@ -87,13 +87,7 @@ class MlperfReader(OutputReader):
 
 
 def _event_of(line: str) -> Mapping[str, Any]:
-    begin = line.find("{", line.find(_MARK)) if _MARK in line else -1
-    if begin < 0:
-        return {}
-    try:
-        content, _ = json.JSONDecoder().raw_decode(line, begin)
-    except (ValueError, RecursionError):
-        return {}
+    content = first_object(line, line.find(_MARK)) if _MARK in line else None
     return content if isinstance(content, dict) else {}
 
 

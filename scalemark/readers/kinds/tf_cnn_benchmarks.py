@@ -1,7 +1,8 @@
 """Reads tf_cnn_benchmarks: `10  images/sec: 46.7 +/- 0.4 (jitter = 1.8)  8.734`, and its total.
 
-The number of a line is the mean since step 1 (`benchmark_cnn.py`: batch / mean of the step times),
-so that windows come from the steps and when their lines arrived.
+The number of a line is the mean since step 1 (`benchmark_cnn.py`: batch / mean of the step times)
+without what lies between steps, so that windows come from the steps and when their lines arrived.
+How many images a step has stands above them: `Batch size:  64 global`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _ITEM = r"(images|examples|samples|sentences)/sec"
 _STEP = re.compile(
     rf"(?<!\d)(\d+)\s+{_ITEM}:\s*(\S+)\s*\+/-\s*(\S+)\s*\(jitter\s*=\s*([^)\s]+)\)(?:\s+(\S+))?"
 )
+_BATCH = re.compile(r"^Batch size:\s+(\d+) global")
 _TOTAL = re.compile(rf"\btotal {_ITEM}:\s*(\S+)")
 
 
@@ -41,6 +43,9 @@ class TfCnnReader(OutputReader):
             return Reading(
                 throughput=rate, unusable=doubt, is_total=True, item=total[1], per_gpu=False
             )
+        batch = _BATCH.match(line)
+        if batch:
+            return Reading(items_per_step=int(batch[1]))
         found = _STEP.search(line)
         step = self._steps.count(int(found[1])) if found else None
         if not found or step is None:

@@ -472,7 +472,7 @@ def test_a_larger_batch_on_one_gpu_hides_no_communication(analysis):
 
 def test_a_chance_to_win_counts_how_unsure_the_best_is():
     """What is expected to reach less than the best may win where the best may have much less itself."""
-    trial = Expected(throughput=80.0, low=72.0, high=88.0, doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
     same, sure, unsure = made(
         ({"num_gpus": 1}, [100.0, 100.0, 100.0]),
         ({"num_gpus": 2}, [99.0, 100.0, 101.0]),
@@ -485,14 +485,14 @@ def test_a_chance_to_win_counts_how_unsure_the_best_is():
 
 def test_a_chance_to_win_counts_the_error_of_the_best():
     """Their interval is 12.7 errors wide to each side: by 1.96 it would be a chance of 37 %."""
-    trial = Expected(throughput=80.0, low=72.0, high=88.0, doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
     (best,) = made(({"num_gpus": 8}, [90.0, 110.0]))
     low, high = welch.interval(best.repeats)
     assert trial.chance(100.0, replace(best, low=low, high=high)) == pytest.approx(0.024, abs=0.001)
 
 
 def test_of_one_process_the_chance_counts_what_is_known_within_it():
-    trial = Expected(throughput=80.0, low=72.0, high=88.0, doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
     (best,) = made(({"num_gpus": 8}, [100.0]))
     sure, unsure = (replace(best, low=100 / by, high=100 * by) for by in (1.01, 4.0))
     assert trial.chance(100.0, sure) < 0.001
@@ -624,7 +624,7 @@ def test_goals_of_single_gpus_are_refused_of_cpu_devices(analysis, goal):
         "advise",
         "--goal",
         goal,
-        *(("--images", "1e6", "--deadline-h", "2") if goal == "deadline" else ()),
+        *(("--items", "1e6", "--deadline-h", "2") if goal == "deadline" else ()),
     )
     assert ended.exit_code == 2
     assert f"--goal {goal}: CPU devices share one machine" in ended.stderr
@@ -686,7 +686,7 @@ def test_a_deadline_takes_the_fewest_gpu_hours_that_are_in_time(analysis):
         analysis,
         "--goal",
         "deadline",
-        "--images",
+        "--items",
         "1e6",
         "--deadline-h",
         "1",
@@ -695,7 +695,7 @@ def test_a_deadline_takes_the_fewest_gpu_hours_that_are_in_time(analysis):
     )
     assert (found["pick"]["strategy"], found["pick"]["num_gpus"]) == ("replicated_nccl", 4)
     assert found["sentences"][0].endswith(
-        "2.92 GPU-hours for USD 5.85 at 380 images/s [375..385], done in 0.73 h."
+        "2.92 GPU-hours for USD 5.85 at 380 images/s [375..385], 1,000,000 images done in 0.73 h."
     )
 
 
@@ -706,13 +706,13 @@ def test_what_would_never_be_in_time_is_not_asked_for(analysis):
         if (spec.all_reduce, spec.num_gpus) != ("nccl", 2)
     ]
     fill_gpus(known)
-    reported = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1")[
+    reported = answer(analysis, "--goal", "deadline", "--items", "1e6", "--deadline-h", "1")[
         "next_trials"
     ]
     assert "replicated_nccl on 2 GPUs" not in str(
         reported
     )  # 196 images/s at best, for 278 that are needed
-    reported = answer(analysis, "--goal", "deadline", "--images", "1e5", "--deadline-h", "0.15")[
+    reported = answer(analysis, "--goal", "deadline", "--items", "1e5", "--deadline-h", "0.15")[
         "next_trials"
     ]
     assert "replicated_nccl on 2 GPUs was not run, and might win" in str(reported)
@@ -720,22 +720,22 @@ def test_what_would_never_be_in_time_is_not_asked_for(analysis):
 
 def test_a_deadline_that_nothing_keeps_says_how_long_the_fastest_takes(analysis):
     fill_gpus(TWO_STRATEGIES)
-    found = answer(analysis, "--goal", "deadline", "--images", "1e8", "--deadline-h", "1")
+    found = answer(analysis, "--goal", "deadline", "--items", "1e8", "--deadline-h", "1")
     assert found["is_in_time"] is False
     assert found["sentences"][0].startswith(
         "Nothing that was tried is in time: the fastest, replicated_nccl on 8 GPUs"
     )
-    assert "takes 37.0 h instead of 1.00 h" in found["sentences"][0]
+    assert "takes 37.0 h for 100,000,000 images instead of 1.00 h" in found["sentences"][0]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
-            ("--goal", "deadline", "--images", "1e6"),
-            "--goal deadline needs --images and --deadline-h, as --images 1.28e6 --deadline-h 2",
+            ("--goal", "deadline", "--items", "1e6"),
+            "--goal deadline needs --items and --deadline-h, as --items 1.28e6 --deadline-h 2",
         ),
-        (("--images", "5"), "--images and --deadline-h are for --goal deadline only"),
+        (("--items", "5"), "--items and --deadline-h are for --goal deadline only"),
         (
             ("--usd-per-gpu-hour", "2"),
             "--usd-per-gpu-hour is for --goal cost and --goal deadline only",
@@ -745,16 +745,16 @@ def test_a_deadline_that_nothing_keeps_says_how_long_the_fastest_takes(analysis)
             "--usd-per-gpu-hour -2: wanted a number from 1e-06 to 1e+06",
         ),
         (
-            ("--goal", "deadline", "--images", "1e300", "--deadline-h", "1"),
-            "--images 1e+300: wanted a number from 1 to 1e+15",
+            ("--goal", "deadline", "--items", "1e300", "--deadline-h", "1"),
+            "--items 1e+300: wanted a number from 1 to 1e+15",
         ),
         (
-            ("--goal", "deadline", "--images", "1", "--deadline-h", "1e-300"),
+            ("--goal", "deadline", "--items", "1", "--deadline-h", "1e-300"),
             "--deadline-h 1e-300: wanted a number from 1e-06 to",
         ),
         (
-            ("--goal", "deadline", "--images", "nan", "--deadline-h", "1"),
-            "--images nan: wanted a number from 1 to 1e+15",
+            ("--goal", "deadline", "--items", "nan", "--deadline-h", "1"),
+            "--items nan: wanted a number from 1 to 1e+15",
         ),
         (
             ("--goal", "energy"),

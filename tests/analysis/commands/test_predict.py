@@ -578,3 +578,50 @@ def test_advice_and_prediction_agree(analysis) -> None:
         one for one in reported if (one["num_gpus"], one["strategy"]) == (8, "replicated_nccl")
     ]
     assert f"{one['throughput']:.0f} images/s [{one['low']:.0f}..{one['high']:.0f}]" in larger
+
+
+ROWS = ((200, 380, 740), (400, 790, 1570))
+"""Of 1, 2 and 4 GPUs, twice as fast the second time."""
+
+
+def test_two_values_of_a_free_axis_are_two_curves(analysis) -> None:
+    """A bug: rows of both were one curve, in the middle of the two."""
+    asked = ("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8", "--json")
+    alone = []
+    for zero, values in enumerate(ROWS):
+        trials = curve(values, **RESNET, **NCCL, free={"zero": zero}.items())
+        fill("alone.db", trials, machine=GPU_BOX)
+        fill_gpus(trials)
+        alone += json.loads(analysis(*asked, f"zero={zero}", "--db", "alone.db").stdout)[
+            "predictions"
+        ]
+    reported = json.loads(analysis(*asked).stdout)
+    assert [one["axes.zero"] for one in reported["predictions"]] == [0, 1]
+    assert [one["throughput"] for one in reported["predictions"]] == [
+        one["throughput"] for one in alone
+    ]
+    assert [len(one["rests_on"]) for one in reported["predictions"]] == [3, 3]
+    assert reported["notes"][0] == (
+        "2 settings of axes.zero: each is predicted from its own rows alone"
+    )
+    shown = analysis(*asked[:-1]).stdout
+    assert "8 x Testla, driver 535.1 with axes.zero=1, from 3 rows\n" in shown
+
+
+def test_rows_that_count_another_item_are_never_learned_from(analysis) -> None:
+    """A bug: they were pooled, and everything was called images/s."""
+    of_items = {"images": ROWS[0], "samples": ROWS[1], "tokens": (9e5, 17e5)}
+    for seed, (item, values) in enumerate(of_items.items()):
+        rows = curve(values, **RESNET, **NCCL, seed=seed)
+        fill_gpus(rows, details=[{"item": item}] * len(rows), name=item)
+    asked = ("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8")
+    reported = json.loads(analysis(*asked, "--json").stdout)
+    images, samples = reported["predictions"]
+    assert (images["item"], samples["item"]) == ("images", "samples")
+    assert images["throughput"] < 1640 < 2600 < samples["throughput"]
+    assert [len(one["rests_on"]) for one in (images, samples)] == [3, 3]
+    (left_out,) = [note for note in reported["notes"] if note.startswith("not predicted: ")]
+    assert "counts tokens, and batch_size counts examples" in left_out
+    shown = analysis(*asked).stdout
+    assert "  images/s  " in shown
+    assert "  samples/s  " in shown

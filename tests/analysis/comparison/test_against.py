@@ -13,6 +13,7 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading import queries
 from tests.filled import MACHINE, fill
+from tests.programs import SEEN_FROM_OUTSIDE, program
 from tests.specs import small
 from tests.store.test_references import MINE
 
@@ -231,3 +232,57 @@ def test_what_has_no_number_on_one_side_is_said():
         StoreError, match=r"; where they are the same, one of the two has no number$"
     ):
         opposed(ours, theirs)
+
+
+PROGRAMS = [program(zero=0), program(zero=1)]
+
+
+def of_programs(throughputs, machine, item="tokens"):
+    entries = list(zip(PROGRAMS, throughputs, strict=True))
+    measured_item = [SEEN_FROM_OUTSIDE | {"item": item}] * len(entries)
+    return results(entries, machine=machine, name=machine.host, details=measured_item)
+
+
+def test_two_values_of_a_free_axis_are_never_paired():
+    """A bug: zero=0 was compared with whatever zero came first."""
+    ours, theirs = of_programs((100.0, 300.0), MACHINE), of_programs((50.0, 100.0), OTHER)
+    (side,) = opposed(ours, theirs)
+    assert [one.against.ratio for one in side.results] == [2.0, 3.0]
+    with pytest.raises(StoreError, match=r"differ in axes.zero \(here 0, there 1\)"):
+        opposed(ours[:1], theirs[1:])
+
+
+def test_trials_that_count_different_items_are_never_paired():
+    ours, theirs = of_programs((1.0, 3.0), MACHINE), of_programs((5.0, 1.0), OTHER, "samples")
+    with pytest.raises(StoreError, match=r"differ in item \(here tokens, there samples\)"):
+        opposed(ours, theirs)
+
+
+def references(item="tokens", **axes):
+    published_of_train = (
+        asdict(MINE)
+        | {
+            "model": "train",
+            "num_gpus": 1,
+            "item": item,
+            "precision": "",
+            "data": "",
+            "batch_size": None,
+            "axes": axes,
+        }
+        | dict.fromkeys(("variable_update", "local_parameter_device", "all_reduce"), "")
+    )
+    return published([published_of_train])
+
+
+def test_a_published_figure_is_of_the_free_axes_and_the_item_that_it_names():
+    ours = of_programs((100.0, 300.0), MACHINE)
+    (side,) = opposed(ours, references(zero=1, offload="cpu"))
+    assert [one.against is None for one in side.results] == [True, False]
+    assert not any("axes.zero" in note for note in side.notes)
+    (side,) = opposed(ours, references(offload="cpu"))
+    assert all(one.against for one in side.results)
+    assert "the source does not tell what is here axes.zero 0 or 1" in side.notes
+    for others in (references(zero=2), references("samples")):
+        with pytest.raises(StoreError, match="nothing in common"):
+            opposed(ours, others)

@@ -1,6 +1,7 @@
 """The parts of a step are differences of real trials, and add up to it."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -258,3 +259,30 @@ def test_no_step_may_take_less_than_nothing_however_its_repeats_differ():
     found = step_s(result(100, factors=(0.5, 1.5)))
     assert found.low is not None
     assert 0 < found.low < found.value < found.high
+
+
+def test_a_trial_that_counts_another_item_is_no_ablation():
+    """A bug: its step time was subtracted, made of tokens as if they were images."""
+    target, *others = finder(100, 105, 135)
+    counting = [replace(one, item="samples") for one in others]
+    assert AblationFinder([target, *counting]).around(target).found == {Ablation.REDUCING: target}
+    of_samples = replace(target, item="samples")
+    found = AblationFinder([of_samples, *counting]).around(of_samples).found
+    assert {Ablation.ALONE, Ablation.INDEPENDENT, Ablation.REDUCING} <= set(found)
+    assert Ablation.FLOOR not in found  # the trivial model counts images
+    assert chosen([target, of_samples], AblationFinder([target, of_samples])) == [
+        target,
+        of_samples,
+    ]
+
+
+def test_the_floor_has_the_free_axes_of_its_target():
+    target, floor = result(100, free={"zero": 0}.items()), result(1, model="trivial")
+    own = result(2, model="trivial", free={"zero": 0}.items())
+    own, floor, target = (
+        replace(one, axes={**one.axes, "axes.zero": zero})
+        for one, zero in ((own, 0), (floor, 1), (target, 0))
+    )
+    everything = [replace(one, axes={**one.axes, **INDEPENDENT}) for one in (floor, own)]
+    found = AblationFinder([target, *everything]).around(target).found
+    assert found[Ablation.FLOOR].axes["axes.zero"] == 0

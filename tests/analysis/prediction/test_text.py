@@ -30,6 +30,8 @@ def found() -> list[Prediction]:
     rows = tuple(row("vgg16", num, "ps_cpu", Rates()) for num in (1, 2, 4))
     known = Learned(
         environment=environment,
+        item="images",
+        free={},
         guess=Guess(hardware=profile("p100_pcie_8"), reason=""),
         results=(),
         rows=rows,

@@ -79,9 +79,9 @@ def test_who_trusts_steps_gets_an_answer_that_is_not_sure(snapshot):
 
 
 def test_repeats_that_contradict_each_other_are_no_tie():
-    found = judge(Sample.of([100, 60, 101]), Sample.of([99, 100, 98]))
+    found = judge(Sample.of([100, 60, 101], "tokens/s"), Sample.of([99, 100, 98]))
     assert found.answer is Answer.UNKNOWN
-    assert found.why == "the repeats of A contradict each other: 60.0 against 100, 101 images/s"
+    assert found.why == "the repeats of A contradict each other: 60.0 against 100, 101 tokens/s"
 
 
 def test_a_difference_that_outweighs_a_contradiction_stands():
@@ -98,13 +98,14 @@ def test_camps_that_noise_within_a_process_explains_are_no_contradiction():
             throughput=(100.0, 88.0),
             durations_s=tuple(tuple(random.lognormal(-1, noise, 60).tolist()) for _ in range(2)),
             attempt_ids=(7, 5),
+            unit="tokens/s",
         )
 
     assert contradiction(side(1.0)) is None
     found = contradiction(side(0.01))
     assert (found.slow, found.fast, found.attempt_ids) == ((88.0,), (100.0,), (5, 7))
     assert found.words.startswith(
-        "88.0 against 100 images/s, where noise within a process explains 0."
+        "88.0 against 100 tokens/s, where noise within a process explains 0."
     )
 
 

@@ -71,7 +71,7 @@ def test_a_drift_is_not_taken_for_noise():
 
 @pytest.mark.parametrize("throughput", [(), (0.0,), (math.nan, 1.0)])
 def test_a_sample_has_only_numbers_that_have_a_ratio(throughput):
-    with pytest.raises(ValueError, match="wanted images/s above 0 of at least one process"):
+    with pytest.raises(ValueError, match="wanted numbers above 0 of at least one process"):
         Sample.of(throughput)
 
 

@@ -58,9 +58,9 @@ def test_near_steps_are_no_outliers(steps):
 
 
 def test_a_far_process_is_flagged_where_four_or_more_show_what_is_usual():
-    side = Sample(throughput=(100.0, 101.0, 99.0, 80.0), attempt_ids=(1, 2, 3, 4))
+    side = Sample(throughput=(100.0, 101.0, 99.0, 80.0), attempt_ids=(1, 2, 3, 4), unit="tokens/s")
     (found,) = outlying_processes(side)
-    assert found.words == "attempt 4 is far from the others, 80.0 images/s against 99.5 (kept)"
+    assert found.words == "attempt 4 is far from the others, 80.0 tokens/s against 99.5 (kept)"
     assert outlying_processes(Sample.of([100, 101, 80])) == []
     assert outlying_processes(Sample.of([100, 101, 80, 100]))[0].words.startswith(
         "process 3 is far"

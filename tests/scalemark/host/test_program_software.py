@@ -99,6 +99,9 @@ def test_other_code_and_another_commit_are_other_environments():
     assert key(*command) == clean
     make("results.csv", "1,2\n")
     assert key(*command) == clean, "what a program writes is no change of it"
+    make("runs/s/sweep.json", "{}")
+    make("runs/s/x1-r1-a1/config.py", "lr = 1\n")
+    assert key(*command) == clean, "nor is what it writes into its run folder"
     make("model.py", "layers = 3\n")
     new_file = key(*command)
     make("train.py", "print(2)\n")
@@ -118,12 +121,27 @@ def test_without_a_checkout_the_sources_themselves_count():
     assert before != after != ""
     make("code/log.csv", "1")
     assert code_digest([sys.executable, "code/model.py"], Path.cwd()) == after
-    assert code_digest(["ls"], Path.cwd()) == ""
+    make("code/.cache/x.py", "")
+    make("code/env/pyvenv.cfg", "")
+    make("code/env/x.py", "")
+    make("code/runs/sweep.json", "{}")
+    make("code/runs/x1/config.py", "")
+    assert code_digest(words, Path.cwd()) == after
+
+
+def test_code_below_a_module_counts():
+    make("pkg/train.py", "print(1)\n")
+    words = [sys.executable, "-m", "pkg.train"]
+    before = code_digest(words, Path.cwd())
+    make("pkg/sub/layers.py", "layers = 3\n")
+    assert code_digest(words, Path.cwd()) != before != ""
 
 
 def test_it_is_an_environment_like_any_other():
-    found = describe(["ls"], Path.cwd(), os.environ | HERE | {"NCCL_ALGO": "Ring"})
+    given = {"NCCL_ALGO": "Ring", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
+    found = describe(["ls"], Path.cwd(), os.environ | HERE | given)
     assert (found["python"], found["interpreter"]) == ("", "")
     assert found["variables"]["NCCL_ALGO"] == "Ring"
+    assert "TORCHINDUCTOR_MAX_AUTOTUNE" in found["variables"]
     assert set(found["packages"]) == {"scalemark"}
     assert json.dumps(found)

@@ -46,6 +46,11 @@ def test_a_placeholder_between_quotes_of_a_shells_text_is_refused(quote):
         filled(f"sh -c {quote}echo {{zero}}{quote}", VALUES, shell=True)
 
 
+def test_a_backslash_before_a_placeholder_of_a_shells_text_is_refused():
+    (found,) = problems(r"train \{zero}", VALUES, shell=True)
+    assert found.startswith("command.run: a backslash stands before a placeholder")
+
+
 @pytest.mark.parametrize("shell", [False, True])
 @pytest.mark.parametrize(
     ("template", "problem"),

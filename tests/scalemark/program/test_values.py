@@ -14,7 +14,7 @@ AXES = {
     "axes.zero": 3,
     "axes.batch_size": 7,
 }
-PLACE = Place(run_dir=Path("/runs/a b"), free_port=4711, gpus_per_host=2)
+PLACE = Place(run_dir=Path("/runs/a b"), free_port=4711, gpus_per_host=2, sees_gpus=True)
 
 
 def test_an_axis_goes_by_its_name_and_a_free_one_by_both():
@@ -31,17 +31,18 @@ def test_a_place_fills_what_it_promises():
     assert PLACE.values() == {
         "run_dir": "/runs/a b",
         "free_port": "4711",
+        "gpus": "0,1",
+        "gpus_per_host": "2",
         "host_rank": "0",
         "num_hosts": "1",
         "main_host": "127.0.0.1",
-        "gpus": "0,1",
     }
     assert tuple(PLACE.values()) == PLACES
     assert known(AXES) == {*of_axes(AXES), *PLACES}
 
 
 def test_a_program_may_read_them_as_variables():
-    assert variables(of_axes(AXES) | PLACE.values() | {"cache": "x"}) == {
+    assert variables(of_axes(AXES) | PLACE.values()) == {
         "SCALEMARK_BATCH_SIZE": "64",
         "SCALEMARK_LEARNING_RATE": "1e-05",
         "SCALEMARK_ZERO": "3",
@@ -51,4 +52,5 @@ def test_a_program_may_read_them_as_variables():
         "SCALEMARK_NUM_HOSTS": "1",
         "SCALEMARK_MAIN_HOST": "127.0.0.1",
         "SCALEMARK_GPUS": "0,1",
+        "SCALEMARK_GPUS_PER_HOST": "2",
     }

@@ -2,11 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scalemark.readers import Reading, open_reader
+from scalemark.readers.found import search
 
 
 def read(kind: str, *lines: str) -> list[Reading]:
@@ -67,8 +69,93 @@ def test_json_of_a_file_takes_no_lines_and_a_missing_file_says_nothing():
     assert left("json:metrics.json") == []
 
 
+def test_json_takes_the_step_that_is_whole():
+    line = '{"epoch": 1, "update": 0.081, "loss": "12.3", "wps": "123.5", "num_updates": "100"}'
+    (reading,) = read("json", line)
+    assert (reading.step, reading.throughput, reading.item) == (100, 123.5, "words")
+
+
+def test_a_total_of_all_gpus_is_no_total_of_the_run():
+    line = '{{{step}"total_tokens_per_sec": {rate}}}'
+    readings = read("json", *(line.format(step=f'"step": {n}, ', rate=n) for n in (1, 2)))
+    assert [(one.step, one.is_total, one.per_gpu) for one in readings] == [
+        (1, False, False),
+        (2, False, False),
+    ]
+    readings = read("json", *(line.format(step="", rate=n) for n in (1, 2)))
+    assert [one.is_total for one in readings] == [True, False]
+
+
+def test_the_throughput_of_llama_factory_is_a_mean():
+    before = "[INFO|2025-01-01 12:00:00] llamafactory.train.callbacks:157 >> "
+    values = "'loss': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.02, 'throughput': 2345.5"
+    (reading,) = read("hugging_face", f"{before}{{{values}}}")
+    assert (reading.throughput, reading.is_mean, reading.item) == (2345.5, True, "tokens")
+    (reading,) = read("json", '{"current_steps": 10, "total_steps": 90, "throughput": 2345.5}')
+    assert (reading.throughput, reading.is_mean, reading.item) == (2345.5, True, "tokens")
+    assert reading.step == 10
+
+
+BOTH = (
+    "{'train_runtime': 225.8, 'train_samples_per_second': 3.543, 'train_steps_per_second': 0.443, "
+    "'train_tokens_per_second': 7168.0, 'train_loss': 1.2}"
+)
+
+
+@pytest.mark.parametrize(
+    ("item", "throughput", "per_gpu"),
+    [("", 3.543, False), ("samples", 3.543, False), ("tokens", 7168, True), ("tok", 7168, True)],
+)
+def test_the_wanted_item_chooses_among_totals(item: str, throughput: float, per_gpu: bool):
+    reading = open_reader("hugging_face", item).read_line(BOTH)
+    assert reading
+    assert (reading.throughput, reading.per_gpu) == (throughput, per_gpu)
+
+
+def test_the_wanted_item_chooses_among_rates():
+    line = '{"step": 1, "samples_per_sec": 8, "tokens_per_sec": 8192}'
+    reading = open_reader("json", "tokens").read_line(line)
+    assert reading
+    assert (reading.throughput, reading.item) == (8192, "tokens")
+    write_run("run", samples_per_sec="2000 8 10\n", tokens_per_sec="2000 8192 10\n")
+    (reading,) = open_reader("mlflow", "tokens").read_files(Path.cwd())
+    assert (reading.throughput, reading.item) == (8192, "tokens")
+
+
+def test_the_end_of_a_trainer_says_the_samples_of_a_step():
+    end = "{{'train_runtime': 100.0, 'train_samples_per_second': {}, 'train_steps_per_second': {}}}"
+    (reading,) = read("hugging_face", end.format(40.0, 0.625))
+    assert reading.items_per_step == 64
+    (reading,) = read("hugging_face", end.format(1.28, 0.02))  # 0.0195 to 0.0205
+    assert reading.items_per_step is None
+    bar = "100%|#| 2/2 [01:40<00:00, 50.0s/it]"
+    assert [one.items_per_step for one in read("hugging_face", bar, end.format(1.28, 0.02))] == [
+        None,
+        64,
+    ]
+    batch = "  Total train batch size (w. parallel, distributed & accumulation) = 60"
+    readings = read("hugging_face", batch, end.format(40.0, 0.625))
+    assert [one.items_per_step for one in readings] == [60, None]
+
+
+def test_the_tokens_of_a_step_are_of_one_gpu():
+    reader = open_reader("hugging_face", "tokens")
+    assert reader.read_line("Total train batch size (w. parallel) = 60") is None
+    reading = reader.read_line(BOTH)
+    assert reading
+    assert (reading.items_per_step, reading.per_gpu) == (pytest.approx(7168 / 0.443), True)
+
+
 def test_a_nan_of_json_is_no_throughput():
     assert read("json:key=rate", '{"rate": NaN}') == [Reading(unusable="nan")]
+
+
+def test_the_batch_above_the_steps_is_read():
+    (reading,) = read("tf_cnn_benchmarks", "Batch size:  64 global", "             32 per device")
+    assert reading == Reading(items_per_step=64)
+    said = "  Total train batch size (w. parallel, distributed & accumulation) = 1,024"
+    (reading,) = read("hugging_face", f"[INFO|trainer.py:2409] 2026-11-23 05:26:17,001 >> {said}")
+    assert reading == Reading(items_per_step=1024, item="samples")
 
 
 def test_tf_cnn_benchmarks_prints_means_and_a_total():
@@ -162,6 +249,7 @@ def test_keras_counts_steps_over_epochs_and_leaves_evaluate_out():
         ("313/313 - 1s - 2ms/step - accuracy: 0.9795", 313, 0.002),
         ("782/782 [====] - 1s 735us/step - loss: 0.01", 782, 735e-6),
         ("    938/Unknown - 31s 33ms/step - loss: 0.2", 938, 0.033),
+        ("     20/Unknown 6s 59ms/step - loss: 0.2", 20, 0.059),
     ],
 )
 def test_keras_reads_the_forms_of_its_versions(line: str, step: int, step_s: float):
@@ -210,6 +298,99 @@ def test_tqdm_follows_the_training_bar_over_epochs():
     readings = read("tqdm", *lines)
     assert [(one.step, one.step_s) for one in readings] == [(2, 0.5), (4, 1.6), (8, 1.5)]
     assert readings[0].metrics == {"loss": 2.5, "v_num": 3}
+
+
+@pytest.mark.parametrize("mark", ["", "Epoch {epoch}: "])
+@pytest.mark.parametrize(
+    "prefix", ["", "[default{rank}]:", "[rank{rank}]: ", "{rank}: ", "[1,{rank}]<stderr>:"]
+)
+def test_bars_of_two_ranks_count_once(mark: str, prefix: str):
+    ahead = [(0, epoch, done) for epoch in range(3) for done in range(41)]
+    behind = [(1, epoch, done) for epoch in range(3) for done in range(41)]
+    lines = []
+    for pair in zip([*ahead, *ahead[-3:]], [*behind[:3], *behind], strict=True):
+        for rank, epoch, done in pair:
+            before = prefix.format(rank=rank) + mark.format(epoch=epoch)
+            lines.append(f"{before} 50%|###  | {done}/40 [00:10<00:10, 4.00it/s]")
+    steps = [one.step for one in read("tqdm", *lines)]
+    assert steps == list(range(1, 121))
+
+
+def test_a_bar_that_begins_anew_before_its_epoch_is_named_counts_once():
+    lines = [
+        "Epoch 0: 100%|██████████| 200/200 [00:01<00:00, 159.76it/s, train_loss=0.0119]",
+        "Epoch 0:   0%|          | 0/200 [00:00<?, ?it/s, train_loss=0.0119]",  # Lightning 2.6
+        "Epoch 1:   0%|          | 0/200 [00:00<?, ?it/s, train_loss=0.0119]",
+        "Epoch 1:  25%|██▌       | 50/200 [00:00<00:02, 72.72it/s, train_loss=0.01]",
+    ]
+    assert [one.step for one in read("tqdm", *lines)] == [200, 250]
+
+
+def test_a_rank_that_lags_by_a_step_begins_no_epoch():
+    lines = [f" 1%|#  | {done}/1000 [00:10<00:10, 4.00it/s]" for done in (10, 9, 11, 10, 12, 11)]
+    assert [one.step for one in read("hugging_face", *lines)] == [10, 11, 12]
+
+
+@pytest.mark.parametrize(
+    ("lines", "steps", "step_s"),
+    [
+        (("1500it [00:15, 100.0it/s]", "1600it [00:16, 100.0it/s]"), [1500, 1600], 0.01),
+        (("Epoch 0: |   | 150/? [00:10<?, 20.0it/s]",), [150], 0.05),
+        (("Steps: 15%|#| 1.50k/10.0k [00:15<01:13, 100it/s]",), [1500], 0.01),
+        (("Steps: 1%|#| 10.0it/100it [00:15<01:13, 2.5it/s]",), [10], 0.4),
+        (("Progress on:train 1.46kit/10.0kit rate:2.5it/s postfix:loss=3.6",), [1460], 0.4),
+        (("0: Progress on:train 8.00it/10.0kit rate:- remaining:?",), [], None),
+    ],
+)
+def test_a_bar_counts_without_a_total_and_in_thousands(
+    lines: tuple[str, ...], steps: list[int], step_s: float | None
+):
+    readings = read("tqdm", *lines)
+    assert [one.step for one in readings] == steps
+    assert all(one.step_s == pytest.approx(step_s) for one in readings)
+
+
+def test_a_bar_may_count_images():
+    lines = [f"Epoch 1/5: 10%|#| {done}/5000 [00:50<07:30, 10.0img/s]" for done in (500, 510)]
+    assert search(lines, None)[0].read == "tqdm"
+    reading = Reading(throughput=10, items_per_step=1, is_mean=True, item="images")
+    assert read("tqdm", *lines) == [replace(reading, step=500), replace(reading, step=510)]
+    (slow,) = read("tqdm", "Epoch 1/5: 10%|#| 5/50 [00:50<07:30, 4.0s/img]")
+    assert slow.throughput == 0.25
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Adding EOS to train dataset: 100%|#| 1000/1000 [00:00<00:00, 5000.0 examples/s]",
+        "Step 50/550; acc: 5.32; 53166/56374 tok/s; 44 sec",
+        "weights: 45%|#| 45.0M/100M [00:01<00:01, 31.2MB/s]",
+        "loss 0.5/3.25it/s",
+    ],
+)
+def test_what_counts_something_else_is_no_bar(line: str):
+    assert read("tqdm", line) == []
+
+
+def test_a_rank_that_ends_its_epoch_late_begins_no_other():
+    pattern = r"\[(?P<epoch>\d+)\] (?P<step>\d+) (?P<throughput>\d+)"
+    lines = ("[0] 9 5", "[0] 9 5", "[1] 1 5", "[0] 10 5", "[1] 2 5")
+    assert [one.step for one in read(f"regex:{pattern}", *lines)] == [9, 10, 11]
+
+
+def test_a_bar_of_lightning_by_rich_is_read():
+    lines = [
+        "Sanity Checking ━━━━━━━╸━━━━━━ 1/2 0:00:00 • -:--:-- 0.00it/s ",
+        "Epoch 0/1  ━╺━━━━━━━━━━━━ 4/20 0:00:01 • 0:00:04 4.00it/s train_loss: 0.072",
+        "Epoch 0/1  ━━━━━━━━━━━━━━ 20/20 0:00:05 •        5.00it/s train_loss: 0.006",
+        "Validation ━━━━╺━━━━━━━━━ 5/20    0:00:00 •       438.00it/s",
+        "Epoch 0/1  ━━━━━━━━━━━━━━ 20/20 0:00:05 •        5.00it/s train_loss: 0.006",
+        "Epoch 1/1  ━━━━━━━━━━━━━━ 10/20 0:00:02 • 0:00:02 8.00it/s train_loss: 0.004",
+    ]
+    found = search(lines, None)[0]
+    assert found.read == "tqdm"
+    assert [(one.step, one.step_s) for one in found.readings] == [(4, 0.25), (20, 0.2), (30, 0.125)]
+    assert found.readings[-1].metrics == {"train_loss": 0.004}
 
 
 def test_tqdm_takes_the_bars_with_a_text():
@@ -263,6 +444,12 @@ def test_mlflow_reads_what_mlflow_writes(store: str, monkeypatch):
 def test_a_database_that_is_none_of_mlflow_is_left_alone():
     Path("mlflow.db").write_text("no database")
     assert list(open_reader("mlflow").read_files(Path.cwd())) == []
+
+
+def test_a_total_that_mlflow_has_of_each_step_is_none_of_the_run():
+    write_run("run", total_tokens_per_sec="2000 5.5 10\n3000 6.5 20\n")
+    readings = list(open_reader("mlflow").read_files(Path.cwd()))
+    assert [(one.is_total, one.per_gpu) for one in readings] == [(False, False)] * 2
 
 
 def test_mlflow_takes_the_name_of_the_metric():

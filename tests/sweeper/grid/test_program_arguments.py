@@ -68,6 +68,17 @@ def test_other_commands_stay_as_they_are():
     assert with_program(arguments) == arguments
 
 
+def test_a_command_that_ends_with_a_file_of_its_own_is_a_command():
+    run = "torchrun train.py --config llama.yaml"
+    assert values([f"command={run}"])["command.run"] == run
+
+
+def test_an_empty_setting_of_a_file_is_its_default(tmp_path):
+    path = tmp_path / "ddp.yaml"
+    path.write_text("run: python train.py\nname:\n")
+    assert set(values([f"command={path}"])) == {"engine", "command.run"}
+
+
 def test_a_file_gives_all_settings(tmp_path):
     path = tmp_path / "ddp.yaml"
     path.write_text(

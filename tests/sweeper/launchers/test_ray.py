@@ -381,9 +381,8 @@ def test_programs_run_over_two_hosts(cluster, postgresql_url):
     command = sweep(cluster, postgresql_url, *asked, program="sweep.py", trains=trains)
     _, said = command.communicate()
     assert states(postgresql_url) == {State.COMPLETED: 2}, said
-    logs = sorted(Path("runs/s").glob("*/log*.txt"))
-    lines = [log.read_text().splitlines() for log in logs]
-    assert [one[-2] for one in lines] == ["1 0 2", "2 0 1", "2 1 1"]
+    lines = [log.read_text().splitlines() for log in Path("runs/s").glob("*/log*.txt")]
+    assert sorted(one[-2] for one in lines) == ["1 0 2", "2 0 1", "2 1 1"]
 
 
 def test_trials_of_a_dead_node_run_elsewhere_once(cluster, postgresql_url):

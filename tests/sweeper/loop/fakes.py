@@ -9,12 +9,12 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import GpuTelemetry, Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome, State
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.trial import TrialSpec
@@ -23,6 +23,7 @@ from store.finished_attempt import FinishedAttempt
 from store.reading.completed_repeats import CompletedRepeat
 from store.sweeps.ledger import Claim, OpenRepeat
 from sweeper.devices.host_lock import NoHostLock
+from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.source import Drawn, Wish
@@ -35,6 +36,19 @@ from sweeper.stop import Stop
 from tests.filled import ENVIRONMENT, MACHINE, NOON, STEPS, measurement
 from tests.sweeper.world import EIGHT
 
+WATCHED = GpuTelemetry(
+    uuid="GPU-0",
+    num_samples=9,
+    sm_clock_mhz=None,
+    max_sm_clock_mhz=None,
+    power_w=None,
+    power_limit_w=None,
+    temperature_c=None,
+    utilization=None,
+    memory_used_bytes=None,
+    throttle_reasons=(),
+    num_foreign_processes=None,
+)
 NO_PROCESS = 4194305  # more than Linux gives
 
 
@@ -58,6 +72,7 @@ class Script:
     )
     deaf: bool = False  # hears SIGKILL only
     throughput: float = 100.0
+    disturbed: int = 0  # attempts of each repeat that other programs compute beside
 
 
 class FakeProcess:
@@ -70,13 +85,15 @@ class FakeProcess:
         self.signals: list[signal.Signals] = []
         self.ends_s = clock.now_s + script.takes_s
         self._script, self._folder, self._exit_code = script, folder, 0
-        if int(folder.path.name.rpartition("-a")[2]) <= script.crashes:
+        attempt = int(folder.path.name.rpartition("-a")[2])
+        if attempt <= script.crashes:
             self._exit_code = -signal.SIGSEGV
+        self._num_others = int(attempt <= script.disturbed)
 
     def end_if_due(self, now_s: float) -> None:
         if now_s >= self.ends_s and not self.has_ended:
             if self._exit_code == 0:
-                self._exit_code = _leave(self._folder, self._script)
+                self._exit_code = _leave(self._folder, self._script, self._num_others)
             self._end()
 
     @property
@@ -98,7 +115,7 @@ class FakeProcess:
         os.eventfd_write(self.descriptor, 1)
 
 
-def _leave(folder: RunFolder, script: Script) -> int:
+def _leave(folder: RunFolder, script: Script, num_others: int) -> int:
     folder.write(folder.environment, json.dumps(ENVIRONMENT))
     measured = None
     if script.outcome is Outcome.COMPLETED:
@@ -109,7 +126,14 @@ def _leave(folder: RunFolder, script: Script) -> int:
             for number in range(3)
         ]
         folder.steps.write_text("".join(f"{json.dumps(step)}\n" for step in steps))
-    result = Result(outcome=script.outcome, message="", measurement=measured, op_placement={})
+    seen = replace(WATCHED, num_foreign_processes=num_others)
+    result = Result(
+        outcome=script.outcome,
+        message="",
+        measurement=measured,
+        op_placement={},
+        gpu_telemetry=(seen,) if num_others else (),
+    )
     folder.write(folder.result, result.to_json())
     return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[script.outcome]
 
@@ -155,6 +179,7 @@ class FakeSource:
     story: dict[int, list[str]] = field(default_factory=dict)
     left: list[int] = field(default_factory=list)  # to others
     finished: list[FinishedAttempt] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)  # why repeats were tried again
     busy: set[int] = field(default_factory=set)  # repeats that another sweep runs
     fails: Callable[[str], Exception | None] = lambda _: None  # before a method of that name
 
@@ -221,6 +246,7 @@ class FakeSource:
         self._change(repeat_id, State.RUNNING, State(attempt.result.outcome))
         self.finished.append(attempt)
         if again is not None:
+            self.reasons.append(again)
             self._change(repeat_id, State(attempt.result.outcome), State.PENDING)
 
     def skip(self, repeat_ids: Sequence[int], reason: str, at: datetime) -> None:
@@ -298,6 +324,7 @@ class Loop:
         retry: RetryConfig | None = None,
         sweep: dict[str, object] | None = None,
         launcher: dict[str, object] | None = None,
+        inventory: Inventory = EIGHT,
     ) -> None:
         self.clock, self.stop, self.notes = FakeClock(), Stop(), Notes()
         self.scripts = scripts or {}
@@ -314,7 +341,7 @@ class Loop:
         )
         tools = Tools(
             source=self.source,
-            slots=Slots(EIGHT, share_host=chosen.share_host, max_parallel=chosen.max_parallel),
+            slots=Slots(inventory, share_host=chosen.share_host, max_parallel=chosen.max_parallel),
             host_lock=NoHostLock(),
             start=self.start,
             folders=RunFolders(Path("runs").resolve(), record, MACHINE, "key"),
@@ -330,7 +357,11 @@ class Loop:
             heartbeat_timeout_s=heartbeat_timeout_s,
         )
         self.orchestrator = Orchestrator(
-            tools, policy, EIGHT, [] if is_leased else planned, tally=self._tally(specs, settings)
+            tools,
+            policy,
+            inventory,
+            [] if is_leased else planned,
+            tally=self._tally(specs, settings),
         )
 
     def run(self) -> Counter[State]:

@@ -4,6 +4,7 @@ import pytest
 
 from store.errors import AwayError, LockedError, LostDatabaseError
 from store.sweeps.ledger import LostError
+from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.host_lock import Held
 from sweeper.devices.slots import Slots
 from sweeper.loop.drawing import Backoff
@@ -154,7 +155,8 @@ class FakeLock:
 def test_a_room_that_another_sweep_has_is_free_again_for_us():
     reported, lock = [], FakeLock("process 7")
     slots = Slots(EIGHT, share_host=False, max_parallel=None)
-    rooms = Rooms(slots, lock, EIGHT, reported.append, shares_host=False)
+    users = GpuUsers(EIGHT, 64.0)
+    rooms = Rooms(slots, lock, EIGHT, reported.append, shares_host=False, gpu_users=users)
     assert rooms.take(small()) is None
     assert (rooms.held_by, rooms.most_free()) == ("process 7", 0)
     lock.by, lock.num_orphans = "", 2

@@ -2,12 +2,16 @@
 
 import io
 import json
+from collections.abc import Sequence
 
+import pytest
 from rich.console import Console
 
 from conf.schema import SweepConfig
 from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
+from scalemark.records.machine import Gpu
 from scalemark.records.trial import TrialSpec
+from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, make_plan
@@ -19,6 +23,7 @@ from sweeper.planning.plan_view import (
     plan_json,
     print_plan,
 )
+from sweeper.way import Planned
 from tests.filled import MACHINE
 from tests.specs import small
 
@@ -27,7 +32,8 @@ CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
 
 def shown(plan: Plan, estimate: Estimate | None = None) -> list[str]:
     out = io.StringIO()
-    print_plan(Console(file=out, width=1000), plan, MACHINE, CPU_DEVICES, estimate or Estimate())
+    planned = Planned(plan=plan, estimate=estimate or Estimate())
+    print_plan(Console(file=out, width=1000), planned, MACHINE, CPU_DEVICES)
     return out.getvalue().splitlines()
 
 
@@ -43,6 +49,44 @@ def test_a_plan_for_agents_says_what_each_has():
     )
     per_host = Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=8, num_hosts=2)
     assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
+
+
+def shown_on_gpus(plan: Plan, in_use: Sequence[GpuInUse]) -> list[str]:
+    gpus = tuple(
+        Gpu(
+            uuid=f"GPU-{number}",
+            name="H100",
+            memory_bytes=1,
+            pci_bus_id=str(number),
+            compute_capability="9.0",
+            power_limit_w=None,
+        )
+        for number in range(4)
+    )
+    inventory = Inventory(kind=DeviceKind.GPU, gpus=gpus, num_devices=4)
+    out = io.StringIO()
+    planned = Planned(plan=plan, estimate=Estimate(), in_use=in_use)
+    print_plan(Console(file=out, width=1000), planned, MACHINE, inventory)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+TAKEN = [
+    GpuInUse(
+        uuid="GPU-0", name="GPU 0", by="pid 4711 python of anna", used_bytes=30 * 2**30 + 2**27
+    ),
+    GpuInUse(uuid="GPU-2", name="GPU 2", by="pid 9", used_bytes=93 * 2**20),
+]
+
+
+@pytest.mark.parametrize("in_use", [[], TAKEN[:1], TAKEN], ids=["none", "one", "two"])
+def test_a_plan_names_the_gpus_that_others_use(in_use, snapshot):
+    specs = [small(num_gpus=num_gpus, device_kind="gpu") for num_gpus in (1, 2, 3, 4)]
+    plan = make_plan(specs, [], SweepConfig(), {specs[3].trial_id: 1})
+    assert "\n".join(shown_on_gpus(plan, in_use)) == snapshot
+    reported = json.loads(
+        plan_json(Planned(plan=plan, estimate=Estimate(), in_use=in_use), MACHINE)
+    )
+    assert [gpu["name"] for gpu in reported["gpus_in_use"]] == [gpu.name for gpu in in_use]
 
 
 def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
@@ -130,7 +174,7 @@ def test_scripts_get_the_whole_plan_as_one_object():
         }
     ]
     plan = make_plan(specs, [("xla=on", "why")], SweepConfig(repeats=2), {})
-    reported = json.loads(plan_json(plan, MACHINE, Estimate(recorded)))
+    reported = json.loads(plan_json(Planned(plan=plan, estimate=Estimate(recorded)), MACHINE))
     assert [trial["trial"] for trial in reported["trials"]] == [spec.trial_id for spec in specs]
     assert [trial["expected_s"] for trial in reported["trials"]] == [7.0, None]
     assert reported["trials"][0]["spec"]["num_gpus"] == 1

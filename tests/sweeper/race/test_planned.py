@@ -19,6 +19,7 @@ from sweeper.planning.settings import check
 from sweeper.race.planned import with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally
+from sweeper.way import Planned
 from tests.filled import MACHINE
 from tests.specs import small
 
@@ -49,7 +50,8 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]], rep
 def shown(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> list[str]:
     plan, races = planned(specs, completed)
     out = io.StringIO()
-    print_plan(Console(file=out, width=1000), plan, MACHINE, CPU_DEVICES, Estimate(), races)
+    shown = Planned(plan=plan, estimate=Estimate(), races=races)
+    print_plan(Console(file=out, width=1000), shown, MACHINE, CPU_DEVICES)
     return out.getvalue().splitlines()
 
 
@@ -71,7 +73,8 @@ def test_a_race_that_earlier_results_decide_is_not_run():
     plan, races = planned(BOTH, {BOTH[0]: [100.0, 101.0], BOTH[1]: [40.0]})
     assert plan.num_attempts == 0
     assert [trial.is_decided for trial in plan.trials] == [True, True]
-    (reported,) = json.loads(plan_json(plan, MACHINE, Estimate(), races))["races"]
+    shown = Planned(plan=plan, estimate=Estimate(), races=races)
+    (reported,) = json.loads(plan_json(shown, MACHINE))["races"]
     assert reported == {
         "race": "trivial-x1",
         "trials": [spec.trial_id for spec in BOTH],

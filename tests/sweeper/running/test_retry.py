@@ -1,6 +1,7 @@
 """A repeat is tried again as often as its settings say for the way it ended, and no more."""
 
 import math
+from functools import partial
 
 import pytest
 
@@ -42,7 +43,7 @@ def num_attempts(
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_each_outcome_is_tried_again_as_often_as_its_setting_says(outcome, setting, count):
     others = dict.fromkeys(
-        ("crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"), 50
+        ("crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid", "disturbed"), 50
     )
     assert num_attempts(RetryConfig(**others | {setting: count}), outcome) == 1 + count
 
@@ -70,8 +71,19 @@ def test_an_interrupt_by_somebody_else_counts_as_a_crash():
 
 @pytest.mark.parametrize("outcome", [Outcome.UNSUPPORTED, Outcome.COMPLETED])
 def test_what_is_unsupported_or_completed_is_never_tried_again(outcome):
-    generous = RetryConfig(crashed=9, failed=9, out_of_memory=9, timed_out=9, hung=9, invalid=9)
+    generous = RetryConfig(
+        crashed=9, failed=9, out_of_memory=9, timed_out=9, hung=9, invalid=9, disturbed=9
+    )
     assert num_attempts(generous, outcome) == 1
+
+
+def test_what_completed_while_others_used_its_gpus_is_tried_once_more_by_default():
+    ended = {"disturbed": 1}
+    again = partial(next_of, crashed=False, disturbed=True, num_ended=ended)
+    assert again(RetryConfig(), Outcome.COMPLETED) is Next.RETRY
+    assert again(RetryConfig(disturbed=0), Outcome.COMPLETED) is Next.FINAL
+    assert again(RetryConfig(), Outcome.FAILED) is Next.RETRY, "counted on its own, none so far"
+    assert ended_so(Outcome.FAILED, crashed=False, disturbed=True) == "failed"
 
 
 def test_interrupts_and_other_ways_to_end_use_up_no_retries():
@@ -86,7 +98,7 @@ def test_every_outcome_is_decided_upon():
 
 
 @pytest.mark.parametrize(
-    "setting", ["crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"]
+    "setting", ["crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid", "disturbed"]
 )
 @pytest.mark.parametrize("count", [-1, 101])
 def test_counts_that_cannot_be_are_refused_by_name(setting, count):

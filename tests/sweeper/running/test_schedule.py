@@ -159,6 +159,16 @@ def test_an_interrupted_sweep_goes_on_in_the_order_it_began_with():
     )
 
 
+def test_an_exclusive_task_that_cannot_fit_now_is_passed_over():
+    tasks = [task(1, 8), task(2, 2), task(3, 1, round=1)]
+    waiting = queue(*tasks, packs=False)
+    popped = []
+    while chosen := waiting.pop(lambda width: width < 8, [], 0.0):
+        popped.append(chosen.key)
+    assert popped == [2, 3]
+    assert drained(waiting) == [1]
+
+
 def test_exclusive_tasks_start_only_when_nothing_runs():
     waiting = queue(task(1), packs=False)
     assert waiting.pop(lambda _: True, [started(0, end_s=5)], 0.0) is None

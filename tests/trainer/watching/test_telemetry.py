@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from scalemark.records.measurement import GpuTelemetry, Result
 from scalemark.records.outcomes import Outcome
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from tests.conftest import PROJECT
 from trainer.watching import nvml, telemetry
 from trainer.watching.nvml import Reading
@@ -27,6 +29,7 @@ BUSY = Reading(
     memory_used_bytes=10_000,
     throttle_reasons=["sw_power_cap"],
     pids=[77],
+    num_others=0,
 )
 SILENT = Reading(
     uuid="GPU-b",
@@ -39,7 +42,10 @@ SILENT = Reading(
     memory_used_bytes=None,
     throttle_reasons=None,
     pids=None,
+    num_others=None,
 )
+
+NO_PROCESS = 4194305  # more than Linux gives
 
 
 class Clock:
@@ -127,11 +133,44 @@ def test_every_gpu_has_its_own_summary_and_unknowns_stay_none(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pids", "num_foreign"), [([], None), ([77], 0), ([77, 4711], 1), ([9, 8, 8, 7], 2)]
+    ("others", "most"), [([None, None], None), ([0, 0], 0), ([0, 2], 2), ([1, None], 1)]
 )
-def test_all_processes_but_one_are_foreign(tmp_path, pids, num_foreign):
-    path = write(tmp_path / "t", (1.0, [replace(BUSY, pids=pids)]), (2.0, [replace(BUSY, pids=[])]))
-    assert telemetry.summarize(path, 0.0, 9.0)[0].num_foreign_processes == num_foreign
+def test_the_most_other_processes_at_once_are_kept(tmp_path, others, most):
+    readings = [replace(BUSY, num_others=num) for num in others]
+    path = write(tmp_path / "t", *enumerate([[reading] for reading in readings]))
+    assert telemetry.summarize(path, 0.0, 9.0)[0].num_foreign_processes == most
+
+
+@pytest.fixture
+def processes():
+    """An idle process of a trial, one of its children, and one that is nobody's."""
+    waits = "import subprocess, sys; c = subprocess.Popen(['sleep', '60'], env={}); print(c.pid); c.wait()"
+    ours = subprocess.Popen(
+        [sys.executable, "-c", waits],
+        env=os.environ | {ORCHESTRATOR_VARIABLE: "1"},
+        stdout=subprocess.PIPE,
+    )
+    other = subprocess.Popen(["sleep", "60"])
+    child = int(ours.stdout.readline())
+    yield ours.pid, child, other.pid
+    os.kill(child, signal.SIGKILL)
+    for process in (ours, other):
+        process.kill()
+        process.communicate()
+
+
+def test_all_that_a_trial_started_is_its_own(processes):
+    ours, child, other = processes
+    assert nvml.num_others([]) is None
+    assert nvml.num_others([ours, child]) == 0
+    assert nvml.num_others([ours, child, other, other]) == 1
+    assert nvml.num_others([other]) == 1
+    assert nvml.num_others([other, NO_PROCESS]) == 2
+
+
+@pytest.mark.parametrize(("num", "others"), [(1, 0), (3, 2)])
+def test_where_numbers_mean_nothing_one_process_is_ours(num, others):
+    assert nvml.num_others(range(NO_PROCESS, NO_PROCESS + num)) == others
 
 
 def test_without_samples_there_is_no_telemetry(tmp_path):

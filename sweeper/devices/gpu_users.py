@@ -1,0 +1,179 @@
+"""Finds the GPUs that others use now: they are named to people, and not given to trials.
+
+```
+  NVML lists processes            a GPU is in use by others when
+    that compute, none of ours      together they hold launcher.in_use_from_mib or more of it
+    that only draw (Xorg)           never: a display disturbs little, and does not end
+    none (another container's)      as much of its memory is in use, and no display is on it
+```
+"""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pynvml
+
+from scalemark.host.process_origin import started_by_scalemark
+from scalemark.records.devices import DeviceKind
+from scalemark.text.untrusted import quoted
+from sweeper.devices.machine import Inventory
+
+MOST_NAMED = 3  # processes of one GPU
+UNSEEN = "processes that cannot be seen from here"
+Known = TypeVar("Known")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuInUse:
+    """A GPU that others use."""
+
+    uuid: str
+    name: str  # as GPU 0, by the number of nvidia-smi
+    by: str  # who, as far as that can be seen
+    used_bytes: int | None  # by them; None where the driver does not say
+
+    def __str__(self) -> str:
+        if self.used_bytes is None:
+            return f"{self.name} ({self.by})"
+        mib = self.used_bytes / 2**20
+        memory = f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
+        return f"{self.name} ({self.by}, {memory})"
+
+
+class GpuUsers:
+    """Looks at who uses the GPUs of an inventory; other devices nobody else can use.
+
+    NVML stays open: without persistence mode a GPU that nobody has open takes seconds to answer.
+    """
+
+    def __init__(self, inventory: Inventory, in_use_from_mib: float) -> None:
+        gpus = inventory.gpus if inventory.kind is DeviceKind.GPU else ()
+        self._uuids = tuple(gpu.uuid for gpu in gpus)
+        self._least_bytes = in_use_from_mib * 2**20
+        self._handles: dict[str, Any] | None = None  # None: not opened yet
+
+    def look(self) -> tuple[GpuInUse, ...]:
+        """Return those that others use now; none where NVML does not answer."""
+        if not self._uuids:
+            return ()
+        try:
+            handles = self._opened()
+        except pynvml.NVMLError:
+            return ()
+        found = (self._in_use(uuid, handle) for uuid, handle in handles.items())
+        return tuple(one for one in found if one)
+
+    def _opened(self) -> dict[str, Any]:
+        """Raises NVMLError."""
+        if self._handles is None:
+            pynvml.nvmlInit()
+            by_uuid = pynvml.nvmlDeviceGetHandleByUUID
+            self._handles = {uuid: by_uuid(uuid) for uuid in self._uuids}
+        return self._handles
+
+    def _in_use(self, uuid: str, handle: Any) -> GpuInUse | None:
+        drawn = _known(lambda: pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)) or ()
+        drawing = {one.pid for one in drawn}
+        listed = _known(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) or ()
+        computing = [one for one in listed if one.pid not in drawing]
+        others = [one for one in computing if not started_by_scalemark(one.pid)]
+        used_bytes: int | None = 0
+        if others:
+            used_bytes = _used_by(others, handle)
+        elif not computing and not drawing and not _has_display(handle):
+            used_bytes = _used_bytes(handle)
+        if not self._is_much(used_bytes, others, handle):
+            return None
+        return GpuInUse(
+            uuid=uuid, name=_name(uuid, handle), by=_named(others), used_bytes=used_bytes
+        )
+
+    def _is_much(self, used_bytes: int | None, others: Sequence[Any], handle: Any) -> bool:
+        if used_bytes is not None and used_bytes >= self._least_bytes:
+            return True
+        # then CUDA refuses every second process, however small the first is
+        mode = _known(lambda: pynvml.nvmlDeviceGetComputeMode(handle))
+        is_exclusive = bool(mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
+        return bool(others) and (used_bytes is None or is_exclusive)
+
+
+def said_in_use(gpus: Sequence[GpuInUse]) -> str:
+    """Return `GPU 0 (pid 4711 python of anna), GPU 1 (...) are in use by others`, without what
+    changes from one moment to the next.
+    """
+    names = ", ".join(f"{gpu.name} ({gpu.by})" for gpu in gpus)
+    return f"{names} {'is' if len(gpus) == 1 else 'are'} in use by others"
+
+
+def _used_by(others: Sequence[Any], handle: Any) -> int | None:
+    """Return what these processes hold together; all that is in use where it is not known."""
+    total = 0
+    for one in others:
+        if one.usedGpuMemory is None:
+            return _used_bytes(handle)
+        total += one.usedGpuMemory
+    return total
+
+
+def _used_bytes(handle: Any) -> int | None:
+    """Return the memory in use, without what the driver reserves for itself.
+
+    Drivers before 510 know no other figure, and reserve nothing in it; later ones count 912 MB of
+    an idle A100 as used unless asked so (rust-nvml/nvml-wrapper#57).
+    """
+    get = pynvml.nvmlDeviceGetMemoryInfo
+    try:
+        return int(get(handle, version=pynvml.nvmlMemory_v2).used)
+    except pynvml.NVMLError_FunctionNotFound:
+        return _known(lambda: int(get(handle).used))
+    except pynvml.NVMLError:
+        return None
+
+
+def _has_display(handle: Any) -> bool:
+    """Return whether memory may be the display's; under WSL it is that of Windows."""
+    return bool(_known(lambda: pynvml.nvmlDeviceGetDisplayActive(handle)))
+
+
+def _name(uuid: str, handle: Any) -> str:
+    number = _known(lambda: pynvml.nvmlDeviceGetIndex(handle))
+    if number is None or uuid.startswith("MIG-"):
+        return uuid
+    return f"GPU {number}"
+
+
+def _named(others: Sequence[Any]) -> str:
+    if not others:
+        return UNSEEN
+    by_size = sorted(others, key=lambda one: (-(one.usedGpuMemory or 0), one.pid))
+    named = [_process_name(one.pid) for one in by_size[:MOST_NAMED]]
+    if len(others) > MOST_NAMED:
+        named.append(f"and {len(others) - MOST_NAMED} more")
+    return ", ".join(named)
+
+
+def _process_name(pid: int) -> str:
+    """Return `pid 4711 python of anna`, as far as it can be read here."""
+    process = Path(f"/proc/{pid}")
+    try:
+        command = quoted((process / "comm").read_text().strip())
+        user = process.stat().st_uid
+    except OSError:  # of another container, or it has ended
+        return f"pid {pid}"
+    try:
+        return f"pid {pid} {command} of {quoted(pwd.getpwuid(user).pw_name)}"
+    except KeyError:
+        return f"pid {pid} {command} of user {user}"
+
+
+def _known(ask: Callable[[], Known]) -> Known | None:
+    """Return the answer; None where this driver, GPU or container refuses it."""
+    try:
+        return ask()
+    except pynvml.NVMLError:
+        return None

@@ -1,0 +1,75 @@
+"""The programs of examples/ are swept as their pages say: here those whose library testing has."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conf import program
+from scalemark.records.devices import DeviceKind
+from sweeper.grid.program_arguments import with_program
+from tests.conf.test_resolve import config
+from tests.conftest import PROJECT
+
+AXES = {
+    "hugging_face": ["+axes.accumulate=4", "+axes.optim=sgd"],
+    "jax_data_parallel": ["+axes.width=64"],
+    "keras_fit": ["optimizer=sgd"],
+    "pytorch_ddp": ["+axes.parallel=fsdp"],
+    "tf_cnn_benchmarks": ["+axes.update=replicated"],
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_an_example_is_a_trial_in_at_most_ten_lines(name):
+    path = PROJECT / "examples" / name / "program.yaml"
+    assert len(path.read_text().splitlines()) <= 10
+    arguments = with_program([f"command={path}", "num_gpus=2", "batch_size=32", *AXES[name]])
+    spec = program.trial_of(config(*arguments), DeviceKind.CPU_DEVICE)
+    assert (spec.model, spec.batch_size, spec.num_gpus) == (name, 32, 2)
+
+
+def test_every_example_is_known():
+    assert {path.parent.name for path in PROJECT.glob("examples/*/program.yaml")} == set(AXES)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("name", "grid", "columns", "rows"),
+    [
+        (
+            "keras_fit",
+            ("num_gpus=2", "optimizer=sgd,adam"),
+            "num_gpus, optimizer, item",
+            {(2, "sgd", "images"), (2, "adam", "images")},
+        ),
+        (
+            "jax_data_parallel",
+            ("num_gpus=1,2", "+axes.width=64"),
+            'num_gpus, "axes.width", item',
+            {(1, 64, "samples"), (2, 64, "samples")},
+        ),
+    ],
+)
+def test_an_example_is_swept(name, grid, columns, rows):
+    shutil.copytree(PROJECT / "examples" / name, "example")
+    scripts = Path(sys.executable).parent
+    swept = subprocess.run(
+        [
+            *(sys.executable, str(PROJECT / "sweep.py"), "-m", "command=program.yaml"),
+            *("batch_size=16", *grid),
+        ],
+        cwd="example",
+        env=os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert swept.returncode == 0, swept.stderr
+    with sqlite3.connect("example/results.db") as connection:
+        found = connection.execute(f"SELECT {columns} FROM throughput WHERE model = ?", [name])
+        assert set(found.fetchall()) == rows
