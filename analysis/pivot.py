@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -165,6 +165,7 @@ def _pivot(
     cells = _values(results, (*rows_by, *columns_by))
     variants = _variants(results, rest, of_model)
     of_rest = _values(results, rest)
+    told = {axis for result in results for axis in result.told_axes}
     if by_strategy:
         of_rest = [_beside(one, rest, of) for one, of in zip(results, of_rest, strict=True)]
     grouped: dict[Label, list[Result]] = defaultdict(list)
@@ -178,7 +179,7 @@ def _pivot(
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
-        settings[key] = _setting(result, rest, values)
+        settings[key] = _setting(result, rest, values, told)
         settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values())
     found = []
@@ -186,22 +187,45 @@ def _pivot(
         setting = settings[key]
         shown = {axis: setting[axis] for axis in named[setting.get("model")] if axis in setting}
         found.append(table(of, rows_by, columns_by, shown, of_model))
-    return found
+    return _in_order_of_free_axes(found)
+
+
+def _in_order_of_free_axes(tables: Sequence[Table]) -> list[Table]:
+    """Sort tables of one program, which differ in free axes, by these; all others stay where they
+    are.
+    """
+    places: dict[object, int] = {}
+    keys = []
+    for number, one in enumerate(tables):
+        own: object = number
+        first, words = one.results[0], ""
+        if first.is_of_program:
+            own = (one.environment.key, first.axes["model"], first.axes["command"])
+            words = " ".join(f"{axis}={value}" for axis, value in one.setting.items())
+        keys.append((places.setdefault(own, len(places)), natural(words)))
+    order = sorted(range(len(tables)), key=keys.__getitem__)
+    return [tables[place] for place in order]
 
 
 def _beside(result: Result, axes: Sequence[str], values: Label) -> Label:
-    """Return the values without those that the strategy of a program stands for."""
-    if not result.is_of_program:
+    """Return the values without those that the strategy stands for, where it names free axes."""
+    if not result.is_told_by_free_axes:
         return values
     told = result.strategy_axes
     return tuple(None if axis in told else value for axis, value in zip(axes, values, strict=True))
 
 
-def _setting(result: Result, axes: Sequence[str], values: Label) -> dict[str, object]:
-    """Return the axes with their values; a trial of ours does not have those that it lacks."""
+def _setting(
+    result: Result, axes: Sequence[str], values: Label, told: Collection[str]
+) -> dict[str, object]:
+    """Return the axes with their values; a trial of ours does not have those that it lacks, and of
+    others the strategy names those that are `told`.
+    """
     found = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
-        return found
+        return {
+            axis: value for axis, value in found.items() if value is not None or axis not in told
+        }
     return {
         axis: value
         for axis, value in found.items()
@@ -342,8 +366,7 @@ def _axes(results: Sequence[Result], pivoted: set[str]) -> list[str]:
     """Return these with the strategy by its name, unless a part of it is pivoted."""
     parts = set(STRATEGY_AXES)
     for result in results:
-        if result.is_of_program:
-            parts.update(result.strategy_axes)
+        parts.update(result.strategy_axes)
     left_out = ("strategy",) if pivoted & parts else STRATEGY_AXES
     return [axis for axis in axes_of(results) if axis not in left_out]
 

@@ -190,10 +190,7 @@ def _compared(reference: Mapping[str, Any]) -> list[str]:
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
     axes["strategy"] = _strategy(reference)
-    compared = _compared(reference)
-    for name, value in reference["axes"].items():
-        if name not in compared:
-            axes[f"{PREFIX}{name}"] = value
+    axes |= {f"{PREFIX}{name}": value for name, value in reference["axes"].items()}
     on_curve = repr([value for axis, value in axes.items() if axis != "num_gpus"])
     if reference["hosts"] is not None:
         axes["hosts"] = reference["hosts"]
@@ -207,6 +204,7 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         repeats=(reference["throughput"],),
         throughput=reference["throughput"],
         item=reference["item"],
+        told_axes=tuple(f"{PREFIX}{name}" for name in _compared(reference)),
         low=None,
         high=None,
         is_valid="?" not in f"{reference['model']}{reference['data']}{reference['precision']}",

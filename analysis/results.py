@@ -152,6 +152,7 @@ class Result:
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
     item: str = IMAGES  # what is counted per second
+    told_axes: tuple[str, ...] = ()  # of a figure of others: free axes that its strategy names
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
@@ -207,7 +208,12 @@ class Result:
     @property
     def strategy_axes(self) -> tuple[str, ...]:
         """Return the axes that its strategy stands for."""
-        return strategy_axes(self.axes)
+        return self.told_axes or strategy_axes(self.axes)
+
+    @property
+    def is_told_by_free_axes(self) -> bool:
+        """Say whether its strategy is the name of its free axes, and no word of ours."""
+        return self.is_of_program or bool(self.told_axes)
 
     @property
     def spec(self) -> TrialSpec:
@@ -467,7 +473,8 @@ def setting(result: Result) -> dict[str, object]:
         for axis in result.strategy_axes if result.is_of_program else ():
             found.pop(axis, None)
     else:
-        found = {axis: value for axis, value in result.axes.items() if axis not in _OUTSIDE_CURVE}
+        outside = {*_OUTSIDE_CURVE, *result.told_axes}
+        found = {axis: value for axis, value in result.axes.items() if axis not in outside}
     if found.get("scaling") == "strong":
         found["batch_size"] = global_batch(result)
     return found

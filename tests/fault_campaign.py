@@ -221,7 +221,12 @@ class Campaign:
             if _runs(server, "trainer.process.fork_server")
             for trainer in _children(server)
         ]
-        return forked + [process for process in own if _runs(process, "trainer")]
+        spawned = [
+            process
+            for process in own
+            if any(_runs(process, room) for room in ("trainer", "command"))
+        ]
+        return forked + spawned
 
     def watched(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
         """What runs below its trainers, the program and its children first."""

@@ -29,7 +29,7 @@ def described(result: Result, *, against: Result | None = None) -> str:
     says_less = result.environment.origin is not Origin.PUBLISHED
     unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     reported = [f"{result.strategy} on {result.counted}"]
-    told = result.strategy_axes if result.is_of_program else ()
+    told = result.strategy_axes
     for axis in ("batch_size", "precision", *unusual):
         if axis in told or (axes.get(axis) in _UNSAID and says_less):
             continue

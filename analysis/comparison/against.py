@@ -10,7 +10,6 @@ from typing import Any
 from analysis.published import precision_as_published, usual_image_px
 from analysis.reported_hosts import hosts_of
 from analysis.results import (
-    NOT_REPORTED,
     Against,
     Environment,
     Origin,
@@ -18,7 +17,6 @@ from analysis.results import (
     axes_of,
 )
 from scalemark.records.devices import DeviceKind
-from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.welch import known_ratio_interval
@@ -82,12 +80,11 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
         if against:
             with_other.append(result)
             open_axes |= _open(against.other)
-            told |= _free_words(against.other)
+            told |= against.other.free.keys()
     if not with_other:
         return None
-    told_axes = {f"{PREFIX}{word.partition('=')[0]}" for word in told}
     notes = (
-        *_notes(with_other, environment, open_axes, told_axes, num_ambiguous),
+        *_notes(with_other, environment, open_axes, told, num_ambiguous),
         *sorted(other_sizes),
     )
     return Opposed(other=environment, results=tuple(matched), notes=notes)
@@ -133,16 +130,7 @@ def _may_be(result: Result, other: Result) -> bool:
     known = {axis: value for axis, value in reported.items() if value not in _OPEN}
     if any(value != result.axes[axis] for axis, value in known.items()):
         return False
-    return _free_words(other) <= _free_words(result)
-
-
-def _free_words(result: Result) -> set[str]:
-    """Return its free axes as `zero=1`; those of a source may stand in its strategy alone."""
-    words = [f"{name.removeprefix(PREFIX)}={value}" for name, value in result.free.items()]
-    is_strategy_theirs = any(result.axes[axis] for axis in STRATEGY_AXES)
-    if not is_strategy_theirs and result.strategy != NOT_REPORTED:
-        words.append(result.strategy)
-    return set(" ".join(words).split())
+    return other.free.items() <= result.free.items()
 
 
 def _has_size_of(other: Result, result: Result) -> bool:

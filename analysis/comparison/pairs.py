@@ -13,6 +13,7 @@ from analysis.comparison.sides import Side
 from analysis.results import Result, axes_of, global_batch
 from scalemark.host.own_code import typed
 from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.text.natural import natural
 from store.errors import StoreError
 
 # Axes that `auto` derives from another one: they may differ where that one is compared and no
@@ -96,8 +97,8 @@ def _share_attempts(one: Result, other: Result) -> bool:
 
 
 def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
-    """Return them with what goes with them: the strategy of a program is its free axes."""
-    parts = {axis for one in results if one.is_of_program for axis in one.strategy_axes}
+    """Return them with what goes with them: a strategy may be the name of free axes."""
+    parts = {axis for one in results if one.is_told_by_free_axes for axis in one.strategy_axes}
     if "strategy" in free:
         return free | parts
     return free | {"strategy"} if free & parts else free
@@ -136,7 +137,7 @@ def _counts_alike(one: Result, other: Result) -> bool:
 def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[Pair]:
     shown = [axis for axis in fixed if axis not in STRATEGY_AXES]
     shown = [axis for axis in shown if axis in _USUAL or _varies(axis, found)]
-    ordered = sorted(found, key=lambda pair: (str(pair[0].axes["model"]), pair[0].num_gpus))
+    ordered = sorted(found, key=lambda pair: _place(pair[0]))
     for one, other in ordered:
         axes = axes_of([one, other])
         yield Pair(
@@ -147,6 +148,12 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
             compared=tuple(axis for axis in axes if one.axes.get(axis) != other.axes.get(axis)),
             notes=tuple(_environments(one, other)),
         )
+
+
+def _place(one: Result) -> tuple[object, ...]:
+    """Return the key to sort pairs by: also by the free axes of which a strategy is the name."""
+    own = natural(one.strategy) if one.is_told_by_free_axes else ()
+    return str(one.axes["model"]), one.num_gpus, own
 
 
 def _varies(axis: str, found: Sequence[tuple[Result, Result]]) -> bool:

@@ -37,8 +37,6 @@ class Side:
     def axes(self) -> frozenset[str]:
         """Axes that the side names, and so wants compared; a strategy is its three axes."""
         named = frozenset(name for name in self.names if name in AXES or name.startswith(PREFIX))
-        if self.source.selection.origin is Origin.ELSEWHERE and named:
-            return named | _STRATEGY  # a free axis may play the part of the strategy
         return named | _STRATEGY if named & _STRATEGY else named
 
     @property

@@ -81,7 +81,9 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
     alone."""
     groups: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
-        fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in free)
+        # with the strategy, the free axes that it is the name of
+        varied = {*free, *result.told_axes} if "strategy" in free else set(free)
+        fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in varied)
         groups[result.environment.key, *fixed].append(result)
     found = [of for group in groups.values() for of in by_item(group)]
     return [of for of in found if len(of) > 1]

@@ -61,7 +61,8 @@ def compare(
     """
     of_a, of_b = sides(open_for_reading(db), a, b)
     found = differences(of_a, of_b)
-    named = [name.strip() for text in axis or () for name in text.split(",")]
+    asked = [name.strip() for text in axis or () for name in text.split(",")]
+    named = comparison.full_names(of_a, of_b, asked)
     reasons = comparison.incomparable(of_a, of_b, found, named)
     warnings = comparison.warnings(of_a, of_b, found, named)
     compared = comparison.compare(of_a, of_b) if anyway or not reasons else None
@@ -116,10 +117,9 @@ def _cell(value: object) -> str:
 
 def _described(side: Side) -> str:
     trial = side.trial
-    what = (
-        f"{trial['model']} {trial['strategy']} num_gpus={trial['num_gpus']} "
-        f"batch_size={trial['batch_size']}"
-    )
+    what = f"{trial['model']} {trial['strategy']} num_gpus={trial['num_gpus']}"
+    if trial["batch_size"] is not None:  # of a program that uses it, or of our own models
+        what += f" batch_size={trial['batch_size']}"
     attempts = ", ".join(str(row["attempt_id"]) for row in side.attempts) or "none"
     others = f"; {side.num_left_out} others left out" if side.num_left_out else ""
     return for_people(f"{side.name}, {what}; attempts {attempts}{others}")

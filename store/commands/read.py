@@ -16,6 +16,7 @@ import typer
 
 from scalemark.cli.terminal import is_narrow, make_console, print_json, tell_left_out
 from scalemark.host.own_code import typed
+from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
@@ -49,7 +50,7 @@ _IN_A_TABLE = tuple(
 )
 _IN_A_NARROW_TABLE = (
     *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "injected", "outcome"),
-    *("throughput", "verdict"),
+    *("throughput", "item", "verdict"),
 )
 _USUALLY: Mapping[str, int | str | None] = {
     "hosts": 1,
@@ -57,6 +58,7 @@ _USUALLY: Mapping[str, int | str | None] = {
     "batch_size": None,
     "precision": None,
     "data": None,
+    "item": IMAGES,
 }
 """Columns that tables leave out where no attempt has another value, or any."""
 

@@ -10,9 +10,10 @@ from enum import StrEnum
 
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import AXES
+from scalemark.records.trial import AXES, strategy_axes
 from scalemark.stats.welch import Relation, interval, ratio_interval, relation
 from store.errors import StoreError
 from store.filters.selection import NOT_AXES, nearest
@@ -67,14 +68,25 @@ def compare(a: Side, b: Side) -> Comparison:
     )
 
 
+def full_names(a: Side, b: Side, named: Sequence[str]) -> list[str]:
+    """Return what the user wants to compare, free axes with their prefix. Raises StoreError for an
+    unknown name.
+    """
+    known = [*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]
+    found = []
+    for name in named:
+        is_bare = name not in known and f"{PREFIX}{name}" in known
+        full = f"{PREFIX}{name}" if is_bare else name
+        if full not in known or full in NOT_AXES:
+            raise StoreError(f"{name[:100]}: no such axis; {nearest(name[:100], known)}")
+        found.append(full)
+    return found
+
+
 def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
     """Return why their ratio would mislead, each in a few words; nothing when it would not. `named`
-    is what the user wants to compare. Raises StoreError for an unknown name.
+    is what the user wants to compare, as `full_names` has it.
     """
-    for name in named:
-        known = [*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]
-        if name not in known or name in NOT_AXES:
-            raise StoreError(f"{name[:100]}: no such axis; {nearest(name[:100], known)}")
     return [
         *_differing_axes(a, b, found, named),
         *_differing_worlds(a, b, named),
@@ -106,21 +118,26 @@ def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
 def _differing_axes(
     a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
 ) -> Iterator[str]:
+    # a program's strategy is its free axes
+    free = {*_FREE, *strategy_axes(a.trial), *strategy_axes(b.trial)}
     for one in found:
-        if one.section != "axes" or one.name in _FREE:
+        if one.section != "axes" or one.name in free:
             continue
         if one.name == "device_kind":
             yield f"{DeviceKind(one.a).plural} against {DeviceKind(one.b).plural}"
         elif one.name == "batch_size" and _same_global_batch(a, b):
             continue
         elif one.name not in named:
-            yield f"{one.name} differs, {one.a} against {one.b}"
+            values = ["none" if value is None else value for value in (one.a, one.b)]
+            yield f"{one.name} differs, {values[0]} against {values[1]}"
 
 
 def _same_global_batch(a: Side, b: Side) -> bool:
     """Return whether they are trials of one curve under strong scaling."""
+    if any(side.trial["scaling"] != "strong" for side in (a, b)):
+        return False
     batches = {side.trial["batch_size"] * side.trial["num_gpus"] for side in (a, b)}
-    return len(batches) == 1 and all(side.trial["scaling"] == "strong" for side in (a, b))
+    return len(batches) == 1
 
 
 def _differing_worlds(a: Side, b: Side, named: Sequence[str]) -> Iterator[str]:

@@ -102,6 +102,7 @@ LISTED = (
     "repeat",
     "outcome",
     "throughput",
+    "item",
     "jitter_s",
     "verdict",
     "duration_s",

@@ -86,7 +86,11 @@ class Slots:
             raise ValueError(f"num_gpus={num_gpus} can never fit: wanted 1 to {most}")
         if len(self._held) >= self.blocks.most_at_once:
             return False
-        return self.blocks.fits(num_gpus, self._free())
+        free = self._free()
+        if self.blocks.fits(num_gpus, free):
+            return True
+        # where others leave no whole block, any of the rest will do once nothing else runs
+        return not self._held and len(free) >= num_gpus
 
     def most_that_fits(self) -> int:
         """Return the devices of the widest trial that there is room for now, 0 for none."""
@@ -142,7 +146,7 @@ class Slots:
 
     def _choose(self, num: int) -> tuple[int, ...]:
         """Return the best connected devices of the rooms that break up least."""
-        rooms = self.blocks.rooms(num, self._free())
+        rooms = self.blocks.rooms(num, self._free()) or [tuple(self._free())]
         groups = [self._best_group(tuple(sorted(room)), num) for room in rooms]
         return max(groups, key=self._connections.score)  # max keeps the first of equals
 

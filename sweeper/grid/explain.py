@@ -56,6 +56,9 @@ def explain(error: ConfigError, override: str = "") -> str:
         return f"{key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
         return _wrong_value(override, str(cause))
+    found = re.search(r"An item is already at '(.+)'", text)
+    if found:
+        return f"{found[1]}: given twice; give it once, as +{found[1]}=VALUE,VALUE"
     found = re.search(r"Could not override '([^']+)'", text)
     if found:
         return no_such_axis(found[1])

@@ -145,10 +145,9 @@ class Recorder:
         """Return why a repeat is tried again here, or None. What a stop interrupts is left to the
         next command, or to other agents.
         """
-        outcome, disturbances = Outcome(result.outcome), retry.disturbances(result)
-        if outcome is Outcome.COMPLETED and not disturbances:
+        outcome, disturbed = Outcome(result.outcome), bool(retry.disturbances(result))
+        if outcome is Outcome.COMPLETED and not disturbed:
             return None
-        disturbed = bool(disturbances)
         ended_so = retry.ended_so(outcome, crashed=crashed, disturbed=disturbed)
         repeat.num_ended[ended_so] += 1
         decided = retry.next_of(
@@ -163,8 +162,7 @@ class Recorder:
         )
         if is_left or decided is retry.Next.FINAL:
             return None
-        why = f": {'; '.join(disturbances)}" if disturbances else ""
-        return f"tried again after {ended_so}{why}"
+        return f"tried again after {ended_so}"
 
     def _try_again(self, repeat: Repeat) -> None:
         """Try again here; when this one is stopping, leave it to others while more runs on here."""

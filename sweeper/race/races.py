@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import AXES, TrialSpec, all_axes, width_name
+from scalemark.records.trial import AXES, TrialSpec, all_axes, strategy_axes, width_name
 from sweeper.errors import SweepRefusedError
 
 STRATEGY = "strategy"  # in sweep.race_over: variable_update, local_parameter_device and all_reduce
@@ -59,18 +60,26 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
     shared = [name for name in known if name not in racing]
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:
-        groups.setdefault(tuple(map(spec.axes.get, shared)), []).append(spec)
+        axes, own = spec.axes, _own(spec, race_over)
+        key = tuple(None if name in own else axes.get(name) for name in shared)
+        groups.setdefault(key, []).append(spec)
     crowds = [group for group in groups.values() if len(group) > 1]
     telling = _telling([group[0] for group in crowds], shared)
     return [
         Race(
-            label=_label(group[0], telling, racing),
+            label=_label(group[0], telling, racing.union(_own(group[0], race_over))),
             specs=tuple(group),
             trial_ids=tuple(spec.trial_id for spec in group),
-            names=_names(group, racing),
+            names=_names(group, racing.union(_own(group[0], race_over))),
         )
         for group in crowds
     ]
+
+
+def _own(spec: TrialSpec, race_over: Sequence[str]) -> tuple[str, ...]:
+    """Return the free axes of which the strategy of a program is the name, where these race."""
+    is_of_program = spec.engine == Engine.command
+    return strategy_axes(spec.axes) if is_of_program and STRATEGY in race_over else ()
 
 
 def _telling(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
@@ -98,6 +107,7 @@ def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> s
     if "num_gpus" not in racing:
         named.add("hosts")
         words.append(width_name(spec.num_gpus, 1 if "hosts" in racing else spec.hosts))
+    named |= racing
     others = [f"{axis}={spec.axes.get(axis)}" for axis in telling if axis not in named]
     return " ".join(filter(None, ["-".join(words), *others])) or "of all"
 

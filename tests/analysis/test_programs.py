@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from analysis.pivot import pivot
 from analysis.selection import Selection, load
 from scalemark.records.devices import DeviceKind
 from scalemark.records.overrides import command
@@ -190,3 +191,22 @@ def test_a_deadline_is_met_by_what_the_program_counts(analysis):
 def test_repeats_that_contradict_each_other_are_in_the_unit_of_the_program(analysis):
     fill_programs([(program(), value) for value in (500.0, 501.0, 900.0)])
     assert "(500, 501 against 900 tokens/s): something else ran" in analysis("advise").stdout
+
+
+def test_pairs_are_in_the_order_of_free_axes(analysis):
+    """A bug: pairs of one program were in the order in which they had been run."""
+    rows = [row for zero in (10, 2, 0) for row in around(program(1, zero, "cpu"), 100.0)]
+    rows += [row for zero in (2, 10, 0) for row in around(program(1, zero, "none"), 120.0)]
+    fill_programs(rows)
+    pairs = json.loads(analysis("compare", "offload=cpu", "offload=none", "--json").stdout)["pairs"]
+    assert [pair["setting"]["axes.zero"] for pair in pairs] == [0, 2, 10]
+
+
+def test_tables_of_one_program_are_in_the_order_of_free_axes():
+    rows = [row for zero in (10, 0, 2) for row in around(program(1, zero), 100.0)]
+    fill_programs([*rows, *around(program(1, 1, model="other"), 50.0)])
+    found = pivot(load(Selection(db="results.db")), ("num_gpus",), ("model",))
+    assert [one.setting["strategy"] for one in found] == [
+        *("offload=cpu zero=0", "offload=cpu zero=2", "offload=cpu zero=10"),
+        "offload=cpu zero=1",
+    ]

@@ -267,10 +267,13 @@ def test_binary_output_and_colors_do_not_hide_numbers():
 
 
 def test_a_line_without_an_end_takes_no_memory():
-    command = script("import sys\nfor _ in range(300): sys.stdout.write('x' * 100_000)")
-    result, folder = run(spec_of(command))
-    assert result.outcome == "invalid"
+    command = script("import sys\nfor _ in range(250): sys.stdout.write('x' * 1_000_000)")
+    process, folder = begin(spec_of(command))
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 5
+    assert folder.read_result().outcome == "invalid"
     assert folder.log.stat().st_size < 10 * 2**20
+    assert usage.ru_maxrss < 150 * 2**10, "KiB, of the watcher and of its program"
 
 
 def test_much_output_does_not_fill_the_disk():

@@ -14,7 +14,14 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.reading.comparison import Comparison, Winner, compare, incomparable, warnings
+from store.reading.comparison import (
+    Comparison,
+    Winner,
+    compare,
+    full_names,
+    incomparable,
+    warnings,
+)
 from store.reading.differences import Side, differences, sides
 from store.schema import AttemptRow, MeasurementRow
 from store.writer import Writer
@@ -40,7 +47,7 @@ def reported(db: str, a: str, b: str) -> list[tuple[str, str, Any, Any]]:
 
 def refused(db: str, a: str, b: str, *named: str) -> list[str]:
     of_a, of_b = sides(open_for_reading(db), a, b)
-    return incomparable(of_a, of_b, differences(of_a, of_b), named)
+    return incomparable(of_a, of_b, differences(of_a, of_b), full_names(of_a, of_b, named))
 
 
 def compared(db: str, a: str, b: str) -> Comparison:

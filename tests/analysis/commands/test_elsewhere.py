@@ -122,3 +122,27 @@ def test_the_sides_of_a_comparison_must_differ(analysis):
     refused = analysis("compare", "axes.way=ddp", "axes.way=ddp", "--origin", "elsewhere")
     assert refused.exit_code == 2
     assert "nothing to compare" in refused.stderr
+
+
+def test_two_free_axes_of_a_table_are_never_mixed(analysis):
+    """A bug: all free axes were let differ where one was named, as way=ddp zero=2 from way=fsdp
+    zero=3.
+    """
+    take_in()
+    asked = ("compare", "zero=2", "zero=3", "--origin", "elsewhere", "--json")
+    pairs = json.loads(analysis(*asked).stdout)["pairs"]
+    assert [(pair["a"]["num_gpus"], pair["b"]["num_gpus"]) for pair in pairs] == [
+        (1, 1),
+        (2, 2),
+        (4, 4),
+    ]
+    assert {pair[side]["axes.way"] for pair in pairs for side in "ab"} == {"fsdp"}
+    assert [pair["compared"].keys() for pair in pairs] == [{"strategy", "axes.zero"}] * 3
+
+
+def test_a_free_axis_that_is_not_compared_is_other_work(analysis):
+    take_in(compare="way", model="gpt2")
+    found = json.loads(analysis("advise", "--origin", "elsewhere", "--json").stdout)
+    assert [one["work"]["axes.zero"] for one in found] == [2, 3]
+    assert [one["pick"]["strategy"] for one in found] == ["way=ddp", "way=fsdp"]
+    assert "gpt2 (axes.zero 3)" in analysis("advise", "--origin", "elsewhere").stdout

@@ -24,7 +24,14 @@ def gpus(num: int) -> list[FakeGpu]:
 
 def inventory_of(*uuids: str, kind: DeviceKind = DeviceKind.GPU) -> Inventory:
     found = tuple(
-        Gpu(uuid=uuid, name="P100", memory_bytes=1, pci_bus_id=uuid, compute_capability="6.0")
+        Gpu(
+            uuid=uuid,
+            name="P100",
+            memory_bytes=1,
+            pci_bus_id=uuid,
+            compute_capability="6.0",
+            power_limit_w=None,
+        )
         for uuid in uuids
     )
     return Inventory(kind=kind, gpus=found, num_devices=len(found))

@@ -138,13 +138,17 @@ def test_without_a_driver_there_are_no_gpus(monkeypatch, error):
     assert find_gpus() == NOTHING
 
 
+def demanded(function) -> list[inspect.Parameter]:
+    """The parameters that have no default."""
+    return [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+
+
 def test_the_fake_driver_takes_what_pynvml_takes():
     real = {name: getattr(pynvml, name) for name in dir(FakeDriver) if name.startswith("nvml")}
     for name, function in real.items():
-        fake = inspect.signature(getattr(FakeDriver([]), name))
-        wanted = [
-            p
-            for p in inspect.signature(function).parameters.values()
-            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
-        ]
-        assert len(fake.parameters) == len(wanted) or name == "nvmlInit", name
+        fake = demanded(getattr(FakeDriver([]), name))
+        assert len(fake) == len(demanded(function)) or name == "nvmlInit", name

@@ -40,3 +40,16 @@ def test_a_wrong_line_of_a_hardware_profile_is_named_with_its_value(tmp_path, li
         compose("config", overrides=["hardware=mine"])
     GlobalHydra.instance().clear()
     assert explain(raised.value) == said
+
+
+def test_a_free_axis_that_is_given_twice_is_named():
+    register()
+    with (
+        initialize_config_dir(str(FOLDER), version_base=None),
+        pytest.raises(HydraException) as raised,
+    ):
+        compose("config", overrides=["+axes.zero=1", "+axes.zero=2"])
+    GlobalHydra.instance().clear()
+    assert (
+        explain(raised.value) == "axes.zero: given twice; give it once, as +axes.zero=VALUE,VALUE"
+    )

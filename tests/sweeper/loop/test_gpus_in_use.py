@@ -22,6 +22,7 @@ FOUR = Inventory(
             memory_bytes=1,
             pci_bus_id=str(number),
             compute_capability="6.0",
+            power_limit_w=None,
         )
         for number in range(4)
     ),
@@ -186,8 +187,8 @@ def test_an_agent_waits_where_no_gpu_is_free(stack, box):
 def test_an_attempt_that_others_disturbed_is_tried_again(stack, box):
     loop = Loop(stack, [trial(1, seed=1)], {1: Script(disturbed=1)}, inventory=FOUR)
     assert loop.run() == {State.COMPLETED: 1}
-    assert loop.source.story[1][2:5] == ["running", "invalid", "pending"]
-    assert loop.source.reasons == ["tried again after disturbed: 1 other process computed on GPU-0"]
+    assert loop.source.story[1][1:4] == ["running", "invalid", "pending"]
+    assert loop.source.reasons == ["tried again after disturbed"]
     disturbed, quiet = (attempt.result for attempt in loop.source.finished)
     assert (disturbed.message, disturbed.verdict) == (
         "1 other process computed on GPU-0",

@@ -59,6 +59,7 @@ def shown_on_gpus(plan: Plan, in_use: Sequence[GpuInUse]) -> list[str]:
             memory_bytes=1,
             pci_bus_id=str(number),
             compute_capability="9.0",
+            power_limit_w=None,
         )
         for number in range(4)
     )

@@ -5,6 +5,7 @@ import pytest
 from sweeper.errors import SweepRefusedError
 from sweeper.race.races import sort_into_races
 from tests.over_hosts import spread
+from tests.programs import program
 from tests.specs import small
 
 PS_CPU = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
@@ -76,8 +77,21 @@ def test_other_axes_can_race():
 def test_an_axis_that_is_none_is_refused():
     with pytest.raises(
         SweepRefusedError,
-        match=r"sweep\.race_over=speed: wanted strategy, or axes out of engine, model, num_gpus",
+        match=r"sweep\.race_over=speed: wanted strategy, or axes out of engine, model, model_digest",
     ):
         sort_into_races([], ["strategy", "speed"])
     with pytest.raises(SweepRefusedError, match=r"sweep\.race_over=\[\]: nothing would race"):
         sort_into_races([], [])
+
+
+def test_settings_of_a_program_race_by_the_axes_that_are_its_strategy():
+    """A bug: nothing of a program raced unless its axes were named."""
+    specs = [program(1, zero, offload) for zero in (0, 2) for offload in ("cpu", "none")]
+    (race,) = sort_into_races(specs, ["strategy"])
+    assert race.specs == tuple(specs)
+    assert race.names[0] == "axes.offload=cpu axes.zero=0"
+    compared = [program(1, *one, compare="axes.zero") for one in ((0, "cpu"), (2, "cpu"), (2, "x"))]
+    (race,) = sort_into_races(
+        [*compared, program(2, 0), program(2, 2, item="samples")], ["strategy"]
+    )
+    assert race.specs == tuple(compared[:2])
