@@ -18,10 +18,8 @@ tokens = torch.randint(NUM_TOKENS, (512, LENGTH), generator=torch.Generator().ma
 model = GPT2LMHeadModel(
     GPT2Config(vocab_size=NUM_TOKENS, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=2)
 )
-has_gpus = torch.cuda.is_available()
 arguments = TrainingArguments(
-    use_cpu=not has_gpus,
-    ddp_backend="nccl" if has_gpus else "gloo",
+    use_cpu=not torch.cuda.is_available(),
     output_dir=options.output,
     per_device_train_batch_size=options.batch,
     gradient_accumulation_steps=options.accumulate,
