@@ -366,6 +366,7 @@ def test_a_bar_may_count_images():
         "Step 50/550; acc: 5.32; 53166/56374 tok/s; 44 sec",
         "weights: 45%|#| 45.0M/100M [00:01<00:01, 31.2MB/s]",
         "loss 0.5/3.25it/s",
+        "it" + " " * 1990 + "/s",  # a pattern with several repeats of spaces would not end
     ],
 )
 def test_what_counts_something_else_is_no_bar(line: str):
