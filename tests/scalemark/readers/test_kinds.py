@@ -350,6 +350,13 @@ def test_a_bar_counts_without_a_total_and_in_thousands(
     assert all(one.step_s == pytest.approx(step_s) for one in readings)
 
 
+@pytest.mark.parametrize("before", ["Epoch: ", "Epochs:  ", "1|{}|Loss: 1.25: ", "loss 2.{}: "])
+def test_numbers_before_a_bar_are_no_epoch(before: str):
+    bar = "{}%|#{}   | {}/10 [00:03<00:07, 1.0it/s]"
+    lines = [before.format(n) + bar.format(n * 10, n, n) for n in (3, 4, 5)]
+    assert [one.step for one in read("tqdm", *lines)] == [3, 4, 5]
+
+
 def test_a_bar_may_count_images():
     lines = [f"Epoch 1/5: 10%|#| {done}/5000 [00:50<07:30, 10.0img/s]" for done in (500, 510)]
     assert search(lines, None)[0].read == "tqdm"
