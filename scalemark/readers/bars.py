@@ -20,17 +20,16 @@ _COUNT = r"\d[\d.]*[kKMG]?"
 _RATE = r"(?<![\d.,])(?P<rate>[\d.,]+[kKMG]?|\?)\s*(?P<unit>[A-Za-z]+/s|m?s/[A-Za-z]+)\b"
 _FORMS = (
     re.compile(
-        rf"(?P<before>[^━╸╺]*)[━╸╺\s]+(?P<done>\d+)/(?P<total>\d+|--)\s+\d+:\d+:\d+\s*•\s*"
+        rf"(?P<before>[^━╸╺]*)[━╸╺][━╸╺\s]*(?P<done>\d+)/(?P<total>\d+|--)\s+\d+:\d+:\d+\s*•\s*"
         rf"(?:[\d:-]+\s+)?{_RATE}(?P<after>.*)"
     ),
     re.compile(
-        rf"Progress on:(?P<before>.*?)\s*(?P<done>{_COUNT})(?:it)?/(?P<total>{_COUNT}|\?)(?:it)?\s+"
-        rf"rate:{_RATE}(?:.*?postfix:(?P<after>.*))?"
+        rf".*?Progress on:(?P<before>.*?)\s*(?P<done>{_COUNT})(?:it)?/"
+        rf"(?P<total>{_COUNT}|\?)(?:it)?\s+rate:{_RATE}(?:.*?postfix:(?P<after>.*))?"
     ),
     re.compile(
-        r"(?P<before>.*?)(?:\b\d+%)?[\s|]*[^\s\w|]*[^\w|]*\|?\s*"
-        rf"(?<![\d.])(?P<done>{_COUNT})(?:it)?/(?P<total>{_COUNT}|\?)(?:it)?\s*\[?"
-        rf"(?:[\d:]+(?:<[^,\]]*)?,\s*)?\s*{_RATE}(?P<after>[^\]]*)"
+        rf"(?P<before>.*?)(?<![\w.])(?P<done>{_COUNT})(?:it)?/(?P<total>{_COUNT}|\?)(?:it)?\s*"
+        rf"(?:\[\s*)?(?:[\d:]+(?:<[^,\]]*)?,\s*)?{_RATE}(?P<after>[^\]]*)"
     ),
     re.compile(
         rf"(?P<before>.*?)(?<![\d.])(?P<done>{_COUNT})(?P<total>)\s?[A-Za-z]+\s\[[\d:]+,\s*"
@@ -45,9 +44,11 @@ _RANK = re.compile(  # as torchrun --tee, srun -l, mpirun and Ray put it before 
     r"|(?:rank|worker|gpu)[ -]?\d+:|\d+:(?=\s))\s*",
     re.IGNORECASE,
 )
+_PERCENT = re.compile(r"\b\d{1,3}%")
 _EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)|^\s*\[?(\d+)/\d+\]?\s", re.IGNORECASE)
 _PAIR = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*({NUMBER})")
 _DIGITS = re.compile(r"\d+")
+_LETTER = re.compile(r"[^\W\d_]")
 _OF_DATA_SETS = "examples"  # the unit of the bars of Hugging Face Datasets, before training
 _MOST_CHARACTERS = 2_000
 
@@ -86,9 +87,10 @@ def bar_of(line: str) -> Bar | None:
     if is_of_items and not BEFORE_RATE.search(shown[: found.start("rate")]):
         return None  # a rate of something else beside a step
     pairs = {name: number(text) for name, text in _PAIR.findall(found["after"] or "")}
+    before = _PERCENT.split(found["before"])[0]
     return Bar(
-        name=_name(found["before"]),
-        epoch=_epoch(found["before"]),
+        name=_name(before),
+        epoch=_epoch(before),
         done=done,
         total=_count(found["total"]) or 0,
         step_s=seconds_per_step(rate.name, amount) if amount and not is_of_items else None,
@@ -100,7 +102,7 @@ def bar_of(line: str) -> Bar | None:
 
 def _found(shown: str) -> re.Match[str] | None:
     for form in _FORMS:
-        found = form.search(shown)
+        found = form.match(shown)
         if found:
             return found
     return None
@@ -121,6 +123,5 @@ def _epoch(before: str) -> int | None:
 
 def _name(before: str) -> str:
     """Return the words before a bar, without the columns of numbers that some put there."""
-    words = before.rpartition("%")[0] or before
-    first = words.partition(":")[0] if ":" in words else words
-    return " ".join(_DIGITS.sub("", first).strip(" |.").split())[:40]
+    words = _DIGITS.sub("", before.partition(":")[0])
+    return " ".join(word for word in words.split() if _LETTER.search(word))[:40]

@@ -254,6 +254,19 @@ def test_a_program_has_the_memory_and_the_cores_of_its_placement():
     assert str(set(given.cores)) in folder.log.read_text()
 
 
+@pytest.mark.parametrize(("item", "rate"), [("samples", 8), ("tokens", 8192)])
+def test_the_item_chooses_among_the_rates_of_a_line(item: str, rate: float):
+    command = script(
+        """
+        for step in range(1, 21):
+            print(f'{{"step": {step}, "samples_per_sec": 8, "tokens_per_sec": 8192}}')
+        """
+    )
+    result, _ = run(spec_of(command, read="json", item=item))
+    assert result.measurement.item == item
+    assert result.measurement.throughput == pytest.approx(rate)
+
+
 def test_binary_output_and_colors_do_not_hide_numbers():
     command = script(
         r"""

@@ -93,7 +93,8 @@ def _readings(
         step = steps.count(point.step)
         step_s = None
         if amount is not None and rate.name != "throughput":
-            step_s, amount = seconds_per_step(rate.name, amount), None
+            step_s = seconds_per_step(rate.name, amount)
+            amount = None
         if step is None and len(points) > 1:
             continue
         yield Reading(

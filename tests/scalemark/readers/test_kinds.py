@@ -350,6 +350,13 @@ def test_a_bar_counts_without_a_total_and_in_thousands(
     assert all(one.step_s == pytest.approx(step_s) for one in readings)
 
 
+@pytest.mark.parametrize("before", ["Epoch: ", "Epochs:  ", "1|{}|Loss: 1.25: ", "loss 2.{}: "])
+def test_numbers_before_a_bar_are_no_epoch(before: str):
+    bar = "{}%|#{}   | {}/10 [00:03<00:07, 1.0it/s]"
+    lines = [before.format(n) + bar.format(n * 10, n, n) for n in (3, 4, 5)]
+    assert [one.step for one in read("tqdm", *lines)] == [3, 4, 5]
+
+
 def test_a_bar_may_count_images():
     lines = [f"Epoch 1/5: 10%|#| {done}/5000 [00:50<07:30, 10.0img/s]" for done in (500, 510)]
     assert search(lines, None)[0].read == "tqdm"
@@ -366,6 +373,7 @@ def test_a_bar_may_count_images():
         "Step 50/550; acc: 5.32; 53166/56374 tok/s; 44 sec",
         "weights: 45%|#| 45.0M/100M [00:01<00:01, 31.2MB/s]",
         "loss 0.5/3.25it/s",
+        "it" + " " * 1990 + "/s",  # a pattern with several repeats of spaces would not end
     ],
 )
 def test_what_counts_something_else_is_no_bar(line: str):
