@@ -20,6 +20,7 @@ class Reading:
     step: int | None = None  # steps done so far over all epochs, where the program says
     time_s: float | None = None  # on the program's own clock; None: the line's arrival counts
     step_s: float | None = None  # seconds per step, where that is what the program prints
+    items_per_step: float | None = None  # where the program says both items/s and steps/s
     is_total: bool = False  # of the whole run: kept as reported by the program
     is_mean: bool = False  # over all steps of the run or the epoch, or smoothed; no window of it
     item: str = ""  # what is counted (images, tokens, samples), where the output says
