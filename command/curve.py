@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
+from command.clocks import LEAST_BETWEEN_S
+from command.means import Fit, fitted
 from command.points import Column, Points
 from scalemark.readers.reading import Reading
 
 # lines that come faster are taken together: `command.watch` reads them every few milliseconds
-LEAST_CALL_S = 0.05
+LEAST_CALL_S = LEAST_BETWEEN_S
 MOST_CALLS = 20_000
 MOST_STEPS = 2**31 - 1  # as databases have it
 TOO_CLOSE = "its lines came too close together to be timed; have it flush its output"
@@ -50,13 +52,13 @@ class Calls:
     arrivals_s: Sequence[float]
     clock: Clock
     items_per_step: float | None  # as asked for, or by the program's rates; None where none tells
+    is_fitted: bool = False  # the rates were fitted to the time between the lines
 
 
 class Curve:
     """Takes readings in their order."""
 
     def __init__(self) -> None:
-        self.items_per_step: float | None = None  # where the output says
         self.has_steps = False  # readings without a step are passed over from then on
         self.last_arrival_s = 0.0
         self._last_step: int | None = None
@@ -72,9 +74,15 @@ class Curve:
     def num_steps(self) -> int:
         return int(self._steps)
 
-    def add(self, reading: Reading, arrival_s: float, loss: float | None) -> bool:
-        """Take a reading with a step or a rate, which is of all replicas; return whether it tells
-        of something new.
+    def add(
+        self,
+        reading: Reading,
+        arrival_s: float,
+        loss: float | None,
+        mean: float | None = None,
+    ) -> bool:
+        """Take a reading with a step or a rate, which is of all replicas, as is `mean`, in items
+        per second over all steps so far; return whether it tells of something new.
         """
         num_steps = self._num_new(reading.step)
         if num_steps is None:
@@ -97,8 +105,30 @@ class Curve:
             per_rate=self._per_rate if reading.throughput else None,
             seconds=self._seconds if reading.step_s else None,
             loss=loss,
+            mean=mean,
         )
         return True
+
+    def add_mean(self, mean: float) -> None:
+        """Take items per second over all steps so far, told after the line of the last step."""
+        self._points.add_mean(mean)
+
+    def place(self, epoch_s: float, started_s: float, ended_s: float) -> None:
+        """Take the program's own times for the arrivals of what came at once, as from a file.
+
+        A clock that counts from 1970, which began at `epoch_s` of the monotonic clock, tells when
+        it was; any other is taken to end with the program.
+        """
+        own_s = self._points.own_s
+        if len(own_s) < 2 or not np.isfinite(own_s).all() or (np.diff(own_s) < 0).any():
+            return
+        is_whole = bool((own_s == np.floor(own_s)).all())
+        if own_s[-1] - own_s[0] < (_LEAST_COARSE_S if is_whole else LEAST_BETWEEN_S):
+            return
+        at_s = own_s + epoch_s
+        if at_s[0] < started_s or at_s[-1] > ended_s + 1:
+            at_s = own_s - own_s[-1] + ended_s
+        self._points.move(at_s)
 
     @property
     def mean_rate(self) -> float | None:
@@ -106,24 +136,48 @@ class Curve:
         rated = self._steps - self._unrated
         return rated / self._per_rate if self._per_rate and rated else None
 
-    def calls(self, items_per_step: float | None) -> Calls:
-        """Cut the curve. Raises CurveError."""
+    def calls(
+        self, items_per_step: float | None, *, run_s: float = 0.0, by_lines: bool = False
+    ) -> Calls:
+        """Cut the curve. `by_lines`: what the program says of time is passed over.
+
+        Rates of lines that came at once are spread over `run_s`. Raises CurveError.
+        """
         points = self._points
         steps, arrivals, losses = points.steps, points.arrivals, points.losses
+        if by_lines:
+            return _cut(Clock.ARRIVAL, steps, arrivals, arrivals, losses, items_per_step)
         for column, is_rate in ((points.seconds, False), (points.per_rate, True)):
             known = np.isfinite(column)
             if known.sum() * 2 <= len(column):
                 continue
             times, items = column[known], items_per_step
             if is_rate:
-                items = items or _items(arrivals[known], times)
+                items = items or _items(arrivals[known], times, run_s)
                 times = times * items
-            elif items is None and self._per_rate:
-                items = self._seconds / self._per_rate
-            return _cut(Clock.RATE, steps[known], times, arrivals[known], losses[known], items)
+            elif items is None:
+                items = self.items_by_rates
+            calls = _cut(Clock.RATE, steps[known], times, arrivals[known], losses[known], items)
+            return replace(calls, is_fitted=is_rate and items_per_step is None)
         if _is_good_clock(points.own_s):
             return _cut(Clock.OWN, steps, points.own_s, arrivals, losses, items_per_step)
         return _cut(Clock.ARRIVAL, steps, arrivals, arrivals, losses, items_per_step)
+
+    @property
+    def items_by_rates(self) -> float | None:
+        """Return the items per step of a program that tells both items/s and the time of a step."""
+        return self._seconds / self._per_rate if self._seconds and self._per_rate else None
+
+    def items_by_means(self, begin_s: float) -> Fit | None:
+        """Return the items per step by the means of lines that came from `begin_s` on, or of all
+        where these are few.
+        """
+        points = self._points
+        known = np.isfinite(points.means)
+        steps, arrivals, means = points.steps[known], points.arrivals[known], points.means[known]
+        since = arrivals >= begin_s
+        fit = fitted(steps[since], arrivals[since], means[since])
+        return fit or fitted(steps, arrivals, means)
 
     def _num_new(self, step: int | None) -> int | None:
         """Return how many steps a reading adds; None for one that tells of no new ones."""
@@ -148,7 +202,8 @@ def _cut(
     items_per_step: float | None,
 ) -> Calls:
     """Cut by interpolation between the readings. Raises CurveError."""
-    if len(times) > 1 and times[-1] <= times[0]:
+    too_close_s = LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0
+    if len(times) > 1 and times[-1] - times[0] <= too_close_s:
         raise CurveError(TOO_CLOSE)
     if clock is not Clock.RATE:  # of lines that came at once, the last tells how far it was
         is_last = np.append(np.diff(times) > 0, True)
@@ -163,6 +218,7 @@ def _cut(
         times = np.concatenate([[times[0] * (1 - begun / steps[1])], times])
         arrivals = np.concatenate([arrivals[:1], arrivals])
         losses = np.concatenate([[math.nan], losses])
+    is_last = np.append(np.diff(arrivals) > 0, True)
     num_steps, total_s = steps[-1] - steps[0], times[-1] - times[0]
     if num_steps < 1:
         raise CurveError("it told of one moment only; a step takes from one to the next")
@@ -180,7 +236,7 @@ def _cut(
         starts_s=(at_edges[:-1] - at_edges[0]).tolist(),
         durations_s=np.diff(at_edges).tolist(),
         losses=[_finite(float(loss)) for loss in losses[last_rows]],
-        arrivals_s=np.interp(edges, steps, arrivals).tolist(),
+        arrivals_s=np.interp(edges, steps[is_last], arrivals[is_last]).tolist(),
         clock=clock,
         items_per_step=items_per_step,
     )
@@ -190,12 +246,15 @@ def _finite(loss: float) -> float | None:
     return loss if math.isfinite(loss) else None
 
 
-def _items(arrivals: Column, per_rate: Column) -> float:
-    """Return the items per step by which the rates fill the time between the lines.
+def _items(arrivals: Column, per_rate: Column, run_s: float) -> float:
+    """Return the items per step by which the rates fill the time between the lines, or of lines
+    that came at once `run_s`.
 
     Raises CurveError.
     """
     between_s, of_rates = arrivals[-1] - arrivals[0], per_rate[-1] - per_rate[0]
+    if between_s < LEAST_BETWEEN_S:
+        between_s = run_s
     if between_s <= 0 or of_rates <= 0:
         raise CurveError(TOO_CLOSE)
     return float(between_s / of_rates)

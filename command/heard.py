@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from command.curve import Curve
+from command.told import Told
 from scalemark.readers.reading import Reader, Reading
 from scalemark.records.trial import TrialSpec
 
@@ -22,11 +23,10 @@ class Heard:
 
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = Curve()
-        self.total: Reading | None = None  # the last one of the whole run
-        self.mean: Reading | None = None  # the last one over all steps so far
+        self.told = Told(spec.item)
         self.metrics: dict[str, float] = {}  # the last value of each, but the loss
         self.first_loss: float | None = None
-        self.item = ""  # as the output calls it
+        self.is_file = False  # it was read after the end: nothing is known of when it was written
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
         self.num_unfinite_losses = self.num_lines_since = 0
@@ -39,43 +39,57 @@ class Heard:
             if reading := self._reader.read_line(line):
                 self._take(reading, arrival_s)
 
-    def read_files(self, folder: Path) -> None:
+    def read_files(self, folder: Path, started_s: float, ended_s: float) -> None:
         """Take what the program left in its run folder, where its lines told of no steps.
 
         Raises ReadError.
         """
         if self.curve.num_readings:
             return
-        arrival_s = time.monotonic()
+        self.is_file = True
         for reading in self._reader.read_files(folder):
-            self._take(reading, arrival_s)
+            self._take(reading, ended_s)
+        self.curve.place(time.monotonic() - time.time(), started_s, ended_s)
 
     def _take(self, reading: Reading, arrival_s: float) -> None:
         self._take_metrics(reading)
         if reading.unusable:
             self.unusable.append(reading.unusable)
             del self.unusable[1000:]
-        self.item = self.item or reading.item
-        self.curve.items_per_step = reading.items_per_step or self.curve.items_per_step
         reading = self._of_all_replicas(reading)
-        if reading.is_total:
-            self.total = reading if reading.has_rate else self.total
+        self.told.take(reading)
+        mean: float | None = None
+        if reading.is_total and reading.step is None:
+            if reading.has_rate and self.told.take_total(reading, self.curve.num_steps):
+                self._take_mean(reading)
             return
         if reading.is_mean:
-            self.mean = reading if reading.has_rate else self.mean
-            reading = replace(reading, throughput=None, step_s=None)
+            self._take_mean(reading)
+            mean, reading = reading.throughput, replace(reading, throughput=None, step_s=None)
+        elif self._spec.items_per_step and self.told.is_other(reading):
+            reading = replace(reading, throughput=None)  # these would be no items of these steps
         if reading.step is None and not reading.has_rate:
             return
-        if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS)):
+        if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS), mean):
             self.num_lines_since = 0
-            if self.first_arrival_s is None:
+            if self.first_arrival_s is None and not self.is_file:
                 self.first_arrival_s = arrival_s
+
+    def _take_mean(self, reading: Reading) -> None:
+        if reading.throughput and reading.step is None and self.curve.has_steps:
+            self.curve.add_mean(reading.throughput)
 
     def _of_all_replicas(self, reading: Reading) -> Reading:
         is_per_gpu = self._spec.per_gpu or bool(reading.per_gpu)
-        if reading.throughput is None or not is_per_gpu:
+        if not is_per_gpu:
             return reading
-        return replace(reading, throughput=reading.throughput * self._spec.num_gpus)
+        of_all = self._spec.num_gpus
+        throughput, items = reading.throughput, reading.items_per_step
+        return replace(
+            reading,
+            throughput=None if throughput is None else throughput * of_all,
+            items_per_step=None if items is None else items * of_all,
+        )
 
     def _take_metrics(self, reading: Reading) -> None:
         for name, value in reading.metrics.items():

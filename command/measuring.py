@@ -7,20 +7,31 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, compared
 from command.curve import Calls, CurveError
 from command.heard import Heard
 from command.moments import Moments, Taken
+from command.told import STEPS, are_other, label
 from scalemark.readers.reading import Reading
-from scalemark.records.measurement import Measurement, StepSample, is_item
+from scalemark.records.measurement import Measurement, StepSample, unit_of
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured, timing
 
-STEPS = "steps"
 STEADY_SPAN = 2 * timing.STEADY_CALLS
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is told of
 LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
+WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
+LINES_AT_ONCE = (
+    "its own times could not be compared with a clock, as its lines came at once; have it flush "
+    "its output"
+)
+FILE_WITHOUT_TIMES = (
+    "its own rates could not be compared with a clock, and its steps are taken to fill its run, as "
+    "its file has no times; write them, too, and name them by time_s"
+)
+MISFIT = "the items of a step follow from its means only roughly; give command.items_per_step"
 
 
 class NothingReadError(Exception):
@@ -50,16 +61,18 @@ def measured_by(
 
     Raises NothingReadError.
     """
-    items_per_step = items_per_step or heard.curve.items_per_step
-    total = _rate(heard.total, items_per_step)
-    mean = _rate(heard.mean, items_per_step)
+    told = heard.told
+    counted = items_per_step or told.items_per_step
+    total, mean = _rate(told.total, counted), _rate(told.mean, counted)
     rate = total or mean or heard.curve.mean_rate
     if not heard.curve.num_readings:
         if rate is None:
             raise NothingReadError(_instead(heard) or "found no number")
         return _reported(spec, heard, moments, rate, started_s, ended_s, REPORTED)
+    is_told = items_per_step is None
+    run_s = ended_s - started_s if heard.is_file else 0.0
     try:
-        calls = heard.curve.calls(items_per_step)
+        calls = heard.curve.calls(counted, run_s=run_s)
     except CurveError as error:
         if rate is None:
             why = _instead(heard) or f"found steps and no speed: {error}"
@@ -68,26 +81,99 @@ def measured_by(
         if total is None and mean is None and heard.curve.num_readings > 1:
             why = _untimed(heard.curve.num_readings, error)
         return _reported(spec, heard, moments, rate, started_s, ended_s, why)
-    if calls.items_per_step is None and mean is not None:
-        steps_per_s = calls.steps_per_call * len(calls.durations_s) / math.fsum(calls.durations_s)
-        calls = replace(calls, items_per_step=mean / steps_per_s)
-    if calls.items_per_step is None:
-        if total is not None:  # items are worth more than steps
-            return _reported(spec, heard, moments, total, started_s, ended_s, REPORTED)
-        if why := _instead(heard):
-            raise NothingReadError(why)
-    return _timed(spec, heard, moments, calls, started_s, ended_s)
+    said = _window(spec, calls)
+    both = said.compared()
+    window, misfits = _with_means(_of_better_clock(spec, heard, said, both), heard)
+    is_known = window.calls.items_per_step is not None
+    if not is_known and total is not None:  # items are worth more than steps
+        return _reported(spec, heard, moments, total, started_s, ended_s, REPORTED)
+    if not is_known and heard.unusable:
+        raise NothingReadError(_instead(heard))
+    item = label(spec, told.item, is_known=is_known, is_told=is_told)
+    doubts = [
+        *_uncounted(spec, window.calls),
+        *_other_item(spec, item, is_known=is_known),
+        *_other_number(spec, heard, window, items_per_step),
+        *misfits,
+        *_apart(heard, said, both, window, item),
+        *_doubts(heard, started_s, ended_s),
+    ]
+    return _timed(spec, heard, moments, window, item, doubts, started_s, ended_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """Calls, of which the first are warm-up."""
+
+    calls: Calls
+    num_warm_up: int
+    steady: bool
+
+    @property
+    def start_s(self) -> float:
+        return self.calls.arrivals_s[self.num_warm_up]
+
+    @property
+    def end_s(self) -> float:
+        return self.calls.arrivals_s[-1]
+
+    @property
+    def length_s(self) -> float:
+        return math.fsum(self.calls.durations_s[self.num_warm_up :])
+
+    def compared(self) -> Compared | None:
+        """Compare its clock with its lines; None where these came at once."""
+        begin = self.num_warm_up
+        return compared(self.calls.durations_s[begin:], self.calls.arrivals_s[begin:])
+
+
+def _window(spec: TrialSpec, calls: Calls) -> _Window:
+    num_warm_up, steady = warm_up(calls.durations_s, calls.steps_per_call, spec.min_warm_up_steps)
+    return _Window(calls=calls, num_warm_up=num_warm_up, steady=steady)
+
+
+def _are_comparable(heard: Heard, said: _Window) -> bool:
+    """Return whether the program says how long its steps took, and how many a line stands for."""
+    return heard.curve.has_steps and not said.calls.is_fitted
+
+
+def _of_better_clock(
+    spec: TrialSpec, heard: Heard, said: _Window, both: Compared | None
+) -> _Window:
+    """Return the window by the arrival of lines, where these deny what the program says."""
+    if both is None or not _are_comparable(heard, said) or not both.lines_count:
+        return said
+    try:
+        calls = heard.curve.calls(said.calls.items_per_step, by_lines=True)
+    except CurveError:  # the program's own time is all there is
+        return said
+    return _window(spec, calls)
+
+
+def _with_means(window: _Window, heard: Heard) -> tuple[_Window, Sequence[str]]:
+    """Return the window with the items that a step has by the program's means, and doubts of
+    them.
+    """
+    if window.calls.items_per_step is not None:
+        return window, ()
+    fit = heard.curve.items_by_means(window.start_s)
+    if fit is None:
+        return window, ()
+    calls = replace(window.calls, items_per_step=fit.items_per_step)
+    return replace(window, calls=calls), (MISFIT,) if fit.misfit > WIDEST_MISFIT else ()
 
 
 def _timed(
     spec: TrialSpec,
     heard: Heard,
     moments: Moments,
-    calls: Calls,
+    window: _Window,
+    item: str,
+    doubts: Sequence[str],
     started_s: float,
     ended_s: float,
 ) -> Measured:
-    num_warm_up, steady = warm_up(calls.durations_s, calls.steps_per_call, spec.min_warm_up_steps)
+    calls, num_warm_up = window.calls, window.num_warm_up
     samples = [
         StepSample(
             step=index * calls.steps_per_call,
@@ -100,15 +186,17 @@ def _timed(
         )
         for index, duration_s in enumerate(calls.durations_s)
     ]
-    start_s, end_s = calls.arrivals_s[num_warm_up], calls.arrivals_s[-1]
-    window_s = math.fsum(calls.durations_s[num_warm_up:])
+    start_s, end_s = window.start_s, window.end_s
+    if end_s - start_s < LEAST_BETWEEN_S:  # its lines do not say when these steps were
+        start_s, end_s = started_s, ended_s
+    window_s = window.length_s
     taken = moments.taken(start_s, end_s)
     timed = timing.Timed(
         samples=samples,
-        steady=steady,
+        steady=window.steady,
         window_start_s=start_s,
         window_s=window_s,
-        cpu_s=None if taken is None else taken.cpu_s,
+        cpu_s=None if taken is None else taken.cpu_s * window_s / (end_s - start_s),
     )
     first_s = heard.first_arrival_s
     measurement = measured.measurement(
@@ -125,14 +213,13 @@ def _timed(
         last_loss_scale=None,
         num_parameters=None,
         knows_data_wait=False,
-        item=_item(spec, heard, is_known=calls.items_per_step is not None),
+        item=item,
     )
-    doubts = [*_doubts(heard, started_s, ended_s), *_uncounted(spec, calls)]
     return Measured(
         samples=samples,
         durations_s=timed.step_durations_s(),
         measurement=measurement,
-        doubts=doubts,
+        doubts=tuple(doubts),
         window_s=(start_s, end_s),
     )
 
@@ -163,15 +250,15 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
 
 def _doubts(heard: Heard, started_s: float, ended_s: float) -> Sequence[str]:
     """Doubt rates that are none, and a program that talks on and tells no numbers any more."""
-    first_s, last_s = heard.first_arrival_s, heard.curve.last_arrival_s
-    if first_s is None:
-        return []
     doubts = []
     if len(heard.unusable) > 1:  # the first one often has no time to be of
         doubts.append(
             f"{len(heard.unusable)} rates were no numbers, as {heard.unusable[0]}; "
             "they are left out"
         )
+    first_s, last_s = heard.first_arrival_s, heard.curve.last_arrival_s
+    if first_s is None:
+        return doubts
     silent_s = ended_s - last_s
     if heard.num_lines_since >= LOST_LINES and silent_s >= LOST_SHARE * (last_s - first_s):
         doubts.append(
@@ -188,6 +275,59 @@ def _uncounted(spec: TrialSpec, calls: Calls) -> Sequence[str]:
     return [
         f"steps are counted, as nothing tells how many {spec.item} a step has; give "
         "command.items_per_step"
+    ]
+
+
+def _other_item(spec: TrialSpec, item: str, *, is_known: bool) -> Sequence[str]:
+    """Doubt items that are not those that were asked for."""
+    if not is_known or not are_other(spec.item, item):
+        return []
+    return [
+        f"the program counts {item}, and its numbers are kept so; for {spec.item} give "
+        f"command.items_per_step, else command.item={item}"
+    ]
+
+
+def _other_number(
+    spec: TrialSpec, heard: Heard, window: _Window, asked: float | None
+) -> Sequence[str]:
+    """Doubt items per step that the program denies."""
+    told = heard.told
+    if asked is None or are_other(spec.item, told.item):
+        return []
+    num = told.items_per_step or heard.curve.items_by_rates
+    if num is None:
+        fit = heard.curve.items_by_means(window.start_s)
+        num = fit.items_per_step if fit and fit.misfit <= WIDEST_MISFIT else None
+    if num is None or abs(asked / num - 1) <= TOLERANCE:
+        return []
+    return [
+        f"command.items_per_step is {asked:.6g}, and by what the program prints a step has "
+        f"{num:.6g}; does it count all GPUs, and the batches that are accumulated?"
+    ]
+
+
+def _apart(
+    heard: Heard, said: _Window, both: Compared | None, used: _Window, item: str
+) -> Sequence[str]:
+    """Doubt times that the program tells, and the time between its lines does not confirm."""
+    if both is None:
+        if said.length_s < RESOLUTION_S:
+            return []
+        return [FILE_WITHOUT_TIMES if heard.is_file else LINES_AT_ONCE]
+    if both.agree or not _are_comparable(heard, said):
+        return []
+    num_items = both.num_calls * said.calls.steps_per_call * (used.calls.items_per_step or 1.0)
+    by_program, by_lines = num_items / both.said_s, num_items / both.between_s
+    numbers = (
+        f"by {said.calls.clock} it does {by_program:.4g} {unit_of(item)}, and by the time between "
+        f"its lines {by_lines:.4g}"
+    )
+    if used is said:
+        return [f"{numbers}; the first counts: does it evaluate, save or print late in between?"]
+    return [
+        f"{numbers}; the second counts: does it time one step of several, or not wait for its "
+        "devices?"
     ]
 
 
@@ -226,6 +366,7 @@ def _reported(
     """Keep the program's own number of its whole run; no time of a step is known, and `why` says
     what is known instead.
     """
+    item = label(spec, heard.told.item, is_known=True, is_told=True)
     taken = moments.taken(started_s, ended_s)
     measurement = Measurement(
         throughput=throughput,
@@ -251,25 +392,16 @@ def _reported(
         num_skipped_steps=0,
         last_loss_scale=None,
         num_parameters=None,
-        item=_item(spec, heard, is_known=True),
+        item=item,
         reported=True,
     )
     return Measured(
         samples=(),
         durations_s=(),
         measurement=measurement,
-        doubts=(why,),
+        doubts=(why, *_other_item(spec, item, is_known=True)),
         window_s=(started_s, ended_s),
     )
-
-
-def _item(spec: TrialSpec, heard: Heard, *, is_known: bool) -> str:
-    """Return what is counted: steps, where nothing tells how many items a step has."""
-    if not is_known:
-        return STEPS
-    if spec.item:
-        return spec.item
-    return heard.item if is_item(heard.item) else "items"
 
 
 def _others(spec: TrialSpec, taken: Taken | None) -> float | None:

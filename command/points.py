@@ -24,6 +24,7 @@ class Points:
         self._per_rate = array("d")  # sum of steps over rate so far: seconds per item of a step
         self._seconds = array("d")  # sum of steps times seconds per step so far
         self._losses = array("d")
+        self._means = array("d")  # items per second over all steps so far, or smoothed
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -37,6 +38,7 @@ class Points:
         per_rate: float | None,
         seconds: float | None,
         loss: float | None,
+        mean: float | None = None,
     ) -> None:
         self._since_kept += 1
         if self._since_kept < self._stride and self._steps:
@@ -48,6 +50,7 @@ class Points:
         self._per_rate.append(_or_nan(per_rate))
         self._seconds.append(_or_nan(seconds))
         self._losses.append(_or_nan(loss))
+        self._means.append(_or_nan(mean))
         if len(self) > self._most:
             self._halve()
 
@@ -75,10 +78,23 @@ class Points:
     def losses(self) -> Column:
         return np.array(self._losses)
 
+    @property
+    def means(self) -> Column:
+        return np.array(self._means)
+
+    def add_mean(self, mean: float) -> None:
+        """Take a mean that stands in a line of its own, after that of its step."""
+        if self._means and math.isnan(self._means[-1]):
+            self._means[-1] = mean
+
+    def move(self, arrivals: Column) -> None:
+        """Say anew when the lines came."""
+        self._arrivals = array("d", arrivals)
+
     def _halve(self) -> None:
         for column in (
             *(self._steps, self._arrivals, self._own_s),
-            *(self._per_rate, self._seconds, self._losses),
+            *(self._per_rate, self._seconds, self._losses, self._means),
         ):
             column[:] = column[::2]
         self._stride *= 2

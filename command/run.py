@@ -23,7 +23,7 @@ from command.heard import Heard
 from command.log import Log
 from command.measuring import Measured, NothingReadError, measured_by
 from command.moments import Moments
-from command.watch import Ended, Signals, Watch
+from command.watch import Ended, Listener, Signals, Watch
 from scalemark.readers import open_reader
 from scalemark.readers.reading import ReadError
 from scalemark.records.measurement import Result, StepSample
@@ -77,7 +77,7 @@ def run(
         if gpus.uuids:
             ours += [child.pid for child in children.living(ours)]
         attempt = _Attempt(spec, folder, Heard(spec, reader), Moments(ours))
-        watch = partial(Watch, signals=signals, log=log, hears=attempt.hear, beats=attempt.beat)
+        watch = partial(Watch, signals=signals, log=log, listener=attempt)
         try:
             ended = _follow(program, _memory_bytes(spec, given), watch, ours)
             return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
@@ -106,7 +106,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: 
         signals = Signals()
         log = stack.enter_context(Log(folder.rank_log(own.rank)))
         try:
-            watch = partial(Watch, signals=signals, log=log)
+            watch = partial(Watch, signals=signals, log=log, listener=Listener())
             ended = _follow(program, _memory_bytes(spec, given), watch, [guard.pid])
             return outcomes.failed(ended) or outcomes.ended(Outcome.COMPLETED, "")
         except start.CannotStartError as error:
@@ -140,7 +140,7 @@ def _follow(
         return ended
 
 
-class _Attempt:
+class _Attempt(Listener):
     """What is known of the program while it runs, and after."""
 
     def __init__(self, spec: TrialSpec, folder: RunFolder, heard: Heard, moments: Moments) -> None:
@@ -154,8 +154,10 @@ class _Attempt:
         if is_first and self._heard.first_arrival_s is not None:
             self._folder.write(self._folder.doing, Doing.STEPPING)
             self._moments.look()
-        elif not is_first:
-            self._moments.look_if_due(arrival_s)
+
+    def look(self, now_s: float) -> None:
+        """Look at what it takes, whatever it prints."""
+        self._moments.look_if_due(now_s)
 
     def beat(self, _: float) -> None:
         """Show that the program lives: it has printed something."""
@@ -178,7 +180,7 @@ class _Attempt:
         self._folder.steps.unlink(missing_ok=True)
         if failed := outcomes.failed(ended):
             return failed
-        heard.read_files(self._folder.path)
+        heard.read_files(self._folder.path, ended.started_s, ended.ended_s)
         try:
             found = measured_by(
                 spec, heard, moments, items_per_step, ended.started_s, ended.ended_s

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -29,6 +29,7 @@ KILL_AFTER_S = 2.0  # after SIGTERM; who sent it waits longer, launcher.grace_s,
 LEFT_BEHIND_S = 1.0  # that children may take to end by themselves after the program
 BUSY_S = 0.005  # between reads of a stream whose chunks come closer than twice this
 FLUSH_EVERY_S = 0.5
+LOOK_EVERY_S = 0.5
 _CHUNK_BYTES = 2**20  # as much as the pipe holds
 
 
@@ -68,12 +69,21 @@ class Signals:
         self.seen.append(signal.Signals(number))
 
 
-def _ignore(*_: object) -> None:
-    """Hear nothing."""
+class Listener:
+    """Who follows a program; this one does nothing with what it is told."""
+
+    def hear(self, lines: Sequence[str], arrival_s: float) -> None:
+        """Take lines that came at once."""
+
+    def beat(self, now_s: float) -> None:
+        """Take that the program printed something since the last beat."""
+
+    def look(self, now_s: float) -> None:
+        """Take the time, at least every LOOK_EVERY_S."""
 
 
 class Watch:
-    """Follows one program; `hears` is told of each line and when it came."""
+    """Follows one program."""
 
     def __init__(
         self,
@@ -83,11 +93,10 @@ class Watch:
         log: Log,
         *,
         but: Sequence[int],
-        hears: Callable[[Sequence[str], float], None] = _ignore,
-        beats: Callable[[float], None] = _ignore,
+        listener: Listener,
     ) -> None:
         self._process, self._output, self._signals, self._log = process, output, signals, log
-        self._hears, self._beats, self._but = hears, beats, tuple(but)
+        self._listener, self._but = listener, tuple(but)
         self._lines, self._last_lines = Lines(), deque[str](maxlen=LAST_LINES)
         self._was_told_to = False
         self._kill_at_s: float | None = None
@@ -107,7 +116,7 @@ class Watch:
             os.close(ended)
         exit_code = self._process.wait()
         left_behind = self._end_the_rest()
-        self._read_what_is_there()
+        self._read_what_is_there(time.monotonic() + LEFT_BEHIND_S)
         self._hear(tuple(self._lines.end()), time.monotonic())
         self._log.flush()
         return Ended(
@@ -126,6 +135,7 @@ class Watch:
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._wait_ms())}
             now_s = time.monotonic()
+            self._listener.look(now_s)
             if self._signals.descriptor in ready:
                 self._obey(now_s)
             if self._kill_at_s is not None and now_s >= self._kill_at_s:
@@ -142,10 +152,11 @@ class Watch:
             elif ended in ready:
                 return ended_s
 
-    def _wait_ms(self) -> float | None:
+    def _wait_ms(self) -> float:
+        """Wait no longer than until the next look is due: a program may print nothing."""
         if self._kill_at_s is None:
-            return None
-        return max(0.0, self._kill_at_s - time.monotonic()) * 1000
+            return LOOK_EVERY_S * 1000
+        return min(LOOK_EVERY_S, max(0.0, self._kill_at_s - time.monotonic())) * 1000
 
     def _obey(self, now_s: float) -> None:
         """Pass signals on: SIGINT to the program's group, as a terminal does, others to all."""
@@ -171,11 +182,12 @@ class Watch:
         if now_s - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now_s
             self._log.flush()
-            self._beats(now_s)
+            self._listener.beat(now_s)
         return True
 
-    def _read_what_is_there(self) -> None:
-        while True:
+    def _read_what_is_there(self, until_s: float) -> None:
+        """Empty the pipe, as long as what fills it leaves time for that."""
+        while time.monotonic() < until_s:
             try:
                 chunk = os.read(self._output, _CHUNK_BYTES)
             except BlockingIOError:
@@ -188,7 +200,7 @@ class Watch:
     def _hear(self, lines: Sequence[str], now_s: float) -> None:
         if lines:
             self._last_lines.extend(lines)
-            self._hears(lines, now_s)
+            self._listener.hear(lines, now_s)
 
     def _end_the_rest(self) -> list[str]:
         """Give what the program had started a moment to end, then kill it."""
@@ -196,6 +208,6 @@ class Watch:
         while time.monotonic() < until_s:
             if not children.living(self._but):
                 return []
-            self._read_what_is_there()
+            self._read_what_is_there(until_s)
             time.sleep(0.01)
         return children.end_all(self._but)

@@ -1,0 +1,89 @@
+"""Keeps what a program says of its whole run: totals, means, items of a step, and of what kind."""
+
+from __future__ import annotations
+
+from scalemark.readers.reading import Reading
+from scalemark.records.measurement import ITEMS, is_item
+from scalemark.records.trial import TrialSpec
+
+STEPS = "steps"
+
+# words for one example of a batch; whatever a user's examples are may be called so
+_EXAMPLES = frozenset(("examples", "instances", "records", "rows", "samples", ITEMS))
+_OF_ONE_KIND = (
+    frozenset(("tokens", "words")),  # fairseq counts tokens and says words
+    _EXAMPLES | {"images", "sequences", "sentences"},
+)
+_PARTS = frozenset(("tokens", "words", "frames", "points", "atoms", STEPS))  # many in an example
+
+
+class Told:
+    """The last of each, in the item that was asked for, where the program tells several."""
+
+    def __init__(self, asked: str) -> None:
+        self.total: Reading | None = None
+        self.mean: Reading | None = None
+        self.item = ""  # as the output calls it
+        self.items_per_step: float | None = None
+        self._asked = asked
+        self._steps_at_total = 0
+
+    def take(self, reading: Reading) -> None:
+        """Take any reading, of all replicas."""
+        is_other = self.is_other(reading)
+        if reading.item and (not self.item or self._was_other(self.item)):
+            self.item = reading.item
+        if reading.items_per_step and not is_other:
+            self.items_per_step = reading.items_per_step
+        if reading.is_mean and reading.has_rate and not (self._has(self.mean) and is_other):
+            self.mean = reading
+
+    def take_total(self, reading: Reading, num_steps: int) -> bool:
+        """Take a rate of the whole run; return whether it is none, but of all replicas: steps were
+        told of since the one before.
+        """
+        is_again = self.total is not None and num_steps > self._steps_at_total
+        if not (self._has(self.total) and self.is_other(reading)):
+            self.total = reading
+        self._steps_at_total = num_steps
+        return is_again
+
+    def is_other(self, reading: Reading) -> bool:
+        """Return whether a reading counts something else than was asked for."""
+        return self._was_other(reading.item)
+
+    def _was_other(self, item: str) -> bool:
+        return are_other(self._asked, item)
+
+    def _has(self, reading: Reading | None) -> bool:
+        return reading is not None and not self.is_other(reading)
+
+
+def label(spec: TrialSpec, told: str, *, is_known: bool, is_told: bool) -> str:
+    """Return what is counted: steps, where nothing tells how many items a step has.
+
+    `is_told`: the program counts them, and not the trial's items_per_step.
+    """
+    if not is_known:
+        return STEPS
+    told = told if is_item(told) else ""
+    if is_told and told and are_other(spec.item, told):
+        return told
+    return spec.item or told or ITEMS
+
+
+def are_other(asked: str, told: str) -> bool:
+    """Return whether a program counts something else than was asked for; unknown where either is
+    empty.
+    """
+    asked, told = _plural(asked), _plural(told)
+    if not asked or not told or asked == told or told == ITEMS:
+        return False
+    if any(asked in kind and told in kind for kind in _OF_ONE_KIND):
+        return False
+    return told not in _EXAMPLES or asked in _PARTS
+
+
+def _plural(item: str) -> str:
+    item = item.lower()
+    return item if not item or item.endswith("s") else f"{item}s"

@@ -1,0 +1,271 @@
+"""What programs print becomes the throughput that they had, or is doubted: their rates, means, totals and files."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from command.heard import Heard
+from command.measuring import Measured, measured_by
+from command.moments import Moments
+from scalemark.readers import open_reader
+from scalemark.readers.reading import OutputReader, Reading
+from tests.command.programs import spec_of
+
+RATES = r"regex:step (?P<step>\d+) rate (?P<throughput>[\d.]+)(?: (?P<item>[a-z]+)/s)?"
+TIMES = r"regex:step (?P<step>\d+) time (?P<step_s>[\d.]+)"
+MEANS = r"regex:step (?P<step>\d+) avg (?P<mean_throughput>[\d.]+)"
+ENDED_S = 1000.0
+
+Lines = Sequence[tuple[float, str]]
+
+
+def measured(
+    read: str,
+    lines: Lines,
+    items: float | None = None,
+    files: Path | None = None,
+    **changes: object,
+) -> Measured:
+    """The measurement of a program that prints these lines at these times."""
+    changes.setdefault("min_warm_up_steps", 0)
+    spec = spec_of("true", read, num_gpus=1, **changes)
+    return of(Heard(spec, open_reader(read)), spec, lines, items, files)
+
+
+def of(heard: Heard, spec, lines: Lines, items: float | None, files: Path | None) -> Measured:
+    for arrival_s, line in lines:
+        heard.hear([line], arrival_s)
+    if files:
+        heard.read_files(files, 0.0, ENDED_S)
+    ended_s = ENDED_S if files else lines[-1][0]
+    return measured_by(spec, heard, Moments(()), items, 0.0, ended_s)
+
+
+def test_a_time_of_one_step_of_ten_is_not_that_of_all():
+    """PyTorch's ImageNet example prints the time of the last step of each ten: another waits for data."""
+    lines = [(5.0 + step, f"step {step} time 0.31") for step in range(1, 400, 10)]
+    found = measured(TIMES, lines, items=256)
+    assert found.measurement.throughput == pytest.approx(256)
+    assert found.measurement.median_step_s == pytest.approx(1)
+    (doubt,) = found.doubts
+    assert "does 825.8 items/s" in doubt
+    assert "between its lines 256; the second counts" in doubt
+
+
+@pytest.mark.parametrize(("every_s", "step_s"), [(2.0, 0.5), (0.5, 2.0)])
+def test_times_that_are_not_those_of_the_clock_are_passed_over(every_s, step_s):
+    lines = [(every_s * step, f"step {step} time {step_s}") for step in range(1, 40)]
+    found = measured(TIMES, lines, items=8)
+    assert found.measurement.throughput == pytest.approx(8 / every_s)
+    assert "the second counts" in found.doubts[0]
+
+
+def test_times_that_fit_the_clock_are_believed():
+    lines = [(0.52 * step, f"step {step} time 0.5") for step in range(1, 40)]
+    found = measured(TIMES, lines, items=8)
+    assert (found.measurement.throughput, found.doubts) == (pytest.approx(16), ())
+
+
+def test_pauses_between_steps_are_told_of_beside_honest_rates():
+    """It evaluates for a minute after each 20 steps of a second."""
+    lines = [(step + 60.0 * (step // 20), f"step {step} time 1.0") for step in range(1, 100)]
+    found = measured(TIMES, lines, items=10)
+    assert found.measurement.throughput == pytest.approx(10)
+    assert found.measurement.median_step_s == pytest.approx(1)
+    (doubt,) = found.doubts
+    assert "does 10 items/s, and by the time between its lines 2.899" in doubt
+    assert "the first counts" in doubt
+
+
+def test_lines_in_bursts_confirm_the_times_in_them():
+    """Ten lines are flushed together: each burst tells when its last step was done."""
+    lines = [(10.0 * -(-step // 10), f"step {step} time 1.0") for step in range(1, 95)]
+    found = measured(TIMES, lines[:-4], items=10)
+    assert (found.measurement.throughput, found.doubts) == (pytest.approx(10), ())
+
+
+def test_times_of_lines_that_came_at_once_cannot_be_confirmed():
+    lines = [(60.0, f"step {step} time 1.0") for step in range(1, 40)]
+    found = measured(TIMES, lines, items=10)
+    assert found.measurement.throughput == pytest.approx(10)
+    assert "could not be compared with a clock" in found.doubts[0]
+    assert found.window_s == (0.0, 60.0), "all of its run is looked at"
+
+
+def test_the_mean_of_a_run_that_began_with_a_compilation_tells_the_items():
+    """It compiles for a minute; then a step of 100 images takes a second."""
+    lines = [
+        (59.0 + step, f"step {step} avg {100 * step / (59 + step):.3f}")
+        for step in range(10, 201, 10)
+    ]
+    found = measured(MEANS, lines)
+    assert found.measurement.throughput == pytest.approx(100, rel=1e-3)
+    assert found.doubts == ()
+
+
+def test_the_mean_of_a_resumed_run_tells_the_items():
+    lines = [
+        (30.0 + step, f"step {1000 + step} avg {100 * step / (30 + step):.3f}")
+        for step in range(10, 201, 10)
+    ]
+    assert measured(MEANS, lines).measurement.throughput == pytest.approx(100, rel=1e-3)
+
+
+def test_a_smoothed_mean_tells_the_items():
+    lines, mean = [], 10.0
+    for step in range(1, 200):
+        mean += 0.3 * (100 - mean)
+        lines.append((30.0 + step, f"step {5000 + step} avg {mean:.3f}"))
+    assert measured(MEANS, lines).measurement.throughput == pytest.approx(100, rel=0.01)
+
+
+def test_means_that_fit_no_clock_are_doubted():
+    lines = [(step * 1.0, f"step {step} avg {50 * 1.05**step}") for step in range(1, 60)]
+    assert "follow from its means only roughly" in measured(MEANS, lines).doubts[0]
+
+
+def write(folder: Path, rows: Sequence[dict]) -> Path:
+    (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def rows_of(num: int) -> list[dict]:
+    """A step that compiles, then quick ones."""
+    return [{"step": n, "tokens_per_sec": 10 if n == 1 else 1000} for n in range(1, num + 1)]
+
+
+def test_the_steps_of_a_file_are_cut_and_its_first_slow_one_is_warm_up(tmp_path):
+    found = measured("json:log.jsonl", [], files=write(tmp_path, rows_of(50)))
+    assert found.measurement.throughput == pytest.approx(1000)
+    assert (found.measurement.num_warm_up_steps, found.measurement.num_steps) == (1, 49)
+    assert found.measurement.time_to_first_step_s is None
+    assert found.window_s == (0.0, ENDED_S)
+    assert "its file has no times" in found.doubts[0]
+
+
+def test_the_times_of_a_file_place_its_steps_and_tell_their_length(tmp_path):
+    rows = [{**row, "t": 7.0 + 2 * row["step"]} for row in rows_of(50)]
+    read = "json:log.jsonl,key=tokens_per_sec,step=step,time_s=t"
+    found = measured(read, [], files=write(tmp_path, rows[1:]))
+    assert found.measurement.throughput == pytest.approx(1000)
+    assert found.measurement.median_step_s == pytest.approx(2)
+    assert found.doubts == ()
+    assert found.window_s[1] == ENDED_S, "such a clock is taken to end with the program"
+
+
+def test_rates_of_a_file_are_compared_with_its_times(tmp_path):
+    rows = [{**row, "t": 5.0 * row["step"]} for row in rows_of(50)]
+    read = "json:log.jsonl,key=tokens_per_sec,step=step,time_s=t"
+    found = measured(read, [], items=1000, files=write(tmp_path, rows[1:]))
+    assert found.measurement.throughput == pytest.approx(200)
+    assert "the second counts" in found.doubts[0]
+
+
+class Told(OutputReader):
+    """Reads lines that are the names of readings."""
+
+    def __init__(self, **readings: Reading) -> None:
+        self._readings = readings
+
+    def read_line(self, line: str) -> Reading | None:
+        name, _, step = line.partition(" ")
+        reading = self._readings[name]
+        if not step:
+            return reading
+        return Reading(step=int(step), throughput=reading.throughput, is_total=reading.is_total)
+
+
+def told(lines: Lines, item: str = "", **readings: Reading) -> Measured:
+    spec = spec_of("true", "metric", num_gpus=1, min_warm_up_steps=0, item=item)
+    return of(Heard(spec, Told(**readings)), spec, lines, None, None)
+
+
+def test_a_total_beside_a_step_is_of_all_gpus_and_not_of_the_run():
+    lines = [(float(n), f"total {n}") for n in range(1, 40)]
+    found = told(lines, total=Reading(throughput=1000.0, is_total=True)).measurement
+    assert (found.reported, found.throughput) == (False, pytest.approx(1000))
+
+
+def test_totals_that_come_again_and_again_are_not_of_the_run():
+    lines: list[tuple[float, str]] = []
+    for n in range(1, 40):
+        lines += [(float(n), f"step {n}"), (float(n), "total")]
+    found = told(lines, step=Reading(), total=Reading(throughput=1000.0, is_total=True))
+    assert not found.measurement.reported
+    assert found.measurement.throughput == pytest.approx(1000)
+
+
+def test_the_totals_of_several_ranks_stay_totals():
+    lines = [*((float(n), f"step {n}") for n in range(1, 40)), *[(40.0, "total")] * 4]
+    found = told(lines, step=Reading(), total=Reading(throughput=1000.0, is_total=True))
+    assert (found.measurement.reported, found.measurement.throughput) == (True, 1000)
+
+
+def test_items_per_step_that_the_program_says_are_used():
+    lines = [*((60.0 + n, f"step {n}") for n in range(1, 40)), (100.0, "end")]
+    end = Reading(throughput=25.0, is_total=True, item="samples", items_per_step=64.0)
+    found = told(lines, step=Reading(), end=end).measurement
+    assert (found.reported, found.item) == (False, "samples")
+    assert found.throughput == pytest.approx(64), "without its minute of compilation"
+
+
+RATE_LINES = [(float(n), f"step {n} rate 100 samples/s") for n in range(1, 40)]
+
+
+@pytest.mark.parametrize("asked", ["", "samples", "images", "sequences", "molecules"])
+def test_another_word_for_an_example_is_the_same_item(asked):
+    found = measured(RATES, RATE_LINES, item=asked)
+    assert (found.measurement.item, found.doubts) == (asked or "samples", ())
+
+
+def test_samples_are_not_kept_as_tokens():
+    found = measured(RATES, RATE_LINES, item="tokens")
+    assert (found.measurement.item, found.measurement.throughput) == (
+        "samples",
+        pytest.approx(100),
+    )
+    assert "for tokens give command.items_per_step, else command.item=samples" in found.doubts[0]
+
+
+def test_samples_per_second_are_not_divided_by_tokens_per_step():
+    found = measured(RATES, RATE_LINES, items=100 * 512.0, item="tokens", items_per_step="51200")
+    assert (found.measurement.item, found.doubts) == ("tokens", ())
+    assert found.measurement.throughput == pytest.approx(51200)
+
+
+def test_items_per_step_that_the_program_denies_are_doubted():
+    """Its four GPUs were forgotten."""
+    lines = [(9.0 + n, f"step {n} avg {64 * n / (9 + n)}") for n in range(1, 40)]
+    (doubt,) = measured(MEANS, lines, items=16, items_per_step="16").doubts
+    assert doubt.startswith(
+        "command.items_per_step is 16, and by what the program prints a step has 64"
+    )
+    assert measured(MEANS, lines, items=64, items_per_step="64").doubts == ()
+
+
+def test_lines_without_steps_stand_for_any_number_of_them():
+    """Four ranks print their rate every ten steps."""
+    lines = [(10.0 * (n // 4), "rate 100") for n in range(4, 100)]
+    found = measured(r"regex:rate (?P<throughput>\d+)", lines, items=100, items_per_step="100")
+    assert (found.measurement.throughput, found.doubts) == (pytest.approx(100), ())
+
+
+def test_a_total_of_samples_is_not_kept_as_tokens():
+    end = Reading(throughput=25.0, is_total=True, item="samples")
+    found = told([(1.0, "end")], item="tokens", end=end)
+    assert (found.measurement.item, found.measurement.reported) == ("samples", True)
+    assert "for tokens give" in found.doubts[0]
+
+
+def test_of_two_totals_the_one_with_the_item_asked_for_is_kept():
+    lines = [(1.0, "tokens"), (1.0, "samples")]
+    found = told(
+        lines,
+        item="tokens",
+        tokens=Reading(throughput=9000.0, is_total=True, item="tokens"),
+        samples=Reading(throughput=25.0, is_total=True, item="samples"),
+    )
+    assert (found.measurement.item, found.measurement.throughput) == ("tokens", 9000)
+    assert found.doubts == ()
