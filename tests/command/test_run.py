@@ -31,10 +31,11 @@ def wait_for(path: Path) -> str:
 def test_a_program_that_prints_steps_is_measured():
     command = script(
         """
-        import sys
+        import sys, time
         steps = range(1, 31)
         lines = [f"step {step} rate 320 loss {3 / step} --batch {sys.argv[1]}" for step in steps]
         print("\\n".join(lines))
+        time.sleep(0.3)  # its memory is looked at
         """
     )
     spec = spec_of(
