@@ -175,9 +175,7 @@ class Curve:
         points = self._points
         known = np.isfinite(points.means)
         steps, arrivals, means = points.steps[known], points.arrivals[known], points.means[known]
-        since = arrivals >= begin_s
-        fit = fitted(steps[since], arrivals[since], means[since])
-        return fit or fitted(steps, arrivals, means)
+        return fitted(steps, arrivals, means, begin_s) or fitted(steps, arrivals, means, -math.inf)
 
     def _num_new(self, step: int | None) -> int | None:
         """Return how many steps a reading adds; None for one that tells of no new ones."""

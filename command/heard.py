@@ -60,7 +60,7 @@ class Heard:
         self.told.take(reading)
         mean: float | None = None
         if reading.is_total and reading.step is None:
-            if reading.has_rate and self.told.take_total(reading, self.curve.num_steps):
+            if reading.has_rate and self.told.take_total(reading):
                 self._take_mean(reading)
             return
         if reading.is_mean:

@@ -29,16 +29,21 @@ class Fit:
     misfit: float  # standard deviation of times from the line, over the time between the ends
 
 
-def fitted(steps: Column, arrivals: Column, means: Column) -> Fit | None:
-    """Fit means to the arrivals of their lines; None where these are too close, or too few."""
-    if not len(steps):
+def fitted(steps: Column, arrivals: Column, means: Column, begin_s: float) -> Fit | None:
+    """Fit the means of lines that came from `begin_s` on; None where these are too close, or few.
+
+    What came before tells only where the program resumed.
+    """
+    since = arrivals >= begin_s
+    if since.sum() < 2:
         return None
+    resumed_at = max(0.0, steps[0] - float(np.median(np.diff(steps))))
+    steps, arrivals, means = steps[since], arrivals[since], means[since]
     is_last = np.append(np.diff(arrivals) > 0, True)  # of lines that came at once
     steps, arrivals, means = steps[is_last], arrivals[is_last], means[is_last]
     if len(steps) < 2 or arrivals[-1] - arrivals[0] < LEAST_SPAN_S:
         return None
     gaps = np.diff(steps)
-    resumed_at = max(0.0, steps[0] - float(np.median(gaps)))
     per_mean = (
         steps / means,
         (steps - resumed_at) / means,

@@ -26,7 +26,6 @@ class Told:
         self.item = ""  # as the output calls it
         self.items_per_step: float | None = None
         self._asked = asked
-        self._steps_at_total = 0
 
     def take(self, reading: Reading) -> None:
         """Take any reading, of all replicas."""
@@ -38,14 +37,13 @@ class Told:
         if reading.is_mean and reading.has_rate and not (self._has(self.mean) and is_other):
             self.mean = reading
 
-    def take_total(self, reading: Reading, num_steps: int) -> bool:
-        """Take a rate of the whole run; return whether it is none, but of all replicas: steps were
-        told of since the one before.
+    def take_total(self, reading: Reading) -> bool:
+        """Take a rate of the whole run; return whether there was one before, so that it may be
+        none, but of all replicas so far.
         """
-        is_again = self.total is not None and num_steps > self._steps_at_total
+        is_again = self.total is not None
         if not (self._has(self.total) and self.is_other(reading)):
             self.total = reading
-        self._steps_at_total = num_steps
         return is_again
 
     def is_other(self, reading: Reading) -> bool:

@@ -113,6 +113,19 @@ def test_the_mean_of_a_resumed_run_tells_the_items():
     assert measured(MEANS, lines).measurement.throughput == pytest.approx(100, rel=1e-3)
 
 
+@pytest.mark.parametrize("resumed_at", [0, 1000])
+def test_means_after_the_warm_up_tell_the_items(resumed_at):
+    """Ten slow steps are warm-up; lines came from the hundredth step on where it did not resume."""
+    lines, now_s = [], 60.0
+    first = 1 if resumed_at else 100
+    for step in range(first, first + 60):
+        now_s += 3 if step < first + 10 else 1
+        done = step if resumed_at else step - first + 100
+        lines.append((now_s, f"step {resumed_at + step} avg {100 * done / now_s:.4f}"))
+    found = measured(MEANS, lines, min_warm_up_steps=10)
+    assert found.measurement.throughput == pytest.approx(100, rel=0.01)
+
+
 def test_a_smoothed_mean_tells_the_items():
     lines, mean = [], 10.0
     for step in range(1, 200):
