@@ -93,7 +93,7 @@ def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
     fill_programs([one for one in grid() if one[0] != left_out])
     proposed = json.loads(analysis("advise", "--json").stdout)[0]["next_trials"]
     assert [one["commands"] for one in proposed] == [[f"{command(left_out, ())} sweep.repeats=3"]]
-    assert f"command={COMMAND}" in shlex.split(proposed[0]["commands"][0])
+    assert f"command.run={COMMAND}" in shlex.split(proposed[0]["commands"][0])
 
 
 def test_a_value_beside_the_best_is_proposed(analysis):

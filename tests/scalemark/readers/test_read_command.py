@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,9 @@ def test_secrets_of_a_log_are_not_shown(capsys):
     assert "abcdefghij" not in capsys.readouterr().err
 
 
-def test_scalemark_has_the_command(capsys):
+def test_scalemark_has_the_command(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", sys.argv)  # which it changes for whoever comes after it
+    monkeypatch.setattr(sys, "path", list(sys.path))
     Path("train.log").write_text(TITAN)
     assert scalemark(["read", "train.log"]) == 0
     assert "read=torchtitan" in capsys.readouterr().out

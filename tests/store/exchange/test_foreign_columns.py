@@ -55,7 +55,7 @@ def test_what_a_table_does_not_say_is_not_said(db):
         "origin": "table",
         "source": "results.csv",
         "num_gpus": 1,
-        "item": "images",
+        "item": "items",
         "axes": {"optimizer": "adam"},
         "repeats": [100.5, 101.0],
         "throughput": 100.75,
