@@ -19,6 +19,7 @@ from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured, timing
 
 STEADY_SPAN = 2 * timing.STEADY_CALLS
+LONGEST_WARM_UP = 3  # a third of all calls, where they are many
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is told of
 LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
@@ -228,24 +229,29 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
     """Return the number of calls before the first steady ones, and whether there are such.
 
     The trainer knows only the past, and takes the calls by which it sees the steady state for
-    warm-up; here all are known, and these calls are measured, unless they begin with slow ones.
-    One call is always left.
+    warm-up; here all are known, and these calls are measured, unless they begin with slow ones, or
+    are all slower than most that follow, as before something was compiled. One call is always left.
     """
-    least = -(-min_steps // steps_per_call)
-    most = max(timing.MAX_WARM_UP_FACTOR * least, timing.MAX_WARM_UP_CALLS)
+    least, num_calls = -(-min_steps // steps_per_call), len(durations_s)
+    most = max(
+        timing.MAX_WARM_UP_FACTOR * least, timing.MAX_WARM_UP_CALLS, num_calls // LONGEST_WARM_UP
+    )
+    slower = 1 + timing.STEADY_TOLERANCE
+    usual_s = statistics.median(durations_s[min(most, num_calls // 2) :])
     first_steady: int | None = None
-    for begin in range(least, min(most, len(durations_s) - STEADY_SPAN) + 1):
+    for begin in range(least, min(most, num_calls - STEADY_SPAN) + 1):
         span = durations_s[begin : begin + STEADY_SPAN]
         if not timing.is_steady(span):
             continue
         early, late = span[: timing.STEADY_CALLS], span[timing.STEADY_CALLS :]
-        usual_s = (1 + timing.STEADY_TOLERANCE) * statistics.median(late)
-        if max(early) <= max(usual_s, *late):
+        if statistics.median(span) > slower * usual_s:
+            continue
+        if max(early) <= max(slower * statistics.median(late), *late):
             return begin, True
         first_steady = begin if first_steady is None else first_steady
     if first_steady is not None:
         return first_steady, True
-    return min(least, len(durations_s) - 1), False
+    return min(least, num_calls - 1), False
 
 
 def _doubts(heard: Heard, started_s: float, ended_s: float) -> Sequence[str]:

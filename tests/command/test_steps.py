@@ -150,6 +150,9 @@ SLOW = [2.0, 1.5, 1.2]
         ([3.0] + [1.0] * 10, 0, (1, True)),
         ([1.0, 1.0, 2.0] * 10, 0, (0, True)),  # as noisy early as late
         ([1.0] * 10, 20, (2, True)),  # calls of ten steps
+        ([5.0] * 10 + [1.0] * 50, 0, (10, True)),  # evenly slow, until it was compiled
+        ([5.0] * 20 + [1.0] * 60, 0, (20, True)),
+        ([1.0] * 20 + [1.3] * 40, 0, (0, True)),  # it slows down: that is no warm-up
         ([1.0] * 5, 0, (0, False)),
         ([1.0], 30, (0, False)),
         ([2.0**-n for n in range(30)], 0, (0, False)),
