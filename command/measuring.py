@@ -78,9 +78,11 @@ def measured_by(
         if rate is None:
             why = _instead(heard) or f"found steps and no speed: {error}"
             raise NothingReadError(why) from error
-        why = f"{REPORTED}; {error}"
-        if total is None and mean is None and heard.curve.num_readings > 1:
-            why = _untimed(heard.curve.num_readings, error)
+        why = REPORTED
+        if heard.curve.num_readings > 1:
+            why = f"{REPORTED}; {error}"
+            if total is None and mean is None:
+                why = _untimed(heard.curve.num_readings, error)
         return _reported(spec, heard, moments, rate, started_s, ended_s, why)
     said = _window(spec, calls)
     both = said.compared()

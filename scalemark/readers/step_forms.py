@@ -122,7 +122,9 @@ def _spelled(pattern: str, line: str) -> str:
         return pattern
     out, at = r"\b", found.start()
     for name in re.compile(pattern).groupindex:
-        out += literal(line[at : found.start(name)]).replace(r"\s+", r"\s*") + rf"(?P<{name}>\d+)"
+        words = literal(line[at : found.start(name)]).replace(r"\s+", r"\s*")
+        # numbers may be padded to the width of the last one
+        out += words.removesuffix(r"\s*") + rf"\s*(?P<{name}>\d+)"
         at = found.end(name)
     return out
 

@@ -1,4 +1,7 @@
-"""Reads sweep.exclude: conditions on a trial's axes, as in "model=vgg16,alexnet num_gpus>=4"."""
+"""Reads sweep.exclude: conditions on a trial's axes, as in "model=vgg16,alexnet num_gpus>=4".
+
+Free axes are named with their prefix: "axes.parallel=fsdp num_gpus=1".
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from enum import Enum
 from typing import get_type_hints
 
 from conf.schema import Config
+from scalemark.records.axes import AxisValue
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import nearest
 
 Value = str | float  # a bool counts as true or false
 _CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ORDER: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -34,10 +40,22 @@ class Condition:
     values: tuple[Value, ...]  # one for <, <=, >, >=
 
     def holds(self, spec: TrialSpec) -> bool:
+        if self.axis.startswith(PREFIX):
+            return self._holds_of_free(dict(spec.free).get(self.axis))
         found = _value_of(spec, self.axis)
         if self.sign in _ORDER:
             return _ORDER[self.sign](float(found), float(self.values[0]))
         return (found in self.values) == (self.sign == "=")
+
+    def _holds_of_free(self, found: AxisValue | None) -> bool:
+        """Compare a number with numbers, and anything else by its text."""
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            shown = str(found).lower() if isinstance(found, bool) else found
+            return self.sign not in _ORDER and (shown in self.values) == (self.sign == "=")
+        numbers = [float(one) for one in self.values if _NUMBER.fullmatch(str(one))]
+        if self.sign in _ORDER:
+            return bool(numbers) and _ORDER[self.sign](float(found), numbers[0])
+        return (float(found) in numbers) == (self.sign == "=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +94,14 @@ def _condition(text: str) -> Condition:
             f"sweep.exclude: {text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, "
             ">, >= VALUE, without spaces in it"
         )
-    axis, sign = found["axis"], found["sign"]
+    axis, sign = found["axis"].removeprefix("+"), found["sign"]
+    if axis.startswith(PREFIX):
+        values: tuple[Value, ...] = tuple(found["values"].split(","))
+        return Condition(axis=axis, sign=sign, values=values)
     if axis not in _TYPES:
         raise SweepRefusedError(
-            f"sweep.exclude: {axis}: no axis of a trial; {nearest(axis, _TYPES)}All: "
-            f"{', '.join(sorted(_TYPES))}"
+            f"sweep.exclude: {axis}: no axis of a trial; {nearest(axis, _TYPES)}An axis of your "
+            f"own is called {PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
         )
     values = tuple(_read(text, axis, value) for value in found["values"].split(","))
     if sign in _ORDER and (_TYPES[axis] not in ("int", "float") or len(values) > 1):

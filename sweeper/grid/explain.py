@@ -84,10 +84,16 @@ def no_such_axis(name: str) -> str:
     axes = [*Config.__dataclass_fields__, "strategy", "experiment"]
     if name.startswith(PREFIX):
         return f"{name}: no axis yet; a free axis is added with a plus: +{name}=VALUE,VALUE"
+    own = name.removeprefix("+").removeprefix("axis.")
+    if own.isidentifier() and own != name:
+        return f"{name}: no such axis; one of your own is added as +{PREFIX}{own}=VALUE,VALUE"
     if "." in name:
         head, _, tail = name.rpartition(".")
         return f"{name}: {head} has no setting {tail}; see {typed('sweep')} --help"
-    return f"{name}: no such axis; {nearest(name, axes)}All axes: {typed('sweep')} --help"
+    return (
+        f"{name}: no such axis; {nearest(name, axes)}One of your own is added as "
+        f"+{PREFIX}{name}=VALUE; all others: {typed('sweep')} --help"
+    )
 
 
 def _no_such_choice(error: MissingConfigException) -> str:

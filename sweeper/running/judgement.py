@@ -90,11 +90,11 @@ def _missed(ended: Ended, limits: Limits) -> str:
             f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the "
             "measured steps"
         )
-    after = "the first" if ended.last_step is None else str(ended.last_step)
+    after = "the first step" if ended.last_step is None else f"step {ended.last_step}"
     and_no_output = " and no output" if ended.heard else ""
     return (
         f"no step{and_no_output} within launcher.step_timeout_s={limits.step_timeout_s:g} after "
-        f"step {after}"
+        f"{after}"
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.exclude import read_rules
+from tests.command.programs import spec_of
 from tests.specs import small
 
 
@@ -38,9 +39,31 @@ def test_a_rule_is_about_the_resolved_trial(text, axes, held):
 
 
 @pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("axes.zero=2", True),
+        ("+axes.zero=2.0 num_gpus=1", True),
+        ("axes.zero>=1,", True),
+        ("axes.zero<2", False),
+        ("axes.zero!=1,3", True),
+        ("axes.offload=cpu", True),
+        ("axes.offload>1", False),
+        ("axes.bucket=true", True),
+        ("axes.other=1", False),
+        ("axes.other!=1", True),
+    ],
+)
+def test_a_rule_may_be_about_free_axes(text, held):
+    free = (("bucket", True), ("offload", "cpu"), ("zero", 2))
+    (rule,) = read_rules([text])
+    assert rule.holds(spec_of("true", free=free, num_gpus=1)) is held
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("num_gpu>=4", "num_gpu: no axis of a trial; did you mean num_gpus[?]"),
+        ("zero>=4", "An axis of your own is called axes.zero"),
         (
             "precision=fp61",
             "precision is never fp61; did you mean fp16[?] Choices: bf16, fp16, fp32, tf32",
