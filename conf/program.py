@@ -191,3 +191,10 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
             "{host_rank}, {num_hosts} and {main_host} into the command, or command.uses=[hosts] "
             "where the program reads SCALEMARK_HOST_RANK"
         )
+    on_cpu = spec.device_kind == DeviceKind.CPU_DEVICE  # GPUs it may count itself
+    if on_cpu and spec.num_gpus > 1 and not used & {"num_gpus", "gpus_per_host"}:
+        yield (
+            f"num_gpus={spec.num_gpus}: nothing uses it, and CPU devices are no GPUs that a "
+            "program could count; write {num_gpus} into the command, or command.uses=[num_gpus] "
+            "where the program reads SCALEMARK_NUM_GPUS"
+        )

@@ -75,6 +75,14 @@ def again(
     return f"{command(spec, hardware)}{shared} sweep.repeats={max(1, repeats)} sweep.rerun=true"
 
 
+# axes that a program must use where they are not 1 -> the placeholders by which it does
+_USES = {
+    "seed": ("seed",),
+    "num_gpus": ("num_gpus", "gpus_per_host"),
+    "hosts": ("hosts", "host_rank", "num_hosts", "main_host"),
+}
+
+
 def _of_program(spec: TrialSpec) -> list[str]:
     found = [f"command.run={spec.command}", f"command.name={spec.model}", f"read={spec.read}"]
     for name in PROGRAM_AXES:
@@ -91,6 +99,10 @@ def _of_program(spec: TrialSpec) -> list[str]:
         for name in (*USED_BY_PROGRAMS, *dict(spec.free))
         if spec.axes[name] is not None and f"{{{name.removeprefix(PREFIX)}}}" not in spec.command
     ]
+    for name, placeholders in _USES.items():
+        is_filled = any(f"{{{one}}}" in spec.command for one in placeholders)
+        if spec.value(AXES[name]) != 1 and not is_filled:
+            read_by_program.append(name)
     if read_by_program:
         found.append(f"command.uses=[{','.join(read_by_program)}]")
     return [*found, *(f"+{name}={_free_value(value)}" for name, value in spec.free)]

@@ -77,6 +77,7 @@ def test_a_program_is_named_by_its_script(run, name):
         ("python t.py", ("model=vgg16",), "model=vgg16: engine=command runs a program of yours"),
         ("python t.py {seed}", ("+axes.seed=1",), "axes.seed: that is a name of ours"),
         ("python t.py {db}", ("+axes.db=1",), "axes.db: that is a name of ours"),
+        ("python t.py", ("num_gpus=2",), r"num_gpus=2: nothing uses it.*\{num_gpus\}"),
         ("python t.py", ("seed=2",), r"seed=2: nothing uses it; write \{seed\}"),
         (
             "python t.py",
@@ -114,6 +115,8 @@ def test_the_command_of_a_trial_makes_the_same_trial():
     arguments = overrides.overrides(spec, ())
     assert "command.uses=[batch_size]" in arguments
     assert f"command.run={run}" in arguments
+    spec = resolved("python t.py", "num_gpus=2", "seed=3", "command.uses=[seed,num_gpus]")
+    assert "command.uses=[seed,num_gpus]" in overrides.overrides(spec, ())
 
 
 def test_every_setting_of_a_program_is_in_its_page():

@@ -14,7 +14,7 @@ from scalemark.readers.json_text import first_object
 from scalemark.readers.left_files import read_text
 from scalemark.readers.numbers import whole
 from scalemark.readers.rates import LLAMA_FACTORY, Rate, chosen, rate_of
-from scalemark.readers.reading import Reading
+from scalemark.readers.reading import ReadError, Reading
 
 ABOUT = (
     "json[:FILE][,key=NAME,step=NAME,...] reads JSON objects of the output's lines, or of FILE "
@@ -28,6 +28,7 @@ _STEPS = (  # the best first
 )
 _MOST_VALUES = 200  # of one object
 _MOST_DEPTH = 6
+_MOST_SHOWN = 20  # names in a message
 
 
 def create(argument: str) -> JsonReader:
@@ -45,6 +46,8 @@ class JsonReader:
         self._given = dict(given)
         if "key" in self._given:
             self._given["throughput"] = self._given.pop("key")
+        self._asked = tuple(self._given.values())
+        self._seen: set[str] = set()  # names in a file
         self._fields = FieldReader()
         self._found: Rate | None = None  # what the value is that looks like a rate
         self._is_first = True  # of several readings, none is of the whole run
@@ -53,16 +56,30 @@ class JsonReader:
         return None if self._file else self._reading(first_object(line))
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
-        text = read_text(folder / self._file) if self._file else None
-        for content in _objects_of(text or ""):
+        """Raises ReadError where the file, or a name that was asked for, is missing."""
+        if self._file is None:
+            return
+        text = read_text(folder / self._file)
+        if text is None:
+            raise ReadError(
+                f"found no file {self._file} below the run folder; have the program write it to "
+                f"{{run_dir}}/{self._file}"
+            )
+        for content in _objects_of(text):
             reading = self._reading(content)
             if reading:
                 yield reading
+        for key in self._asked:
+            if self._seen and key not in self._seen:
+                there_are = ", ".join(sorted(self._seen)[:_MOST_SHOWN])
+                raise ReadError(f"{self._file} has no {key}; there are {there_are}")
 
     def _reading(self, content: object) -> Reading | None:
         if not isinstance(content, dict):
             return None
         values = dict(_flat(content))
+        if self._file and len(self._seen) < _MOST_VALUES:
+            self._seen.update(values)
         if not set(RATES) & set(self._given):
             self._look_for_rate(values)
         if "step" not in self._given:

@@ -9,6 +9,7 @@ import pytest
 
 from scalemark.readers import Reading, open_reader
 from scalemark.readers.found import search
+from scalemark.readers.reading import ReadError
 
 
 def read(kind: str, *lines: str) -> list[Reading]:
@@ -64,9 +65,12 @@ def test_json_reads_a_file_of_lines_or_of_a_list(content: str):
     assert [(one.step, one.throughput) for one in readings] == [(1, 5), (2, 6)]
 
 
-def test_json_of_a_file_takes_no_lines_and_a_missing_file_says_nothing():
+def test_json_of_a_file_takes_no_lines_and_names_what_is_missing():
     assert read("json:metrics.json", '{"throughput": 5}') == []
-    assert left("json:metrics.json") == []
+    with pytest.raises(ReadError, match=r"found no file metrics\.json .* to \{run_dir\}/metrics"):
+        left("json:metrics.json")
+    with pytest.raises(ReadError, match="has no foo; there are rate, step"):
+        left("json:metrics.json,key=foo", metrics='{"step": 1, "rate": 5}')
 
 
 def test_json_takes_the_step_that_is_whole():

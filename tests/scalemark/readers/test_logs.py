@@ -178,6 +178,14 @@ def test_a_line_of_an_unknown_program_gives_a_pattern(
     assert (best.item, best.per_gpu) == (item, per_gpu)
 
 
+def test_numbers_that_are_padded_to_the_width_of_the_last_are_all_read():
+    """PyTorch's ImageNet example."""
+    lines = [f"Epoch: [0][{n:4}/5005]\tTime  0.300 ( 0.545)" for n in range(0, 5001, 10)]
+    best = search(lines, None)[0]
+    assert [reading.step for reading in best.readings[:2]] == [0, 10]
+    assert len(best.readings) == 501
+
+
 @pytest.mark.parametrize(
     "line",
     [
