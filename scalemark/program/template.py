@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping
 _TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}|[{}]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _OPERATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"})
+_OF_A_SHELL = re.compile(r"""[^'"]*\$\w|~(/|\Z)""", re.ASCII)  # $HOME and ~/data, unquoted
 _AROUND_A_BRACE = 12  # characters that a message shows
 
 
@@ -102,7 +103,7 @@ def _check_words(template: str) -> None:
             "or set command.shell=true"
         )
     for word in as_written:
-        if word in _OPERATORS:
+        if word in _OPERATORS or _OF_A_SHELL.match(word):
             raise TemplateError(
                 f"command.run: {word} is for a shell, and there is none; set command.shell=true, "
                 "or quote it where the program shall get it"

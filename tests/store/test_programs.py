@@ -186,6 +186,7 @@ def test_free_axes_are_columns_of_a_table(mixed, kind):
     assert attempts["item"].tolist()[:3] == ["tokens"] * 3
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings(
     "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"
 )

@@ -343,6 +343,7 @@ def test_a_lack_of_memory_is_no_fault_of_the_model():
         own_model.load(own(body("grow()", "\n\ndef grow():\n    raise MemoryError")))
 
 
+@pytest.mark.integration
 def test_a_trial_of_tokens_completes_and_counts_tokens(run):  # noqa: F811
     exit_code, folder = run(own(TOKENS, num_gpus=2, num_steps=5))
     result = folder.read_result()
@@ -352,6 +353,7 @@ def test_a_trial_of_tokens_completes_and_counts_tokens(run):  # noqa: F811
     assert measured.throughput == pytest.approx(2 * 2 * 7 * 5 / measured.window_s)
 
 
+@pytest.mark.integration
 def test_a_trial_of_a_wrong_model_is_unsupported_and_says_why(run):  # noqa: F811
     exit_code, folder = run(own(body("1 / 0")))
     result = folder.read_result()

@@ -78,6 +78,9 @@ def test_what_cannot_be_filled_is_named(template, problem, shell):
         ("cd x && python y", "&& is for a shell"),
         ("train > log", "> is for a shell"),
         ("train|tee log", "| is for a shell"),
+        ("train --data $DATA/imagenet", "$DATA/imagenet is for a shell"),
+        ("train --data=$HOME", "--data=$HOME is for a shell"),
+        ("~/train.py", "~/train.py is for a shell"),
     ],
 )
 def test_a_shells_words_are_refused_without_a_shell(template, problem):
@@ -88,3 +91,4 @@ def test_a_shells_words_are_refused_without_a_shell(template, problem):
 
 def test_quoted_operators_are_arguments():
     assert filled("train '&&' '|' a=b", VALUES, shell=False) == ["train", "&&", "|", "a=b"]
+    assert filled("train '$HOME' x~ '~/y'", VALUES, shell=False) == ["train", "$HOME", "x~", "~/y"]

@@ -84,6 +84,7 @@ server.join()
             server.kill()
 
 
+@pytest.mark.integration
 def test_a_limited_link_is_measured_over_tensorflow():
     """The middle of five: where other work stops this process between two copies, the link rests, and passes the next faster."""
     code = """
