@@ -73,7 +73,12 @@ class LocalSweep:
         sweep, estimate = self.config.sweep, Estimate.of(engine, self.machine.key)
         in_use = GpuUsers(self.inventory, self.config.launcher.in_use_from_mib).look()
         if not sweep.race:
-            return Planned(plan=plan, estimate=estimate, in_use=in_use)
+            return Planned(
+                plan=plan,
+                estimate=estimate,
+                in_use=in_use,
+                num_of_other_software=self._num_of_other_software(plan, engine),
+            )
         read = results_in(
             engine,
             self.machine.key,
@@ -85,6 +90,15 @@ class LocalSweep:
         tally = Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, read)
         raced, races = with_races(plan, tally, sweep.race_over)
         return Planned(plan=raced, estimate=estimate, races=races, tally=tally, in_use=in_use)
+
+    def _num_of_other_software(self, plan: Plan, engine: sa.Engine | None) -> int:
+        if engine is None or self.config.sweep.rerun:
+            return 0
+        of_others = queries.num_completed(
+            engine, self.machine.key, self._software_key, of_others=True
+        )
+        waiting = {trial.spec.trial_id for trial in plan.trials if trial.num_repeats}
+        return len(waiting & of_others.keys())
 
     def runner(self, planned: Planned, writer: Writer, stack: ExitStack) -> Orchestrator:
         """Write the sweep down, and return what runs it; what must be closed is put on the stack.

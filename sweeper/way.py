@@ -30,6 +30,7 @@ class Planned:
     races: PlannedRaces | None = None  # where the sweep races, as the next
     tally: Tally | None = None  # what the contenders have shown
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
+    num_of_other_software: int = 0  # trials to run that have finished with other software
 
 
 def make_run_folders(

@@ -336,11 +336,19 @@ def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
 
 
 def num_completed(
-    engine: sa.Engine, machine_key: str, software_key: str, *, shares_host: bool = False
+    engine: sa.Engine,
+    machine_key: str,
+    software_key: str,
+    *,
+    shares_host: bool = False,
+    of_others: bool = False,
 ) -> dict[str, int]:
-    """Return by trial id how many completed attempts it has on this machine with this software.
+    """Return by trial id how many completed attempts it has on this machine with this software,
+    or `of_others`.
+
     Those that ran side by side with others count only for a sweep that `shares_host` itself.
     """
+    has_software = EnvironmentRow.software_key == software_key
     statement = (
         sa.select(AttemptRow.trial_id, sa.func.count().label("num"))
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
@@ -348,7 +356,7 @@ def num_completed(
         .where(
             AttemptRow.outcome == "completed",
             MachineRow.key == machine_key,
-            EnvironmentRow.software_key == software_key,
+            ~has_software if of_others else has_software,
             AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
             _COUNTS,
         )

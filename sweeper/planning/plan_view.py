@@ -44,6 +44,13 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     if planned.in_use:
         _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))
     _print_left_out(console, plan)
+    if num := planned.num_of_other_software:
+        have = "has" if num == 1 else "have"
+        console.print(
+            f"{counted(num, 'trial')} of these {have} finished with other packages, variables or "
+            "code; numbers of different software are never mixed, and all that is listed runs",
+            markup=False,
+        )
     for rule in plan.useless_rules:
         console.print(f"sweep.exclude: {rule}: matches no trial of this grid", markup=False)
     expected = planned.estimate.describe(plan)

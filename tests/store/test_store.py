@@ -170,6 +170,9 @@ def test_completed_attempts_are_counted_per_machine_and_software(db):
     assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {small().trial_id: 2}
     assert queries.num_completed(engine, replace(MACHINE, host="other").key, SOFTWARE_KEY) == {}
     assert queries.num_completed(engine, MACHINE.key, "other software") == {}
+    of_others = queries.num_completed(engine, MACHINE.key, "other software", of_others=True)
+    assert of_others == {small().trial_id: 2}
+    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY, of_others=True) == {}
 
 
 def test_a_sweep_is_continued_under_its_name(db):

@@ -41,6 +41,15 @@ def grid(num_seeds: int) -> list[TrialSpec]:
     return [small(seed=seed, num_gpus=num_gpus) for num_gpus in (1, 2) for seed in range(num_seeds)]
 
 
+def test_a_plan_says_what_has_finished_with_other_software():
+    plan = make_plan(grid(1), [], SweepConfig(), {})
+    out = io.StringIO()
+    planned = Planned(plan=plan, estimate=Estimate(), num_of_other_software=2)
+    print_plan(Console(file=out, width=1000), planned, MACHINE, CPU_DEVICES)
+    wanted = "2 trials of these have finished with other packages, variables or code; "
+    assert any(line.startswith(wanted) for line in out.getvalue().splitlines())
+
+
 def test_a_plan_for_agents_says_what_each_has():
     per_host = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=1, num_hosts=2)
     assert (
