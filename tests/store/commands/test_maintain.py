@@ -341,6 +341,10 @@ WRONG = {
     ),
     "UPDATE trials SET spec = replace(spec, '\"seed\":1', '\"seed\": 1') WHERE num_gpus = 1": (
         "trials",
+        "its spec is not canonical JSON",
+    ),
+    "UPDATE trials SET spec = replace(spec, '\"seed\":1', '\"seed\":77') WHERE num_gpus = 1": (
+        "trials",
         "its id is not the hash of its spec",
     ),
     "UPDATE trials SET strategy = 'magic' WHERE num_gpus = 1": ("trials", "its strategy is magic"),
