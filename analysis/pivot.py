@@ -353,11 +353,19 @@ def _full_names(results: Sequence[Result], axes: Sequence[str]) -> tuple[str, ..
     return tuple(found)
 
 
+class NoSuchAxisError(StoreError):
+    """None of the results reports an axis."""
+
+    def __init__(self, axis: str, known: Sequence[str]) -> None:
+        super().__init__(f"{axis}: no such axis; {nearest(axis, known)}")
+        self.axis = axis
+
+
 def _check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]) -> None:
     known = axes_of(results)
     for axis in (*rows_by, *columns_by):
         if axis not in known:
-            raise StoreError(f"{axis[:100]}: no such axis; {nearest(axis[:100], known)}")
+            raise NoSuchAxisError(axis[:100], known)
         if (*rows_by, *columns_by).count(axis) > 1:
             raise StoreError(f"{axis}: wanted down or across, once")
 

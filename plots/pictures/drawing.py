@@ -18,6 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from analysis.pivot import NoSuchAxisError
 from analysis.results import Origin
 from plots import charts
 from plots.parts import Failed, attempted, stop
@@ -124,6 +125,9 @@ def draw(
             except NothingToShow as reason:
                 if is_first:
                     passed_over(f"{name}: nothing to show: {reason}")
+            except NoSuchAxisError as lack:
+                if is_first:
+                    passed_over(f"{name}: nothing to show: no {lack.axis} is reported")
             except OSError as error:
                 failure = _unwritable(error, folder)
             except Exception as error:  # whatever it is, the other charts are worth drawing
