@@ -122,6 +122,7 @@ def test_who_lets_others_read_is_reported_who_can():
     ],
 )
 def test_what_cannot_be_served_is_refused_before_anything_listens(arguments, message):
+    fill("results.db", [(small(), 100.0)])  # whose free axes a filter may name
     with serving(*arguments) as (process, url):
         assert url == ""
         assert process.stderr.read().startswith(message)
