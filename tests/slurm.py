@@ -128,7 +128,8 @@ def main() -> None:
             file=sys.stderr,
         )
         print(f"export SLURM_CONF={started.config}", flush=True)
-        signal.pause()
+        while True:  # pause() would sleep through a signal that came just before it
+            time.sleep(1.0)
 
 
 if __name__ == "__main__":
