@@ -3,12 +3,12 @@
 import gzip
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from scalemark.__main__ import main as scalemark
 from scalemark.readers.__main__ import main
 from scalemark.readers.log_text import HALF_BYTES, log_text
 
@@ -127,12 +127,13 @@ def test_secrets_of_a_log_are_not_shown(capsys):
     assert "abcdefghij" not in capsys.readouterr().err
 
 
-def test_scalemark_has_the_command(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", sys.argv)  # which it changes for whoever comes after it
-    monkeypatch.setattr(sys, "path", list(sys.path))
+@pytest.mark.integration  # a process of its own: it changes how signals are handled
+def test_scalemark_has_the_command():
     Path("train.log").write_text(TITAN)
-    assert scalemark(["read", "train.log"]) == 0
-    assert "read=torchtitan" in capsys.readouterr().out
+    command = [sys.executable, "-m", "scalemark", "read", "train.log"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "read=torchtitan" in ended.stdout
 
 
 def test_a_line_that_is_cut_is_left_out():
