@@ -158,7 +158,6 @@ class Towers:
     ) -> None:
         """`at` is that of the input; None = every step of a call takes the same batches."""
         self._template, self._update = template, update
-        self._training = _training_argument(template.model)
         self._optimizer, self._devices = optimizer, devices
         self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
@@ -237,8 +236,9 @@ class Towers:
         """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
-            outputs, new_state, added = self._template.model.stateless_call(
-                weights, state, inputs, return_losses=True, **self._training
+            model = self._template.model
+            outputs, new_state, added = model.stateless_call(
+                weights, state, inputs, return_losses=True, **_training_argument(model)
             )
             loss = self._template.loss(labels, outputs)
             for regularization in added:

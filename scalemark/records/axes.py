@@ -1,4 +1,4 @@
-"""Axes of trials. Each is defined once, as a field of `scalemark.records.trial.TrialSpec`.
+"""Axes of trials. Each is defined once, in `scalemark.records.trial_axes`.
 
 Derived from that definition: Hydra's schema and its help, the checks of a record, the column of the
 database, filters, the columns of tables, what an engine refuses, and which axes analysis compares.

@@ -1,4 +1,4 @@
-"""The trial: one fully resolved cell of a grid, and its identity. Its fields define the axes."""
+"""The trial: one fully resolved cell of a grid, and its identity."""
 
 from __future__ import annotations
 
@@ -9,264 +9,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from scalemark.records.axes import (
-    ENGINES,
-    OWN_MODELS,
-    Axis,
-    AxisValue,
-    Engine,
-    axis,
-    axis_of,
-    record_of_axes,
-)
+from scalemark.records.axes import Axis, AxisValue, Engine, axis_of, record_of_axes
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX, FreeAxes, free_axes
 from scalemark.records.injected import injected_on_one_host, read_injected
 from scalemark.records.measurement import check_item
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.records.trial_axes import TrialAxes
 
 LARGEST_FLOAT32 = 3.4e38
 
-_THREAD_MODES = ("global", "gpu_private", "gpu_shared")
-_SWITCH = ("auto", "on", "off")  # auto: as TensorFlow has it
-
 
 @record_of_axes
-class TrialSpec:
-    """One fully resolved cell of the grid: what is trained, and how. No `auto` is left in it.
+class TrialSpec(TrialAxes):
+    """One fully resolved cell of the grid, with the axes that the sweep brought itself."""
 
-    A field with a default is left out of the identity while it has that default, so that an axis
-    that is added later does not change the identity of older trials. Therefore a default never
-    changes.
-    """
-
-    engine: str = axis(
-        "what runs the trial",
-        default=Engine.tensorflow.value,
-        choices=ENGINES,
-        set_by="engine",
-        engines=ENGINES,
-    )
-    model: str = axis(
-        "a definition in scalemark/models/, your own as my_model.py:build, or a program",
-        set_by="model",
-        engines=ENGINES,
-    )
-    model_digest: str = axis(
-        "of the file of a model of your own: a changed file is another trial",
-        default="",
-        set_by="model",
-    )
-    num_gpus: int = axis(
-        "replicas in step, over all hosts", given=1, least=1, in_curve=False, engines=ENGINES
-    )
-    hosts: int = axis(
-        "hosts that share the replicas evenly; more than 1 in distributed modes, or for programs",
-        default=1,
-        least=1,
-        in_curve=False,
-        engines=(Engine.tensorflow, Engine.command),
-    )
-    device_kind: str = axis(
-        "what replicas run on", choices=tuple(DeviceKind), set_by="hardware", engines=ENGINES
-    )
-    variable_update: str = axis(
-        "how replicas share variables", folder="variable_updates", auto=True, engines=OWN_MODELS
-    )
-    local_parameter_device: str = axis(
-        "where shared variables live", choices=("cpu", "gpu"), auto=True, engines=OWN_MODELS
-    )
-    all_reduce: str = axis(
-        "how gradients meet", folder="all_reduces", auto=True, engines=OWN_MODELS
-    )
-    staged_vars: bool = axis(
-        "use the weights of the previous step", default=False, engines=OWN_MODELS
-    )
-    gradient_repacking: int = axis(
-        "number of packs; 0 = one message per tensor",
-        default=0,
-        least=0,
-        most=256,
-        engines=OWN_MODELS,
-    )
-    compact_gradients: bool = axis(
-        "send packs as half precision", default=False, engines=OWN_MODELS
-    )
-    precision: str = axis(
-        "number format of the computation", folder="precisions", given="fp32", engines=ENGINES
-    )
-    loss_scale: str = axis(
-        "none, dynamic, static, or a factor of the loss; auto = dynamic for fp16, else none",
-        default="none",
-        auto=True,
-        engines=OWN_MODELS,
-    )
-    xla: str = axis(
-        "compile with XLA: on = each tower, auto = clusters of operations",
-        default="off",
-        choices=("off", "on", "auto"),
-        engines=OWN_MODELS,
-    )
-    optimizer: str = axis(
-        "how gradients change weights", folder="optimizers", given="momentum", engines=ENGINES
-    )
-    learning_rate: float = axis(
-        "factor of a gradient", auto=True, least=0, sets_step_time=False, engines=ENGINES
-    )
-    momentum: float = axis(
-        "share of the last update", auto=True, least=0, below=1, engines=OWN_MODELS
-    )
-    weight_decay: float = axis(
-        "factor of the L2 loss over all trainable variables",
-        given=4e-5,
-        least=0,
-        engines=OWN_MODELS,
-    )
-    data: str = axis("a file in trainer/data/", set_by="data", engines=OWN_MODELS)
-    data_dir: str = axis(
-        "folder of the shards; empty = our cache", default="", set_by="data.dir", engines=OWN_MODELS
-    )
-    distortions: bool = axis("random crop, flip and colors", auto=True, engines=OWN_MODELS)
-    data_format: str = axis(
-        "order of dimensions",
-        default="NHWC",
-        choices=("NHWC", "NCHW"),
-        auto=True,
-        engines=OWN_MODELS,
-    )
-    image_px: int = axis(
-        "height and width of the model's input, in pixels; 0 = a model of your own says",
-        auto=True,
-        least=0,
-        engines=OWN_MODELS,
-    )
-    num_classes: int = axis(
-        "classes of the model; 0 = a model of your own says",
-        set_by="model",
-        least=0,
-        sets_step_time=False,
-        engines=OWN_MODELS,
-    )
-    batch_size: int = axis("images per replica and step", auto=True, least=1, engines=ENGINES)
-    scaling: str = axis(
-        "weak: batch_size is of one replica; strong: of all replicas together",
-        default="weak",
-        choices=("weak", "strong"),
-        sets_step_time=False,
-        engines=OWN_MODELS,
-    )
-    steps_per_execution: int = axis(
-        "steps inside one call of the training function", default=1, least=1, engines=OWN_MODELS
-    )
-    gpu_thread_mode: str = axis(
-        "threads that launch kernels", default="global", choices=_THREAD_MODES
-    )
-    gpu_thread_count: int = axis(
-        "threads per GPU in the two private modes", default=0, least=0, most=1024
-    )
-    num_inter_threads: int = axis(
-        "operations at once on the host; 0 = TensorFlow's", default=0, least=0, most=1024
-    )
-    num_intra_threads: int = axis(
-        "threads of one operation on the host; 0 = TensorFlow's", default=0, least=0, most=1024
-    )
-    onednn: str = axis(
-        "oneDNN's kernels; auto = TensorFlow's choice", default="auto", choices=_SWITCH
-    )
-    cudnn_autotune: str = axis(
-        "try convolution algorithms and keep the fastest", default="auto", choices=_SWITCH
-    )
-    winograd_nonfused: str = axis(
-        "cuDNN's non-fused Winograd convolutions", default="auto", choices=_SWITCH
-    )
-    batchnorm_persistent: str = axis(
-        "cuDNN's persistent batch normalization", default="auto", choices=_SWITCH
-    )
-    cache: bool = axis(
-        "keep serialized records in memory once read", default=True, auto=True, engines=OWN_MODELS
-    )
-    data_threads: int = axis(
-        "private threads of the input pipeline; 0 = TensorFlow's", default=0, least=0, most=1024
-    )
-    prefetch: int = axis(
-        "batches waiting on each device; 0 = copied when asked for", default=2, least=0, most=1024
-    )
-    visibility: str = axis(
-        "other GPUs are masked by CUDA_VISIBLE_DEVICES, or all are visible to the process",
-        default="masked",
-        choices=("masked", "all"),
-    )
-    min_warm_up_steps: int = axis(
-        "least number of warm-up steps", auto=True, least=0, sets_step_time=False, engines=ENGINES
-    )
-    num_steps: int = axis(
-        "measured steps, at least", auto=True, least=1, sets_step_time=False, engines=ENGINES
-    )
-    min_window_s: float = axis(
-        "seconds that measuring goes on for, at least",
-        default=0.0,
-        given=1.0,
-        least=0,
-        sets_step_time=False,
-        engines=OWN_MODELS,
-    )
-    profile: bool = axis(
-        "profile a few steps after the measurement", default=False, sets_step_time=False
-    )
-    # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.injected`
-    injected: str = axis(
-        "what was slowed or broken on purpose", default="", set_by="injected", engines=OWN_MODELS
-    )
-    seed: int = axis("of weights and data", given=1, least=0, sets_step_time=False, engines=ENGINES)
-    # as scalemark.program.template reads it
-    command: str = axis(
-        "the program's command line, with {axis} where the value of an axis goes",
-        default="",
-        set_by="command.run",
-        engines=(Engine.command,),
-    )
-    shell: bool = axis(
-        "let /bin/sh read the command line",
-        default=False,
-        set_by="command.shell",
-        engines=(Engine.command,),
-    )
-    read: str = axis(
-        "how the program's output is read: KIND or KIND:ARGUMENT",
-        default="",
-        set_by="command.read",
-        engines=(Engine.command,),
-    )
-    item: str = axis(
-        "what is counted per second, as images, tokens or samples",
-        default="",
-        set_by="command.item",
-        sets_step_time=False,
-        engines=(Engine.command,),
-    )
-    items_per_step: str = axis(
-        "items of all replicas per step, as batch_size*num_gpus",
-        default="",
-        set_by="command.items_per_step",
-        sets_step_time=False,
-        engines=(Engine.command,),
-    )
-    per_gpu: bool = axis(
-        "the program's numbers are of one GPU",
-        default=False,
-        set_by="command.per_gpu",
-        sets_step_time=False,
-        engines=(Engine.command,),
-    )
-    compare: str = axis(
-        "the axis that plays the part of the strategy",
-        default="",
-        in_curve=False,
-        set_by="command.compare",
-        sets_step_time=False,
-        engines=(Engine.command,),
-    )
-    free: FreeAxes = ()  # axes that the sweep brought itself
+    free: FreeAxes = ()
 
     def __post_init__(self) -> None:
         if self.free:

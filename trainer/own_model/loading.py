@@ -27,7 +27,7 @@ from scalemark.own_model import OwnModel
 from scalemark.records.trial import TrialSpec
 from scalemark.text.error_line import telling_line
 from trainer.errors import UnsupportedTrialError
-from trainer.own_model_reading import described, template_of
+from trainer.own_model.returned import described, template_of
 from trainer.template import Template
 
 
