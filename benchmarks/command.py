@@ -1,10 +1,14 @@
 """What watching a user's program costs, beside the bare command.
 
-`python benchmarks/command.py [--rounds N] [--quick] [--json FILE]` prints a Markdown table. In a
-round each program runs bare, its output in a file, and watched, started by the fork server and
-looked at as an orchestrator does, in random order. The program does the same work in each step and
-times its own steps. A ratio is that of one round; a row shows the median of the rounds and its
-95 % bootstrap interval.
+`python benchmarks/command.py [--rounds N] [--quick] [--json FILE]` prints a Markdown table; a row
+shows the median of its rounds and its 95 % bootstrap interval.
+
+- Per trial: in a round a program runs bare, its output in a file, and watched, started by the fork
+  server and looked at as an orchestrator does, in random order. Its steps, which it times itself,
+  do not count.
+- Per step: a watched program takes pairs of blocks of equal steps, in random order; during one
+  block of a pair its watcher is stopped, and its output goes to a file. Two runs
+  on a shared machine are never as alike as two blocks that follow one another.
 """
 
 from __future__ import annotations
@@ -20,7 +24,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,94 +42,96 @@ from sweeper.starts.environment import environment
 STEP_LIMIT = 1.01  # watched over bare
 TRIAL_LIMIT_S = 0.1
 LIMITS = Limits(timeout_s=600, start_timeout_s=60, step_timeout_s=60, grace_s=5)
-PROGRAM = """
-import hashlib, sys, time
+BLOCK_S = 0.2
+PAIRS_PER_ROUND = 20
+_STEP = """
+import hashlib, os, random, signal, sys, time
 num_steps, num_hashes = int(sys.argv[1]), int(sys.argv[2])
-block = bytes(1024)
-def step():
-    for _ in range(num_hashes):
-        hashlib.sha256(block).digest()
-step()
-begin = time.perf_counter()
-for number in range(1, num_steps + 1):
-    step()
-    print(f"step {number} loss 1.5", flush=True)
-elapsed = time.perf_counter() - begin
-open(sys.argv[3], "w").write(str(elapsed))
+block, number = bytes(1024), 0
+def take_steps():
+    global number
+    begin = time.perf_counter()
+    for _ in range(num_steps):
+        for _ in range(num_hashes):
+            hashlib.sha256(block).digest()
+        number += 1
+        print(f"step {number} loss 1.5", flush=True)
+    return time.perf_counter() - begin
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A program that prints so many lines per second."""
-
-    steps_per_s: int
-    seconds: float
-
-    @property
-    def num_steps(self) -> int:
-        return round(self.steps_per_s * self.seconds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What one run took."""
-
-    wall_s: float  # from before its start to its end
-    steps_s: float  # of all its steps, by its own clock
+PROGRAM = f"""{_STEP}
+open(sys.argv[3], "w").write(str(take_steps()))
+"""
+PAIRED_PROGRAM = f"""{_STEP}
+bare = os.open(sys.argv[3] + ".log", os.O_WRONLY | os.O_CREAT)
+watcher, outputs = os.getppid(), dict(watched=os.dup(1), bare=bare)
+signals = dict(watched=signal.SIGCONT, bare=signal.SIGSTOP)
+def block_of(side):
+    os.dup2(outputs[side], 1)
+    os.kill(watcher, signals[side])
+    return take_steps()
+block_of("watched")
+with open(sys.argv[3], "w") as file:
+    for _ in range(int(sys.argv[4])):
+        took = dict((side, block_of(side)) for side in random.sample(["watched", "bare"], 2))
+        print(took["watched"], took["bare"], file=file)
+block_of("watched")
+"""
 
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    seconds = 0.3 if options.quick else 3.0
     num_rounds = options.rounds or (1 if options.quick else 20)
-    cases = [Case(steps_per_s=rate, seconds=seconds) for rate in (1000, 10)]
+    rows: list[Ratio] = []
     start = Fork("command.__main__")
     try:
-        rows = [row for case in cases for row in _measure(case, num_rounds, start)]
+        for steps_per_s in (1000, 100, 10):
+            rows += _measure(steps_per_s, num_rounds, start)
     finally:
         start.close()
     if options.json:
         reported = {"machine": machine(), "rows": [row.reported() for row in rows]}
         options.json.write_text(json.dumps(reported, indent=1) + "\n")
     print(table(rows))
-    print(f"\n{machine()}; {num_rounds} rounds.")
+    print(f"\n{machine()}; {num_rounds} rounds, of {PAIRS_PER_ROUND} pairs of blocks each.")
     return 0
 
 
-def _measure(case: Case, num_rounds: int, start: Fork) -> list[Ratio]:
-    num_hashes = hashes_in(1 / case.steps_per_s)
-    seen: dict[str, list[Cost]] = {"bare": [], "watched": []}
-    variables = environment(os.environ, "")
+def _measure(steps_per_s: int, num_rounds: int, start: Fork) -> list[Ratio]:
+    numbers = [round(steps_per_s * BLOCK_S), hashes_in(1 / steps_per_s)]
+    num_pairs = num_rounds * PAIRS_PER_ROUND
+    extra_s: list[float] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "program.py").write_text(PROGRAM)
+        (folder / "paired.py").write_text(PAIRED_PROGRAM)
         # the first one starts the server, and asks the interpreter what it has installed
-        _watched(case, num_hashes, folder / "first", start, variables)
-        for number, order in enumerate(rounds(num_rounds, list(seen))):
+        _watched(["program.py", *numbers, folder / "first.txt"], folder / "first", start)
+        for number, order in enumerate(rounds(num_rounds, ["bare", "watched"])):
+            beside_s = {}
             for side in order:
-                at = folder / f"{side}{number}"
-                if side == "bare":
-                    seen[side].append(_bare(case, num_hashes, at, variables))
-                else:
-                    seen[side].append(_watched(case, num_hashes, at, start, variables))
-    pairs = list(zip(seen["watched"], seen["bare"], strict=True))
-    extra_s = [
-        (watched.wall_s - watched.steps_s) - (bare.wall_s - bare.steps_s) for watched, bare in pairs
-    ]
+                run = _watched if side == "watched" else _bare
+                took = folder / f"{side}{number}.txt"
+                wall_s = run(["program.py", *numbers, took], folder / f"{side}{number}", start)
+                beside_s[side] = wall_s - float(took.read_text())
+            extra_s.append(beside_s["watched"] - beside_s["bare"])
+        blocks = folder / "blocks.txt"
+        _watched(["paired.py", *numbers, blocks, num_pairs], folder / "paired", start)
+        pairs = []
+        for line in blocks.read_text().splitlines():
+            watched_s, bare_s = line.split()
+            pairs.append((float(watched_s), float(bare_s)))
+    what = f"{steps_per_s} steps/s"
     print(
-        f"  {case.steps_per_s} steps/s: {statistics.median(extra_s) * 1e3:.0f} ms per trial beside "
-        "its steps",
+        f"  {what}: {statistics.median(extra_s) * 1e3:.0f} ms per trial beside its steps",
         file=sys.stderr,
     )
-    what = f"{case.steps_per_s} steps/s"
     return [
         Ratio(
             name=what,
             ours="watched",
             peer="bare",
             metric="step time",
-            pairs=[(watched.steps_s, bare.steps_s) for watched, bare in pairs],
+            pairs=pairs,
             target=STEP_LIMIT,
             want=Want.AT_MOST,
         ),
@@ -142,32 +147,31 @@ def _measure(case: Case, num_rounds: int, start: Fork) -> list[Ratio]:
     ]
 
 
-def _bare(case: Case, num_hashes: int, at: Path, variables: Mapping[str, str]) -> Cost:
+def _bare(arguments: Sequence[object], at: Path, _: Fork) -> float:
+    """Return the seconds from before its start to its end."""
     at.mkdir()
     with (at / "log.txt").open("wb") as log:
         start_s = time.monotonic()
         subprocess.run(
-            _command(case, num_hashes, at),
+            _command(arguments),
             cwd=at.parent,
-            env=variables,
+            env=environment(os.environ, ""),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             check=True,
         )
-        wall_s = time.monotonic() - start_s
-    return Cost(wall_s=wall_s, steps_s=float((at / "elapsed.txt").read_text()))
+        return time.monotonic() - start_s
 
 
-def _watched(
-    case: Case, num_hashes: int, at: Path, start: Fork, variables: Mapping[str, str]
-) -> Cost:
+def _watched(arguments: Sequence[object], at: Path, start: Fork) -> float:
+    """Return the seconds from before its start to its end."""
     at.mkdir()
-    spec = _spec(" ".join(_command(case, num_hashes, at)))
+    spec = _spec(" ".join(_command(arguments)))
+    variables = environment(os.environ, "")
     start_s = time.monotonic()
     watched(spec, at, start, variables)
-    wall_s = time.monotonic() - start_s
-    return Cost(wall_s=wall_s, steps_s=float((at / "elapsed.txt").read_text()))
+    return time.monotonic() - start_s
 
 
 def watched(spec: TrialSpec, at: Path, start: Fork, variables: Mapping[str, str]) -> Result:
@@ -187,9 +191,8 @@ def watched(spec: TrialSpec, at: Path, start: Fork, variables: Mapping[str, str]
     return result
 
 
-def _command(case: Case, num_hashes: int, at: Path) -> list[str]:
-    numbers = [str(case.num_steps), str(num_hashes)]
-    return [sys.executable, "program.py", *numbers, str(at / "elapsed.txt")]
+def _command(arguments: Sequence[object]) -> list[str]:
+    return [sys.executable, *map(str, arguments)]
 
 
 def _spec(command: str) -> TrialSpec:
