@@ -83,6 +83,8 @@ class Curve:
     ) -> bool:
         """Take a reading with a step or a rate, which is of all replicas, as is `mean`, in items
         per second over all steps so far; return whether it tells of something new.
+
+        A step that is not above the one before takes back what was counted from it on.
         """
         num_steps = self._num_new(reading.step)
         if num_steps is None:
@@ -184,11 +186,21 @@ class Curve:
         if not self.has_steps:
             self.has_steps = True
             self._begin()  # these are better than what was read so far
-        last = 0 if self._last_step is None else self._last_step
-        if step <= last and self._last_step is not None:
-            return None
+        if self._last_step is not None and step <= self._last_step:
+            self._take_back(step)
+        last = self._last_step or 0
         self._last_step = step
         return max(0, step - last)
+
+    def _take_back(self, step: int) -> None:
+        """Drop what was counted from a step on: it was an evaluation, and training goes on."""
+        points = self._points
+        self.num_readings -= points.drop(step)
+        self._steps = float(points.steps[-1]) if len(points) else 0.0
+        rated_to, self._per_rate = points.last_known(points.per_rate)
+        timed_to, self._seconds = points.last_known(points.seconds)
+        self._unrated, self._untimed = int(self._steps - rated_to), int(self._steps - timed_to)
+        self._last_step = int(self._steps)
 
 
 def _cut(
