@@ -100,6 +100,16 @@ def test_lines_in_bursts_confirm_the_times_in_them():
     assert (found.measurement.throughput, found.doubts) == (pytest.approx(10), ())
 
 
+@pytest.mark.parametrize(("num_blocks", "is_doubted"), [(2, True), (12, True), (40, False)])
+def test_few_blocks_of_lines_that_were_not_flushed_are_doubted(num_blocks, is_doubted):
+    """8 KiB hold 200 lines of 0.01 s; the last block comes when the program ends."""
+    lines = [(2.0 * (step // 200 + 1), f"step {step}") for step in range(num_blocks * 200 + 50)]
+    doubts = measured(r"regex:step (?P<step>\d+)", lines).doubts
+    assert (
+        "have it flush its output (python -u, flush=True, stdbuf -oL)" in str(doubts)
+    ) is is_doubted
+
+
 def test_times_of_lines_that_came_at_once_cannot_be_confirmed():
     lines = [(60.0, f"step {step} time 1.0") for step in range(1, 40)]
     found = measured(TIMES, lines, items=10)
