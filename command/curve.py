@@ -24,7 +24,8 @@ from scalemark.readers.reading import Reading
 LEAST_CALL_S = LEAST_BETWEEN_S
 MOST_CALLS = 20_000
 MOST_STEPS = 2**31 - 1  # as databases have it
-TOO_CLOSE = "its lines came too close together to be timed; have it flush its output"
+FLUSH = "have it flush its output (python -u, flush=True, stdbuf -oL)"
+TOO_CLOSE = f"its lines came too close together to be timed; {FLUSH}"
 _LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
 
 
@@ -53,6 +54,9 @@ class Calls:
     clock: Clock
     items_per_step: float | None  # as asked for, or by the program's rates; None where none tells
     is_fitted: bool = False  # the rates were fitted to the time between the lines
+    in_bursts: bool = (
+        False  # lines, whose arrival is the clock, came many at once, at long intervals
+    )
 
 
 class Curve:
@@ -83,6 +87,8 @@ class Curve:
     ) -> bool:
         """Take a reading with a step or a rate, which is of all replicas, as is `mean`, in items
         per second over all steps so far; return whether it tells of something new.
+
+        A step that is not above the one before takes back what was counted from it on.
         """
         num_steps = self._num_new(reading.step)
         if num_steps is None:
@@ -184,11 +190,21 @@ class Curve:
         if not self.has_steps:
             self.has_steps = True
             self._begin()  # these are better than what was read so far
-        last = 0 if self._last_step is None else self._last_step
-        if step <= last and self._last_step is not None:
-            return None
+        if self._last_step is not None and step <= self._last_step:
+            self._take_back(step)
+        last = self._last_step or 0
         self._last_step = step
         return max(0, step - last)
+
+    def _take_back(self, step: int) -> None:
+        """Drop what was counted from a step on: it was an evaluation, and training goes on."""
+        points = self._points
+        self.num_readings -= points.drop(step)
+        self._steps = float(points.steps[-1]) if len(points) else 0.0
+        rated_to, self._per_rate = points.last_known(points.per_rate)
+        timed_to, self._seconds = points.last_known(points.seconds)
+        self._unrated, self._untimed = int(self._steps - rated_to), int(self._steps - timed_to)
+        self._last_step = int(self._steps)
 
 
 def _cut(
@@ -203,10 +219,13 @@ def _cut(
     too_close_s = LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0
     if len(times) > 1 and times[-1] - times[0] <= too_close_s:
         raise CurveError(TOO_CLOSE)
+    in_bursts = False
     if clock is not Clock.RATE:  # of lines that came at once, the last tells how far it was
         is_last = np.append(np.diff(times) > 0, True)
         steps, times, arrivals = steps[is_last], times[is_last], arrivals[is_last]
         losses = losses[is_last]
+        if clock is Clock.ARRIVAL and is_last.mean() < 0.5:
+            in_bursts = float(np.median(np.diff(times))) > LEAST_BETWEEN_S
     gaps = np.diff(steps)
     usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else int(steps[-1])
     if clock is Clock.RATE and steps[0] >= 1:
@@ -237,6 +256,7 @@ def _cut(
         arrivals_s=np.interp(edges, steps[is_last], arrivals[is_last]).tolist(),
         clock=clock,
         items_per_step=items_per_step,
+        in_bursts=in_bursts,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, compared
-from command.curve import Calls, CurveError
+from command.curve import FLUSH, Calls, CurveError
 from command.heard import Heard
 from command.moments import Moments, Taken
 from command.told import STEPS, are_other, label
@@ -25,9 +25,10 @@ LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (
-    "its own times could not be compared with a clock, as its lines came at once; have it flush "
-    "its output"
+    f"its own times could not be compared with a clock, as its lines came at once; {FLUSH}"
 )
+FEWEST_BURSTS = 20  # the last is of another size: with fewer, that is more than 5 % of them
+FEW_BURSTS = f"its lines came many at once, and too few times to be timed; {FLUSH}"
 FILE_WITHOUT_TIMES = (
     "its own rates could not be compared with a clock, and its steps are taken to fill its run, as "
     "its file has no times; write them, too, and name them by time_s"
@@ -94,6 +95,7 @@ def measured_by(
         raise NothingReadError(_instead(heard))
     item = label(spec, told.item, is_known=is_known, is_told=is_told)
     doubts = [
+        *_few_bursts(window),
         *_uncounted(spec, window.calls),
         *_other_item(spec, item, is_known=is_known),
         *_other_number(spec, heard, window, items_per_step),
@@ -274,6 +276,12 @@ def _doubts(heard: Heard, started_s: float, ended_s: float) -> Sequence[str]:
             f"which the program printed {heard.num_lines_since} lines; has its output changed?"
         )
     return doubts
+
+
+def _few_bursts(window: _Window) -> Sequence[str]:
+    """Doubt lines that came a few blocks at a time, as of a program that does not flush."""
+    num_calls = len(window.calls.durations_s) - window.num_warm_up
+    return [FEW_BURSTS] if window.calls.in_bursts and num_calls < FEWEST_BURSTS else []
 
 
 def _uncounted(spec: TrialSpec, calls: Calls) -> Sequence[str]:

@@ -68,7 +68,17 @@ def nothing(problem: str, spec: TrialSpec, end: Ended) -> Result:
     return ended(Outcome.INVALID, f"{message}\n{_last_lines(end.last_lines)}")
 
 
-def left_behind(end: Ended) -> str:
+def noted(end: Ended, spec: TrialSpec, num_gpus_here: int) -> str:
+    """Say what is to know of a program that was measured; empty where all is as it should be."""
+    said = [_left_behind(end)]
+    if 0 < num_gpus_here < spec.num_gpus:
+        said.append(
+            f"clocks and neighbors of GPUs were watched on the first of {spec.hosts} hosts only"
+        )
+    return "; ".join(filter(None, said))
+
+
+def _left_behind(end: Ended) -> str:
     """Say what had to be ended after the program; empty where nothing had."""
     if not end.left_behind:
         return ""
@@ -79,7 +89,7 @@ def left_behind(end: Ended) -> str:
 
 
 def _and_left(end: Ended) -> str:
-    said = left_behind(end)
+    said = _left_behind(end)
     return f"; {said}" if said else ""
 
 

@@ -26,6 +26,13 @@ class Points:
         self._losses = array("d")
         self._means = array("d")  # items per second over all steps so far, or smoothed
 
+    @property
+    def _columns(self) -> tuple[array[float], ...]:
+        return (
+            *(self._steps, self._arrivals, self._own_s),
+            *(self._per_rate, self._seconds, self._losses, self._means),
+        )
+
     def __len__(self) -> int:
         return len(self._steps)
 
@@ -87,15 +94,25 @@ class Points:
         if self._means and math.isnan(self._means[-1]):
             self._means[-1] = mean
 
+    def drop(self, step: float) -> int:
+        """Drop the rows from a step on; return how many."""
+        num_kept = int(np.searchsorted(self._steps, step))
+        num_dropped = len(self) - num_kept
+        for column in self._columns:
+            del column[num_kept:]
+        return num_dropped
+
+    def last_known(self, column: Column) -> tuple[float, float]:
+        """Return the step of the last value of a column, and the value; 0 and 0 without one."""
+        known = np.flatnonzero(np.isfinite(column))
+        return (self._steps[known[-1]], float(column[known[-1]])) if len(known) else (0.0, 0.0)
+
     def move(self, arrivals: Column) -> None:
         """Say anew when the lines came."""
         self._arrivals = array("d", arrivals)
 
     def _halve(self) -> None:
-        for column in (
-            *(self._steps, self._arrivals, self._own_s),
-            *(self._per_rate, self._seconds, self._losses, self._means),
-        ):
+        for column in self._columns:
             column[:] = column[::2]
         self._stride *= 2
 

@@ -214,7 +214,7 @@ class _Attempt(Listener):
             judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
         return Result(
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
-            message=problem or outcomes.left_behind(ended),
+            message=problem or outcomes.noted(ended, self._spec, num_gpus),
             measurement=found.measurement,
             op_placement={},
             verdict=judged,

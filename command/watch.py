@@ -27,10 +27,10 @@ from scalemark.readers.lines import Lines
 LAST_LINES = 400  # kept for finding out why a program ended
 KILL_AFTER_S = 2.0  # after SIGTERM; who sent it waits longer, launcher.grace_s, before killing us
 LEFT_BEHIND_S = 1.0  # that children may take to end by themselves after the program
-BUSY_S = 0.005  # between reads of a stream whose chunks come closer than twice this
-FLUSH_EVERY_S = 0.5
-LOOK_EVERY_S = 0.5
+BUSY_S = 0.005  # between reads of a stream whose chunks come closer than 1.5 times this
+LOOK_EVERY_S = 0.5  # lines that came meanwhile are heard together: code that slept runs slowly
 _CHUNK_BYTES = 2**20  # as much as the pipe holds
+_MOST_UNHEARD_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,10 @@ class Watch:
         self._lines, self._last_lines = Lines(), deque[str](maxlen=LAST_LINES)
         self._was_told_to = False
         self._kill_at_s: float | None = None
-        self._flushed_s = 0.0
+        self._buffer = memoryview(bytearray(_CHUNK_BYTES))
+        self._unheard: list[tuple[bytes, float]] = []  # chunks, and when they came
+        self._num_unheard_bytes = 0
+        self._looked_s = 0.0
 
     def until_it_ends(self, started_s: float) -> Ended:
         """Read until the program has ended, then end what it left. Raises OSError."""
@@ -117,7 +120,8 @@ class Watch:
         exit_code = self._process.wait()
         left_behind = self._end_the_rest()
         self._read_what_is_there(time.monotonic() + LEFT_BEHIND_S)
-        self._hear(tuple(self._lines.end()), time.monotonic())
+        self._hear()
+        self._tell(tuple(self._lines.end()), time.monotonic())
         self._log.flush()
         return Ended(
             exit_code=exit_code,
@@ -135,7 +139,6 @@ class Watch:
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._wait_ms())}
             now_s = time.monotonic()
-            self._listener.look(now_s)
             if self._signals.descriptor in ready:
                 self._obey(now_s)
             if self._kill_at_s is not None and now_s >= self._kill_at_s:
@@ -144,13 +147,25 @@ class Watch:
             if ended in ready:
                 ended_s = min(ended_s, now_s)
             if self._output in ready and now_s < ended_s + LEFT_BEHIND_S:
-                if not self._read(now_s):
+                if self._read(now_s) == 0:
                     poll.unregister(self._output)
-                elif now_s - last_chunk_s < 2 * BUSY_S:
+                elif now_s - last_chunk_s < 1.5 * BUSY_S:
                     time.sleep(BUSY_S)
                 last_chunk_s = now_s
             elif ended in ready:
                 return ended_s
+            if now_s - self._looked_s >= LOOK_EVERY_S:
+                self._looked_s = now_s
+                self._look(now_s)
+            elif self._num_unheard_bytes > _MOST_UNHEARD_BYTES:
+                self._hear()
+
+    def _look(self, now_s: float) -> None:
+        self._listener.look(now_s)
+        if self._unheard:
+            self._hear()
+            self._log.flush()
+            self._listener.beat(now_s)
 
     def _wait_ms(self) -> float:
         """Wait no longer than until the next look is due: a program may print nothing."""
@@ -169,38 +184,33 @@ class Watch:
                 children.signal_all(which, self._but)
                 self._kill_at_s = self._kill_at_s or now_s + KILL_AFTER_S
 
-    def _read(self, now_s: float) -> bool:
-        """Take what is in the pipe; return whether more may come."""
+    def _read(self, now_s: float) -> int | None:
+        """Take what is in the pipe; return its bytes, 0 at its end, and None where it is empty."""
         try:
-            chunk = os.read(self._output, _CHUNK_BYTES)
+            num_bytes = os.readv(self._output, [self._buffer])
         except BlockingIOError:
-            return True
-        if not chunk:
-            return False
-        self._log.write(chunk)
-        self._hear(tuple(self._lines.feed(chunk)), now_s)
-        if now_s - self._flushed_s >= FLUSH_EVERY_S:
-            self._flushed_s = now_s
-            self._log.flush()
-            self._listener.beat(now_s)
-        return True
+            return None
+        self._unheard.append((bytes(self._buffer[:num_bytes]), now_s))
+        self._num_unheard_bytes += num_bytes
+        return num_bytes
 
     def _read_what_is_there(self, until_s: float) -> None:
         """Empty the pipe, as long as what fills it leaves time for that."""
-        while time.monotonic() < until_s:
-            try:
-                chunk = os.read(self._output, _CHUNK_BYTES)
-            except BlockingIOError:
-                return
-            if not chunk:
-                return
-            self._log.write(chunk)
-            self._hear(tuple(self._lines.feed(chunk)), time.monotonic())
+        while (now_s := time.monotonic()) < until_s and self._read(now_s):
+            self._hear()
 
-    def _hear(self, lines: Sequence[str], now_s: float) -> None:
+    def _hear(self) -> None:
+        """Log what came, and tell its lines to who listens."""
+        for chunk, arrival_s in self._unheard:
+            self._log.write(chunk)
+            self._tell(tuple(self._lines.feed(chunk)), arrival_s)
+        self._unheard.clear()
+        self._num_unheard_bytes = 0
+
+    def _tell(self, lines: Sequence[str], arrival_s: float) -> None:
         if lines:
             self._last_lines.extend(lines)
-            self._listener.hear(lines, now_s)
+            self._listener.hear(lines, arrival_s)
 
     def _end_the_rest(self) -> list[str]:
         """Give what the program had started a moment to end, then kill it."""

@@ -1,22 +1,55 @@
-"""Counts steps over all epochs, where a program begins each anew, and several ranks print each."""
+"""Counts steps over all epochs, where a program begins each anew, and several ranks print each.
+
+```
+  printed   10 20 .. 100 | 10 20 ..        an epoch begins anew: 110, 120, ..
+  printed   10 20 .. 100 | 1 2 .. 9 | 110  training goes on: what began anew was an evaluation
+```
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 _FEW = 5  # steps by which a rank may be behind when training begins
 
 
+@dataclass(slots=True)
+class _Lines:
+    """Lines whose numbers grow, of an epoch or of an evaluation."""
+
+    before: int = 0  # steps of the epochs before, where no line says how many one has
+    last: int = -1  # as printed
+    gap: int = 0  # the largest between two of them
+
+    def take(self, step: int) -> None:
+        if step > self.last:
+            if self.last >= 0:
+                self.gap = max(self.gap, step - self.last)
+            self.last = step
+
+    def goes_on_with(self, step: int) -> bool:
+        return 0 < step - self.last <= self.gap
+
+
 class StepCounter:
-    """Turns the step numbers that a program prints into steps done so far."""
+    """Turns the step numbers that a program prints into steps done so far.
+
+    A number that is not above the one before takes back what was counted from there on: of what
+    begins anew, nothing is counted before as many steps as training has between two lines.
+    """
 
     def __init__(self) -> None:
         self._first_epoch: int | None = None
         self._epoch: int | None = None
-        self._before = 0  # steps of the epochs before, where no line says how many one has
-        self._last = -1  # as printed
+        self._epoch_steps = 0
+        self._lines = _Lines()
+        self._left: _Lines | None = None  # the lines before these
+        self._evaluated = 0  # steps of the longest evaluation that began anew
         self._highest = -1
 
     def count(self, step: int, epoch: int | None = None, epoch_steps: int = 0) -> int | None:
-        """Return the steps done so far; None for a step that was counted, as by another rank.
+        """Return the steps done so far; None for a step that was counted, as by another rank, and
+        for one of an evaluation.
 
         `epoch_steps` is how many an epoch has; 0: the last step printed stands for it.
         """
@@ -25,21 +58,58 @@ class StepCounter:
         if epoch is not None and self._epoch is not None and epoch < self._epoch:
             return None  # of a rank that is behind
         if epoch is not None and self._first_epoch is not None and epoch_steps:
-            done = (epoch - self._first_epoch) * epoch_steps + step
+            if epoch == self._epoch and epoch_steps != self._epoch_steps:
+                return None  # an evaluation within the epoch has a length of its own
+            self._epoch_steps = epoch_steps
+            done: int | None = (epoch - self._first_epoch) * epoch_steps + step
         else:
-            if self._begins_anew(step, epoch):
-                self._before += self._last
-                self._last = -1
-            self._last = max(self._last, step)
-            done = self._before + step
+            done = self._done(step, epoch)
         self._epoch = epoch
-        if done <= self._highest:
+        if done is None or done <= self._highest:
             return None
         self._highest = done
         return done
+
+    def _done(self, step: int, epoch: int | None) -> int | None:
+        if self._was_evaluation(step):
+            self._go_back()
+        elif self._begins_anew(step, epoch):
+            self._leave(epoch)
+            self._lines = _Lines(before=self._lines.before + self._lines.last)
+        elif self._is_behind(step):
+            return None
+        self._lines.take(step)
+        if self._left and self._lines.last <= max(self._evaluated, self._left.gap - 1):
+            return None  # as long as it may be the evaluation again, or a short one
+        return self._lines.before + step
+
+    def _leave(self, epoch: int | None) -> None:
+        """Keep the lines before these; of two evaluations in a row, those before the first."""
+        if epoch is not None:
+            self._left = None
+        elif self._left is None or self._lines.last >= self._left.last:
+            self._left = self._lines
+
+    def _was_evaluation(self, step: int) -> bool:
+        """Return whether training goes on from where it was before numbers began anew."""
+        return bool(
+            self._left and self._left.goes_on_with(step) and not self._lines.goes_on_with(step)
+        )
+
+    def _go_back(self) -> None:
+        if self._left:
+            self._evaluated = max(self._evaluated, self._lines.last)
+            self._lines, self._left = self._left, None
+            self._highest = self._lines.before + self._lines.last
+
+    def _is_behind(self, step: int) -> bool:
+        """Return whether another rank still prints the numbers before these began anew."""
+        if self._left is None or step > self._left.last:
+            return False
+        return step - self._lines.last > max(self._lines.gap, self._left.gap)
 
     def _begins_anew(self, step: int, epoch: int | None) -> bool:
         """Return whether an epoch begins; another rank is behind by little."""
         if epoch is not None and self._epoch is not None:
             return epoch > self._epoch
-        return self._last >= _FEW and step <= self._last / 2
+        return self._lines.last >= _FEW and step <= self._lines.last / 2

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scalemark.records.devices import DeviceKind
 from tests.command.programs import CODES, begin, run, script, spec_of
 from tests.slurm import until
 from tests.sweeper.processes import assert_gone
@@ -40,6 +41,12 @@ def test_each_host_runs_the_program_and_the_first_is_measured():
     assert first.startswith("host 0 of 2 meets at 127.0.0.1 ")
     assert second == first.replace("host 0", "host 1")
     assert first.endswith(" with 2")
+
+
+def test_gpus_that_were_watched_on_the_first_host_only_are_said():
+    result, _ = run(over_two(TRAINS, num_gpus=4, device_kind=DeviceKind.GPU))
+    said = "clocks and neighbors of GPUs were watched on the first of 2 hosts only"
+    assert (result.outcome, result.message) == ("completed", said)
 
 
 FAILS = """

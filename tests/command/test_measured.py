@@ -79,11 +79,35 @@ def test_pauses_between_steps_are_told_of_beside_honest_rates():
     assert "the first counts" in doubt
 
 
+@pytest.mark.parametrize("items", [10, None])
+def test_evaluations_between_are_not_counted_as_training(items):
+    """It prints lines of the same form, whose steps begin anew, in a second after 100 steps."""
+    lines = []
+    for step in range(10, 1010, 10):
+        at_s = step / 10 + (step - 1) // 100
+        lines.append((at_s, f"step {step} rate 100"))
+        if step % 100 == 0:
+            lines += [(at_s + n / 10, f"step {n} rate 900") for n in range(1, 10)]
+    found = measured(RATES, lines[:-9], items=items)
+    assert sum(sample.num_steps for sample in found.samples) == 1000
+    assert found.measurement.throughput == pytest.approx(100)
+
+
 def test_lines_in_bursts_confirm_the_times_in_them():
     """Ten lines are flushed together: each burst tells when its last step was done."""
     lines = [(10.0 * -(-step // 10), f"step {step} time 1.0") for step in range(1, 95)]
     found = measured(TIMES, lines[:-4], items=10)
     assert (found.measurement.throughput, found.doubts) == (pytest.approx(10), ())
+
+
+@pytest.mark.parametrize(("num_blocks", "is_doubted"), [(2, True), (12, True), (40, False)])
+def test_few_blocks_of_lines_that_were_not_flushed_are_doubted(num_blocks, is_doubted):
+    """8 KiB hold 200 lines of 0.01 s; the last block comes when the program ends."""
+    lines = [(2.0 * (step // 200 + 1), f"step {step}") for step in range(num_blocks * 200 + 50)]
+    doubts = measured(r"regex:step (?P<step>\d+)", lines).doubts
+    assert (
+        "have it flush its output (python -u, flush=True, stdbuf -oL)" in str(doubts)
+    ) is is_doubted
 
 
 def test_times_of_lines_that_came_at_once_cannot_be_confirmed():

@@ -118,7 +118,8 @@ def test_many_rates_at_once_are_not_called_one_number():
     assert result.measurement.throughput == pytest.approx(3 / (1 / 10 + 1 / 20 + 1 / 40))
     assert result.verdict_reasons[0] == (
         "as reported by the program: the mean of the 3 rates that it printed, warm-up included; "
-        "its lines came too close together to be timed; have it flush its output"
+        "its lines came too close together to be timed; "
+        "have it flush its output (python -u, flush=True, stdbuf -oL)"
     )
     assert folder.read_steps() == []
 
@@ -129,7 +130,8 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
     assert result.measurement.throughput == 12.5
     assert result.verdict_reasons[0] == (
         "as reported by the program: one number of its whole run, whose warm-up is not known; "
-        "its lines came too close together to be timed; have it flush its output"
+        "its lines came too close together to be timed; "
+        "have it flush its output (python -u, flush=True, stdbuf -oL)"
     )
 
 

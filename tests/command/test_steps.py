@@ -83,9 +83,14 @@ def test_a_program_that_resumes_has_not_done_the_steps_before():
     assert len(curve_of(*readings).calls(4.0).durations_s) == 4
 
 
-def test_late_lines_of_other_ranks_are_passed_over():
-    curve = curve_of(*(at(float(n), step) for n, step in enumerate([10, 20, 20, 100, 90])))
-    assert (curve.num_steps, curve.num_readings, curve.last_arrival_s) == (100, 3, 3.0)
+def test_steps_that_go_back_take_back_what_was_counted():
+    readings = [at(float(step), step, throughput=10.0) for step in (10, 20, 30)]
+    taken_back = [at(30.0 + n, 30 + n, throughput=90.0) for n in range(1, 8)]
+    after = [at(float(step), step, throughput=10.0) for step in (50, 60)]
+    readings[2:2] = [at(21.0, 24), at(22.0, 28)]
+    curve = curve_of(*readings, *taken_back, at(40.0, 31), *after)
+    assert (curve.num_steps, curve.num_readings, curve.last_arrival_s) == (60, 8, 60.0)
+    assert curve.mean_rate == pytest.approx(10.0)
 
 
 def test_lines_that_come_in_one_chunk_are_one_call():

@@ -1,7 +1,9 @@
 """Reads `fit` of Keras 2 and 3: `422/422 [===] - 13s 29ms/step`, `16/16 ━━━ 5s 300ms/step`.
 
 A bar is of an epoch: steps are counted over epochs. Its time per step is the mean of the epoch so
-far. Bars of `evaluate` and `predict`, which no `Epoch` line precedes, are left out.
+far. Bars of `evaluate` and `predict`, which no `Epoch` line precedes, are left out. Of several
+ranks the first counts: as long as not all have begun an epoch, bars in its second half are of the
+epoch before.
 """
 
 from __future__ import annotations
@@ -36,18 +38,34 @@ class KerasReader(OutputReader):
         self._total = 0  # steps of an epoch, where it is known
         self._done = 0  # steps of this epoch
         self._is_open = True  # a bar may begin: an epoch has, or no line said that one has
+        self._epoch = ""
+        self._num_began = self._num_ranks = 0  # ranks in this epoch, and in the one before
+        self._half = 0  # of the steps of the epoch before
 
     def read_line(self, line: str) -> Reading | None:
-        if _EPOCH.search(line):
-            self._before += self._done
-            self._done, self._is_open = 0, True
+        epoch = _EPOCH.search(line)
+        if epoch:
+            self._begin(epoch[1])
             return None
         bar = _BAR.search(line)
         return self._reading(bar) if bar else None
 
+    def _begin(self, epoch: str) -> None:
+        """Begin an epoch, unless another rank has; each call of `fit` has a first one."""
+        has_ended = self._done > self._total / 2
+        if epoch == self._epoch and not has_ended:
+            self._num_began += 1
+            return
+        self._epoch, self._num_ranks, self._num_began = epoch, self._num_began, 1
+        self._before += self._done
+        self._half = self._done // 2
+        self._done, self._is_open = 0, True
+
     def _reading(self, bar: re.Match[str]) -> Reading | None:
         step = int(bar["step"])
         total = int(bar["total"] or 0)
+        if self._num_began < self._num_ranks and step > self._half:
+            return None
         if not self._is_of_this_epoch(total) or step <= self._done:
             return None
         time_s = seconds(bar["time"]) if bar["time"] else None

@@ -246,6 +246,25 @@ def test_keras_counts_steps_over_epochs_and_leaves_evaluate_out():
     assert readings[1].metrics == {"loss": 8.0}
 
 
+def keras_bars(*steps: int) -> list[str]:
+    return [f"{step}/100 [=====>......] - 1s 7ms/step" for step in steps]
+
+
+def test_ranks_of_keras_that_change_their_epoch_later_are_not_counted_twice():
+    lines = [
+        *("Epoch 1/3", *keras_bars(1), "Epoch 1/3", *keras_bars(1, 50, 49, 99, 100)),
+        *("Epoch 2/3", *keras_bars(98, 1, 100), "Epoch 2/3", *keras_bars(1, 60, 60, 99, 100, 98)),
+        *("Epoch 3/3", *keras_bars(100), "Epoch 3/3", *keras_bars(100, 100)),
+    ]
+    wanted = [1, 50, 99, 100, 101, 160, 199, 200, 300]
+    assert [one.step for one in read("keras", *lines)] == wanted
+
+
+def test_each_fit_of_keras_begins_an_epoch():
+    lines = ["Epoch 1/1", *keras_bars(50, 100), "Epoch 1/1", *keras_bars(50, 100)]
+    assert [one.step for one in read("keras", *lines)] == [50, 100, 150, 200]
+
+
 @pytest.mark.parametrize(
     ("line", "step", "step_s"),
     [

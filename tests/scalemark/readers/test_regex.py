@@ -68,7 +68,40 @@ def test_steps_go_on_over_epochs():
 
 def test_steps_that_begin_anew_are_of_a_new_epoch():
     pattern = r"(?P<step>\d+) (?P<throughput>\d+)"
-    assert [one.step for one in read(pattern, "50 9", "100 9", "10 9")] == [50, 100, 110]
+    assert [one.step for one in read(pattern, "50 9", "100 9", "50 9")] == [50, 100, 150]
+
+
+TRAINED, EVALUATED, LONG = range(10, 101, 10), range(1, 10), range(1, 51)
+
+
+@pytest.mark.parametrize(
+    ("printed", "wanted"),
+    [
+        # 110 takes back what was counted of the first evaluation; the next is passed over
+        (
+            [*TRAINED, *LONG, 110, 120, *LONG, 130],
+            [*TRAINED, *range(110, 151), 110, 120, 130],
+        ),
+        ([*TRAINED, *LONG, 1, 2, 110], [*TRAINED, *range(110, 151), 110]),
+        ([10, 20, *TRAINED, 30, 40, *TRAINED, 50], [10, 20, *range(30, 121, 10), 30, 40, 50]),
+        (
+            [*TRAINED, *EVALUATED, 110, *TRAINED],
+            [*TRAINED, 110, *range(120, 211, 10)],
+        ),
+        ([*TRAINED, 10, 100, 20, 30], [*TRAINED, 110, 120, 130]),  # of a rank that is behind
+        ([*TRAINED, *range(10, 141, 10)], [*range(10, 241, 10)]),  # a longer epoch
+        ([1, *TRAINED, 1, *TRAINED], [1, *TRAINED, *range(110, 201, 10)]),
+    ],
+)
+def test_training_that_goes_on_was_not_begun_anew(printed: list[int], wanted: list[int]):
+    """Lines of evaluations match the pattern, too, and count from 1."""
+    assert [one.step for one in read(r"(?P<step>\d+)", *map(str, printed))] == wanted
+
+
+def test_an_evaluation_within_an_epoch_has_another_length():
+    pattern = r"\[(?P<epoch>\d+)\]\[(?P<step>\d+)/(?P<epoch_steps>\d+)\]"
+    lines = ("[1][5/10]", "[1][10/10]", "[1][20/40]", "[1][40/40]", "[2][5/10]")
+    assert [one.step for one in read(pattern, *lines)] == [5, 10, 15]
 
 
 def test_a_step_without_a_rate_is_a_reading():
