@@ -50,7 +50,7 @@ def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
 def of_axes(axes: Mapping[str, object]) -> list[str]:
     """Return the overrides of a few axes."""
     return [
-        f"+{axis}={_free_value(value)}"
+        f"+{axis}={exact_value(value)}"
         if axis.startswith(PREFIX)
         else f"{axis}={hydra_value(value)}"
         for axis, value in axes.items()
@@ -105,7 +105,7 @@ def _of_program(spec: TrialSpec) -> list[str]:
             read_by_program.append(name)
     if read_by_program:
         found.append(f"command.uses=[{','.join(read_by_program)}]")
-    return [*found, *(f"+{name}={_free_value(value)}" for name, value in spec.free)]
+    return [*found, *(f"+{name}={exact_value(value)}" for name, value in spec.free)]
 
 
 def _strategy(spec: TrialSpec) -> list[str]:
@@ -137,14 +137,14 @@ def _others(spec: TrialSpec) -> Iterator[str]:
         if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for
         yield f"{axis.set_by if name == 'data_dir' else name}={hydra_value(value)}"
-    yield from (f"+{name}={_free_value(value)}" for name, value in spec.free)
+    yield from (f"+{name}={exact_value(value)}" for name, value in spec.free)
 
 
 _PLAIN = re.compile(r"[\w./:+-]+", re.ASCII)
 _LIKE_AN_ELEMENT = re.compile(r"(?i)null|true|false|[+-]?(?:[\d_.]+(?:e[+-]?\d+)?|inf|nan)")
 
 
-def _free_value(value: object) -> str:
+def exact_value(value: object) -> str:
     """Return it in Hydra's syntax: in quotes where Hydra would take the text for another type."""
     if isinstance(value, str) and _LIKE_AN_ELEMENT.fullmatch(value):
         return f"'{value}'"
