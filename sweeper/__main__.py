@@ -59,7 +59,8 @@ def status(
     if as_json:
         print_json([snapshot.to_json() for snapshot in found])
     elif found:
-        console.print(Group(*map(render, found)))
+        shown = [render(snapshot, cuts_notes=False) for snapshot in found]
+        console.print(Group(*shown), soft_wrap=True)  # commands of notes are longer than a line
     else:
         print("no sweep in this database yet", file=sys.stderr)
 

@@ -1,12 +1,18 @@
 import re
+import shlex
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from conf import program
+from scalemark.records import overrides
+from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
 from sweeper.grid import program_arguments
 from sweeper.grid.program_arguments import with_program
+from tests.command.programs import spec_of
+from tests.conf.test_resolve import config
 
 RUN = "torchrun --nproc-per-node={num_gpus} train.py --name \"a b\" --home ${HOME} --it 's'"
 
@@ -150,3 +156,20 @@ def test_a_word_that_hydra_would_convert_stays_text(text):
 def test_a_missing_file_is_refused():
     with pytest.raises(SweepRefusedError, match="No such file"):
         with_program(["command=none.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("run", "read"),
+    [
+        ("python train.py {num_gpus} {zero}", "metric"),
+        ("python train.py --name \"it's  {zero}\" --x {{y}} '$5' {num_gpus}", "regex:a: (b), 'c'"),
+        ('"my program"', "regex:[a]{2} ([0-9.]+)"),
+        ("'my program'", "json"),
+    ],
+)
+@pytest.mark.parametrize("zero", [1, 1e-5, 1e16, "2.10", "true", "null", "a  b", "it's", "${x}"])
+def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
+    spec = spec_of(run, read, free=(("zero", zero),))
+    words = shlex.split(overrides.command(spec, ()))
+    arguments = words[words.index("sweep.py") + 1 :]
+    assert program.trial_of(config(*with_program(arguments)), DeviceKind.CPU_DEVICE) == spec
