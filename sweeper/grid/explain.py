@@ -34,10 +34,10 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        return (
-            f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with "
-            "other characters in quotes"
-        )
+        wanted = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
+        if str(error.override).startswith("sweep.exclude="):
+            wanted = "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
+        return f"{error.override}: cannot be read; wanted {wanted}"
     found = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'", text)
     if found:
         return f"{found[1]}: more than one value, and --cfg shows one trial; give it one value"
