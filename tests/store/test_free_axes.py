@@ -13,7 +13,7 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import import_files
-from store.filters.selection import attempt_ids
+from store.filters.selection import attempt_ids, nearest
 from store.reading import queries
 from store.views import WITH_AXES
 from store.writer import Writer
@@ -231,6 +231,11 @@ def test_text_like_a_number_is_no_number_to_filters(db):
     assert chosen(db, "axes.zero=2") == [10.0]
     assert chosen(db, "axes.zero=2.0") == [10.0, 20.0]
     assert chosen(db, "axes.zero=1e999") == [30.0]
+
+
+def test_a_misspelt_name_is_near_with_and_without_the_prefix():
+    assert nearest("zeros", ["model", "axes.zero"]) == "did you mean zero?"
+    assert nearest("axes.zer", ["model", "axes.zero"]) == "did you mean axes.zero?"
 
 
 def test_frames_and_lists_have_it(db):
