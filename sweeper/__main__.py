@@ -45,7 +45,9 @@ def status(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show how far sweeps are: what runs on which device, what is done, how long it will take."""
+    """Show how far sweeps are: what runs on which device, what is done, how long it will take; and
+    the command that goes on with one that was ended.
+    """
     if as_json and watch:
         raise typer.BadParameter("--json is written once; leave --watch out")
     console = make_console()

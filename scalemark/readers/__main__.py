@@ -60,8 +60,9 @@ def overrides(found: Found) -> str:
 def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Tries all readers on the output of a training program, and prints the "
-        "configuration that reads it. Exits with 1 where none does.",
+        description="Tries all readers on the output of a training program, as train.log of\n"
+        "`python train.py > train.log`, and prints the arguments of scalemark sweep that read it.\n"
+        "Exits with 1 where none does.",
         epilog="\n".join(["readers:", *map(_about, KINDS)]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
