@@ -33,7 +33,7 @@ from scalemark.text.untrusted import quoted_lines
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import explain, is_of_null
-from sweeper.grid.program_arguments import with_program
+from sweeper.grid.program_arguments import as_typed, with_program
 from sweeper.notify import notify
 from sweeper.report import Report
 
@@ -66,6 +66,7 @@ def main() -> int:
         print(f"scalemark {version('scalemark')}")
         return OK
     try:
+        as_typed[:] = sys.argv[1:]
         sys.argv[1:] = with_program(_without_multirun(sys.argv[1:]))
         _keep()
         sys.stdout.flush()

@@ -32,7 +32,9 @@ class Command:
 
 
 COMMANDS = {
-    "sweep": Command(about="Run a grid of trials; the same as python sweep.py.", module="sweep"),
+    "sweep": Command(
+        about="Run a grid of trials, of our models or of your own program.", module="sweep"
+    ),
     "store": Command(
         about="Read the results database, and look after it.", module="store.__main__"
     ),
@@ -41,13 +43,15 @@ COMMANDS = {
         about="Answer questions: what scales, what differs, what to do.", module="analysis.__main__"
     ),
     "status": Command(
-        about="Show how far sweeps are.", module="sweeper.__main__", is_subcommand=True
+        about="Show how far sweeps are, and how to go on with one.",
+        module="sweeper.__main__",
+        is_subcommand=True,
     ),
     "agent": Command(
         about="Join a sweep that hosts share.", module="sweeper.__main__", is_subcommand=True
     ),
     "read": Command(
-        about="Find the reader for the output of a training program.",
+        about="Look at a log of your own program, and say how to read it.",
         module="scalemark.readers.__main__",
     ),
     "selfcheck": Command(
@@ -88,7 +92,8 @@ def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
 _USAGE = """\
 usage: scalemark COMMAND ...
 
-Measure which way of sharing variables and reducing gradients trains a model fastest.
+Measure which way of sharing variables and reducing gradients trains a model fastest, or how fast
+your own training program is on 1, 2, 4, 8 GPUs (scalemark sweep --help).
 
 {commands}
 

@@ -45,7 +45,9 @@ def status(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show how far sweeps are: what runs on which device, what is done, how long it will take."""
+    """Show how far sweeps are: what runs on which device, what is done, how long it will take; and
+    the command that goes on with one that was ended.
+    """
     if as_json and watch:
         raise typer.BadParameter("--json is written once; leave --watch out")
     console = make_console()
@@ -59,7 +61,8 @@ def status(
     if as_json:
         print_json([snapshot.to_json() for snapshot in found])
     elif found:
-        console.print(Group(*map(render, found)))
+        shown = [render(snapshot, cuts_notes=False) for snapshot in found]
+        console.print(Group(*shown), soft_wrap=True)  # commands of notes are longer than a line
     else:
         print("no sweep in this database yet", file=sys.stderr)
 

@@ -1,5 +1,6 @@
 """Programs that misbehave, each in its way, in one sweep: every one gets its outcome, and the others run."""
 
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -69,5 +70,7 @@ def test_each_program_that_misbehaves_has_its_outcome():
     with closing(sqlite3.connect("results.db")) as connection:
         query = "SELECT json_extract(spec, '$.free.kind'), outcome, attempt FROM attempts JOIN trials ON trials.id = attempts.trial_id"
         found = connection.execute(query).fetchall()
+        ((stored,),) = connection.execute("SELECT command FROM sweeps").fetchall()
+    assert shlex.split(stored)[1:] == command[2:], "as it was typed, to be typed again"
     assert {kind: outcome for kind, outcome, _ in found} == OUTCOMES
     assert [kind for kind, _, attempt in found if attempt == 2] == ["crash"], "tried again"

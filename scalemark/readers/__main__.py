@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from textwrap import fill
 
@@ -16,13 +17,14 @@ if __name__ == "__main__":
     entry_point.loading()
 
 from scalemark.readers.found import Found, search
-from scalemark.readers.log_text import LogError, LogText, log_text
+from scalemark.readers.log_text import LogError, LogText, log_text, logs_below
 from scalemark.readers.opening import KINDS, about
 from scalemark.readers.reading import Reading
 from scalemark.text.untrusted import quoted, visible
 
 FOUND, NOTHING, UNREADABLE = 0, 1, 2
 LAST_LINES = 20
+_MOST_LOGS = 5
 _MOST_SHOWN = 300  # characters of a line
 
 
@@ -58,8 +60,9 @@ def overrides(found: Found) -> str:
 def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Tries all readers on the output of a training program, and prints the "
-        "configuration that reads it. Exits with 1 where none does.",
+        description="Tries all readers on the output of a training program, as train.log of\n"
+        "`python train.py > train.log`, and prints the arguments of scalemark sweep that read it.\n"
+        "Exits with 1 where none does.",
         epilog="\n".join(["readers:", *map(_about, KINDS)]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -136,17 +139,20 @@ def _short(read: str) -> str:
 
 
 def _nothing(path: Path, text: LogText) -> str:
-    if not text.lines:
-        return f"{quoted(str(path))} has no lines; wanted the output of a training program"
-    last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-LAST_LINES:]]
-    return "\n".join(
-        [
+    lines = [f"{quoted(str(path))} has no lines; wanted the output of a training program"]
+    if text.lines:
+        last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-LAST_LINES:]]
+        lines = [
             f"no reader found a rate in {quoted(str(path))}; write a pattern for a line of it, as "
             "read=regex:img/s ([0-9.]+), or let the program print METRIC throughput=123.4. "
             f"Its last {len(last)} lines:",
             *(f"  {line}" for line in last),
         ]
-    )
+    # a folder is read without its folders, which may be other runs
+    if deeper := list(islice(logs_below(path), _MOST_LOGS)):
+        lines.append("There are logs in folders of it; read one of these:")
+        lines += [f"  {quoted(str(log))}" for log in deeper]
+    return "\n".join(lines)
 
 
 def _as_json(path: Path, text: LogText, found: Sequence[Found]) -> dict[str, object]:

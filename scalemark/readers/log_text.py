@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalemark.readers.left_files import files_below
 from scalemark.readers.lines import Lines
 from scalemark.run_folder.regular_file import open_regular
 
@@ -57,8 +59,18 @@ def _logs_in(folder: Path) -> list[Path]:
     if output.is_file() and not output.is_symlink():
         return [output]
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()]
-    logs = [path for path in files if path.suffix in _ENDINGS or path.name in _NAMES]
-    return logs[:_MOST_FILES]
+    return list(filter(_is_called_like_a_log, files))[:_MOST_FILES]
+
+
+def logs_below(folder: Path) -> Iterator[Path]:
+    """Yield the files in folders of this folder that are called like logs, the nearest first."""
+    for path in files_below(folder):
+        if path.parent != folder and _is_called_like_a_log(path):
+            yield path
+
+
+def _is_called_like_a_log(path: Path) -> bool:
+    return path.suffix in _ENDINGS or path.name in _NAMES
 
 
 def _text_of(path: Path) -> LogText:

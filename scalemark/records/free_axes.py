@@ -19,6 +19,7 @@ PREFIX = "axes."
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _LONGEST_TEXT = 200
+_LARGEST_WHOLE = 2**53  # beyond it a float stands for several whole numbers
 
 
 def free_axes(values: Mapping[str, object]) -> FreeAxes:
@@ -40,22 +41,37 @@ def free_axes(values: Mapping[str, object]) -> FreeAxes:
 
 
 def _canonical(name: str, value: object) -> AxisValue:
-    """Return 1 for 1.0 and "true" for true, so that equal values are one trial and 1 and true,
-    which are equal in Python, are two.
+    """Return 1 for 1.0 and "1", and "true" for true, so that equal values are one trial and 1 and
+    true, which are equal in Python, are two. Text that is written otherwise than the number stays
+    text: "2.10" is another version than 2.1, and only text brings a program these characters.
     """
     if isinstance(value, bool):
         return str(value).lower()
     wanted = "text, a number, true or false"
     if isinstance(value, str):
         if 0 < len(value) <= _LONGEST_TEXT and value.isprintable():
-            return value
+            return _number_written_as(value)
         wanted = f"a line of 1 to {_LONGEST_TEXT} printable characters"
     elif isinstance(value, int):
-        if abs(value) < 2**53:
+        if abs(value) < _LARGEST_WHOLE:
             return value
         wanted = "a whole number below 2**53"
     elif isinstance(value, float):
         if math.isfinite(value):
-            return int(value) if value.is_integer() else value
+            return _whole_if_equal(value)
         wanted = "a finite number"
     raise ValueError(f"{PREFIX}{name}={str(value)[:60]}: wanted {wanted}")
+
+
+def _number_written_as(text: str) -> AxisValue:
+    """Return the number that is shown as this very text; the text where it is of none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    found = _whole_if_equal(number)
+    return found if str(found) == text and math.isfinite(found) else text
+
+
+def _whole_if_equal(number: float) -> int | float:
+    return int(number) if number.is_integer() and abs(number) < _LARGEST_WHOLE else number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from scalemark.host.own_code import typed
@@ -13,6 +12,7 @@ from scalemark.records.free_axes import PREFIX
 from scalemark.records.injected import NOISE
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import AXES, PROGRAM_AXES, USED_BY_PROGRAMS, TrialSpec
+from scalemark.text.shell_words import joined
 
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_DEVICE: "hardware=cpu"}
 CPU_DEVICES = 16  # CPU devices unless more are asked for
@@ -50,7 +50,7 @@ def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
 def of_axes(axes: Mapping[str, object]) -> list[str]:
     """Return the overrides of a few axes."""
     return [
-        f"+{axis}={_free_value(value)}"
+        f"+{axis}={exact_value(value)}"
         if axis.startswith(PREFIX)
         else f"{axis}={hydra_value(value)}"
         for axis, value in axes.items()
@@ -59,7 +59,7 @@ def of_axes(axes: Mapping[str, object]) -> list[str]:
 
 def sweep(arguments: Sequence[str]) -> str:
     """Return a shell command that can be pasted."""
-    return " ".join([typed("sweep"), *map(_for_shell, arguments)])
+    return f"{typed('sweep')} {joined(arguments)}"
 
 
 def as_often(spec: TrialSpec, hardware: Sequence[str], repeats: int) -> str:
@@ -84,7 +84,8 @@ _USES = {
 
 
 def _of_program(spec: TrialSpec) -> list[str]:
-    found = [f"command.run={spec.command}", f"command.name={spec.model}", f"read={spec.read}"]
+    run = _in_further_quotes(spec.command)
+    found = [f"command.run={run}", f"command.name={spec.model}", f"read={spec.read}"]
     for name in PROGRAM_AXES:
         axis = AXES[name]
         if name not in ("command", "read") and spec.value(axis) != axis.default:
@@ -105,7 +106,15 @@ def _of_program(spec: TrialSpec) -> list[str]:
             read_by_program.append(name)
     if read_by_program:
         found.append(f"command.uses=[{','.join(read_by_program)}]")
-    return [*found, *(f"+{name}={_free_value(value)}" for name, value in spec.free)]
+    return [*found, *(f"+{name}={exact_value(value)}" for name, value in spec.free)]
+
+
+def _in_further_quotes(command: str) -> str:
+    """Quote a command that is one quoted word, because the command line drops one pair."""
+    if not re.fullmatch(r"""(['"])(?:(?!\1).)*\1""", command, re.DOTALL):
+        return command
+    quote = '"' if command.startswith("'") else "'"
+    return f"{quote}{command}{quote}"
 
 
 def _strategy(spec: TrialSpec) -> list[str]:
@@ -137,14 +146,14 @@ def _others(spec: TrialSpec) -> Iterator[str]:
         if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for
         yield f"{axis.set_by if name == 'data_dir' else name}={hydra_value(value)}"
-    yield from (f"+{name}={_free_value(value)}" for name, value in spec.free)
+    yield from (f"+{name}={exact_value(value)}" for name, value in spec.free)
 
 
 _PLAIN = re.compile(r"[\w./:+-]+", re.ASCII)
 _LIKE_AN_ELEMENT = re.compile(r"(?i)null|true|false|[+-]?(?:[\d_.]+(?:e[+-]?\d+)?|inf|nan)")
 
 
-def _free_value(value: object) -> str:
+def exact_value(value: object) -> str:
     """Return it in Hydra's syntax: in quotes where Hydra would take the text for another type."""
     if isinstance(value, str) and _LIKE_AN_ELEMENT.fullmatch(value):
         return f"'{value}'"
@@ -163,15 +172,3 @@ def hydra_value(value: object) -> str:
         r"(\\*)('|$)", lambda found: found[1] * 2 + (r"\'" if found[2] else ""), escaped
     )
     return f"'{escaped}'"
-
-
-def _for_shell(argument: str) -> str:
-    """Quote an argument, with invisible characters as escapes: one pastes what one reads."""
-    if argument.isprintable():
-        return shlex.quote(argument)
-    quoted = argument.replace("\\", r"\\").replace("'", r"\'")
-    return f"$'{''.join(one if one.isprintable() else _escaped(one) for one in quoted)}'"
-
-
-def _escaped(one: str) -> str:
-    return f"\\U{ord(one):08x}" if ord(one) > 0x7F else f"\\x{ord(one):02x}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+
+from scalemark.text.shell_words import joined
 
 MASK = "***"
 
@@ -121,7 +122,7 @@ def command_line(arguments: Sequence[str]) -> str:
         shown.append(MASK if follows_flag else masked(argument))
         flag = _NAMED.fullmatch(f"{argument} ")
         follows_flag = flag is not None and _is_named_secret(flag)
-    return shlex.join(shown)
+    return joined(shown)
 
 
 @lru_cache(maxsize=4096)  # the cells of a grid say the same again and again

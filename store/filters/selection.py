@@ -86,8 +86,11 @@ def is_of_trials(one: Filter) -> bool:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """End a message with the nearest known name, or with all where none is near."""
-    near = difflib.get_close_matches(name, names, 1)
+    """End a message with the nearest known name, or with all where none is near. A free axis is
+    known with and without its prefix.
+    """
+    bare = [known.removeprefix(PREFIX) for known in names]
+    near = difflib.get_close_matches(name, [*bare, *names], 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 
 

@@ -72,7 +72,7 @@ def full_names(a: Side, b: Side, named: Sequence[str]) -> list[str]:
     """Return what the user wants to compare, free axes with their prefix. Raises StoreError for an
     unknown name.
     """
-    known = [*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]
+    known = list(dict.fromkeys([*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]))
     found = []
     for name in named:
         is_bare = name not in known and f"{PREFIX}{name}" in known

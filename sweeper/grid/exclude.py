@@ -1,13 +1,13 @@
 """Reads sweep.exclude: conditions on a trial's axes, as in "model=vgg16,alexnet num_gpus>=4".
 
-Free axes are named with their prefix: "axes.parallel=fsdp num_gpus=1".
+A free axis of the grid may be named without its prefix: "parallel=fsdp num_gpus=1".
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import get_type_hints
@@ -67,27 +67,34 @@ class Rule:
 
     @property
     def reason(self) -> str:
-        return f"sweep.exclude: {self.text}"
+        return reason_of(self.text)
 
     def holds(self, spec: TrialSpec) -> bool:
         return all(condition.holds(spec) for condition in self.conditions)
 
 
-def read_rules(texts: Sequence[str]) -> list[Rule]:
-    """Raises SweepRefusedError for what is no rule, naming the nearest axis or value."""
-    return [Rule(text=" ".join(text.split()), conditions=_conditions(text)) for text in texts]
+def reason_of(text: str) -> str:
+    """Return why a trial is left out for which a rule of this text holds."""
+    return f"sweep.exclude: {' '.join(text.split())}"
 
 
-def _conditions(text: str) -> tuple[Condition, ...]:
+def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
+    """Read rules of a grid with these free axes. Raises SweepRefusedError for what is no rule,
+    naming the nearest axis or value.
+    """
+    return [Rule(text=text, conditions=_conditions(text, free)) for text in texts]
+
+
+def _conditions(text: str, free: Collection[str]) -> tuple[Condition, ...]:
     if not text.split():
         raise SweepRefusedError(
             "sweep.exclude: an empty rule would leave out every trial; wanted conditions, "
             "as num_gpus>=4"
         )
-    return tuple(_condition(part) for part in text.split())
+    return tuple(_condition(part, free) for part in text.split())
 
 
-def _condition(text: str) -> Condition:
+def _condition(text: str, free: Collection[str]) -> Condition:
     found = _CONDITION.fullmatch(text)
     if not found:
         raise SweepRefusedError(
@@ -95,6 +102,8 @@ def _condition(text: str) -> Condition:
             ">, >= VALUE, without spaces in it"
         )
     axis, sign = found["axis"].removeprefix("+"), found["sign"]
+    if axis not in _TYPES and f"{PREFIX}{axis}" in free:
+        axis = f"{PREFIX}{axis}"
     if axis.startswith(PREFIX):
         values: tuple[Value, ...] = tuple(found["values"].split(","))
         return Condition(axis=axis, sign=sign, values=values)

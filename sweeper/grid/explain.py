@@ -34,10 +34,10 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        return (
-            f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with "
-            "other characters in quotes"
-        )
+        wanted = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
+        if str(error.override).startswith("sweep.exclude="):
+            wanted = "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
+        return f"{error.override}: cannot be read; wanted {wanted}"
     found = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'", text)
     if found:
         return f"{found[1]}: more than one value, and --cfg shows one trial; give it one value"
@@ -122,6 +122,10 @@ def _wrong_value(override: str, cause: str) -> str:
     if found:
         choices = found[1].split(", ")
         return f"{override}: no such value; {nearest(value, choices)}Choices: {', '.join(choices)}"
+    if re.search(r"is not Optional|Incompatible value 'None'", cause):
+        return f"{override}: null is nothing; give it a value, or leave it out"
+    if re.search(r"Cannot convert '\w+' to string", cause):
+        return f"{override}: wanted text; brackets and braces in it need quotes"
     if "is not a ListConfig" in cause:
         is_zip = override.startswith("hydra.sweeper.zip")
         wanted = "a list of lists, as [[model,batch_size]]," if is_zip else "a list"
@@ -139,9 +143,9 @@ def _wrong_value(override: str, cause: str) -> str:
 def _in_file(cause: str) -> str:
     """Return one line for a value of a YAML file that cannot be merged."""
     key, value = re.search(r"full_key: (\S+)", cause), re.search(r"^Value '(.*)' of type", cause)
-    if key and value:
-        return _wrong_value(f"{key[1]}={value[1]}", cause)
-    return f"{key[1]}: {_first_line(cause)}" if key else _first_line(cause)
+    if not key:
+        return _first_line(cause)
+    return _wrong_value(f"{key[1]}={value[1]}" if value else key[1], cause)
 
 
 _KINDS = {

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 
 import conf
-from conf.schema import CommandConfig
+from conf.schema import CommandConfig, choices_of
+from scalemark.program import values
 from scalemark.records.axes import Engine
-from scalemark.records.overrides import hydra_value
+from scalemark.records.free_axes import PREFIX
+from scalemark.records.overrides import exact_value
+from scalemark.records.trial import AXES
 from sweeper.errors import SweepRefusedError
 
 GROUP = Path(conf.__file__).parent / "command"
+as_typed: list[str] = []
+"""The arguments of this process, which `sys.argv` has in the form that Hydra takes."""
+
 _CHOICE = re.compile(r"[\w,-]+", re.ASCII)  # files of conf/command/, by their names
 _TEXTS = ("command.run", "command.read", "command.items_per_step", "command.name")
 _FILES = (".yaml", ".yml")
+_OF_OWN_MODELS = ("model", "data", "strategy")  # groups that say nothing to a program
+_WORDS = re.compile(r"[\w.,+-]+", re.ASCII)
+_KINDS: Mapping[object, str] = {str: "text", bool: "true or false", list[str]: "a list, as [zero]"}
 _OTHER_ENGINES = {engine.value for engine in Engine if engine is not Engine.command}
 
 
@@ -43,9 +52,11 @@ def with_program(arguments: Sequence[str]) -> list[str]:
             found.append(argument)
         else:
             setting = {"command": "command.run", "read": "command.read"}.get(key, key)
-            found.append(f"{setting}={hydra_value(_unquoted(text))}")
+            found.append(f"{setting}={exact_value(_unquoted(text))}")
     if not is_program:
         return found
+    for argument in arguments:
+        _check_axis(argument)
     engines = [argument for argument in arguments if argument.startswith("engine=")]
     for argument in engines:
         if set(argument.partition("=")[2].split(",")) <= _OTHER_ENGINES:
@@ -56,14 +67,32 @@ def with_program(arguments: Sequence[str]) -> list[str]:
     return found if engines else [f"engine={Engine.command}", *found]
 
 
+def _check_axis(argument: str) -> None:
+    """Raise SweepRefusedError for what only our own models know, as optimizer=adamw."""
+    name, _, text = argument.partition("=")
+    choices = choices_of(AXES[name]) if name in AXES else []
+    if name in _OF_OWN_MODELS:
+        why = "it is of scalemark's own models"
+    elif choices and _WORDS.fullmatch(text) and not set(text.split(",")).issubset(choices):
+        why = f"the {name} of scalemark is one of {', '.join(choices)}"
+    else:
+        return
+    own = f"my_{name}" if values.is_taken(name) else name
+    raise SweepRefusedError(
+        f"{argument}: {why}; for a program write +{PREFIX}{own}={text} instead, and {{{own}}} into "
+        "the command"
+    )
+
+
 def _check_choice(text: str) -> None:
-    """Raise SweepRefusedError for a word that is no file of the group."""
+    """Raise SweepRefusedError for a word that is no file of the group, and for a wrong file."""
     for name in text.split(","):
         if not (GROUP / f"{name}.yaml").is_file():
             raise SweepRefusedError(
                 f"command={text}: there is no {GROUP / name}.yaml; a command line of one word is "
                 f"given as command.run={name}"
             )
+        list(_of_file(GROUP / f"{name}.yaml", of_hydra=("defaults",)))
 
 
 def _is_file(text: str) -> bool:
@@ -71,7 +100,8 @@ def _is_file(text: str) -> bool:
     return text.endswith(_FILES) and (" " not in text or Path(text).is_file())
 
 
-def _of_file(path: Path) -> Iterator[str]:
+def _of_file(path: Path, of_hydra: Collection[str] = ()) -> Iterator[str]:
+    """Yield the settings of a file; `of_hydra` names lines of it that are none."""
     try:
         read = yaml.safe_load(path.read_text())
     except yaml.MarkedYAMLError as error:
@@ -84,27 +114,52 @@ def _of_file(path: Path) -> Iterator[str]:
         raise SweepRefusedError(f"command={path}: {reason}") from error
     if not isinstance(read, Mapping):
         raise SweepRefusedError(
-            f"command={path}: found {type(read).__name__}, wanted settings, one per line, as "
+            f"command={path}: found {_found(read)}, wanted settings, one per line, as "
             "run: python train.py --gpus {num_gpus}"
         )
-    known = CommandConfig.__dataclass_fields__
+    known = get_type_hints(CommandConfig)
     for name, value in read.items():
-        if name not in known:
+        if name not in (*known, *of_hydra):
             raise SweepRefusedError(
                 f"command={path}: {name}: no such setting; there are {', '.join(known)}"
             )
-        if value is not None:
-            yield f"command.{name}={_value(value)}"
+        if name in of_hydra or (value is None and name != "run"):
+            continue
+        if not _is_of(known[name], value):
+            raise SweepRefusedError(
+                f"command={path}: {name}: found {_found(value)}, wanted {_KINDS[known[name]]}"
+            )
+        yield f"command.{name}={_value(value)}"
 
 
 def _place(error: yaml.MarkedYAMLError) -> str:
     return f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
 
 
+def _is_of(kind: object, value: object) -> bool:
+    """Return whether a value of YAML is of the kind of a setting; a number is text, too."""
+    if kind is bool:
+        return isinstance(value, bool)
+    if kind is str:
+        return value is not None and not isinstance(value, list | Mapping)
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _found(value: object) -> str:
+    """Return what a value of YAML is, in words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "settings"
+    if isinstance(value, list):
+        return "a list"
+    return str(value).lower() if isinstance(value, bool) else f"{str(value)[:60]!r}"
+
+
 def _value(value: Any) -> str:
     if isinstance(value, list):
-        return f"[{','.join(map(str, value))}]"
-    return hydra_value(value)
+        return f"[{','.join(value)}]"
+    return exact_value(value if isinstance(value, bool) else str(value))
 
 
 def _unquoted(text: str) -> str:

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, OverflowMethod, RenderableType
 from rich.text import Text
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
-from scalemark.text.untrusted import quoted
+from scalemark.text.untrusted import quoted, visible
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 
 WIDE = 100  # columns; with fewer there is no room for repeats and expected times
@@ -33,11 +33,11 @@ MOST_OF_MESSAGE = 400  # characters in a line; the report in the end has all of 
 FAILED = "bold red"
 
 
-def render(snapshot: Snapshot) -> RenderableType:
+def render(snapshot: Snapshot, *, cuts_notes: bool = True) -> RenderableType:
     """Fit any width; text in it is never read as markup. With too little height attempts are cut,
-    not counts.
+    not counts. What is printed once and copied, as a command in a note, is not to be cut.
     """
-    return _View(snapshot)
+    return _View(snapshot, cuts_notes)
 
 
 def plain_line(
@@ -86,10 +86,11 @@ def clock_text(seconds: float) -> str:
 @dataclass(frozen=True, slots=True)
 class _View:
     snapshot: Snapshot
+    cuts_notes: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         width = options.max_width
-        lines = list(_head(self.snapshot, width))
+        lines = list(_head(self.snapshot, width, cuts_notes=self.cuts_notes))
         body = list(_attempts(self.snapshot, width))
         tail = [_recent(ended) for ended in self.snapshot.recent]
         if console.is_terminal:
@@ -103,16 +104,18 @@ class _View:
             num_shown = min(len(tail), room - len(body))
             tail = tail[len(tail) - num_shown :]
         for line in [*lines, *body, *tail]:
-            yield fitted(line, width, ascii_only=options.ascii_only)
+            own = line.cell_len if line.overflow == "ignore" else width
+            yield fitted(line, own, ascii_only=options.ascii_only)
 
 
-def _head(snapshot: Snapshot, width: int) -> Iterator[Text]:
+def _head(snapshot: Snapshot, width: int, *, cuts_notes: bool) -> Iterator[Text]:
     yield Text.assemble("sweep ", (_one_line(snapshot.sweep), "bold"))
     yield Text(_one_line(snapshot.machine), style="dim")
     yield _progress(snapshot, min(BAR_WIDTH, max(4, width - 30)))
     yield from _flow(_counts(snapshot.counts), width)
     for note in snapshot.notes:
-        yield Text(_one_line(note), style="bold yellow")
+        overflow: OverflowMethod = "ellipsis" if cuts_notes else "ignore"
+        yield Text(visible(note), style="bold yellow", overflow=overflow)
     if snapshot.slots:
         yield Text(_slots_text(snapshot))
 

@@ -11,6 +11,7 @@ from scalemark.records.machine import Machine
 from scalemark.records.validation import storable
 from scalemark.text.redact import command_line, without_secrets
 from store.writer import NewSweep
+from sweeper.grid.program_arguments import as_typed
 from sweeper.planning.plan import Plan
 
 
@@ -18,12 +19,12 @@ def new_sweep(
     config: Config, name: str, plan: Plan, machine: Machine, software_key: str
 ) -> NewSweep:
     """Return the sweep as this process begins it now."""
-    program, *arguments = sys.argv
+    program = sys.argv[0]
     typed = program.split() if program == "scalemark sweep" else [program]
     return NewSweep(
         name=name,
         reason=storable(without_secrets(config.sweep.reason)),
-        command=storable(command_line([*typed, *arguments])),
+        command=storable(command_line([*typed, *as_typed])),
         started_at=datetime.now(UTC),
         trials=[trial.spec for trial in plan.trials],
         num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},

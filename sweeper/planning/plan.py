@@ -13,13 +13,14 @@ from conf.schema import Config, DataConfig, SweepConfig
 from scalemark.host import shards
 from scalemark.models import ModelError
 from scalemark.records import switches
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
 from sweeper.devices import simulated_box
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.exclude import read_rules
+from sweeper.grid.exclude import read_rules, reason_of
 from sweeper.grid.expand import Cell, text_of
 
 
@@ -86,7 +87,7 @@ def resolve_grid(
     that is none, for a grid of which nothing is left, and with sweep.invalid=error for any cell
     that means nothing.
     """
-    rules = read_rules(sweep.exclude)
+    rules = read_rules(sweep.exclude, _free_axes(cells))
     specs: dict[str, TrialSpec] = {}
     refused: list[tuple[str, str]] = []
     left_out: list[tuple[str, str]] = []
@@ -121,6 +122,11 @@ def resolve_grid(
     return list(specs.values()), left_out
 
 
+def _free_axes(cells: Sequence[Cell]) -> set[str]:
+    keys = {choice.text.partition("=")[0].lstrip("+") for cell in cells for choice in cell}
+    return {key for key in keys if key.startswith(PREFIX)}
+
+
 def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
     """Resolve one cell. Raises TrialRefusedError also for what the environment contradicts."""
     hosts = None
@@ -153,7 +159,7 @@ def make_plan(
             num_repeats = max(0, num_repeats - num_completed.get(spec.trial_id, 0))
         trials.append(PlannedTrial(spec=spec, num_repeats=num_repeats))
     reasons = {reason for _, reason in left_out}
-    useless = tuple(rule.text for rule in read_rules(sweep.exclude) if rule.reason not in reasons)
+    useless = tuple(text for text in sweep.exclude if reason_of(text) not in reasons)
     return Plan(trials=tuple(trials), left_out=tuple(left_out), useless_rules=useless)
 
 

@@ -14,7 +14,7 @@ from scalemark.host.extras import lack_of_tensorflow
 from scalemark.records.axes import Engine
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.launcher_settings import check_launcher_settings
-from sweeper.race.races import axes_that_race
+from sweeper.race.races import STRATEGY
 from sweeper.running import retry
 
 MOST_REPEATS = 1000
@@ -71,7 +71,10 @@ def _check_race(sweep: SweepConfig) -> None:
                 "leave it out"
             )
         return
-    axes_that_race(over)
+    if not over:
+        raise SweepRefusedError(
+            f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]"
+        )
     if sweep.repeats < 2:
         raise SweepRefusedError(
             "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to "

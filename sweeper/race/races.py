@@ -4,14 +4,15 @@ says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import AXES, TrialSpec, all_axes, strategy_axes, width_name
+from scalemark.records.trial import TrialSpec, all_axes, strategy_axes, width_name
 from sweeper.errors import SweepRefusedError
+from sweeper.grid.explain import nearest
 
 STRATEGY = "strategy"  # in sweep.race_over: variable_update, local_parameter_device and all_reduce
 
@@ -26,37 +27,16 @@ class Race:
     names: tuple[str, ...]  # for people: what tells each from the others
 
 
-def axes_that_race(race_over: Sequence[str]) -> frozenset[str]:
-    """Read `sweep.race_over`. Raises SweepRefusedError for what is no axis, and for none."""
-    if not race_over:
-        raise SweepRefusedError(
-            f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]"
-        )
+def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> list[Race]:
+    """Keep the order of the plan, and leave out trials without a rival.
+
+    `race_over` names free axes with or without their prefix. Raises SweepRefusedError for what is
+    no axis of these trials.
+    """
+    known = all_axes(specs)
     racing: set[str] = set()
     for name in race_over:
-        if name == STRATEGY:
-            racing.update(STRATEGY_AXES)
-        elif name in AXES or name.startswith(PREFIX):
-            racing.add(name)
-        else:
-            raise SweepRefusedError(
-                f"sweep.race_over={name}: wanted {STRATEGY}, or axes out of {', '.join(AXES)}"
-            )
-    return frozenset(racing)
-
-
-def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> list[Race]:
-    """Keep the order of the plan, and leave out trials without a rival. Raises SweepRefusedError
-    as `axes_that_race`.
-    """
-    racing = axes_that_race(race_over)
-    known = all_axes(specs)
-    for name in race_over:
-        if name.startswith(PREFIX) and name not in known:
-            raise SweepRefusedError(
-                f"sweep.race_over={name}: no trial has such an axis; there are "
-                f"{STRATEGY}, {', '.join(known)}"
-            )
+        racing.update(STRATEGY_AXES if name == STRATEGY else (_full_name(name, specs, known),))
     shared = [name for name in known if name not in racing]
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:
@@ -67,13 +47,26 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
     telling = _telling([group[0] for group in crowds], shared)
     return [
         Race(
-            label=_label(group[0], telling, racing.union(_own(group[0], race_over))),
+            label=_label(group[0], telling, racing | set(_own(group[0], race_over))),
             specs=tuple(group),
             trial_ids=tuple(spec.trial_id for spec in group),
-            names=_names(group, racing.union(_own(group[0], race_over))),
+            names=_names(group, racing | set(_own(group[0], race_over))),
         )
         for group in crowds
     ]
+
+
+def _full_name(name: str, specs: Sequence[TrialSpec], known: Sequence[str]) -> str:
+    if name in known:
+        return name
+    if f"{PREFIX}{name}" in known:
+        return f"{PREFIX}{name}"
+    bare = [axis.removeprefix(PREFIX) for axis in known]
+    differing = ", ".join(_varying(specs, known)) or "nothing"
+    raise SweepRefusedError(
+        f"sweep.race_over={name}: no axis of these trials; {nearest(name, bare)}They differ in "
+        f"{differing}"
+    )
 
 
 def _own(spec: TrialSpec, race_over: Sequence[str]) -> tuple[str, ...]:
@@ -99,7 +92,7 @@ def _varying(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
     return [axis for axis in axes if len({spec.axes.get(axis) for spec in specs}) > 1]
 
 
-def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> str:
+def _label(spec: TrialSpec, telling: Sequence[str], racing: Set[str]) -> str:
     """Name model, GPU count and hosts, unless they race, and what else tells races apart."""
     named, words = {"model", "num_gpus"}, []
     if "model" not in racing:
@@ -112,7 +105,7 @@ def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> s
     return " ".join(filter(None, ["-".join(words), *others])) or "of all"
 
 
-def _names(specs: Sequence[TrialSpec], racing: frozenset[str]) -> tuple[str, ...]:
+def _names(specs: Sequence[TrialSpec], racing: Set[str]) -> tuple[str, ...]:
     """Return the article's names of strategies, where these differ, with the other axes that do."""
     differing = _varying(specs, sorted(racing))
     others = [axis for axis in differing if axis not in STRATEGY_AXES]

@@ -13,7 +13,7 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import import_files
-from store.filters.selection import attempt_ids
+from store.filters.selection import attempt_ids, nearest
 from store.reading import queries
 from store.views import WITH_AXES
 from store.writer import Writer
@@ -52,9 +52,20 @@ def test_a_free_axis_belongs_to_the_identity_whatever_its_order():
 
 def test_one_and_true_are_two_values_and_one_and_1_0_are_not():
     assert trial(zero=1) != trial(zero=True)
-    assert trial(zero=1) == trial(zero=1.0)
+    assert trial(zero=1) == trial(zero=1.0) == trial(zero="1")
+    assert trial(zero=0.00001) == trial(zero="1e-05")
     assert trial(zero=True) == trial(zero="true")
     assert TrialSpec.from_json('{"free":{"zero":true},' + small().to_json()[1:]) == trial(zero=True)
+
+
+@pytest.mark.parametrize("text", ["2.10", "1.0", "007", "1_000", "nan", "inf", "1e5"])
+def test_text_that_is_written_otherwise_than_the_number_stays_text(text):
+    assert trial(zero=text).axes["axes.zero"] == text
+
+
+@pytest.mark.parametrize("value", [1e16, -1e300, 2**53 - 1, 1e-300, "1e+16"])
+def test_a_large_or_small_number_comes_back_from_its_record(value):
+    assert TrialSpec.from_json(trial(zero=value).to_json()) == trial(zero=value)
 
 
 def test_names_of_ours_are_taken_by_nobody(db):
@@ -126,7 +137,7 @@ def test_its_column_stays_when_it_holds_the_value_already(db, monkeypatch):
 
 
 def test_results_keep_their_values_when_its_column_becomes_wider(db):
-    specs = [trial(zero=1), trial(zero=2.5), trial(zero="1"), trial(zero=True)]
+    specs = [trial(zero=1), trial(zero=2.5), trial(zero="1.0"), trial(zero=True)]
     for number, spec in enumerate(specs):
         fill(db, [(spec, 10.0)], name=f"sweep {number}")
     assert [result.spec for result in load(Selection(db=db))] == specs
@@ -215,11 +226,16 @@ def test_filters_compare_numbers_as_numbers_and_words_as_words(db):
 
 
 def test_text_like_a_number_is_no_number_to_filters(db):
-    fill(db, [(trial(zero=2), 10.0), (trial(zero="2"), 20.0), (trial(zero="1e999"), 30.0)])
+    fill(db, [(trial(zero=2), 10.0), (trial(zero="2.0"), 20.0), (trial(zero="1e999"), 30.0)])
     assert chosen(db, "axes.zero>=1") == [10.0]
-    assert chosen(db, "axes.zero=2") == [10.0, 20.0]
-    assert chosen(db, "axes.zero=2.0") == [10.0]
+    assert chosen(db, "axes.zero=2") == [10.0]
+    assert chosen(db, "axes.zero=2.0") == [10.0, 20.0]
     assert chosen(db, "axes.zero=1e999") == [30.0]
+
+
+def test_a_misspelt_name_is_near_with_and_without_the_prefix():
+    assert nearest("zeros", ["model", "axes.zero"]) == "did you mean zero?"
+    assert nearest("axes.zer", ["model", "axes.zero"]) == "did you mean axes.zero?"
 
 
 def test_frames_and_lists_have_it(db):

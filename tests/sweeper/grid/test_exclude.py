@@ -55,8 +55,11 @@ def test_a_rule_is_about_the_resolved_trial(text, axes, held):
 )
 def test_a_rule_may_be_about_free_axes(text, held):
     free = (("bucket", True), ("offload", "cpu"), ("zero", 2))
+    spec = spec_of("true", free=free, num_gpus=1)
     (rule,) = read_rules([text])
-    assert rule.holds(spec_of("true", free=free, num_gpus=1)) is held
+    assert rule.holds(spec) is held
+    (bare,) = read_rules([text.replace("axes.", "")], [*dict(spec.free), "axes.other"])
+    assert bare.holds(spec) is held
 
 
 @pytest.mark.parametrize(

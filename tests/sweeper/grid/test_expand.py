@@ -193,6 +193,7 @@ def test_a_zip_that_cannot_be_is_refused(zipped, message):
         ("launcher.timeout_s=1,2", "one value for the whole sweep"),
         ("hydra/launcher=a,b", "one value for the whole sweep"),
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
+        ("sweep.exclude=[zero=1]", r"cannot be read; wanted each rule in quotes, as 'sweep"),
         (
             "seed=range(1,1000000000000)",
             r"a grid of 999,999,999,999 cells, sweep\.max_trials=100; raise that if you mean it",

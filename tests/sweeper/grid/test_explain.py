@@ -20,6 +20,10 @@ from tests.conf.test_resolve import FOLDER
             "conf/hardware/mine.yaml: hardware.profile.pcie_gb_per_s=fast: wanted a number",
         ),
         (
+            "pcie_gb_per_s:",
+            "conf/hardware/mine.yaml: hardware.profile.pcie_gb_per_s: null is nothing; give it a value, or leave it out",
+        ),
+        (
             "pci_gb_per_s: 12",
             "conf/hardware/mine.yaml: hardware.profile.pci_gb_per_s: Key 'pci_gb_per_s' not in 'ProfileConfig'",
         ),
@@ -53,3 +57,22 @@ def test_a_free_axis_that_is_given_twice_is_named():
     assert (
         explain(raised.value) == "axes.zero: given twice; give it once, as +axes.zero=VALUE,VALUE"
     )
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("command.item=null", "null is nothing; give it a value, or leave it out"),
+        ("command.item=[a]", "wanted text; brackets and braces in it need quotes"),
+        ("command.uses=zero", "wanted a list in square brackets"),
+    ],
+)
+def test_a_value_of_another_kind_is_named_in_words_of_yaml(argument, said):
+    register()
+    with (
+        initialize_config_dir(str(FOLDER), version_base=None),
+        pytest.raises(HydraException) as raised,
+    ):
+        compose("config", overrides=[argument])
+    GlobalHydra.instance().clear()
+    assert explain(raised.value) == f"{argument}: {said}"

@@ -1,10 +1,18 @@
+import re
+import shlex
+
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from conf import program
+from scalemark.records import overrides
+from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
 from sweeper.grid import program_arguments
 from sweeper.grid.program_arguments import with_program
+from tests.command.programs import spec_of
+from tests.conf.test_resolve import config
 
 RUN = "torchrun --nproc-per-node={num_gpus} train.py --name \"a b\" --home ${HOME} --it 's'"
 
@@ -39,7 +47,7 @@ def test_quotes_around_all_of_it_are_those_of_hydra():
 def group(tmp_path, monkeypatch):
     """A folder conf/command with two programs."""
     for name in ("ddp", "fsdp"):
-        (tmp_path / f"{name}.yaml").touch()
+        (tmp_path / f"{name}.yaml").write_text("defaults: [base]\nrun: python train.py\n")
     monkeypatch.setattr(program_arguments, "GROUP", tmp_path)
 
 
@@ -50,6 +58,12 @@ def test_a_word_is_a_file_of_the_group(group):
 def test_a_word_that_is_no_file_of_the_group_is_refused(group):
     with pytest.raises(SweepRefusedError, match=r"command=dpd: .*as command\.run=dpd"):
         with_program(["command=dpd"])
+
+
+def test_a_wrong_file_of_the_group_is_refused(group):
+    (program_arguments.GROUP / "fsdp.yaml").write_text("run:\n")
+    with pytest.raises(SweepRefusedError, match=r"fsdp.yaml: run: found nothing, wanted text"):
+        with_program(["command=ddp,fsdp"])
 
 
 def test_a_named_engine_stays(group):
@@ -97,10 +111,16 @@ def test_a_file_gives_all_settings(tmp_path):
     ("text", "message"),
     [
         ("runs: python\n", "runs: no such setting; there are run, name, read"),
-        ("python train.py\n", "found str, wanted settings, one per line"),
+        ("python train.py\n", "found 'python train.py', wanted settings, one per line"),
+        ("- run\n", "found a list, wanted settings, one per line"),
+        ("run:\n", "run: found nothing, wanted text"),
+        ("run: [python, train.py]\n", "run: found a list, wanted text"),
+        ("run: x\nread: {a: b}\n", "read: found settings, wanted text"),
+        ("run: x\nshell: 3\n", "shell: found '3', wanted true or false"),
+        ("run: x\nuses: zero\n", r"uses: found 'zero', wanted a list, as \[zero\]"),
         ("run: [\n", r"line 2: expected the node content.*; text with braces"),
         ("run: x\nread: regex:a: (b)\n", "line 2: mapping values are not allowed here; text"),
-        ("", "found NoneType, wanted settings"),
+        ("", "found nothing, wanted settings"),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_it_has_wrong(tmp_path, text, message):
@@ -110,6 +130,46 @@ def test_a_wrong_file_is_refused_with_what_it_has_wrong(tmp_path, text, message)
         with_program([f"command={path}"])
 
 
+@pytest.mark.parametrize(
+    ("argument", "instead"),
+    [
+        ("optimizer=sgd,adamw", "+axes.my_optimizer=sgd,adamw instead, and {my_optimizer} into"),
+        ("precision=fp8", "+axes.my_precision=fp8 instead, and {my_precision} into"),
+        ("strategy=ddp,fsdp", "+axes.strategy=ddp,fsdp instead, and {strategy} into"),
+        ("model=llama", "+axes.my_model=llama instead, and {my_model} into"),
+    ],
+)
+def test_a_word_for_our_own_models_is_refused_with_the_axis_to_add(argument, instead):
+    with pytest.raises(SweepRefusedError, match=re.escape(instead)):
+        with_program(["command=python train.py", argument])
+
+
+def test_a_choice_of_ours_stays_as_it_is():
+    assert "optimizer=sgd,adam" in with_program(["command=python train.py", "optimizer=sgd,adam"])
+
+
+@pytest.mark.parametrize("text", ["null", "true", "1e3"])
+def test_a_word_that_hydra_would_convert_stays_text(text):
+    assert values([f"command.run={text}"])["command.run"] == text
+
+
 def test_a_missing_file_is_refused():
     with pytest.raises(SweepRefusedError, match="No such file"):
         with_program(["command=none.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("run", "read"),
+    [
+        ("python train.py {num_gpus} {zero}", "metric"),
+        ("python train.py --name \"it's  {zero}\" --x {{y}} '$5' {num_gpus}", "regex:a: (b), 'c'"),
+        ('"my program"', "regex:[a]{2} ([0-9.]+)"),
+        ("'my program'", "json"),
+    ],
+)
+@pytest.mark.parametrize("zero", [1, 1e-5, 1e16, "2.10", "true", "null", "a  b", "it's", "${x}"])
+def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
+    spec = spec_of(run, read, free=(("zero", zero),))
+    words = shlex.split(overrides.command(spec, ()))
+    arguments = words[words.index("sweep.py") + 1 :]
+    assert program.trial_of(config(*with_program(arguments)), DeviceKind.CPU_DEVICE) == spec

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from store.schema import SweepRow
 from store.writer import Writer
+from sweeper.__main__ import main
 from sweeper.live.status import snapshots
 from tests.filled import begin
 from tests.specs import small
@@ -26,3 +27,17 @@ def test_the_command_that_runs_the_rest_is_as_it_was_typed(command, said):
             connection.execute(sa.update(SweepRow).values(command=command))
     (snapshot,) = snapshots("r.db", None)
     assert any(note.endswith(f"what is left is run by: {said}") for note in snapshot.notes)
+
+
+def test_a_command_can_be_copied_from_a_narrow_terminal(capsys, monkeypatch):
+    command = """scalemark sweep 'command=torchrun --n={num_gpus} "a  b"' '+axes.lr=0.1,a b'"""
+    with closing(Writer("r.db")) as writer:
+        begin(writer, {small(): 1})
+        with writer.engine.begin() as connection:
+            connection.execute(sa.update(SweepRow).values(command=command))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.argv", ["scalemark status", "status", "--db", "r.db"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"what is left is run by: {command}" in capsys.readouterr().out

@@ -106,8 +106,8 @@ def test_where_nothing_races_the_plan_says_so():
             r"with sweep\.repeats=1 each trial runs once, and there is nothing to save; say .* as sweep\.repeats=5",
         ),
         (
-            {"race": True, "repeats": 3, "race_over": ["speed"]},
-            r"sweep\.race_over=speed: wanted strategy, or axes out of engine, model",
+            {"race": True, "repeats": 3, "race_over": []},
+            r"sweep\.race_over=\[\]: nothing would race; name axes",
         ),
         (
             {"repeats": 3, "race_over": ["precision"]},

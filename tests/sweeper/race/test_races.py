@@ -77,11 +77,16 @@ def test_other_axes_can_race():
 def test_an_axis_that_is_none_is_refused():
     with pytest.raises(
         SweepRefusedError,
-        match=r"sweep\.race_over=speed: wanted strategy, or axes out of engine, model, model_digest",
+        match=r"race_over=zeros: no axis of these trials; did you mean zero\? They differ in axes\.zero$",
     ):
-        sort_into_races([], ["strategy", "speed"])
-    with pytest.raises(SweepRefusedError, match=r"sweep\.race_over=\[\]: nothing would race"):
-        sort_into_races([], [])
+        sort_into_races([program(1, 0), program(1, 2)], ["strategy", "zeros"])
+
+
+def test_a_free_axis_races_with_and_without_its_prefix():
+    specs = [program(1, zero, offload) for zero in (0, 2) for offload in ("cpu", "none")]
+    bare = sort_into_races(specs, ["zero"])
+    assert [race.specs for race in bare] == [tuple(specs[0::2]), tuple(specs[1::2])]
+    assert sort_into_races(specs, ["axes.zero"]) == bare
 
 
 def test_settings_of_a_program_race_by_the_axes_that_are_its_strategy():
