@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -144,7 +143,8 @@ class Result:
     repeats: tuple[float, ...]
     # outcomes of the repeats that brought no such number, of each the last attempt's
     failed: tuple[str, ...] = ()
-    throughput: float | None  # median of the repeats; None without any
+    # geometric mean of the repeats, which the interval is of; None without any
+    throughput: float | None
     # 95 % interval: over processes, or within the only one; None where it is not known
     low: float | None
     high: float | None
@@ -391,7 +391,7 @@ def _result(
         outcome=Outcome.COMPLETED if quotable else _outcome(of_trial[-1]),
         repeats=repeats,
         failed=failed,
-        throughput=statistics.median(repeats) if repeats else None,
+        throughput=welch.typical(repeats) if repeats else None,
         low=low,
         high=high,
         is_valid=all(_is_valid(attempt) for attempt in quotable),

@@ -125,7 +125,7 @@ def _as_good(ranking: Ranking) -> str:
     ]
     gain = ""
     if ranking.top is not ranking.pick:
-        gain = f" (up to {ranking.top.typical / ranking.pick.typical - 1:.1%} more)"
+        gain = f" (up to {ranking.top.score / ranking.pick.score - 1:.1%} more)"
     return (
         f"As good, as far as the repeats tell: {_listed(names)}{gain}; the one with the fewest "
         "devices, then the plainest, is taken."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +13,7 @@ from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import AXES, strategy_axes
-from scalemark.stats.welch import Relation, interval, ratio_interval, relation
+from scalemark.stats.welch import Relation, interval, ratio_interval, relation, typical
 from store.errors import StoreError
 from store.filters.selection import NOT_AXES, nearest
 from store.reading.differences import Difference, Side
@@ -191,7 +190,7 @@ def _throughput(side: Side) -> Sequence[float]:
 
 def _speed(side: Side, measured: Sequence[float]) -> Speed:
     if len(measured) > 1:
-        mean = statistics.geometric_mean(measured)
+        mean = typical(measured)
         low, high = interval(measured)
         return Speed(throughput=mean, low=low, high=high, num_processes=len(measured))
     (row,) = (row for row in side.attempts if row["outcome"] == Outcome.COMPLETED)

@@ -12,7 +12,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.overrides import command
 from scalemark.text.natural import natural
 from tests.analysis.commands.command import analysis as run
-from tests.analysis.gpu_box import around, fill_gpus, on_gpus
+from tests.analysis.gpu_box import around, fill_gpus, on_gpus, repeated
 from tests.app import Ended
 from tests.filled import MACHINE, fill
 from tests.programs import COMMAND, OTHERS_WORDS, REPORTED, fill_programs, grid, program
@@ -80,12 +80,32 @@ def test_natural_order_compares_digits_as_numbers(first, second):
 def test_two_programs_of_one_name_are_two_answers(analysis):
     other = "python other.py {num_gpus} {zero} {offload}"
     fill_programs([*around(program(), 100.0), *around(program(command=other), 400.0)])
-    assert sorted(result.throughput for result in load(Selection(db="results.db"))) == [100.0, 400]
+    wanted = pytest.approx([100.0, 400.0], rel=1e-4)
+    assert sorted(result.throughput for result in load(Selection(db="results.db"))) == wanted
     for name in ("scaling", "advise"):
         shown = analysis(name).stdout
         assert shown.count(f": {COMMAND}\n") == shown.count(f": {other}\n") == 1
     advice = json.loads(analysis("advise", "--json").stdout)
-    assert [one["pick"]["throughput"] for one in advice] == [100.0, 400.0]
+    assert [one["pick"]["throughput"] for one in advice] == wanted
+
+
+def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis):
+    """It was of geometric means, and the numbers were medians."""
+    rows = repeated(program(1, 0), 99.0, 100.0, 30.0) + repeated(program(1, 2), 98.0, 97.0, 99.0)
+    fill_programs(rows)
+    (advice,) = json.loads(analysis("advise", "--json").stdout)
+    top, (other,) = advice["top"], advice["worse"] + advice["unclear"] + advice["tied"]
+    assert other["throughput"] == other["score"] == pytest.approx(66.7, rel=1e-3)
+    assert other["throughput"] / top["throughput"] == pytest.approx(1 - other["behind"])
+    assert other["throughput"] == pytest.approx((other["throughput_low"] * other["throughput_high"]) ** 0.5)
+    shown = {one["trial_id"]: one["throughput"] for one in (top, other)}
+    (scaling,) = json.loads(analysis("scaling", "--json").stdout)
+    points = [point for curve in scaling["curves"] for point in curve["points"]]
+    assert {one["trial_id"]: one["throughput"] for one in points} == shown
+    (pair,) = json.loads(analysis("compare", "zero=2", "zero=0", "--json").stdout)["pairs"]
+    assert pair["judgement"]["ratio"]["ratio"] == pytest.approx(
+        pair["a"]["throughput"] / pair["b"]["throughput"]
+    )
 
 
 def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
@@ -151,7 +171,9 @@ def test_a_number_that_the_program_reported_is_called_so(analysis, name):
 def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
     fill_gpus([*around(on_gpus(), 100.0), *around(program(), 900.0)])
     ended = analysis("explain", "--json")
-    assert [one["throughput"] for one in json.loads(ended.stdout)] == [100.0]
+    assert [one["throughput"] for one in json.loads(ended.stdout)] == pytest.approx(
+        [100.0], rel=1e-4
+    )
     assert "left out: the steps of your own programs" in analysis("explain").stdout
 
 
