@@ -97,7 +97,9 @@ def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis
     top, (other,) = advice["top"], advice["worse"] + advice["unclear"] + advice["tied"]
     assert other["throughput"] == other["score"] == pytest.approx(66.7, rel=1e-3)
     assert other["throughput"] / top["throughput"] == pytest.approx(1 - other["behind"])
-    assert other["throughput"] == pytest.approx((other["throughput_low"] * other["throughput_high"]) ** 0.5)
+    assert other["throughput"] == pytest.approx(
+        (other["throughput_low"] * other["throughput_high"]) ** 0.5
+    )
     shown = {one["trial_id"]: one["throughput"] for one in (top, other)}
     (scaling,) = json.loads(analysis("scaling", "--json").stdout)
     points = [point for curve in scaling["curves"] for point in curve["points"]]
