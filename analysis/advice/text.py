@@ -88,7 +88,10 @@ def _headline(answer: Answer, ranking: Ranking) -> str:
             brought = f"{brought}, which its interval does not make sure"
     wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
     verb = "run" if answer.question.is_of_program else "train"
-    return f"For {wanted}, {verb} {answer.question.model} with {described(pick.result)}: {brought}."
+    model, choice = answer.question.model, described(pick.result)
+    if pick.result.strategy != model:  # of a program without axes of its own, its name
+        choice = f"{model} with {choice}"
+    return f"For {wanted}, {verb} {choice}: {brought}."
 
 
 def _interval(one: Candidate) -> str:

@@ -26,7 +26,13 @@ from analysis.options import (
 from analysis.results import Origin
 from analysis.source import Source
 from analysis.text.numbers import number, span
-from analysis.text.titles import alone_notes, environment_notes, program_notes, reported_notes
+from analysis.text.titles import (
+    alone_notes,
+    environment_notes,
+    program_notes,
+    reported_notes,
+    step_notes,
+)
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from store.command_line import Db, Json
 
@@ -91,7 +97,7 @@ def _print(console: Console, one: Answer) -> None:
     say(console, heading(one), "bold")
     choices = one.question.choices
     notes = environment_notes(one.question.environment)
-    notes += program_notes(choices) + reported_notes(choices)
+    notes += program_notes(choices) + reported_notes(choices) + step_notes(choices)
     for note in notes:
         say(console, note, "dim")
     for sentence in sentences(one):
@@ -185,6 +191,7 @@ def _record(one: Answer) -> dict[str, Any]:
         "versions": environment.versions,
         "device_kind": environment.device_kind,
         "sentences": sentences(one),
+        "notes": step_notes(one.question.choices),
         **_ranking_record(one, ranking),
         "bought": [
             {

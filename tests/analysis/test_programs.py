@@ -15,7 +15,16 @@ from tests.analysis.commands.command import analysis as run
 from tests.analysis.gpu_box import around, fill_gpus, on_gpus, repeated
 from tests.app import Ended
 from tests.filled import MACHINE, fill
-from tests.programs import COMMAND, OTHERS_WORDS, REPORTED, fill_programs, grid, program
+from tests.programs import (
+    COMMAND,
+    ENVIRONMENT,
+    OTHERS_WORDS,
+    REPORTED,
+    SEEN_FROM_OUTSIDE,
+    fill_programs,
+    grid,
+    program,
+)
 
 EVERY = [
     ("scaling",),
@@ -186,8 +195,6 @@ def test_an_environment_is_named_by_the_framework_of_the_program():
 
 
 def test_another_commit_of_the_program_is_another_environment(snapshot):
-    from tests.programs import ENVIRONMENT, SEEN_FROM_OUTSIDE
-
     rows = around(program(), 900.0)
     changed = ENVIRONMENT | {"program": {"commit": "9d8e7f", "diff": "", "scripts": "77aa"}}
     for name, environment in (("first", ENVIRONMENT), ("second", changed)):
@@ -234,3 +241,83 @@ def test_tables_of_one_program_are_in_the_order_of_free_axes():
         *("offload=cpu zero=0", "offload=cpu zero=2", "offload=cpu zero=10"),
         "offload=cpu zero=1",
     ]
+
+
+def counting_steps(*throughputs):
+    rows = [one for num, of in enumerate(throughputs, 1) for one in around(program(num), of)]
+    fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
+
+
+def test_steps_on_more_gpus_tell_no_efficiency(analysis):
+    """Of a program that keeps its batch per GPU, 2 GPUs of as many steps/s do twice the work."""
+    counting_steps(100.0, 99.0)
+    (scaling,) = json.loads(analysis("scaling", "--json").stdout)
+    (curve,) = scaling["curves"]
+    assert [point["efficiency"] for point in curve["points"]] == [None, None]
+    assert [point["added_share"] for point in curve["points"]] == [None, None]
+    assert curve["stops_paying"] is None
+    (advice,) = json.loads(analysis("advise", "--json").stdout)
+    assert advice["bought"] == []
+    assert advice["notes"] == scaling["notes"] != []
+
+
+@pytest.mark.parametrize(
+    "asked", [("scaling",), ("advise",), ("compare", "num_gpus=1", "num_gpus=2")], ids=" ".join
+)
+def test_steps_on_several_numbers_of_gpus_say_how_items_are_counted(analysis, snapshot, asked):
+    counting_steps(100.0, 150.0)
+    ended = analysis(*asked)
+    assert foreign_words(ended) == []
+    assert ended.stdout == snapshot
+
+
+def test_steps_on_one_number_of_gpus_need_no_caveat(analysis):
+    rows = [*around(program(1, 0), 100.0), *around(program(1, 2), 150.0)]
+    fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
+    assert "counts steps" not in analysis("advise").stdout
+
+
+def test_a_program_without_axes_is_called_by_its_name(analysis, snapshot):
+    rows = [*around(program(1, free={}), 100.0), *around(program(2, free={}), 190.0)]
+    fill_programs(rows)
+    assert analysis("advise").stdout == snapshot
+    assert analysis("scaling").stdout == snapshot
+
+
+def two_versions():
+    """The same trials with another commit of the program, which is a tenth faster."""
+    for commit, throughput in (("3f2a1c", 100.0), ("9d8e7f", 110.0)):
+        changed = ENVIRONMENT | {"program": {"commit": commit, "diff": "", "scripts": "77aa"}}
+        rows = [*around(program(1, 0), throughput), *around(program(1, 2), 2 * throughput)]
+        fill_programs(rows, name=f"of_{commit}", environment=changed)
+
+
+def test_two_versions_of_a_program_are_told_apart_by_what_differs(analysis):
+    """The sentence named sweeps alone, and the note said that something is not quite the same."""
+    two_versions()
+    asked = ("compare", "sweep=of_9d8e7f", "sweep=of_3f2a1c")
+    first = json.loads(analysis(*asked, "--json").stdout)["pairs"][0]
+    assert first["a"]["name"] == "sweep=of_9d8e7f (program commit 9d8e7f)"
+    assert first["b"]["name"] == "sweep=of_3f2a1c (program commit 3f2a1c)"
+    assert first["notes"] == [
+        "different software: program commit 9d8e7f against program commit 3f2a1c"
+    ]
+    shown = analysis(*asked).stdout.splitlines()
+    assert shown[0] == "A: sweep=of_9d8e7f (program commit 9d8e7f)"
+
+
+def test_pairs_of_two_versions_say_of_which_they_are(analysis):
+    two_versions()
+    found = json.loads(analysis("compare", "zero=2", "zero=0", "--json").stdout)
+    environments = [pair["setting"]["environment"] for pair in found["pairs"]]
+    assert environments == ["program commit 3f2a1c", "program commit 9d8e7f"]
+    assert (
+        "\ntrain, num_gpus 1, program commit 9d8e7f: "
+        in analysis("compare", "zero=2", "zero=0").stdout
+    )
+
+
+def test_steps_on_more_gpus_are_compared_as_steps(analysis):
+    counting_steps(100.0, 150.0)
+    shown = analysis("compare", "num_gpus=2", "num_gpus=1").stdout
+    assert "num_gpus=2 does 1.50x (1.48x to 1.52x) the steps/s of num_gpus=1, over" in shown
