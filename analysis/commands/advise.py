@@ -34,6 +34,7 @@ from analysis.text.titles import (
     step_notes,
 )
 from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
 _MOST_ROWS = 12
@@ -169,7 +170,7 @@ def _against(ranking: Ranking, behind: Behind) -> str:
 
 
 def _cost(one: Answer, todo: Next) -> str:
-    attempts = f"{todo.num_attempts} attempts"
+    attempts = counted(todo.num_attempts, "attempt")
     if todo.gpu_seconds is None:
         return f"{attempts}; how long they take was never recorded here"
     if one.question.environment.is_simulated:

@@ -188,7 +188,9 @@ def _trials(results: Sequence[Result]) -> list[str]:
 
 
 def _called(result: Result) -> str:
-    return f"{result.axes['model']} {result.strategy} on {result.width}"
+    # a program without axes of its own has one name
+    names = dict.fromkeys((str(result.axes["model"]), result.strategy))
+    return f"{' '.join(names)} on {result.width}"
 
 
 def _notes(rows: Sequence[Compared]) -> list[str]:

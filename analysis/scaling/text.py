@@ -169,8 +169,8 @@ def _how_scaled(scaling: Scaling) -> Iterator[str]:
         )
     elif any(one.is_of_program for one in results):
         yield (
-            "Whether the batch of all grows with their number is up to the program, and decides "
-            "what a speed-up means."
+            f"Speed-ups are of {scaling.table.unit}; whether each keeps its batch or all share "
+            "one is up to the program."
         )
     elif (
         not scaling.table.environment.origin.is_ours
