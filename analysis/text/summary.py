@@ -193,6 +193,8 @@ def _last_step(table: Table, curve: Sequence[Result]) -> str:
     step = added(first, before, last)
     name, where = last.strategy, f"from {before.num_gpus} to {table.counted(last.num_gpus)}"
     numbers = f"{_throughput(before)} to {_throughput(last)} {last.unit}"
+    if last.counts_steps:
+        return f"Going {where} changes {name} from {numbers}, {step.gain:.2f}x."
     if table.environment.device_kind is DeviceKind.CPU_DEVICE:
         tie = ", a tie" if step.is_tie else ""
         return (
@@ -201,8 +203,6 @@ def _last_step(table: Table, curve: Sequence[Result]) -> str:
         )
     if step.is_tie:
         return f"Going {where} is a tie for {name}: {numbers}, {step.gain:.2f}x."
-    if last.counts_steps:
-        return f"Going {where} changes {name} from {numbers}, {step.gain:.2f}x."
     going = f"{'Going' if step.is_sure else 'Perhaps going'} {where}"
     if step.gain < 1:
         return f"{going} makes {name} slower: {numbers}."

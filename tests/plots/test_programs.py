@@ -128,3 +128,11 @@ def test_one_reported_number_among_measured_ones_is_counted():
     fill_programs(around(program(2), 190.0), measured=SEEN_FROM_OUTSIDE, name="second")
     (picture,) = pictures("scaling")
     assert "whose steps were not timed: 1 of 2 numbers" in words(picture.figure)
+
+
+def test_steps_on_several_numbers_of_gpus_are_no_efficiency():
+    rows = [one for num in (1, 2) for one in around(program(num), 100.0 * num)]
+    fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
+    with pytest.raises(NothingToShow, match="counts steps: where each of N GPUs"):
+        pictures("efficiency")
+    assert pictures("speed_up")
