@@ -421,7 +421,6 @@ def _best(results: Iterable[Result]) -> Result | None:
 
 _RANKS = {
     Relation.MORE: Rank.SLOWER,
-    Relation.LESS: Rank.TIE,  # its processes were faster on the average, its median was not
     Relation.TIE: Rank.TIE,
     Relation.UNKNOWN: Rank.UNKNOWN,
 }

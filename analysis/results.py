@@ -7,22 +7,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from analysis.text.versions import Where, distinguished
+from analysis.text.versions import Where, described, distinguished
 from costs.profiles import overrides_of
 from scalemark.abilities import trains_apart
 from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_on_one_host
-from scalemark.records.measurement import BY_EXAMPLE, IMAGES, unit_of
+from scalemark.records.measurement import BY_EXAMPLE, IMAGES, STEPS, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, free_names, strategy_axes
@@ -78,6 +77,8 @@ class Environment:
     versions: str  # of published figures their source
     device_kind: DeviceKind
     origin: Origin
+    # by name what else numbers depend on; empty of what is not ours
+    software: Mapping[str, str] = field(default_factory=dict, compare=False)
     shares_host: bool = False  # made side by side with others
     gpus: Gpus | None = None  # of a measured environment
     hardware_profile: str = (
@@ -144,7 +145,8 @@ class Result:
     repeats: tuple[float, ...]
     # outcomes of the repeats that brought no such number, of each the last attempt's
     failed: tuple[str, ...] = ()
-    throughput: float | None  # median of the repeats; None without any
+    # geometric mean of the repeats, which the interval is of; None without any
+    throughput: float | None
     # 95 % interval: over processes, or within the only one; None where it is not known
     low: float | None
     high: float | None
@@ -226,6 +228,11 @@ class Result:
         return unit_of(self.item)
 
     @property
+    def counts_steps(self) -> bool:
+        """Say whether nobody knows how many items its steps have."""
+        return self.item == STEPS
+
+    @property
     def free(self) -> dict[str, Any]:
         """Its free axes."""
         return {name: self.axes[name] for name in free_names(self.axes)}
@@ -238,8 +245,12 @@ class Result:
 
     @property
     def efficiency(self) -> float | None:
-        """Speed-up per GPU more than the baseline had; 1.0 is ideal."""
-        if self.speed_up is None or self.baseline is None:
+        """Speed-up per GPU more than the baseline had; 1.0 is ideal.
+
+        None where steps are counted: where each GPU keeps its batch, a perfect one is 1 / N by
+        steps, so nobody can tell a loss from a larger step.
+        """
+        if self.speed_up is None or self.baseline is None or self.counts_steps:
             return None
         return self.speed_up * self.baseline.num_gpus / self.num_gpus
 
@@ -326,13 +337,17 @@ def _environments(
         environments[where] |= {
             one["id"]: one for attempt in of_trial if (one := attempt["environment"])
         }
-    versions = distinguished({where: list(environments[where].values()) for where in machines})
+    rows = {where: list(environments[where].values()) for where in machines}
+    versions = distinguished(rows)
     return {
-        where: _environment(where, machine, versions[where]) for where, machine in machines.items()
+        where: _environment(where, machine, versions[where], described(rows[where]))
+        for where, machine in machines.items()
     }
 
 
-def _environment(where: Where, machine: Mapping[str, Any], versions: str) -> Environment:
+def _environment(
+    where: Where, machine: Mapping[str, Any], versions: str, software: Mapping[str, str]
+) -> Environment:
     *_, shares_host, device_kind = where
     kind, profile = DeviceKind(device_kind), machine["hardware_profile"]
     is_simulated = kind is DeviceKind.SIMULATED_GPU
@@ -351,6 +366,7 @@ def _environment(where: Where, machine: Mapping[str, Any], versions: str) -> Env
         host=machine["host"],
         machine=text,
         versions=versions,
+        software=software,
         device_kind=kind,
         origin=Origin.SIMULATED if is_simulated else Origin.MEASURED,
         shares_host=shares_host,
@@ -391,7 +407,7 @@ def _result(
         outcome=Outcome.COMPLETED if quotable else _outcome(of_trial[-1]),
         repeats=repeats,
         failed=failed,
-        throughput=statistics.median(repeats) if repeats else None,
+        throughput=welch.typical(repeats) if repeats else None,
         low=low,
         high=high,
         is_valid=all(_is_valid(attempt) for attempt in quotable),

@@ -11,9 +11,9 @@ from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, c
 from command.curve import FLUSH, Calls, CurveError
 from command.heard import Heard
 from command.moments import Moments, Taken
-from command.told import STEPS, are_other, label
+from command.told import are_other, label
 from scalemark.readers.reading import Reading
-from scalemark.records.measurement import Measurement, StepSample, unit_of
+from scalemark.records.measurement import STEPS, Measurement, StepSample, unit_of
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured, timing

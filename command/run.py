@@ -31,6 +31,7 @@ from scalemark.records.outcomes import Doing, Outcome, Verdict
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.text.wording import counted
 from trainer import verdict
 from trainer.errors import UnsupportedTrialError
 from trainer.process import placement
@@ -196,7 +197,9 @@ class _Attempt(Listener):
         seen = telemetry.summarize(self._folder.telemetry, *found.window_s)
         problem = None
         if self._heard.num_unfinite_losses:
-            problem = f"the loss is not finite in {self._heard.num_unfinite_losses} lines"
+            problem = (
+                f"the loss is not finite in {counted(self._heard.num_unfinite_losses, 'line')}"
+            )
         judged, reasons = verdict.judge(
             self._spec,
             found.measurement,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from scalemark.readers.reading import Reading
-from scalemark.records.measurement import ITEMS, is_item
+from scalemark.records.measurement import ITEMS, STEPS, is_item
 from scalemark.records.trial import TrialSpec
-
-STEPS = "steps"
 
 # words for one example of a batch; whatever a user's examples are may be called so
 _EXAMPLES = frozenset(("examples", "instances", "records", "rows", "samples", ITEMS))

@@ -11,6 +11,7 @@ from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_oth
 from scalemark.records.outcomes import Verdict
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
+from scalemark.text.wording import counted
 from trainer.measured import drift
 
 MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
@@ -73,16 +74,16 @@ def _doubts_about_steps(
         steps_per_call = measurement.num_steps // max(1, num_calls)
         if spec.engine != Engine.command:
             steps_per_call = spec.steps_per_execution
-        yield (
-            f"{num_calls} calls of {steps_per_call} steps are too few to know their spread; "
-            f"{_more_steps(spec)}"
-        )
+        calls = counted(num_calls, "step")
+        if steps_per_call > 1:
+            calls = f"{counted(num_calls, 'call')} of {steps_per_call} steps"
+        yield f"only {calls}, too few to know their spread; {_more_steps(spec)}"
     change = drift(durations_s)
     if abs(change) > MAX_DRIFT:
-        became = "slower" if change > 0 else "faster"
-        yield (
-            f"steps became {abs(change):.0%} {became} within the window; look for heat or neighbors"
-        )
+        became, remedy = "slower", "look for heat, or for others that began to take the machine"
+        if change < 0:
+            became, remedy = "faster", "leave out more warm-up with min_warm_up_steps"
+        yield f"steps became {abs(change):.0%} {became} within the window; {remedy}"
     low, high = measurement.throughput_low, measurement.throughput_high
     if low is not None and high is not None:
         width = (high - low) / 2 / measurement.throughput

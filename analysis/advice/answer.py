@@ -75,11 +75,12 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
     pick = ranking.pick
     curve = curve_of([one for one in question.able if one.course == pick.result.course])
     shares_cores = question.environment.device_kind is DeviceKind.CPU_DEVICE
+    counts_steps = pick.result.counts_steps
     return replace(
         answer,
         fastest=tuple(by_count(found)),
-        bought=tuple(bought(pick, found)),
-        stop=None if shares_cores else stop(curve),
+        bought=() if counts_steps else tuple(bought(pick, found)),
+        stop=None if shares_cores or counts_steps else stop(curve),
         alternatives=tuple(alternatives(pick, ranking.judged)),
         # nothing takes the steps of a foreign program apart
         explain="" if question.is_of_program else _explain(facts.source.selection, pick),

@@ -7,7 +7,6 @@ that alone makes none worse: its repeats must show it.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -52,13 +51,8 @@ class Candidate:
 
     @property
     def score(self) -> float:
-        """The score to print, as all tables have it."""
-        return statistics.median(self.scores)
-
-    @property
-    def typical(self) -> float:
-        """The score to compare: geometric mean over processes, as `compare` has it."""
-        return self.scores[0] if len(self.scores) == 1 else statistics.geometric_mean(self.scores)
+        """The score to print and to compare, over processes."""
+        return welch.typical(self.scores)
 
     @property
     def spread(self) -> Spread:
@@ -160,7 +154,7 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
         in_time = candidates(question.able, Aim(), watts)
     if not in_time:
         return None
-    top, *others = sorted(in_time, key=lambda one: one.typical, reverse=True)
+    top, *others = sorted(in_time, key=lambda one: one.score, reverse=True)
     level = _level(len(in_time))
     spread = Spread.sum(one.spread for one in in_time)
     races = misses or aim.goal is Goal.THROUGHPUT
@@ -206,7 +200,7 @@ def _behind(
     own = Spread.sum((top.spread, other.spread))
     others = spread.without(own)
     nums = len(top.scores), len(other.scores)
-    ratio = top.typical / other.typical
+    ratio = top.score / other.score
     explained = math.inf  # of two choices their own interval says all
     if level < LEVEL:
         known, known_freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)

@@ -88,7 +88,10 @@ def _headline(answer: Answer, ranking: Ranking) -> str:
             brought = f"{brought}, which its interval does not make sure"
     wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
     verb = "run" if answer.question.is_of_program else "train"
-    return f"For {wanted}, {verb} {answer.question.model} with {described(pick.result)}: {brought}."
+    model, choice = answer.question.model, described(pick.result)
+    if pick.result.strategy != model:  # of a program without axes of its own, its name
+        choice = f"{model} with {choice}"
+    return f"For {wanted}, {verb} {choice}: {brought}."
 
 
 def _interval(one: Candidate) -> str:
@@ -125,7 +128,7 @@ def _as_good(ranking: Ranking) -> str:
     ]
     gain = ""
     if ranking.top is not ranking.pick:
-        gain = f" (up to {ranking.top.typical / ranking.pick.typical - 1:.1%} more)"
+        gain = f" (up to {ranking.top.score / ranking.pick.score - 1:.1%} more)"
     return (
         f"As good, as far as the repeats tell: {_listed(names)}{gain}; the one with the fewest "
         "devices, then the plainest, is taken."

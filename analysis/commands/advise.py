@@ -26,8 +26,15 @@ from analysis.options import (
 from analysis.results import Origin
 from analysis.source import Source
 from analysis.text.numbers import number, span
-from analysis.text.titles import alone_notes, environment_notes, program_notes, reported_notes
+from analysis.text.titles import (
+    alone_notes,
+    environment_notes,
+    program_notes,
+    reported_notes,
+    step_notes,
+)
 from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
 _MOST_ROWS = 12
@@ -91,7 +98,7 @@ def _print(console: Console, one: Answer) -> None:
     say(console, heading(one), "bold")
     choices = one.question.choices
     notes = environment_notes(one.question.environment)
-    notes += program_notes(choices) + reported_notes(choices)
+    notes += program_notes(choices) + reported_notes(choices) + step_notes(choices)
     for note in notes:
         say(console, note, "dim")
     for sentence in sentences(one):
@@ -163,7 +170,7 @@ def _against(ranking: Ranking, behind: Behind) -> str:
 
 
 def _cost(one: Answer, todo: Next) -> str:
-    attempts = f"{todo.num_attempts} attempts"
+    attempts = counted(todo.num_attempts, "attempt")
     if todo.gpu_seconds is None:
         return f"{attempts}; how long they take was never recorded here"
     if one.question.environment.is_simulated:
@@ -185,6 +192,7 @@ def _record(one: Answer) -> dict[str, Any]:
         "versions": environment.versions,
         "device_kind": environment.device_kind,
         "sentences": sentences(one),
+        "notes": step_notes(one.question.choices),
         **_ranking_record(one, ranking),
         "bought": [
             {

@@ -22,7 +22,14 @@ from analysis.statistics.judgement import Answer
 from analysis.statistics.sample import Sample
 from analysis.text.numbers import number
 from analysis.text.summary import failed_repeats
-from analysis.text.titles import environment_notes, host_notes, named, program_notes, reported_notes
+from analysis.text.titles import (
+    environment_notes,
+    host_notes,
+    named,
+    program_notes,
+    reported_notes,
+    step_notes,
+)
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.overrides import command
@@ -70,8 +77,11 @@ def compare(
     if as_json:
         return print_json(_record(of_a, of_b, found, rows))
     console = make_console()
-    say(console, f"A: {of_a.text}")
-    say(console, f"B: {of_b.text}")
+    for label, side, names in (
+        ("A", of_a, [row.name_a for row in rows]),
+        ("B", of_b, [row.name_b for row in rows]),
+    ):
+        say(console, f"{label}: {_title(side, names)}")
     console.print()
     _print_table(console, rows)
     console.print()
@@ -80,6 +90,12 @@ def compare(
     findings = _shortened([text for row in rows for text in row.findings])
     for line in (*findings, *_lonely(found), *_notes(rows)):
         say(console, line, "dim")
+
+
+def _title(side: Side, names: Sequence[str]) -> str:
+    """Return how the user called a side, with the software that tells it from the other."""
+    is_longer = len(set(names)) == 1 and names[0].startswith(side.text)
+    return names[0] if is_longer else side.text
 
 
 def _print_table(console: Console, rows: Sequence[Compared]) -> None:
@@ -172,7 +188,9 @@ def _trials(results: Sequence[Result]) -> list[str]:
 
 
 def _called(result: Result) -> str:
-    return f"{result.axes['model']} {result.strategy} on {result.width}"
+    # a program without axes of its own has one name
+    names = dict.fromkeys((str(result.axes["model"]), result.strategy))
+    return f"{' '.join(names)} on {result.width}"
 
 
 def _notes(rows: Sequence[Compared]) -> list[str]:
@@ -180,7 +198,7 @@ def _notes(rows: Sequence[Compared]) -> list[str]:
     both = [result for row in rows for result in (row.pair.a, row.pair.b)]
     for result in both:
         notes += [*environment_notes(result.environment), *host_notes([result])]
-    notes += [*program_notes(both), *reported_notes(both)]
+    notes += [*program_notes(both), *reported_notes(both), *step_notes(both)]
     if suspect := [one for one in both if not one.is_valid]:
         names = "; ".join(_shortened(_trials(suspect)))
         notes.append(f"suspect, see {typed('store')} show: {names}")

@@ -26,7 +26,7 @@ from analysis.scaling.paying import Stop
 from analysis.scaling.text import sentences
 from analysis.source import Source
 from analysis.text.numbers import number, span
-from analysis.text.titles import alone_notes, table_notes, title
+from analysis.text.titles import alone_notes, step_notes, table_notes, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from store.command_line import Db, Json
 
@@ -93,7 +93,8 @@ def _row(curve: Curve, point: Point) -> list[str]:
         cells["95 % CI"] = f"[{span(result.low, result.high, images)}]"
     if result.speed_up is not None:
         cells["speed-up"] = f"{result.speed_up:.2f}x"
-        cells["efficiency"] = f"{100 * (result.efficiency or 0.0):.1f} %"
+    if result.efficiency is not None:
+        cells["efficiency"] = f"{100 * result.efficiency:.1f} %"
     if point.speed_up_low is not None:
         cells["its 95 % CI"] = f"[{point.speed_up_low:.2f}..{point.speed_up_high:.2f}]"
     if point.added is not None:
@@ -102,11 +103,12 @@ def _row(curve: Curve, point: Point) -> list[str]:
 
 
 def _notes(found: Sequence[Scaling]) -> Iterator[str]:
-    yield (
-        "marginal: efficiency of the GPUs added since the line before, against the first; "
-        "below 50 % they do not pay"
-    )
     points = [point for one in found for curve in one.curves for point in curve.points]
+    if not all(point.result.counts_steps for point in points):
+        yield (
+            "marginal: efficiency of the GPUs added since the line before, against the first; "
+            "below 50 % they do not pay"
+        )
     if all(point.speed_up_low is None for point in points):
         is_ours = found[0].table.environment.origin.is_ours
         how = " (sweep.repeats=3)" if is_ours else ""
@@ -125,6 +127,7 @@ def _record(one: Scaling) -> dict[str, Any]:
         "device_kind": environment.device_kind,
         "scaling": one.way,
         "sentences": sentences(one),
+        "notes": step_notes(one.table.results),
         "crossovers": [asdict(change) for change in one.crossovers],
         "curves": [_curve_record(curve) for curve in one.curves],
     }

@@ -20,6 +20,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.welch import known_ratio_interval
+from scalemark.text.wording import counted
 from store.errors import StoreError
 
 _OPEN = ("", "n/a", "?")
@@ -189,8 +190,8 @@ def _notes(
         yield f"real data: here {', '.join(datas)}, there as the source had it"
     if num_ambiguous:
         yield (
-            f"of {num_ambiguous} trials the source has several figures; the one of which it "
-            "tells most is taken"
+            f"of {counted(num_ambiguous, 'trial')} the source has several figures; the one of "
+            "which it tells most is taken"
         )
 
 

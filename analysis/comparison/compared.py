@@ -15,6 +15,7 @@ from analysis.statistics.ratios import Ratio
 from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
 from analysis.text.numbers import number
+from analysis.text.versions import differing
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import command
@@ -58,7 +59,9 @@ def _compared(
     words = _without_numbers(pair, name_a, name_b)
     if a and b:
         judgement = judge(a, b, trust_steps=trust_steps)
-        words = _words(judgement, name_a, name_b)
+        # a step may hold more work on more GPUs
+        in_steps = pair.a.counts_steps and "num_gpus" in pair.compared
+        words = _words(judgement, name_a, name_b, in_steps=in_steps)
         is_open = judgement.answer is not Answer.DIFFERENT or not judgement.is_sure
         if is_open and pair.a.environment.origin.is_ours:  # others' programs cannot be run here
             planned = plan(a, b)
@@ -85,7 +88,8 @@ def _names(pair: Pair, a: Side, b: Side) -> tuple[str, str]:
     elif "strategy" in shown:
         shown = [axis for axis in shown if axis not in STRATEGY_AXES]
     if not shown:
-        return a.text, b.text
+        of_a, of_b = differing([pair.a.environment.software, pair.b.environment.software])
+        return f"{a.text} ({of_a})" if of_a else a.text, f"{b.text} ({of_b})" if of_b else b.text
     return _name(pair.a, shown), _name(pair.b, shown)
 
 
@@ -100,7 +104,7 @@ def _name(result: Result, axes: Sequence[str]) -> str:
     return " ".join(names)
 
 
-def _words(found: Judgement, a: str, b: str) -> str:
+def _words(found: Judgement, a: str, b: str, *, in_steps: bool) -> str:
     ratio = found.ratio
     if found.answer is Answer.UNKNOWN:
         return f"{a} against {b} is not conclusive: {_times(ratio)}; {found.why}"
@@ -109,6 +113,8 @@ def _words(found: Judgement, a: str, b: str) -> str:
         return words if found.is_sure else f"{words} ({found.why})"
     first, second, shown = (a, b, ratio) if ratio.ratio >= 1 else (b, a, ratio.turned)
     words = f"{first} is {_times(shown)} as fast as {second}"
+    if in_steps:
+        words = f"{first} does {_times(shown)} the steps/s of {second}"
     if not found.is_sure:
         return f"{words} ({found.why})"
     doubts = "".join(f"; {one}" for one in found.doubts)

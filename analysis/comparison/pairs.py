@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from analysis.comparison.sides import Side
 from analysis.results import Result, axes_of, global_batch
+from analysis.text.versions import differing
 from scalemark.host.own_code import typed
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.text.natural import natural
@@ -138,16 +139,31 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
     shown = [axis for axis in fixed if axis not in STRATEGY_AXES]
     shown = [axis for axis in shown if axis in _USUAL or _varies(axis, found)]
     ordered = sorted(found, key=lambda pair: _place(pair[0]))
+    environments = _environment_names([one for one, _ in ordered])
     for one, other in ordered:
         axes = axes_of([one, other])
+        # a table that was taken in need not say them
+        setting = {axis: one.axes[axis] for axis in shown if one.axes.get(axis) not in _UNSAID}
+        if len(environments) > 1:
+            setting["environment"] = environments[one.environment.key]
         yield Pair(
             a=one,
             b=other,
-            # a table that was taken in need not say them
-            setting={axis: one.axes[axis] for axis in shown if one.axes.get(axis) not in _UNSAID},
+            setting=setting,
             compared=tuple(axis for axis in axes if one.axes.get(axis) != other.axes.get(axis)),
             notes=tuple(_environments(one, other)),
         )
+
+
+def _environment_names(results: Sequence[Result]) -> dict[str, str]:
+    """Name each environment by what not all have alike, as `program commit 3f2a1c`."""
+    found = {one.environment.key: one.environment for one in results}
+    facts = [
+        {"host": one.host, "shares_host": str(one.shares_host), "devices": one.devices}
+        | dict(one.software)
+        for one in found.values()
+    ]
+    return dict(zip(found, differing(facts), strict=True))
 
 
 def _place(one: Result) -> tuple[object, ...]:
@@ -168,11 +184,14 @@ def _environments(one: Result, other: Result) -> Iterator[str]:
         return
     if a.machine != b.machine:
         yield f"different machines: {a.machine} against {b.machine}"
-    if a.versions != b.versions:
-        yield f"different software: {a.versions} against {b.versions}"
+    own_a, own_b = differing([a.software, b.software])
+    if not own_a:
+        own_a, own_b = a.versions, b.versions
+    if own_a != own_b:
+        yield f"different software: {own_a} against {own_b}"
     if a.shares_host != b.shares_host:
         yield f"others ran beside {'A' if a.shares_host else 'B'} alone"
-    if (a.machine, a.versions) == (b.machine, b.versions):
+    if (a.machine, own_a) == (b.machine, own_b):
         yield f"the machine or its software is not quite the same: see {typed('store')} diff"
 
 

@@ -61,8 +61,8 @@ class Scaling:
 
     @property
     def speaks_of_gpus(self) -> bool:
-        """CPU devices share the cores of one machine: what more of them bring says nothing."""
-        return self.table.environment.device_kind is not DeviceKind.CPU_DEVICE
+        """Say whether its numbers tell what more GPUs bring."""
+        return _speaks_of_gpus(self.table)
 
     @property
     def is_strong(self) -> bool:
@@ -94,10 +94,16 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
     return list({one.num_gpus: one for one in fastest_last}.values())
 
 
+def _speaks_of_gpus(table: Table) -> bool:
+    """CPU devices share the cores of one machine, and a step may grow with the GPUs."""
+    on_gpus = table.environment.device_kind is not DeviceKind.CPU_DEVICE
+    return on_gpus and not any(one.counts_steps for one in table.results)
+
+
 def _scaling(table: Table) -> Scaling:
     led = leads(table)
     strong = table.setting.get("scaling") == "strong"
-    on_gpus = table.environment.device_kind is not DeviceKind.CPU_DEVICE
+    on_gpus = _speaks_of_gpus(table)
     curves = []
     for row in table.rows:
         points = curve_of([cell.result for (of, _), cell in table.cells.items() if of == row])
@@ -110,7 +116,9 @@ def _scaling(table: Table) -> Scaling:
 
 def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
     law = fitted(results) if on_gpus else None
-    if not on_gpus:
+    if results[0].counts_steps:
+        no_law = "nobody knows how many items a step has"
+    elif not on_gpus:
         no_law = "CPU devices share the machine's cores"
     elif law is None:
         no_law = f"a law needs {FEWEST_COUNTS} numbers of GPUs, and there are {len(results)}"
@@ -123,7 +131,9 @@ def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
         no_law = ""
     # by which of the laws a share is derived depends on how the batch grows
     knows_batch = on_gpus and not results[0].is_of_program
-    steps = [None, *paying.steps(results)]
+    steps: list[Added | None] = [None] * len(results)
+    if not results[0].counts_steps:
+        steps[1:] = paying.steps(results)
     return Curve(
         strategy=results[0].strategy,
         points=tuple(_point(one, step) for one, step in zip(results, steps, strict=True)),

@@ -28,7 +28,7 @@ def sentences(scaling: Scaling) -> list[str]:
         *changes,
         *summary.doubts,
         *([missing] if missing else []),
-        _how_scaled(scaling),
+        *_how_scaled(scaling),
     ]
 
 
@@ -65,6 +65,8 @@ def _speed_up(curve: Curve) -> str:
     against = baseline.width
     if baseline.strategy != curve.strategy:
         against = f"{baseline.strategy} on {baseline.width}"
+    if result.efficiency is None:
+        return f"{result.speed_up:.2f}x{interval} the {result.unit} of {against} {where}"
     speed_up = f"{result.speed_up:.2f}x{interval} of {against}"
     return f"{speed_up} {where}, an efficiency of {result.efficiency:.0%}"
 
@@ -156,25 +158,30 @@ def _command(scaling: Scaling, num_gpus: int) -> str:
     return command(with_num_gpus(first.spec, num_gpus), first.environment.hardware)
 
 
-def _how_scaled(scaling: Scaling) -> str:
+def _how_scaled(scaling: Scaling) -> Iterator[str]:
+    results = scaling.table.results
+    if any(one.counts_steps for one in results):
+        return  # a note says so
     if scaling.is_strong:
-        return (
+        yield (
             "Strong scaling: the batch of all together stays the same, so each has less to do "
             "the more there are."
         )
-    if any(one.is_of_program for one in scaling.table.results):
-        return (
-            "Whether the batch of all grows with their number is up to the program, and decides "
-            "what a speed-up means."
+    elif any(one.is_of_program for one in results):
+        yield (
+            f"Speed-ups are of {scaling.table.unit}; whether each keeps its batch or all share "
+            "one is up to the program."
         )
-    is_of_others = not scaling.table.environment.origin.is_ours
-    if is_of_others and scaling.table.setting.get("batch_size") is None:
-        return (
+    elif (
+        not scaling.table.environment.origin.is_ours
+        and scaling.table.setting.get("batch_size") is None
+    ):
+        yield (
             "The source reports no batch: whether it grows with their number decides what a "
             "speed-up means."
         )
-    return (
-        "Weak scaling: the batch of all together grows with their number; shown are "
-        f"{scaling.table.unit}, "
-        "not the time to a trained model."
-    )
+    else:
+        yield (
+            "Weak scaling: the batch of all together grows with their number; shown are "
+            f"{scaling.table.unit}, not the time to a trained model."
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.results import Result, is_quotable
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
+from scalemark.stats import welch
 from store.reading.queries import Row
 
 
@@ -46,9 +46,7 @@ class Sample:
     @property
     def typical(self) -> float:
         """Geometric mean: what ratios are made of, so that A / B is one over B / A."""
-        if self.num_processes == 1:
-            return self.throughput[0]  # without the rounding of a logarithm
-        return statistics.geometric_mean(self.throughput)
+        return welch.typical(self.throughput)
 
 
 def sample(

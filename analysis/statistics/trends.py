@@ -30,7 +30,7 @@ class Trend:
     @property
     def words(self) -> str:
         how = "slower" if self.growth > 0 else "faster"
-        return f"steps grow {how} by {abs(self.growth):.1%} over the attempt"
+        return f"steps become {how} by {abs(self.growth):.1%} over the attempt"
 
 
 def trend(durations_s: Sequence[float]) -> Trend | None:

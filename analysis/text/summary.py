@@ -85,8 +85,9 @@ def _of_models(table: Table) -> Iterator[str]:
         if result.num_gpus > 1:
             speed_up = ", no run to compare with"
             if result.speed_up is not None and result.baseline is not None:
-                against = f"{result.speed_up:.2f}x of {result.baseline.width}"
-                speed_up = f", {against}: an efficiency of {result.efficiency:.0%}"
+                speed_up = f", {result.speed_up:.2f}x of {result.baseline.width}"
+            if result.efficiency is not None:
+                speed_up = f"{speed_up}: an efficiency of {result.efficiency:.0%}"
         yield f"{model}: {quoted(result)} on {table.counted(result.num_gpus)}{speed_up}."
 
 
@@ -176,6 +177,10 @@ def _speed_up(table: Table, best: Result) -> str:
             "(--baseline fewest takes another)."
         )
     against = f"{best.baseline.strategy} on {best.baseline.width}"
+    if best.efficiency is None:
+        return (
+            f"On {where} {best.strategy} reaches {best.speed_up:.2f}x the {best.unit} of {against}."
+        )
     return (
         f"On {where} {best.strategy} reaches {best.speed_up:.2f}x of {against}: an efficiency of "
         f"{best.efficiency:.0%}."
@@ -188,6 +193,8 @@ def _last_step(table: Table, curve: Sequence[Result]) -> str:
     step = added(first, before, last)
     name, where = last.strategy, f"from {before.num_gpus} to {table.counted(last.num_gpus)}"
     numbers = f"{_throughput(before)} to {_throughput(last)} {last.unit}"
+    if last.counts_steps:
+        return f"Going {where} changes {name} from {numbers}, {step.gain:.2f}x."
     if table.environment.device_kind is DeviceKind.CPU_DEVICE:
         tie = ", a tie" if step.is_tie else ""
         return (

@@ -16,6 +16,7 @@ _BARE = {
     "data": "{} data",
     "scaling": "{} scaling",
     "strategy": "{}",
+    "environment": "{}",
 }
 _OF_A_MODEL = ("batch_size", "image_px", "strategy")
 _SPEAKING = ("strategy", "variable_update", "precision", "model")
@@ -188,6 +189,19 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
     return [f"as reported by the program, whose steps were not timed: {which}"]
 
 
+def step_notes(results: Iterable[Result]) -> list[str]:
+    """Say what steps/s on several numbers of GPUs leave open, and how items are counted."""
+    counting = [one for one in results if one.counts_steps and one.throughput is not None]
+    if len({one.num_gpus for one in counting}) < 2:
+        return []
+    devices = counting[0].environment.devices
+    return [
+        f"counts steps: where each of N {devices} keeps its batch, a step does N times the work, "
+        "so that efficiency and whether more pay are not said; to count items, add e.g. "
+        "'command.items_per_step=batch_size*num_gpus' command.item=samples"
+    ]
+
+
 def alone_notes(results: Iterable[Result]) -> list[str]:
     """Explain intervals beside numbers of one process."""
     if any(len(result.repeats) == 1 and result.low is not None for result in results):
@@ -201,6 +215,7 @@ def table_notes(table: Table) -> list[str]:
         *environment_notes(table.environment),
         *program_notes(table.results),
         *reported_notes(table.results),
+        *step_notes(table.results),
         *host_notes(table.results),
     ]
 

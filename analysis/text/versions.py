@@ -36,10 +36,43 @@ def distinguished(rows_of: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[
         alike[machine, shares_host, device_kind, versions].append(where)
     for wheres in alike.values():
         if len(wheres) > 1:
-            differing = _differing([_described(rows_of[where]) for where in wheres])
-            for where, text in zip(wheres, differing, strict=True):
+            texts_of = differing([described(rows_of[where]) for where in wheres])
+            for where, text in zip(wheres, texts_of, strict=True):
                 found[where] = f"{found[where]}, {text or f'software {where[1][:6]}'}"
     return found
+
+
+def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return by name what numbers depend on; all rows of an environment have the same."""
+    if not rows:
+        return {}
+    description = rows[0]["description"]
+    found = {name: description.get(name) for name in _OF_SOFTWARE}
+    found |= description.get("packages") or {}
+    found |= description.get("variables") or {}
+    of_program = description.get("program") or {}
+    found |= {f"program {name}": _shortened(value) for name, value in of_program.items()}
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return of each what not all have alike; empty where two would read the same."""
+    every = sorted({name for environment in environments for name in environment})
+    names = [
+        name for name in every if len({environment.get(name) for environment in environments}) > 1
+    ]
+    for shown in (names[:_MOST_NAMED], names):
+        more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+        texts = [
+            ", ".join(
+                f"{name} {environment[name]}" if name in environment else f"no {name}"
+                for name in shown
+            )
+            for environment in environments
+        ]
+        if len(set(texts)) == len(texts):
+            return [text + more for text in texts]
+    return [""] * len(environments)
 
 
 def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
@@ -67,39 +100,6 @@ def _frameworks(environment: Mapping[str, Any]) -> str:
     return ", ".join(named) or (f"Python {python}" if python else "")
 
 
-def _described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return by name what numbers depend on; all rows of an environment have the same."""
-    if not rows:
-        return {}
-    description = rows[0]["description"]
-    found = {name: description.get(name) for name in _OF_SOFTWARE}
-    found |= description.get("packages") or {}
-    found |= description.get("variables") or {}
-    of_program = description.get("program") or {}
-    found |= {f"program {name}": _shortened(value) for name, value in of_program.items()}
-    return {name: str(value) for name, value in found.items() if value is not None}
-
-
 def _shortened(value: object) -> str:
     """Return a digest or commit as short as people quote it."""
     return str(value)[:_DIGITS]
-
-
-def _differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return of each what not all have alike; empty where two would read the same."""
-    every = sorted({name for environment in environments for name in environment})
-    names = [
-        name for name in every if len({environment.get(name) for environment in environments}) > 1
-    ]
-    for shown in (names[:_MOST_NAMED], names):
-        more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-        texts = [
-            ", ".join(
-                f"{name} {environment[name]}" if name in environment else f"no {name}"
-                for name in shown
-            )
-            for environment in environments
-        ]
-        if len(set(texts)) == len(texts):
-            return [text + more for text in texts]
-    return [""] * len(environments)

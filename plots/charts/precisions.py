@@ -3,7 +3,6 @@ equal."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,7 @@ from plots.pictures.rows import left_in, name_rows, row_name, rows_in
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import FOOTER_PT, Palette
 from plots.source import Source
-from scalemark.stats.welch import known_ratio_interval
+from scalemark.stats.welch import known_ratio_interval, typical
 
 ABOUT = "gains of precision and XLA: throughput against fp32 without XLA, all else equal"
 
@@ -90,7 +89,7 @@ def gain(result: Result, base: Result) -> Gain:
     """Compare with a base that has numbers above 0."""
     if not result.repeats:
         return Gain(result=result, ratio=None, low=None, high=None)
-    ratio = statistics.geometric_mean(result.repeats) / statistics.geometric_mean(base.repeats)
+    ratio = typical(result.repeats) / typical(base.repeats)
     low, high = known_ratio_interval(result.repeats, base.repeats)
     return Gain(result=result, ratio=ratio, low=low, high=high)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.pivot import Label, Table, lines, pivot
 from analysis.results import BaselineRule, Result, with_baselines
 from analysis.text.numbers import number
-from analysis.text.titles import headings, notes, row_title
+from analysis.text.titles import headings, notes, row_title, step_notes
 from plots.looks import Looks
 from plots.pictures.curves import Curve, Ideal, Values, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture
@@ -50,13 +50,15 @@ def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Pictu
     tables, compared, rules = [], [], []
     for table in pivot(source.results, lines(source.results)):
         results, rule = _with_baselines(table, asked)
-        if any(_is_compared(result) for result in results.values()):
+        if any(_is_compared(result, ratio) for result in results.values()):
             tables.append(table)
             compared.append(results)
             rules.append(rule)
     if not tables:
+        unknown = "; ".join(step_notes(source.results))
         raise NothingToShow(
-            "no strategy completed on two GPU counts, so there is nothing to compare with"
+            unknown
+            or "no strategy completed on two GPU counts, so there is nothing to compare with"
         )
     for table, results, rule, name in zip(tables, compared, rules, file_names(tables), strict=True):
         sheet = Sheet(palette)
@@ -87,8 +89,8 @@ def _with_baselines(table: Table, rule: BaselineRule) -> tuple[Compared, Baselin
     return dict(zip(results, fewest, strict=True)), BaselineRule.FEWEST
 
 
-def _is_compared(result: Result) -> bool:
-    if result.baseline is None or result.speed_up is None:
+def _is_compared(result: Result, ratio: Ratio) -> bool:
+    if result.baseline is None or ratio.of(result) is None:
         return False
     return result.baseline.trial_id != result.trial_id
 

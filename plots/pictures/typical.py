@@ -38,7 +38,7 @@ def at_most(results: Sequence[Result], most: int) -> tuple[list[Result], list[st
     if others[0].num_gpus < kept[-1].num_gpus:
         how = f"num_gpus<={others[-1].num_gpus}"
     note = (
-        f"{len(others)} of {len(ordered)} trials are left out, those on the fewest devices: see "
+        f"left out: {len(others)} of {len(ordered)} trials, those on the fewest devices; see "
         f"them with {how}"
     )
     return kept, [note]

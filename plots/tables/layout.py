@@ -160,7 +160,7 @@ def _about(table: Table, name: str, shown_as: str) -> Iterator[str]:
 
 
 _OF_ROWS = {
-    THROUGHPUT: "median of the rows that agree in all axes",
+    THROUGHPUT: "geometric mean of the rows that agree in all axes",
     "interval": "95 %, by Student's t on logarithms of these rows' throughputs",
     "repeats": "rows that agree in all axes",
 }

@@ -100,7 +100,7 @@ _RATIO = (
 
 QUANTITIES: Mapping[str, Quantity] = {
     THROUGHPUT: Quantity(
-        text=_throughput, about="median of the repeats, each a process of its own"
+        text=_throughput, about="geometric mean of the repeats, each a process of its own"
     ),
     "interval": Quantity(text=_interval, about=_INTERVAL),
     "speed-up": Quantity(text=_speed_up),

@@ -14,6 +14,9 @@ from scalemark.text.untrusted import quoted_lines
 ITEMS = "items"
 """The item where nothing says what is counted."""
 
+STEPS = "steps"
+"""The item of a program of which nobody knows how many items a step has."""
+
 IMAGES = "images"
 """The default item of throughput. An item is a plural, as tokens."""
 

@@ -70,7 +70,7 @@ class TrialSpec(TrialAxes):
             return strategy_name(self.variable_update, self.local_parameter_device, self.all_reduce)
         axes = self.axes
         words = [f"{name.removeprefix(PREFIX)}={axes[name]}" for name in strategy_axes(axes)]
-        return " ".join(words) or Engine.command.value
+        return " ".join(words) or self.model
 
     @property
     def trial_id(self) -> str:

@@ -5,11 +5,19 @@ logarithms, and the one rule that all who compare two results use.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
 
 from scalemark.stats.student import LEVEL, log_quantile
+
+
+def typical(measured: Sequence[float]) -> float:
+    """Return the geometric mean of values above 0, the center of their interval and of ratios."""
+    if len(measured) == 1:
+        return measured[0]  # without the rounding of a logarithm
+    return statistics.geometric_mean(measured)
 
 
 def interval(measured: Sequence[float]) -> tuple[float, float]:

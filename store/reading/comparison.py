@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +13,8 @@ from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import AXES, strategy_axes
-from scalemark.stats.welch import Relation, interval, ratio_interval, relation
+from scalemark.stats.welch import Relation, interval, ratio_interval, relation, typical
+from scalemark.text.wording import shortened
 from store.errors import StoreError
 from store.filters.selection import NOT_AXES, nearest
 from store.reading.differences import Difference, Side
@@ -89,7 +89,7 @@ def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[
     """
     return [
         *_differing_axes(a, b, found, named),
-        *_differing_worlds(a, b, named),
+        *_differing_worlds(a, b, found, named),
         *_differing_items(a, b),
         *_invalid(a, b),
     ]
@@ -140,10 +140,15 @@ def _same_global_batch(a: Side, b: Side) -> bool:
     return len(batches) == 1
 
 
-def _differing_worlds(a: Side, b: Side, named: Sequence[str]) -> Iterator[str]:
+def _differing_worlds(
+    a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
+) -> Iterator[str]:
     for name in _differing_keys(a, b):
-        if name not in named:
-            yield _OTHER_WORLDS[name]
+        if name in named:
+            continue
+        differing = [one.name for one in found if name == "software" and one.section in _SOFTWARE]
+        which = f" ({', '.join(shortened(differing, _MOST_NAMED))})" if differing else ""
+        yield f"{_OTHER_WORLDS[name]}{which}"
     keys = [side.key for side in (a, b) if side.key is not None]
     if "software" not in named and any(software is None for _, software, _ in keys):
         yield "software is not known"
@@ -156,6 +161,8 @@ def _differing_keys(a: Side, b: Side) -> list[str]:
     return [name for name, of_a, of_b in of_both if of_a != of_b]
 
 
+_SOFTWARE = ("software", "packages", "variables")
+_MOST_NAMED = 4
 _OTHER_WORLDS = {
     "machine": "different machines",
     "software": "different software",
@@ -191,7 +198,7 @@ def _throughput(side: Side) -> Sequence[float]:
 
 def _speed(side: Side, measured: Sequence[float]) -> Speed:
     if len(measured) > 1:
-        mean = statistics.geometric_mean(measured)
+        mean = typical(measured)
         low, high = interval(measured)
         return Speed(throughput=mean, low=low, high=high, num_processes=len(measured))
     (row,) = (row for row in side.attempts if row["outcome"] == Outcome.COMPLETED)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.records.references import Origin, Reference
+from scalemark.stats.welch import typical
 from store.reading.queries import Row, streamed
 from store.schema import ReferenceRow
 
@@ -18,7 +18,7 @@ _OF_A_TRIAL = tuple(one.name for one in fields(Reference) if one.name not in _OF
 
 def measured_elsewhere(engine: sa.Engine) -> list[Row]:
     """Return the fields of each trial, in the order of their first rows, with its `repeats`: the
-    throughputs of rows that agree in all axes. `throughput` is their median.
+    throughputs of rows that agree in all axes. `throughput` is their geometric mean.
 
     What rows say beside their axes, as a note, is left out. In memory are the trials and their
     throughputs, and no more of a million rows.
@@ -38,7 +38,7 @@ def measured_elsewhere(engine: sa.Engine) -> list[Row]:
                 found[trial]["repeats"] = []
             found[trial]["repeats"].append(throughput)
     for row in found.values():
-        row["throughput"] = statistics.median(row["repeats"])
+        row["throughput"] = typical(row["repeats"])
     return list(found.values())
 
 

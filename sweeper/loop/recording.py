@@ -10,6 +10,7 @@ from conf.schema import OnFailure
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.redact import without_secrets
+from scalemark.text.wording import counted
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
@@ -194,7 +195,8 @@ class Recorder:
         for key in larger:
             if held_back.pop(key, None) is None:
                 self._backlog.remove(key)
-        self._progress.note(f"{reason}: {len(larger)} repeats of larger trials are skipped")
+        skipped = counted(len(larger), "repeat")
+        self._progress.note(f"{reason}: skipped {skipped} of larger trials")
 
 
 def _not_counted(result: Result, disturbances: Sequence[str]) -> Result:

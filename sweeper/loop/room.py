@@ -113,5 +113,6 @@ class Rooms:
         if num_new := self._host_lock.num_orphans - self._num_orphans:
             self._num_orphans += num_new
             self._tell(
-                f"killed what an earlier sweep left running on this host: {num_new} processes"
+                "killed what an earlier sweep left running on this host: "
+                f"{num_new} {'process' if num_new == 1 else 'processes'}"
             )

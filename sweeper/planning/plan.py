@@ -40,7 +40,7 @@ class PlannedTrial:
     def label(self) -> str:
         """Model, strategy, GPU count and hosts, for people and folder names."""
         width = width_name(self.spec.num_gpus, self.spec.hosts)
-        return f"{self.spec.model}-{self.strategy}-{width}"
+        return "-".join(dict.fromkeys((self.spec.model, self.strategy, width)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

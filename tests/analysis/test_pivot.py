@@ -196,10 +196,3 @@ def test_of_one_process_each_nobody_knows_which_is_slower():
         ("replicated_none", 2): Rank.ALONE,
         ("ps_cpu", 2): Rank.ALONE,
     }
-
-
-def test_who_is_faster_on_the_average_is_not_slower_by_its_median():
-    best = [(small(), speed) for speed in [100.2] * 6 + [50.0] * 5]
-    steady = [(small(**PS), speed) for speed in (99.9, 100.0, 100.1)]
-    (table,) = pivot(results([*best, *steady]))
-    assert ranks(table) == {("replicated_none", 1): Rank.BEST, ("ps_cpu", 1): Rank.TIE}

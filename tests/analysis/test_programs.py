@@ -12,10 +12,19 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.overrides import command
 from scalemark.text.natural import natural
 from tests.analysis.commands.command import analysis as run
-from tests.analysis.gpu_box import around, fill_gpus, on_gpus
+from tests.analysis.gpu_box import around, fill_gpus, on_gpus, repeated
 from tests.app import Ended
 from tests.filled import MACHINE, fill
-from tests.programs import COMMAND, OTHERS_WORDS, REPORTED, fill_programs, grid, program
+from tests.programs import (
+    COMMAND,
+    ENVIRONMENT,
+    OTHERS_WORDS,
+    REPORTED,
+    SEEN_FROM_OUTSIDE,
+    fill_programs,
+    grid,
+    program,
+)
 
 EVERY = [
     ("scaling",),
@@ -80,12 +89,34 @@ def test_natural_order_compares_digits_as_numbers(first, second):
 def test_two_programs_of_one_name_are_two_answers(analysis):
     other = "python other.py {num_gpus} {zero} {offload}"
     fill_programs([*around(program(), 100.0), *around(program(command=other), 400.0)])
-    assert sorted(result.throughput for result in load(Selection(db="results.db"))) == [100.0, 400]
+    wanted = pytest.approx([100.0, 400.0], rel=1e-4)
+    assert sorted(result.throughput for result in load(Selection(db="results.db"))) == wanted
     for name in ("scaling", "advise"):
         shown = analysis(name).stdout
         assert shown.count(f": {COMMAND}\n") == shown.count(f": {other}\n") == 1
     advice = json.loads(analysis("advise", "--json").stdout)
-    assert [one["pick"]["throughput"] for one in advice] == [100.0, 400.0]
+    assert [one["pick"]["throughput"] for one in advice] == wanted
+
+
+def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis):
+    """It was of geometric means, and the numbers were medians."""
+    rows = repeated(program(1, 0), 99.0, 100.0, 30.0) + repeated(program(1, 2), 98.0, 97.0, 99.0)
+    fill_programs(rows)
+    (advice,) = json.loads(analysis("advise", "--json").stdout)
+    top, (other,) = advice["top"], advice["worse"] + advice["unclear"] + advice["tied"]
+    assert other["throughput"] == other["score"] == pytest.approx(66.7, rel=1e-3)
+    assert other["throughput"] / top["throughput"] == pytest.approx(1 - other["behind"])
+    assert other["throughput"] == pytest.approx(
+        (other["throughput_low"] * other["throughput_high"]) ** 0.5
+    )
+    shown = {one["trial_id"]: one["throughput"] for one in (top, other)}
+    (scaling,) = json.loads(analysis("scaling", "--json").stdout)
+    points = [point for curve in scaling["curves"] for point in curve["points"]]
+    assert {one["trial_id"]: one["throughput"] for one in points} == shown
+    (pair,) = json.loads(analysis("compare", "zero=2", "zero=0", "--json").stdout)["pairs"]
+    assert pair["judgement"]["ratio"]["ratio"] == pytest.approx(
+        pair["a"]["throughput"] / pair["b"]["throughput"]
+    )
 
 
 def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
@@ -151,7 +182,9 @@ def test_a_number_that_the_program_reported_is_called_so(analysis, name):
 def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
     fill_gpus([*around(on_gpus(), 100.0), *around(program(), 900.0)])
     ended = analysis("explain", "--json")
-    assert [one["throughput"] for one in json.loads(ended.stdout)] == [100.0]
+    assert [one["throughput"] for one in json.loads(ended.stdout)] == pytest.approx(
+        [100.0], rel=1e-4
+    )
     assert "left out: the steps of your own programs" in analysis("explain").stdout
 
 
@@ -162,8 +195,6 @@ def test_an_environment_is_named_by_the_framework_of_the_program():
 
 
 def test_another_commit_of_the_program_is_another_environment(snapshot):
-    from tests.programs import ENVIRONMENT, SEEN_FROM_OUTSIDE
-
     rows = around(program(), 900.0)
     changed = ENVIRONMENT | {"program": {"commit": "9d8e7f", "diff": "", "scripts": "77aa"}}
     for name, environment in (("first", ENVIRONMENT), ("second", changed)):
@@ -210,3 +241,83 @@ def test_tables_of_one_program_are_in_the_order_of_free_axes():
         *("offload=cpu zero=0", "offload=cpu zero=2", "offload=cpu zero=10"),
         "offload=cpu zero=1",
     ]
+
+
+def counting_steps(*throughputs):
+    rows = [one for num, of in enumerate(throughputs, 1) for one in around(program(num), of)]
+    fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
+
+
+def test_steps_on_more_gpus_tell_no_efficiency(analysis):
+    """Of a program that keeps its batch per GPU, 2 GPUs of as many steps/s do twice the work."""
+    counting_steps(100.0, 99.0)
+    (scaling,) = json.loads(analysis("scaling", "--json").stdout)
+    (curve,) = scaling["curves"]
+    assert [point["efficiency"] for point in curve["points"]] == [None, None]
+    assert [point["added_share"] for point in curve["points"]] == [None, None]
+    assert curve["stops_paying"] is None
+    (advice,) = json.loads(analysis("advise", "--json").stdout)
+    assert advice["bought"] == []
+    assert advice["notes"] == scaling["notes"] != []
+
+
+@pytest.mark.parametrize(
+    "asked", [("scaling",), ("advise",), ("compare", "num_gpus=1", "num_gpus=2")], ids=" ".join
+)
+def test_steps_on_several_numbers_of_gpus_say_how_items_are_counted(analysis, snapshot, asked):
+    counting_steps(100.0, 150.0)
+    ended = analysis(*asked)
+    assert foreign_words(ended) == []
+    assert ended.stdout == snapshot
+
+
+def test_steps_on_one_number_of_gpus_need_no_caveat(analysis):
+    rows = [*around(program(1, 0), 100.0), *around(program(1, 2), 150.0)]
+    fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
+    assert "counts steps" not in analysis("advise").stdout
+
+
+def test_a_program_without_axes_is_called_by_its_name(analysis, snapshot):
+    rows = [*around(program(1, free={}), 100.0), *around(program(2, free={}), 190.0)]
+    fill_programs(rows)
+    assert analysis("advise").stdout == snapshot
+    assert analysis("scaling").stdout == snapshot
+
+
+def two_versions():
+    """The same trials with another commit of the program, which is a tenth faster."""
+    for commit, throughput in (("3f2a1c", 100.0), ("9d8e7f", 110.0)):
+        changed = ENVIRONMENT | {"program": {"commit": commit, "diff": "", "scripts": "77aa"}}
+        rows = [*around(program(1, 0), throughput), *around(program(1, 2), 2 * throughput)]
+        fill_programs(rows, name=f"of_{commit}", environment=changed)
+
+
+def test_two_versions_of_a_program_are_told_apart_by_what_differs(analysis):
+    """The sentence named sweeps alone, and the note said that something is not quite the same."""
+    two_versions()
+    asked = ("compare", "sweep=of_9d8e7f", "sweep=of_3f2a1c")
+    first = json.loads(analysis(*asked, "--json").stdout)["pairs"][0]
+    assert first["a"]["name"] == "sweep=of_9d8e7f (program commit 9d8e7f)"
+    assert first["b"]["name"] == "sweep=of_3f2a1c (program commit 3f2a1c)"
+    assert first["notes"] == [
+        "different software: program commit 9d8e7f against program commit 3f2a1c"
+    ]
+    shown = analysis(*asked).stdout.splitlines()
+    assert shown[0] == "A: sweep=of_9d8e7f (program commit 9d8e7f)"
+
+
+def test_pairs_of_two_versions_say_of_which_they_are(analysis):
+    two_versions()
+    found = json.loads(analysis("compare", "zero=2", "zero=0", "--json").stdout)
+    environments = [pair["setting"]["environment"] for pair in found["pairs"]]
+    assert environments == ["program commit 3f2a1c", "program commit 9d8e7f"]
+    assert (
+        "\ntrain, num_gpus 1, program commit 9d8e7f: "
+        in analysis("compare", "zero=2", "zero=0").stdout
+    )
+
+
+def test_steps_on_more_gpus_are_compared_as_steps(analysis):
+    counting_steps(100.0, 150.0)
+    shown = analysis("compare", "num_gpus=2", "num_gpus=1").stdout
+    assert "num_gpus=2 does 1.50x (1.48x to 1.52x) the steps/s of num_gpus=1, over" in shown

@@ -75,9 +75,11 @@ def test_a_baseline_of_0_throughput_is_none():
     assert [found["replicated_none", num].speed_up for num in (1, 2)] == [None, None]
 
 
-def test_a_number_is_the_median_with_an_interval_over_processes():
+def test_a_number_is_the_geometric_mean_with_an_interval_over_processes():
     (result,) = results([(small(), 99.0), (small(), 101.0), (small(), 100.0)])
-    assert (result.throughput, result.repeats) == (100.0, (99.0, 101.0, 100.0))
+    assert result.throughput == pytest.approx((99.0 * 101.0 * 100.0) ** (1 / 3))
+    assert result.throughput == pytest.approx((result.low * result.high) ** 0.5)
+    assert result.repeats == (99.0, 101.0, 100.0)
     assert (result.low, result.high) == pytest.approx((97.5466, 102.5082), rel=1e-4)
 
 

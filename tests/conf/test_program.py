@@ -44,7 +44,7 @@ def test_the_axis_that_is_named_plays_the_part_of_the_strategy():
     axes = ("+axes.zero=3", "+axes.offload=cpu")
     assert resolved("x {zero} {offload}", *axes).strategy == "offload=cpu zero=3"
     assert resolved("x {zero} {offload}", *axes, "command.compare=zero").strategy == "zero=3"
-    assert resolved("x").strategy == "command"
+    assert resolved("x").strategy == resolved("x").model
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ def test_free_axes_may_be_down_and_across(plots, snapshot):
 def test_two_programs_of_one_name_have_a_table_each(plots, snapshot):
     fill_programs([*around(program(), 100.0), *around(program(command=OTHER), 400.0)])
     tables = usual_tables(source().results)
-    assert [[one.throughput for one in table.results] for table in tables] == [[100.0], [400.0]]
+    throughputs = [one.throughput for table in tables for one in table.results]
+    assert throughputs == pytest.approx([100.0, 400.0], rel=1e-4)
     assert plots("tables").stdout == snapshot
 
 
@@ -127,3 +128,11 @@ def test_one_reported_number_among_measured_ones_is_counted():
     fill_programs(around(program(2), 190.0), measured=SEEN_FROM_OUTSIDE, name="second")
     (picture,) = pictures("scaling")
     assert "whose steps were not timed: 1 of 2 numbers" in words(picture.figure)
+
+
+def test_steps_on_several_numbers_of_gpus_are_no_efficiency():
+    rows = [one for num in (1, 2) for one in around(program(num), 100.0 * num)]
+    fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
+    with pytest.raises(NothingToShow, match="counts steps: where each of N GPUs"):
+        pictures("efficiency")
+    assert pictures("speed_up")

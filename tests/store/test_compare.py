@@ -300,7 +300,7 @@ def test_other_machines_software_and_neighbors_are_refused_unless_named(db):
     change(db, AttemptRow, AttemptRow.id, 2, shares_host=True)
     assert refused(db, "1", "2") == [
         "different machines",
-        "different software",
+        "different software (kernel)",
         "others ran beside one of them",
     ]
     assert refused(db, "1", "2", "software", "shares_host") == ["different machines"]

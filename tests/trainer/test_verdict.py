@@ -64,6 +64,7 @@ def test_a_trial_that_did_not_do_what_it_says_is_invalid():
 DOUBTS = {
     "unsteady": {"steady": False},
     "drifting": {"durations_s": [0.1] * 10 + [0.2] * 10},
+    "speeding up": {"durations_s": [0.2] * 10 + [0.1] * 10},
     "wide interval": {"throughput_low": 70.0, "throughput_high": 130.0},
     "no interval": {"throughput_low": None, "throughput_high": None},
     "few calls": {"durations_s": [0.1] * 7},
@@ -144,7 +145,7 @@ def test_of_a_program_only_what_its_user_can_change_is_advised():
     )
     assert reasons == (
         "step times had not settled in 7 warm-up steps; let the program run for longer",
-        "4 calls of 10 steps are too few to know their spread; let the program run for more steps",
+        "only 4 calls of 10 steps, too few to know their spread; let the program run for more steps",
     )
     _, reasons = verdict(spec=replace(COMMAND, num_steps=40), durations_s=EVEN[:4], num_steps=40)
     assert reasons[0].endswith("raise num_steps=40")

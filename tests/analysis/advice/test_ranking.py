@@ -11,6 +11,7 @@ from analysis.results import Origin
 from analysis.statistics.judgement import judge
 from analysis.statistics.sample import Sample
 from benchmarks.raced_advice import Kind, play
+from scalemark.stats.welch import typical
 
 THROUGHPUT = Aim()
 AXES = {"precision": "fp32", "batch_size": 64}
@@ -25,7 +26,7 @@ def choices(repeats, out_of_race=()):
             hosts=1,
             environment=environment,
             repeats=tuple(of),
-            throughput=float(np.median(of)),
+            throughput=typical(of),
             out_of_race="race: 9 % behind a" if number in out_of_race else "",
         )
         for number, of in enumerate(repeats)

@@ -176,7 +176,7 @@ def test_drift_outliers_and_contradictions_name_their_attempts(compared):
     )
     (pair,) = compared(*SIDES)["pairs"]
     drift, far = pair["findings"]
-    assert drift.startswith("A, attempt 2: steps grow slower by 9")
+    assert drift.startswith("A, attempt 2: steps become slower by 9")
     assert far.startswith("A, attempt 3: 2 steps are far from the others, +1")
     assert pair["answer"] == "not conclusive"
     assert "the repeats of A contradict each other: 60.0 against 100, 101 images/s" in pair["words"]

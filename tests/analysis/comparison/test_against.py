@@ -167,7 +167,7 @@ def test_of_several_figures_the_best_is_taken_and_that_is_said():
     )
     assert ratios(side) == {("replicated_none", 2): 0.25}
     assert (
-        "of 1 trials the source has several figures; the one of which it tells most is taken"
+        "of 1 trial the source has several figures; the one of which it tells most is taken"
         in side.notes
     )
 

@@ -57,10 +57,9 @@ def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says():
 
 def fake(num_gpus, *values):
     """A result of these processes, without a database."""
-    from statistics import median
-
     from analysis.results import Environment, Origin, Result
     from scalemark.records.devices import DeviceKind
+    from scalemark.stats.welch import typical
 
     environment = Environment(
         key="p",
@@ -78,7 +77,7 @@ def fake(num_gpus, *values):
         attempt_ids=(),
         outcome="completed",
         repeats=values,
-        throughput=median(values),
+        throughput=typical(values),
         low=None,
         high=None,
         is_valid=True,

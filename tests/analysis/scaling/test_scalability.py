@@ -57,9 +57,15 @@ def test_a_law_that_misses_the_curve_says_so():
 )
 def test_the_serial_share_is_amdahls_or_gustafsons(strong, name, share):
     baseline = Baseline(
-        trial_id="1", strategy="ps_cpu", num_gpus=1, throughput=100.0, repeats=(99.0, 101.0)
+        trial_id="1",
+        strategy="ps_cpu",
+        num_gpus=1,
+        throughput=100.0,
+        repeats=(99.0, 100.0**2 / 99.0),
     )
-    found = serial_share(replace(fake(4, 199.0, 201.0), baseline=baseline), strong=strong)
+    found = serial_share(
+        replace(fake(4, 199.0, 200.0**2 / 199.0), baseline=baseline), strong=strong
+    )
     assert found is not None
     assert (found.law, found.share) == (name, pytest.approx(share))
     assert found.low is not None

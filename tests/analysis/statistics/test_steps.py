@@ -22,13 +22,13 @@ def test_steps_that_grow_slower_drift(num_steps):
     found = trend(durations(drift=0.15, num_steps=num_steps))
     assert found.is_drift
     assert found.growth == pytest.approx(0.15, abs=0.04)
-    assert found.words.startswith("steps grow slower by ")
+    assert found.words.startswith("steps become slower by ")
 
 
 def test_steps_that_grow_faster_drift_too():
     found = trend(durations(drift=-0.1))
     assert found.is_drift
-    assert found.words.startswith("steps grow faster by ")
+    assert found.words.startswith("steps become faster by ")
 
 
 def test_a_trend_of_less_than_1_percent_is_not_worth_telling():

@@ -148,7 +148,7 @@ def test_of_many_trials_those_on_the_most_devices_are_drawn():
     assert len(figure.axes) == 5
     reported = words(figure)
     assert (
-        "12 of 36 trials are left out, those on the fewest devices: see them with num_gpus<=1"
+        "left out: 12 of 36 trials, those on the fewest devices; see them with num_gpus<=1"
         in reported
     )
     assert "step by step: 4 of 24 trials" in reported
