@@ -186,8 +186,10 @@ class _Understanding:
                 axes[own] = reader.axis_value(option, value)
                 continue
             if name not in FIELDS:
-                names = [*FIELDS, f"{PREFIX}{name[:100]}"]
-                raise ValueError(f"{option}: no name of a figure; {nearest(name[:100], names)}")
+                raise ValueError(
+                    f"{option}: no name of a figure (an axis of your own is {PREFIX}{shown(name)}); "
+                    f"{nearest(name[:100], FIELDS)}"
+                )
             if name in self._fields:
                 raise ValueError(
                     f"{option}: column {shown(self._fields[name])} has it; leave one out"

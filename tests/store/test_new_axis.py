@@ -16,7 +16,7 @@ PACKAGES = ("analysis", "conf", "costs", "hydra_plugins", "plots", "scalemark", 
 PACKAGES += ("store", "sweeper", "trainer", "tests")
 DEFINITION = """
     nudge: int = axis("steps to the left", default=0, least=0, most=9)
-    free: FreeAxes = ()"""
+"""
 
 READ_BEFORE = """
 import sys
@@ -53,10 +53,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PACKAGES:
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc"))
     shutil.copy(PROJECT / "sweep.py", folder)
-    defined = folder / "scalemark" / "records" / "trial.py"
+    defined = folder / "scalemark" / "records" / "trial_axes.py"
     text = defined.read_text()
-    assert text.count("\n    free: FreeAxes = ()") == 1
-    defined.write_text(text.replace("\n    free: FreeAxes = ()", DEFINITION))
+    defined.write_text(text.rstrip() + DEFINITION)
     return folder
 
 

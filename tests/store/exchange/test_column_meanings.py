@@ -76,7 +76,10 @@ def refused(columns=COLUMNS, **changes) -> str:
         ),
         ({"constants": {"num_gpus": "2"}}, "--set num_gpus=2: column gpus has it; leave one out"),
         ({"constants": {"batch_size": "x"}}, "--set batch_size=x: x; wanted a finite number"),
-        ({"constants": {"modle": "x"}}, "--set modle=x: no name of a figure; did you mean model?"),
+        (
+            {"constants": {"modle": "x"}},
+            "--set modle=x: no name of a figure (an axis of your own is axes.modle); did you mean model?",
+        ),
         ({"constants": {"axes.optimizer": "x"}}, "--set axes.optimizer=x: column optimizer has it"),
         ({"compare": "zero"}, "--compare zero: no free axis of this table; there are optimizer"),
     ],

@@ -94,7 +94,7 @@ def test_sharing_attempts_share_no_gpu(lock, other):
 @pytest.mark.parametrize(
     ("named", "reported"),
     [
-        ("\x1b]0;title\x07train\x9b31m", r"\x1b]0;title\x07train\x9b31m"),
+        ("\x1b]0;title\x07train\x9b31m", r"\x1b]0;title\x07train\U0000009b31m"),
         ("train --password hunter2", "train --password ***"),
         (
             f"{'x' * 70} postgresql://me:{'hunter2' * 9}@host/db",
