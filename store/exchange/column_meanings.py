@@ -187,8 +187,8 @@ class _Understanding:
                 continue
             if name not in FIELDS:
                 raise ValueError(
-                    f"{option}: no name of a figure (an axis of your own is {PREFIX}{shown(name)}); "
-                    f"{nearest(name[:100], FIELDS)}"
+                    f"{option}: no name of a figure (an axis of your own is "
+                    f"{PREFIX}{shown(name)}); {nearest(name[:100], FIELDS)}"
                 )
             if name in self._fields:
                 raise ValueError(
