@@ -5,6 +5,8 @@ import pytest
 from tests.conftest import PROJECT
 from tests.grown_project import GrownProject
 
+pytestmark = pytest.mark.integration
+
 SIMULATED = ("engine=simulated", "hardware=dgx1_v100")
 
 STAR = '''

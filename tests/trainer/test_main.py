@@ -72,6 +72,7 @@ SMOKE = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("variable_update", VARIABLE_UPDATES)
 def test_a_trial_of_each_variable_update_completes(run, variable_update):
     axes = {"all_reduce": "none"} | SMOKE[variable_update]
