@@ -17,6 +17,7 @@ from analysis.scaling.curves import curve_of
 from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
+from analysis.text.titles import ITEMS_OF_STEPS
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.text.redact import command_line
@@ -75,12 +76,11 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
     pick = ranking.pick
     curve = curve_of([one for one in question.able if one.course == pick.result.course])
     shares_cores = question.environment.device_kind is DeviceKind.CPU_DEVICE
-    counts_steps = pick.result.counts_steps
     return replace(
         answer,
         fastest=tuple(by_count(found)),
-        bought=() if counts_steps else tuple(bought(pick, found)),
-        stop=None if shares_cores or counts_steps else stop(curve),
+        bought=tuple(bought(pick, found)),
+        stop=None if shares_cores else stop(curve),
         alternatives=tuple(alternatives(pick, ranking.judged)),
         # nothing takes the steps of a foreign program apart
         explain="" if question.is_of_program else _explain(facts.source.selection, pick),
@@ -104,8 +104,20 @@ def _priced(question: Question, aim: Aim, facts: Facts) -> Aim:
     return replace(aim, usd_per_gpu_hour=profile.usd_per_gpu_hour)
 
 
+def _refusal_of_steps(question: Question, aim: Aim) -> str:
+    """Return why trials of which steps are counted have no score; empty where they have one."""
+    if aim.goal is Goal.THROUGHPUT or not any(one.counts_steps for one in question.able):
+        return ""
+    return (
+        "these trials count steps, and nobody knows what a step is worth; add e.g. "
+        f"{ITEMS_OF_STEPS} to the command line, and run it again"
+    )
+
+
 def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
     """Return why the goal cannot be judged here; empty where it can."""
+    if refusal := _refusal_of_steps(question, aim):
+        return refusal
     if aim.goal is Goal.THROUGHPUT:
         return ""
     environment = question.environment

@@ -251,6 +251,8 @@ def _goes_over_hosts(variable_update: str) -> bool:
 
 def _more_gpus(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     pick = ranking.pick.result
+    if pick.counts_steps:
+        return
     most = max(one.num_gpus for one in asked.question.choices)
     machine = asked.facts.machine(pick.environment)
     each = machine["num_gpus"] if machine else 0

@@ -62,20 +62,40 @@ class Question:
 
 
 def questions(results: Sequence[Result]) -> list[Question]:
-    """Return questions in the order of their first results."""
+    """Return questions in the order of their first results.
+
+    Where steps are counted each number of GPUs is another question: a step may be other work there.
+    """
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
         grouped[result.environment.key, *_work(result).values()].append(result)
-    return [
-        Question(
-            environment=of[0].environment,
-            work=_work(of[0]),
-            choices=tuple(one for one in of if not one.trains_apart),
-            apart=tuple(one for one in of if one.trains_apart),
-        )
-        for group in grouped.values()
-        for of in by_item(group)
-    ]
+    found = []
+    for group in grouped.values():
+        for of_item in by_item(group):
+            parts = _comparable(of_item)
+            for of in parts:
+                work = _work(of[0])
+                if len(parts) > 1:
+                    work["num_gpus"] = of[0].num_gpus
+                found.append(
+                    Question(
+                        environment=of[0].environment,
+                        work=work,
+                        choices=tuple(one for one in of if not one.trains_apart),
+                        apart=tuple(one for one in of if one.trains_apart),
+                    )
+                )
+    return found
+
+
+def _comparable(results: list[Result]) -> list[list[Result]]:
+    """Return them together, or by their numbers of GPUs where steps are counted."""
+    if not any(one.counts_steps for one in results):
+        return [results]
+    grouped: dict[int, list[Result]] = defaultdict(list)
+    for result in results:
+        grouped[result.num_gpus].append(result)
+    return list(grouped.values())
 
 
 def _work(result: Result) -> dict[str, object]:

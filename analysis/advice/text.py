@@ -33,7 +33,7 @@ def heading(answer: Answer) -> str:
     work = answer.question.work
     shown = ["model", "image_px", "data", *free_names(work)]
     if answer.question.is_of_program:
-        shown = ["model", *free_names(work)]
+        shown = ["model", "num_gpus", *free_names(work)]
     elif work.get("model_digest"):
         shown.append("model_digest")
     return title({axis: work[axis] for axis in shown if axis in work}) or "model not reported"

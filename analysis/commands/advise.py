@@ -27,11 +27,11 @@ from analysis.results import Origin
 from analysis.source import Source
 from analysis.text.numbers import number, span
 from analysis.text.titles import (
+    ITEMS_OF_STEPS,
     alone_notes,
     environment_notes,
     program_notes,
     reported_notes,
-    step_notes,
 )
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.text.wording import counted
@@ -98,7 +98,7 @@ def _print(console: Console, one: Answer) -> None:
     say(console, heading(one), "bold")
     choices = one.question.choices
     notes = environment_notes(one.question.environment)
-    notes += program_notes(choices) + reported_notes(choices) + step_notes(choices)
+    notes += program_notes(choices) + reported_notes(choices) + _step_notes(one)
     for note in notes:
         say(console, note, "dim")
     for sentence in sentences(one):
@@ -114,6 +114,16 @@ def _print(console: Console, one: Answer) -> None:
             for command in todo.commands:
                 say(console, f"    {command}")
     console.print()
+
+
+def _step_notes(one: Answer) -> list[str]:
+    if "num_gpus" not in one.question.work:
+        return []
+    devices = one.question.environment.devices
+    return [
+        f"counts steps, which may be other work on other numbers of {devices}; to count items, add "
+        f"e.g. {ITEMS_OF_STEPS}"
+    ]
 
 
 def _print_table(console: Console, one: Answer, ranking: Ranking) -> None:
@@ -192,7 +202,7 @@ def _record(one: Answer) -> dict[str, Any]:
         "versions": environment.versions,
         "device_kind": environment.device_kind,
         "sentences": sentences(one),
-        "notes": step_notes(one.question.choices),
+        "notes": _step_notes(one),
         **_ranking_record(one, ranking),
         "bought": [
             {

@@ -189,6 +189,10 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
     return [f"as reported by the program, whose steps were not timed: {which}"]
 
 
+ITEMS_OF_STEPS = "'command.items_per_step=batch_size*num_gpus' command.item=samples"
+"""What tells how many items a step has, as an example."""
+
+
 def step_notes(results: Iterable[Result]) -> list[str]:
     """Say what steps/s on several numbers of GPUs leave open, and how items are counted."""
     counting = [one for one in results if one.counts_steps and one.throughput is not None]
@@ -198,7 +202,7 @@ def step_notes(results: Iterable[Result]) -> list[str]:
     return [
         f"counts steps: where each of N {devices} keeps its batch, a step does N times the work, "
         "so that efficiency and whether more pay are not said; to count items, add e.g. "
-        "'command.items_per_step=batch_size*num_gpus' command.item=samples"
+        f"{ITEMS_OF_STEPS}"
     ]
 
 

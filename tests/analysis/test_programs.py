@@ -256,9 +256,12 @@ def test_steps_on_more_gpus_tell_no_efficiency(analysis):
     assert [point["efficiency"] for point in curve["points"]] == [None, None]
     assert [point["added_share"] for point in curve["points"]] == [None, None]
     assert curve["stops_paying"] is None
-    (advice,) = json.loads(analysis("advise", "--json").stdout)
-    assert advice["bought"] == []
-    assert advice["notes"] == scaling["notes"] != []
+    for advice in json.loads(analysis("advise", "--json").stdout):
+        assert advice["pick"]["num_gpus"] == advice["work"]["num_gpus"]
+        assert advice["worse"] == advice["tied"] == []
+        assert (advice["bought"], advice["next_trials"]) == ([], [])
+    refused = analysis("advise", "--goal", "per_gpu_hour")
+    assert "nobody knows what a step is worth" in refused.stderr
 
 
 @pytest.mark.parametrize(
