@@ -146,11 +146,8 @@ def test_points_stand_on_the_page_as_far_apart_as_their_numbers(everything, show
 def test_the_ideal_line_is_the_best_on_one_times_the_devices(everything, show):
     page = show().page
     chart = next(chart for chart in charts(page) if chart.endswith("-0-scaling"))
-    assert [(point["num_gpus"], point["ideal"]) for point in points(page, chart, "ideal")] == [
-        (1, 100),
-        (2, 200),
-        (4, 400),
-    ]
+    ideal = {point["num_gpus"]: point["ideal"] for point in points(page, chart, "ideal")}
+    assert ideal == {width: pytest.approx(100 * width, rel=1e-4) for width in (1, 2, 4)}
 
 
 def test_the_ideal_starts_at_1_where_the_baseline_does(show):
@@ -207,7 +204,7 @@ def test_the_heat_map_has_strategies_of_the_chosen_number_of_devices(everything,
         (point["row"], point["series"]): (point["text"], point["share"])
         for point in points(page, chart)
     }
-    assert reported["resnet50", "ps_cpu"] == ("150", pytest.approx(150 / 180))
+    assert reported["resnet50", "ps_cpu"] == ("150", pytest.approx(150 / 180, rel=1e-4))
     assert reported["vgg16", "ps_cpu"] == ("HANG", None)
 
 
