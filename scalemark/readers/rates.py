@@ -78,8 +78,9 @@ class Rate:
     is_bare_time: bool = False  # `time` and no more: of a step only where the line has one
 
 
-LLAMA_FACTORY = Rate(name="throughput", item="tokens", per_gpu=False, is_mean=True)
-"""What LLaMA-Factory calls `throughput`: tokens of all GPUs since it began, over that time."""
+TOKENS_SO_FAR = Rate(name="throughput", item="tokens", per_gpu=False, is_mean=True)
+"""The tokens of all GPUs since training began, over that time: `throughput` of LLaMA-Factory, and
+what the Trainer of Hugging Face logs beside `num_input_tokens_seen`."""
 
 
 def item_of(word: str) -> str:
