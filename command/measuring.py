@@ -370,8 +370,8 @@ def _reported(
     ended_s: float,
     why: str,
 ) -> Measured:
-    """Keep the program's own number of its whole run, in the item that it told; no time of a step is
-    known, and `why` says what is known instead.
+    """Keep the program's own number of its whole run, of the item that it told; no time of a step
+    is known, and `why` says what is known instead.
     """
     item = label(spec, told, is_known=True, is_told=True)
     taken = moments.taken(started_s, ended_s)
