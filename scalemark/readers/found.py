@@ -44,10 +44,10 @@ class Found:
 
     @property
     def per_gpu(self) -> bool | None:
+        if self.derived:
+            return self.derived.per_gpu
         said = [reading.per_gpu for reading in self.rated if reading.per_gpu is not None]
-        if said:
-            return said[-1]
-        return self.derived.per_gpu if self.derived else None
+        return said[-1] if said else None
 
     @property
     def num_unusable(self) -> int:
@@ -59,7 +59,7 @@ class Found:
         lines = {"read": self.read}
         if self.item:
             lines["item"] = self.item
-        if self.per_gpu:
+        if self.derived and self.derived.per_gpu:  # other readers say so of each reading
             lines["per_gpu"] = "true"
         return lines
 

@@ -311,6 +311,15 @@ def test_a_number_of_the_whole_run_keeps_its_own_item(asked, wanted):
     assert found.doubts == (REPORTED,)
 
 
+@pytest.mark.parametrize(
+    ("said", "wanted"), [(None, 400), (True, 400), (False, 100)], ids=["unknown", "one", "all"]
+)
+def test_per_gpu_is_of_readings_that_do_not_say_it_themselves(said, wanted):
+    spec = spec_of("true", "metric", num_gpus=4, min_warm_up_steps=0, per_gpu=True)
+    heard = Heard(spec, Told(end=Reading(throughput=100.0, is_total=True, per_gpu=said)))
+    assert of(heard, spec, [(1.0, "end")], None, None).measurement.throughput == wanted
+
+
 def test_a_total_does_not_rename_the_rates_before_it():
     lines = [*((float(n), f"step {n}") for n in range(1, 40)), (40.0, "end")]
     step = Reading(throughput=100.0, item="tokens")

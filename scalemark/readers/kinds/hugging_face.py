@@ -68,7 +68,7 @@ class HuggingFaceReader:
         batch = _BATCH.search(line)
         if batch and item_of(self.wanted_item) != "tokens":
             self._has_batch = True
-            return Reading(items_per_step=number(batch[1]), item="samples")
+            return Reading(items_per_step=number(batch[1]), item="samples", per_gpu=False)
         found = _LINE.match(line)
         if not found:
             return self._bar.read_line(line)

@@ -170,10 +170,10 @@ def test_a_nan_of_json_is_no_throughput():
 
 def test_the_batch_above_the_steps_is_read():
     (reading,) = read("tf_cnn_benchmarks", "Batch size:  64 global", "             32 per device")
-    assert reading == Reading(items_per_step=64)
+    assert reading == Reading(items_per_step=64, per_gpu=False)
     said = "  Total train batch size (w. parallel, distributed & accumulation) = 1,024"
     (reading,) = read("hugging_face", f"[INFO|trainer.py:2409] 2026-11-23 05:26:17,001 >> {said}")
-    assert reading == Reading(items_per_step=1024, item="samples")
+    assert reading == Reading(items_per_step=1024, item="samples", per_gpu=False)
 
 
 def test_tf_cnn_benchmarks_prints_means_and_a_total():

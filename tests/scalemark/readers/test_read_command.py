@@ -43,7 +43,7 @@ def test_readings_that_are_no_rate_are_counted(capsys, snapshot):
 def test_a_script_reads_json(capsys):
     assert run(TITAN, "--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["proposed"] == {"read": "torchtitan", "item": "tokens", "per_gpu": "true"}
+    assert said["proposed"] == {"read": "torchtitan", "item": "tokens"}
     assert said["found"][0]["last"] == {
         "throughput": 10007.0,
         "step": 5,
