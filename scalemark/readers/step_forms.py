@@ -10,7 +10,7 @@ from scalemark.readers.numbers import whole
 
 _LABEL = re.compile(
     r"(?<![A-Za-z])(?<!micro[_ -])((?:completed |global[_ ]?|num_|train[_ ]?)?"
-    r"(?:updates?|up\.|steps?|iter(?:ation)?s?|it|batch|mini[-_ ]?batch)(?![A-Za-z])"
+    r"(?:updates?|up\.|steps?|iter(?:ation)?s?|it|batch|mini[-_ ]?batch)(?![A-Za-z])(?:\(train\))?"
     r"[^\w\s]*\s*[^\w\s]*\s*)"
     r"(\d[\d,]*+)(?![\d.]*\d%|\.\d| and \d)",
     re.IGNORECASE,

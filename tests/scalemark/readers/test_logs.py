@@ -237,6 +237,16 @@ def test_lines_of_validation_are_no_training():
     assert [reading.step_s for reading in search(lines, None)[0].readings] == [0.5173, 0.5073]
 
 
+@pytest.mark.parametrize("time", ["  time: 0.4523  data_time: 0.01", ""])
+def test_the_iterations_of_mmengine_are_steps_and_its_date_is_none(time: str):
+    line = (
+        "05/12 10:00:{0:02} - mmengine - INFO - Iter(train) [ {0:4}/160000]  lr: 1e-3{1}  loss: 1.9"
+    )
+    readings = search([line.format(step, time) for step in (10, 20, 30)], None)[0].readings
+    assert [one.step for one in readings] == [10, 20, 30]
+    assert readings[0].step_s == (0.4523 if time else None)
+
+
 def test_a_step_may_stand_on_a_line_above_the_rate():
     lines = [
         "[step=2/9]",
