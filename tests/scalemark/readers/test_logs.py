@@ -267,6 +267,31 @@ def test_lines_with_a_step_alone_are_timed_by_their_arrival():
     assert search(lines[:2], None) == []
 
 
+TUTORIALS = [
+    ("Train Epoch: {epoch} [{samples}/6400 ({percent}%)]\tLoss: {loss}", 640, "samples"),
+    ("loss: {loss}  [{samples:>5d}/ 6400]", 640, "samples"),
+    ("[{epoch}, {batch:5d}] loss: {loss}", 10, ""),
+]
+
+
+@pytest.mark.parametrize(("form", "per_line", "item"), TUTORIALS)
+def test_the_lines_of_tutorials_of_pytorch_are_read(form: str, per_line: int, item: str):
+    lines = ["Epoch 1", "-----"]
+    for epoch in (1, 2):
+        for n in range(1, 10):
+            numbers = {"samples": 640 * n, "batch": 10 * n, "percent": 10 * n, "loss": 2.5 - n / 9}
+            lines.append(form.format(epoch=epoch, **numbers))
+        lines.append("Test Error: Accuracy: 50.9%, Avg loss: 2.150605")
+    best = search(lines, None)[0]
+    of_epoch = 10 * per_line if item else 9 * per_line
+    wanted = [per_line * n for n in range(1, 10)]
+    wanted += [of_epoch + per_line * n for n in range(1, 10)]
+    assert [one.step for one in best.readings] == wanted
+    assert best.readings[8].metrics["loss"] == pytest.approx(1.5)
+    assert best.item == item
+    assert best.settings.get("items_per_step") == ("1" if item else None)
+
+
 def test_a_line_of_many_numbers_with_units_is_taken():
     assert search(["step 1 " + "0.5 s " * 600], None)
 
