@@ -80,7 +80,7 @@ class Heard:
             self.curve.add_mean(reading.throughput)
 
     def _of_all_replicas(self, reading: Reading) -> Reading:
-        is_per_gpu = self._spec.per_gpu or bool(reading.per_gpu)
+        is_per_gpu = self._spec.per_gpu if reading.per_gpu is None else reading.per_gpu
         if not is_per_gpu:
             return reading
         of_all = self._spec.num_gpus

@@ -63,19 +63,19 @@ class StepCounter:
             self._epoch_steps = epoch_steps
             done: int | None = (epoch - self._first_epoch) * epoch_steps + step
         else:
-            done = self._done(step, epoch)
+            done = self._done(step, epoch, epoch_steps)
         self._epoch = epoch
         if done is None or done <= self._highest:
             return None
         self._highest = done
         return done
 
-    def _done(self, step: int, epoch: int | None) -> int | None:
+    def _done(self, step: int, epoch: int | None, epoch_steps: int) -> int | None:
         if self._was_evaluation(step):
             self._go_back()
         elif self._begins_anew(step, epoch):
             self._leave(epoch)
-            self._lines = _Lines(before=self._lines.before + self._lines.last)
+            self._lines = _Lines(before=self._lines.before + max(self._lines.last, epoch_steps))
         elif self._is_behind(step):
             return None
         self._lines.take(step)

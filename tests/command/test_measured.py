@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -209,9 +210,7 @@ class Told(OutputReader):
     def read_line(self, line: str) -> Reading | None:
         name, _, step = line.partition(" ")
         reading = self._readings[name]
-        if not step:
-            return reading
-        return Reading(step=int(step), throughput=reading.throughput, is_total=reading.is_total)
+        return replace(reading, step=int(step)) if step else reading
 
 
 def told(lines: Lines, item: str = "", **readings: Reading) -> Measured:
@@ -287,6 +286,45 @@ def test_lines_without_steps_stand_for_any_number_of_them():
     lines = [(10.0 * (n // 4), "rate 100") for n in range(4, 100)]
     found = measured(r"regex:rate (?P<throughput>\d+)", lines, items=100, items_per_step="100")
     assert (found.measurement.throughput, found.doubts) == (pytest.approx(100), ())
+
+
+MEAN_OF_TOKENS = Reading(throughput=8192.0, is_mean=True, item="tokens")
+END_OF_SAMPLES = Reading(throughput=16.0, is_total=True, item="samples")
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [("", (16, "samples")), ("tokens", (8192, "tokens"))])
+def test_steps_are_worth_what_their_items_are_called(asked, wanted):
+    """LLaMA-Factory tells tokens, and at its end the samples of a step."""
+    lines = [(0.5 * n, f"step {n}") for n in range(1, 100)]
+    lines = [*lines, *((at_s, "tokens") for at_s, _ in lines[9::10]), (50.0, "end")]
+    end = replace(END_OF_SAMPLES, items_per_step=8.0)
+    found = told(sorted(lines), item=asked, step=Reading(), tokens=MEAN_OF_TOKENS, end=end)
+    assert (pytest.approx(found.measurement.throughput), found.measurement.item) == wanted
+    assert found.doubts == ()
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [("", (16, "samples")), ("tokens", (8192, "tokens"))])
+def test_a_number_of_the_whole_run_keeps_its_own_item(asked, wanted):
+    lines = [(1.0, "tokens"), (2.0, "end")]
+    found = told(lines, item=asked, tokens=MEAN_OF_TOKENS, end=END_OF_SAMPLES)
+    assert (found.measurement.throughput, found.measurement.item) == wanted
+    assert found.doubts == (REPORTED,)
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"), [(None, 400), (True, 400), (False, 100)], ids=["unknown", "one", "all"]
+)
+def test_per_gpu_is_of_readings_that_do_not_say_it_themselves(said, wanted):
+    spec = spec_of("true", "metric", num_gpus=4, min_warm_up_steps=0, per_gpu=True)
+    heard = Heard(spec, Told(end=Reading(throughput=100.0, is_total=True, per_gpu=said)))
+    assert of(heard, spec, [(1.0, "end")], None, None).measurement.throughput == wanted
+
+
+def test_a_total_does_not_rename_the_rates_before_it():
+    lines = [*((float(n), f"step {n}") for n in range(1, 40)), (40.0, "end")]
+    step = Reading(throughput=100.0, item="tokens")
+    found = told(lines, item="samples", step=step, end=END_OF_SAMPLES).measurement
+    assert (found.throughput, found.item) == (pytest.approx(100), "tokens")
 
 
 def test_a_total_of_samples_is_not_kept_as_tokens():
