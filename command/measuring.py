@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from command import epochs
 from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, compared
 from command.curve import FLUSH, Calls, CurveError
 from command.heard import Heard
@@ -96,6 +97,7 @@ def measured_by(
     item = label(spec, told.item, is_known=is_known, is_told=is_told)
     doubts = [
         *_few_bursts(window),
+        *epochs.doubts(heard.curve, window.calls, window.num_warm_up),
         *_uncounted(spec, window.calls),
         *_other_item(spec, item, is_known=is_known),
         *_other_number(spec, heard, window, items_per_step),

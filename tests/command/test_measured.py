@@ -117,6 +117,28 @@ def test_evaluations_between_are_not_counted_as_training(items):
     assert found.measurement.throughput == pytest.approx(100)
 
 
+@pytest.mark.parametrize("read", [STEPS, RATES])
+def test_an_evaluation_at_the_end_is_doubted(read, snapshot):
+    """400 steps of a second are followed by 100 of an evaluation."""
+    lines = [(float(step), f"step {step} rate 1") for step in range(1, 401)]
+    evaluated = [(400 + step / 10, f"step {step} rate 10") for step in range(1, 101)]
+    assert measured(read, [*lines, *evaluated]).doubts == snapshot
+    again = [(400.0 + step, f"step {step} rate 1") for step in range(1, 101)]
+    assert measured(read, [*lines, *again]).doubts == ()
+
+
+def test_epochs_of_unknown_length_are_doubted(snapshot):
+    """They have 937 steps, and a line every 100."""
+    lines = []
+    for epoch in range(8):
+        for step in range(0, 937, 100):
+            lines.append((0.02 * (epoch * 937 + step), f"epoch {epoch} step {step}/937"))
+    known = r"regex:epoch (?P<epoch>\d+) step (?P<step>\d+)/(?P<epoch_steps>\d+)"
+    found = measured(known, lines)
+    assert (found.measurement.throughput, found.doubts) == (pytest.approx(50), ())
+    assert measured(known.partition("/")[0], lines).doubts == snapshot
+
+
 def test_lines_in_bursts_confirm_the_times_in_them():
     """Ten lines are flushed together: each burst tells when its last step was done."""
     lines = [(10.0 * -(-step // 10), f"step {step} time 1.0") for step in range(1, 95)]
