@@ -343,6 +343,8 @@ def _apart(
     )
     if used is said:
         return [f"{numbers}; the first counts: does it evaluate, save or print late in between?"]
+    if both.exceeds:
+        return [f"{numbers}; the second counts: do some of its times hold more, as an evaluation?"]
     return [
         f"{numbers}; the second counts: does it time one step of several, or not wait for its "
         "devices?"

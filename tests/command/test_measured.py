@@ -103,6 +103,19 @@ def test_pauses_between_steps_are_told_of_beside_honest_rates():
     assert "the first counts" in doubt
 
 
+def test_times_that_hold_an_evaluation_are_passed_over(snapshot):
+    """nanoGPT's time of each tenth step, said of all ten, holds an evaluation of 30 s each 500."""
+    lines, now_s = [], 0.0
+    for step in range(2500):
+        step_s = 0.25 if step % 500 else 30.25
+        now_s += step_s
+        if step % 10 == 0:
+            lines.append((now_s, f"step {step} time {step_s}"))
+    found = measured(TIMES, lines, items=1)
+    assert found.measurement.throughput == pytest.approx(2490 / (lines[-1][0] - lines[0][0]))
+    assert found.doubts == snapshot
+
+
 @pytest.mark.parametrize("items", [10, None])
 def test_evaluations_between_are_not_counted_as_training(items):
     """It prints lines of the same form, whose steps begin anew, in a second after 100 steps."""
