@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from command import epochs
 from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, compared
 from command.curve import FLUSH, Calls, CurveError
 from command.heard import Heard
@@ -95,6 +96,7 @@ def measured_by(
     item = label(spec, told.item, is_known=is_known, is_told=is_told)
     doubts = [
         *_few_bursts(window),
+        *epochs.doubts(heard.curve, window.calls, window.num_warm_up),
         *_uncounted(spec, window.calls),
         *_other_item(spec, item, is_known=is_known),
         *_other_number(spec, heard, window, items_per_step),
@@ -340,6 +342,8 @@ def _apart(
     )
     if used is said:
         return [f"{numbers}; the first counts: does it evaluate, save or print late in between?"]
+    if both.exceeds:
+        return [f"{numbers}; the second counts: do some of its times hold more, as an evaluation?"]
     return [
         f"{numbers}; the second counts: does it time one step of several, or not wait for its "
         "devices?"

@@ -149,9 +149,9 @@ class _Attempt(Listener):
         self._heard, self._moments = heard, moments
         self._last_step_written = -1
 
-    def hear(self, lines: Sequence[str], arrival_s: float) -> None:
+    def hear(self, line: str, arrival_s: float) -> None:
         is_first = self._heard.first_arrival_s is None
-        self._heard.hear(lines, arrival_s)
+        self._heard.hear(line, arrival_s)
         if is_first and self._heard.first_arrival_s is not None:
             self._folder.write(self._folder.doing, Doing.STEPPING)
             self._moments.look()

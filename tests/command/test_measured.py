@@ -10,10 +10,12 @@ import pytest
 from command.heard import Heard
 from command.measuring import REPORTED, Measured, measured_by
 from command.moments import Moments
+from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
 from scalemark.readers.reading import OutputReader, Reading
 from tests.command.programs import spec_of
 
+STEPS = r"regex:step (?P<step>\d+)"
 RATES = r"regex:step (?P<step>\d+) rate (?P<throughput>[\d.]+)(?: (?P<item>[a-z]+)/s)?"
 TIMES = r"regex:step (?P<step>\d+) time (?P<step_s>[\d.]+)"
 MEANS = r"regex:step (?P<step>\d+) avg (?P<mean_throughput>[\d.]+)"
@@ -37,11 +39,33 @@ def measured(
 
 def of(heard: Heard, spec, lines: Lines, items: float | None, files: Path | None) -> Measured:
     for arrival_s, line in lines:
-        heard.hear([line], arrival_s)
+        heard.hear(line, arrival_s)
     if files:
         heard.read_files(files, 0.0, ENDED_S)
     ended_s = ENDED_S if files else lines[-1][0]
     return measured_by(spec, heard, Moments(()), items, 0.0, ended_s)
+
+
+@pytest.mark.parametrize(
+    ("read", "chunk"),
+    [
+        (STEPS, "\rstep {}"),
+        ("tqdm", "\r 50%|##  | {}/12 [00:01<00:10, 1.00it/s]"),
+        ("keras", "\n{}/12 ━━━━━━━━━━━━━━━━━━━━ 1s 1s/step - loss: 2.3"),
+    ],
+)
+def test_bars_that_begin_with_what_ends_a_line_are_timed(read, chunk):
+    """The next bar ends a line, or the program 3 s after its last one."""
+    spec, lines = spec_of("true", read, num_gpus=1, min_warm_up_steps=0), CutLines()
+    heard = Heard(spec, open_reader(read))
+    for step in range(1, 13):
+        for line, arrival_s in lines.feed(chunk.format(step).encode(), float(step)):
+            heard.hear(line, arrival_s)
+    for line, arrival_s in lines.end():
+        heard.hear(line, arrival_s)
+    found = measured_by(spec, heard, Moments(()), 100, 0.0, 15.0)
+    assert found.measurement.throughput == pytest.approx(100)
+    assert found.measurement.num_steps == 11
 
 
 def test_a_time_of_one_step_of_ten_is_not_that_of_all():
@@ -80,6 +104,19 @@ def test_pauses_between_steps_are_told_of_beside_honest_rates():
     assert "the first counts" in doubt
 
 
+def test_times_that_hold_an_evaluation_are_passed_over(snapshot):
+    """nanoGPT's time of each tenth step, said of all ten, holds an evaluation of 30 s each 500."""
+    lines, now_s = [], 0.0
+    for step in range(2500):
+        step_s = 0.25 if step % 500 else 30.25
+        now_s += step_s
+        if step % 10 == 0:
+            lines.append((now_s, f"step {step} time {step_s}"))
+    found = measured(TIMES, lines, items=1)
+    assert found.measurement.throughput == pytest.approx(2490 / (lines[-1][0] - lines[0][0]))
+    assert found.doubts == snapshot
+
+
 @pytest.mark.parametrize("items", [10, None])
 def test_evaluations_between_are_not_counted_as_training(items):
     """It prints lines of the same form, whose steps begin anew, in a second after 100 steps."""
@@ -94,6 +131,28 @@ def test_evaluations_between_are_not_counted_as_training(items):
     assert found.measurement.throughput == pytest.approx(100)
 
 
+@pytest.mark.parametrize("read", [STEPS, RATES])
+def test_an_evaluation_at_the_end_is_doubted(read, snapshot):
+    """400 steps of a second are followed by 100 of an evaluation."""
+    lines = [(float(step), f"step {step} rate 1") for step in range(1, 401)]
+    evaluated = [(400 + step / 10, f"step {step} rate 10") for step in range(1, 101)]
+    assert measured(read, [*lines, *evaluated]).doubts == snapshot
+    again = [(400.0 + step, f"step {step} rate 1") for step in range(1, 101)]
+    assert measured(read, [*lines, *again]).doubts == ()
+
+
+def test_epochs_of_unknown_length_are_doubted(snapshot):
+    """They have 937 steps, and a line every 100."""
+    lines = []
+    for epoch in range(8):
+        for step in range(0, 937, 100):
+            lines.append((0.02 * (epoch * 937 + step), f"epoch {epoch} step {step}/937"))
+    known = r"regex:epoch (?P<epoch>\d+) step (?P<step>\d+)/(?P<epoch_steps>\d+)"
+    found = measured(known, lines)
+    assert (found.measurement.throughput, found.doubts) == (pytest.approx(50), ())
+    assert measured(known.partition("/")[0], lines).doubts == snapshot
+
+
 def test_lines_in_bursts_confirm_the_times_in_them():
     """Ten lines are flushed together: each burst tells when its last step was done."""
     lines = [(10.0 * -(-step // 10), f"step {step} time 1.0") for step in range(1, 95)]
@@ -105,7 +164,7 @@ def test_lines_in_bursts_confirm_the_times_in_them():
 def test_few_blocks_of_lines_that_were_not_flushed_are_doubted(num_blocks, is_doubted):
     """8 KiB hold 200 lines of 0.01 s; the last block comes when the program ends."""
     lines = [(2.0 * (step // 200 + 1), f"step {step}") for step in range(num_blocks * 200 + 50)]
-    doubts = measured(r"regex:step (?P<step>\d+)", lines).doubts
+    doubts = measured(STEPS, lines).doubts
     assert (
         "have it flush its output (python -u, flush=True, stdbuf -oL)" in str(doubts)
     ) is is_doubted
