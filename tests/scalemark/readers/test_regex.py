@@ -99,6 +99,14 @@ def test_training_that_goes_on_was_not_begun_anew(printed: list[int], wanted: li
     assert [one.step for one in read(r"(?P<step>\d+)", *map(str, printed))] == wanted
 
 
+@pytest.mark.parametrize("late", [1, 4, 12, 22, 30])
+def test_a_rank_that_began_later_is_counted_once(late: int):
+    """Both print 0 to 39; the other one goes on when the first has ended."""
+    both = [(step, step) for step in range(40)] + [(step + late + 0.5, step) for step in range(40)]
+    readings = read(r"(?P<step>\d+)", *(str(step) for _, step in sorted(both)))
+    assert max(one.step for one in readings) == readings[-1].step == 39
+
+
 @pytest.mark.parametrize(
     ("printed", "epoch_steps", "is_sure"),
     [
