@@ -14,7 +14,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -39,7 +39,9 @@ _PYTHON = re.compile(r"python[\d.]*")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _SCRIPTS = (".py", ".sh")
 _MOST_SOURCES = 500  # beside and below a script
+_MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a script
 _DEEPEST = 4  # folders below it
+_WRITTEN = (".log", ".out", ".err")  # a program writes into these
 _NOT_ITS_CODE = ("site-packages", "node_modules", "__pycache__")
 _MOST_WORDS = 200  # of a command line that are looked at
 _SCRIPT = """
@@ -106,6 +108,7 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
             "commit": software.commit(root) if root else "",
             "diff": software.diff(root, SOURCES) if root else "",
             "code": "" if root else code_digest(words, folder),
+            "files": files_digest(words, folder),
         },
     }
 
@@ -185,29 +188,59 @@ def code_digest(words: Sequence[str], folder: Path) -> str:
     without any.
     """
     place = _folder_of_code(words, folder)
+    found = itertools.islice(_sources(place), _MOST_SOURCES)
+    return _digest((str(file.relative_to(place)), file) for file in found)
+
+
+def files_digest(words: Sequence[str], folder: Path) -> str:
+    """Digest the files that a command line names, as `my.yaml` and `--config=my.yaml`.
+
+    Programs and scripts are left out: what they are is found in other ways. Of a large file its
+    size counts. Empty without any.
+    """
+    found: dict[str, Path] = {}
+    for word in words[1:_MOST_WORDS]:
+        name = word.rpartition("=")[2]
+        is_code = name.endswith(_SCRIPTS) or _PYTHON.fullmatch(Path(name).name)
+        if is_code or name.endswith(_WRITTEN):
+            continue
+        with suppress(OSError, ValueError):  # a name that is too long, or has a null character
+            if (folder / name).is_file():
+                found[name] = folder / name
+    return _digest(found.items())
+
+
+def _digest(files: Iterable[tuple[str, Path]]) -> str:
+    """Digest names and contents of files; empty without any."""
     digest, num_found = hashlib.sha256(), 0
-    for file in itertools.islice(_sources(place, _DEEPEST), _MOST_SOURCES):
-        with suppress(OSError):
-            content = hashlib.sha256(file.read_bytes()).digest()
-            digest.update(os.fsencode(file.relative_to(place)) + b"\0" + content)
-            num_found += 1
+    for name, file in files:
+        digest.update(os.fsencode(name) + b"\0" + software.content(file))
+        num_found += 1
     return digest.hexdigest()[:16] if num_found else ""
 
 
-def _sources(folder: Path, deepest: int) -> Iterator[Path]:
-    """Yield the files of source in a folder and below it, the nearest first."""
+def _sources(place: Path) -> Iterator[Path]:
+    """Yield the files of source in a folder and below it, those of upper folders first."""
     endings = tuple(pattern.removeprefix("*") for pattern in SOURCES)
-    folders: list[Path] = []
-    with suppress(OSError):
-        for entry in sorted(folder.iterdir()):
-            if entry.name.startswith("."):
+    level, num_seen = [place], 0
+    for _ in range(_DEEPEST + 1):
+        below: list[Path] = []
+        for one in level:
+            if num_seen > _MOST_ENTRIES or not (one == place or _may_be_its_code(one)):
                 continue
-            if entry.name.endswith(endings) and entry.is_file():
-                yield entry
-            elif deepest and entry.is_dir() and _may_be_its_code(entry):
-                folders.append(entry)
-    for one in folders:
-        yield from _sources(one, deepest - 1)
+            files, folders = [], []
+            with suppress(OSError), os.scandir(one) as entries:
+                for entry in entries:
+                    num_seen += 1
+                    if entry.name.startswith("."):
+                        continue
+                    if entry.is_dir():
+                        folders.append(Path(entry.path))
+                    elif entry.name.endswith(endings) and entry.is_file():
+                        files.append(Path(entry.path))
+            yield from sorted(files)
+            below += sorted(folders)
+        level = below
 
 
 def _may_be_its_code(folder: Path) -> bool:

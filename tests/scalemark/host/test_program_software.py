@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host import software
+from scalemark.host import program_software, software
 from scalemark.host.program_software import (
     NONE,
     checkout_of,
@@ -145,3 +145,36 @@ def test_it_is_an_environment_like_any_other():
     assert "TORCHINDUCTOR_MAX_AUTOTUNE" in found["variables"]
     assert set(found["packages"]) == {"scalemark"}
     assert json.dumps(found)
+
+
+@pytest.mark.parametrize("has_checkout", [False, True])
+def test_files_that_the_command_line_names_count(has_checkout):
+    if has_checkout:
+        git("init")
+        git("commit", "--allow-empty", "-m", "a")
+    make("my.yaml", "batch: 1\n")
+    make("ds.json", '{"zero": 1}\n')
+    command = ("llamafactory-cli", "train", "my.yaml", "--deepspeed=ds.json", "train.log", "\0")
+    before = key(*command)
+    make("train.log", "step 1\n")
+    make("other.yaml", "batch: 2\n")
+    assert key(*command) == before, "no word names it, or the program writes it"
+    make("my.yaml", "batch: 2\n")
+    other_batch = key(*command)
+    make("ds.json", '{"zero": 3}\n')
+    assert len({before, other_batch, key(*command)}) == 3
+
+
+def test_data_below_a_script_is_not_looked_through(monkeypatch):
+    make("train.py", "print(1)\n")
+    make("pkg/model.py", "layers = 3\n")
+    for number in range(30):
+        make(f"data/{number % 3}/{number}.jpeg", "")
+    looked = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
+    monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
+    before = code_digest(["python", "train.py"], Path.cwd())
+    assert [path.name for path in looked] == [Path.cwd().name, "data", "pkg", "0"]
+    make("pkg/model.py", "layers = 4\n")
+    assert code_digest(["python", "train.py"], Path.cwd()) != before
