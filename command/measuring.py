@@ -13,7 +13,13 @@ from command.curve import FLUSH, Calls, CurveError
 from command.heard import Heard
 from command.moments import Moments, Taken
 from command.told import are_other, label
-from scalemark.records.measurement import STEPS, Measurement, StepSample, unit_of
+from scalemark.records.measurement import (
+    LARGEST_THROUGHPUT,
+    STEPS,
+    Measurement,
+    StepSample,
+    unit_of,
+)
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured, timing
@@ -49,6 +55,15 @@ class Measured:
     measurement: Measurement
     doubts: Sequence[str]  # that only the reading of a program has
     window_s: tuple[float, float]  # on the monotonic clock
+
+    def __post_init__(self) -> None:
+        """Raise NothingReadError for a speed that no record holds."""
+        found = self.measurement.throughput
+        if not found < LARGEST_THROUGHPUT:
+            raise NothingReadError(
+                f"found {found:g} {unit_of(self.measurement.item)}; wanted less than "
+                f"{LARGEST_THROUGHPUT:g}"
+            )
 
 
 def measured_by(

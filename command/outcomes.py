@@ -64,7 +64,7 @@ def failed(end: Ended) -> Result | None:
 
 def nothing(problem: str, spec: TrialSpec, end: Ended) -> Result:
     """Return the result of a program that ended well without a number that counts."""
-    message = f"read={quoted(spec.read, 200)}: {problem}{_and_left(end)}"
+    message = f"read={quoted(spec.read, 200)}: {problem}{_and_left(end)}."
     return ended(Outcome.INVALID, f"{message}\n{_last_lines(end.last_lines)}")
 
 

@@ -100,7 +100,7 @@ def _title(side: Side, names: Sequence[str]) -> str:
 
 def _print_table(console: Console, rows: Sequence[Compared]) -> None:
     """Name A and B in the rows where they are not the same in all."""
-    axes = list(rows[0].pair.setting)
+    axes = list(dict.fromkeys(axis for row in rows for axis in row.pair.setting))
     units = dict.fromkeys(_unit(row) for row in rows)
     # where pairs count different items, each number has its unit
     throughput = [f"{side} {next(iter(units))}" if len(units) == 1 else side for side in "AB"]
@@ -109,7 +109,7 @@ def _print_table(console: Console, rows: Sequence[Compared]) -> None:
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
         columns = ["A", "B", *columns]
-    cells = (_cells(row, has_names=has_names, has_units=len(units) > 1) for row in rows)
+    cells = (_cells(row, axes, has_names=has_names, has_units=len(units) > 1) for row in rows)
     print_columns(console, columns, cells, _NUMBERS.union(throughput))
 
 
@@ -118,9 +118,9 @@ def _unit(row: Compared) -> str:
     return with_number.unit
 
 
-def _cells(row: Compared, *, has_names: bool, has_units: bool) -> list[str]:
+def _cells(row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bool) -> list[str]:
     cells = [row.name_a, row.name_b] if has_names else []
-    cells += [str(value) for value in row.pair.setting.values()]
+    cells += [str(row.pair.setting.get(axis, "")) for axis in axes]
     unit = f" {_unit(row)}" if has_units else ""
     cells += [_speed(row.sample_a, row.pair.a, unit), _speed(row.sample_b, row.pair.b, unit)]
     if row.judgement is None:

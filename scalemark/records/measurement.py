@@ -23,6 +23,9 @@ IMAGES = "images"
 BY_EXAMPLE = (IMAGES, "samples")
 """Items of which an example, as batch_size counts them, has one."""
 
+LARGEST_THROUGHPUT = 1e300
+"""Of any program; a throughput is less."""
+
 _ITEM = re.compile(r"[a-z]{1,20}", re.ASCII)
 
 
@@ -106,9 +109,10 @@ class Measurement:
 def check_measurement(values: Mapping[str, Any]) -> None:
     """Raises ValueError for fields of a Measurement that are impossible, or too large to store."""
     low, high = values["throughput_low"], values["throughput_high"]
-    if not 0 <= values["throughput"] < 1e300:
+    if not 0 <= values["throughput"] < LARGEST_THROUGHPUT:
         raise ValueError(
-            f"throughput={values['throughput']}: wanted 0 or more, and less than 1e300"
+            f"throughput={values['throughput']}: wanted 0 or more, and less than "
+            f"{LARGEST_THROUGHPUT:g}"
         )
     if low is not None and high is not None and low > high:
         raise ValueError(f"throughput_low={low} is more than throughput_high={high}")

@@ -1,6 +1,6 @@
 """Measures the cores that other processes, the hypervisor included, take from a trial.
 
-All of it is read from /proc/stat, whose ticks of some 10 ms say little about short windows.
+All of it is read from /proc/stat, whose ticks of some 10 ms say nothing about short windows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scalemark.records.cluster import Cluster
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
 
 _STAT = Path("/proc/stat")
+_LEAST_WINDOW_S = 0.5
 # user, nice, system, irq, softirq, steal; not idle and iowait; guests are counted in user
 _BUSY = (0, 1, 2, 5, 6, 7)
 _PARENT = 1  # in /proc/PID/stat, counted from the state
@@ -76,15 +77,18 @@ def knows_own_processes(cluster: Cluster | None, given: Placement | None) -> boo
 
 
 def cores_taken_by_others(before: Moment, after: Moment) -> float | None:
-    """Return the mean over the window, 0 or more; None where the kernel does not say."""
+    """Return the mean over the window, 0 to all of them; None where the kernel does not say, or
+    too little of it.
+    """
     window_s = after.time_s - before.time_s
-    if before.busy_s is None or after.busy_s is None or window_s <= 0:
+    if before.busy_s is None or after.busy_s is None or window_s < _LEAST_WINDOW_S:
         return None
     common = before.busy_s.keys() & after.busy_s.keys()
     if not common:
         return None
     busy_s = sum(after.busy_s[cpu] - before.busy_s[cpu] for cpu in common)
-    return max(0.0, (busy_s - (after.own_cpu_s - before.own_cpu_s)) / window_s)
+    cores = (busy_s - (after.own_cpu_s - before.own_cpu_s)) / window_s
+    return min(max(0.0, cores), float(len(common)))
 
 
 def busy_by_cpu(stat: str, cpus: set[int], ticks_per_s: int) -> dict[int, float]:

@@ -73,6 +73,16 @@ def test_repeats_of_a_table_make_intervals(analysis):
     assert (row["plan"], row["to_run"]) == (None, [])
 
 
+def test_pairs_that_know_different_things_share_a_table(analysis, snapshot):
+    Path("mine.csv").write_text(
+        "opt,num_gpus,throughput,batch_size\na,1,5,8\nb,1,6,8\na,1,7,\nb,1,8,\n"
+    )
+    import_files("results.db", ["mine.csv"], table=ColumnMeanings(axes=("opt",)))
+    ended = analysis("compare", "opt=a", "opt=b", "--origin", "elsewhere")
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout == snapshot
+
+
 def test_our_own_numbers_and_those_of_a_table_are_never_shown_together(analysis):
     fill("results.db", [(small(), 100.0)])
     take_in()

@@ -1,6 +1,7 @@
 """What other processes took of our cores follows from two looks at /proc/stat."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,18 @@ def test_what_is_busy_and_not_ours_is_taken_by_others(cpus, own_cpu_s, cores):
     assert contention.cores_taken_by_others(before, after) == pytest.approx(cores)
 
 
+def test_others_never_take_more_than_all_cores():
+    before = moment(BEFORE, {0, 1}, time_s=10.0, own_cpu_s=0.0)
+    after = moment(AFTER, {0, 1}, time_s=11.0, own_cpu_s=0.0)  # 2.11 s of them busy in 1 s
+    assert contention.cores_taken_by_others(before, after) == 2.0
+
+
+def test_a_window_of_a_few_ticks_makes_no_number():
+    before = moment(BEFORE, {0, 1}, time_s=10.0, own_cpu_s=0.0)
+    after = moment(AFTER, {0, 1}, time_s=10.1, own_cpu_s=0.0)
+    assert contention.cores_taken_by_others(before, after) is None
+
+
 def test_steal_and_interrupts_are_busy_and_disk_waits_are_not():
     #                        user nice system idle iowait irq softirq steal guest guest_nice
     assert contention.busy_by_cpu("cpu0 1 20 300 7777 8888 4000 50000 600000 9 9\n", {0}, 1) == {
@@ -80,7 +93,7 @@ def test_a_cpu_that_is_new_or_gone_is_left_out():
 def test_this_kernel_says():
     before = contention.now()
     sum(range(10**6))
-    after = contention.now()
+    after = replace(contention.now(), time_s=before.time_s + 10)
     assert set(before.busy_s) <= os.sched_getaffinity(0)
     assert after.own_cpu_s >= before.own_cpu_s
     assert contention.cores_taken_by_others(before, after) >= 0
