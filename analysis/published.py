@@ -190,15 +190,19 @@ def _compared(reference: Mapping[str, Any]) -> list[str]:
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
     axes["strategy"] = _strategy(reference)
-    axes |= {f"{PREFIX}{name}": value for name, value in reference["axes"].items()}
-    on_curve = repr([value for axis, value in axes.items() if axis != "num_gpus"])
+    prefix = "" if reference["origin"] == References.PUBLISHED else PREFIX
+    axes |= {f"{prefix}{name}": value for name, value in reference["axes"].items()}
+    of_point = ("num_gpus", "gradient_accumulation")  # see `analysis.results.keeps_micro_batches`
+    curve = [value for axis, value in axes.items() if axis not in of_point]
+    if "gradient_accumulation" in axes:
+        curve.append(axes["gradient_accumulation"] * axes["num_gpus"])
     if reference["hosts"] is not None:
         axes["hosts"] = reference["hosts"]
     return Result(
         trial_id=key_of(reference),
         environment=environment,
         axes=axes,
-        curve=_digest(on_curve, 16),
+        curve=_digest(repr(curve), 16),
         attempt_ids=(),
         outcome=Outcome.COMPLETED,
         repeats=(reference["throughput"],),

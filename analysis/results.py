@@ -493,6 +493,8 @@ def setting(result: Result) -> dict[str, object]:
         found = {axis: value for axis, value in result.axes.items() if axis not in outside}
     if found.get("scaling") == "strong":
         found["batch_size"] = global_batch(result)
+    if keeps_micro_batches(result):
+        found["gradient_accumulation"] = micro_batches(result)
     return found
 
 
@@ -535,3 +537,15 @@ def why_no_steps(result: Result) -> str:
 
 def global_batch(result: Result) -> GlobalBatch:
     return GlobalBatch(result.axes["batch_size"] * result.num_gpus)
+
+
+def keeps_micro_batches(result: Result) -> bool:
+    """Return whether it is of a source that accumulates: there the batch in all stays when GPUs are
+    added, as each accumulates fewer micro-batches.
+    """
+    return not result.environment.origin.is_ours and "gradient_accumulation" in result.axes
+
+
+def micro_batches(result: Result) -> GlobalBatch:
+    """Return the micro-batches of an update, of all GPUs."""
+    return GlobalBatch(int(result.axes["gradient_accumulation"]) * result.num_gpus)
