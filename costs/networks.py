@@ -10,6 +10,7 @@ from functools import cache
 from costs.counting import count
 from scalemark import models
 from scalemark.own_model import is_own
+from scalemark.records.measurement import IMAGES, TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,28 +18,39 @@ class Network:
     """The counts of a model at one size of image, made from its definition and not measured."""
 
     name: str
-    image_px: int
+    image_px: int  # 0 of a model that reads tokens
     # elements of each gradient tensor, in the order in which the trainer has them
     tensors: tuple[int, ...]
-    forward_flops: float  # of one image: 2 per multiply and add of convolutions and dense layers
-    # of one image in fp32: outputs of convolutions, norms, ReLUs, pools, sums, joins
+    forward_flops: float  # of one example: 2 per multiply and add of convolutions and dense layers
+    # of one example in fp32: outputs of convolutions, norms, ReLUs, pools, sums, joins
     activation_bytes: float
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
     winograd_share: float
+    seq_len: int = 0  # tokens of an example; 0 of a model that sees images
 
     @property
     def num_parameters(self) -> int:
         return sum(self.tensors)
+
+    @property
+    def item(self) -> str:
+        """What its throughput counts."""
+        return TOKENS if self.seq_len else IMAGES
 
 
 class UnknownNetworkError(ValueError):
     """Raised for a model that nothing defines; the message names those that are defined."""
 
 
-def network(model: str, image_px: int | None = None, num_classes: int | None = None) -> Network:
+def network(
+    model: str,
+    image_px: int | None = None,
+    num_classes: int | None = None,
+    seq_len: int | None = None,
+) -> Network:
     """Return the counts of a model by its name, published spellings included, as `ResNet-50 v1.5`;
-    None is the published size.
+    None is the published size, as is one that the model does not have.
 
     num_kernels leaves out the update of the variables, and the layout changes and second passes of
     cuDNN, so that a GPU launches rather more.
@@ -48,7 +60,7 @@ def network(model: str, image_px: int | None = None, num_classes: int | None = N
     name = _names().get(_spelled(model))
     if name is None:
         raise UnknownNetworkError(_unknown(model))
-    return _counted(name, image_px, num_classes)
+    return _counted(name, image_px, num_classes, seq_len)
 
 
 _ALIASES = {
@@ -80,13 +92,17 @@ def _spelled(model: str) -> str:
 
 
 @cache
-def _counted(name: str, image_px: int | None, num_classes: int | None) -> Network:
-    asked = {"image_px": image_px, "num_classes": num_classes}
-    sizes = {**models.published_sizes(name), **{axis: size for axis, size in asked.items() if size}}
+def _counted(
+    name: str, image_px: int | None, num_classes: int | None, seq_len: int | None
+) -> Network:
+    asked = {"image_px": image_px, "num_classes": num_classes, "seq_len": seq_len}
+    sizes = dict(models.published_sizes(name))
+    sizes |= {axis: size for axis, size in asked.items() if size and axis in sizes}
     counts = count(models.define(name, **sizes))
     return Network(
         name=name,
-        image_px=sizes["image_px"],
+        image_px=sizes.get("image_px", 0),
+        seq_len=sizes.get("seq_len", 0),
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
         activation_bytes=4.0 * counts.num_outputs,
