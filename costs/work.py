@@ -37,6 +37,11 @@ class Work:
         """The examples of an update, of all GPUs."""
         return self.num_gpus * self.gradient_accumulation * self.batch_size
 
+    @property
+    def decodes(self) -> bool:
+        """The host decodes images; tokens come as they are."""
+        return self.real_data and not self.network.seq_len
+
     def num_items(self, item: str) -> int:
         """Return how many of these an update takes. Raises ValueError where nobody knows."""
         of_example = items_per_example(item, self.network.seq_len)
