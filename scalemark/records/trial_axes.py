@@ -125,7 +125,9 @@ class TrialAxes:
         sets_step_time=False,
         engines=OWN_MODELS,
     )
-    batch_size: int = axis("images per replica and step", auto=True, least=1, engines=ENGINES)
+    batch_size: int = axis(
+        "examples per replica and micro-batch", auto=True, least=1, engines=ENGINES
+    )
     gradient_accumulation: int = axis(
         "micro-batches per update, whose gradients are summed",
         default=1,
