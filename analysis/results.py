@@ -21,7 +21,7 @@ from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_on_one_host
-from scalemark.records.measurement import BY_EXAMPLE, IMAGES, STEPS, unit_of
+from scalemark.records.measurement import BY_EXAMPLE, IMAGES, STEPS, items_per_example, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, free_names, strategy_axes
@@ -527,6 +527,11 @@ def by_item(results: Sequence[Result]) -> list[list[Result]]:
     ]
 
 
+def has_steps(result: Result) -> bool:
+    """Return whether the time of a step follows from what it counts and from its batch."""
+    return _items_per_example(result) is not None
+
+
 def why_no_steps(result: Result) -> str:
     """Return why the time of a step does not follow from its throughput."""
     return (
@@ -535,8 +540,23 @@ def why_no_steps(result: Result) -> str:
     )
 
 
+def items_per_step(result: Result) -> int:
+    """Return the items of an update, over all replicas and micro-batches; 0 = not known."""
+    return examples_per_step(result) * (_items_per_example(result) or 0)
+
+
+def _items_per_example(result: Result) -> int | None:
+    return items_per_example(result.item, int(result.axes.get("seq_len") or 0))
+
+
+def examples_per_step(result: Result) -> int:
+    """Return the examples of an update, over all replicas and micro-batches; 0 = not reported."""
+    micro_batches = result.axes.get("gradient_accumulation") or 1  # others report none
+    return int(result.axes["batch_size"] or 0) * micro_batches * result.num_gpus
+
+
 def global_batch(result: Result) -> GlobalBatch:
-    return GlobalBatch(result.axes["batch_size"] * result.num_gpus)
+    return GlobalBatch(examples_per_step(result))
 
 
 def keeps_micro_batches(result: Result) -> bool:

@@ -34,6 +34,11 @@ class Network:
         return sum(self.tensors)
 
     @property
+    def examples(self) -> str:
+        """What a batch counts."""
+        return "sequences" if self.seq_len else IMAGES
+
+    @property
     def item(self) -> str:
         """What its throughput counts."""
         return TOKENS if self.seq_len else IMAGES

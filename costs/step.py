@@ -80,7 +80,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """One step, an update, in seconds: step_s is the longer of input_s and all parts but communication_s."""
+    """One step, seconds: step_s is the longer of input_s and all parts but communication_s."""
 
     step_s: float
     compute_s: float  # as `Seconds` has these

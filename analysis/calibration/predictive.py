@@ -1,4 +1,4 @@
-"""The predictive distribution of fits: images/s with an interval, and the parts of a step."""
+"""The predictive distribution of fits: throughput with an interval, and the parts of a step."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def _one(
     """Summarize the draws; parts and reasons to doubt are of the likeliest box."""
     _, fit = max(fits, key=lambda one: one[0])
     target = fit.targets[index]
-    images = target.row.work.num_gpus * target.row.work.batch_size
-    median = images / np.exp(np.median(log_steps))
-    low, high = images / np.exp(np.percentile(noisy, [_HIGH, _LOW]))
+    items = target.row.work.num_items(target.row.item)
+    median = items / np.exp(np.median(log_steps))
+    low, high = items / np.exp(np.percentile(noisy, [_HIGH, _LOW]))
     reasons = [doubt.reason for doubt in doubts(target, fit)]
     reasons += [guess_doubt(fits, index), width_doubt((high - low) / 2 / median)]
     return Predictive(

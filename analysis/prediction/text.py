@@ -115,6 +115,14 @@ def _way(one: Prediction) -> str:
         said.append(work.precision)
     if work.xla:
         said.append("XLA")
+    if work.network.seq_len:
+        said.append(f"seq_len {work.network.seq_len}")
+    if work.gradient_accumulation > 1:
+        said.append(f"accumulation {work.gradient_accumulation}")
+    if work.optimizer != "momentum":
+        said.append(work.optimizer)
+    if work.recompute:
+        said.append("recompute")
     if work.real_data:
         said.append("real data")
     said += [f"{axis}={value}" for axis, value in one.apart]

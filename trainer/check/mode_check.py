@@ -217,7 +217,7 @@ class ModeCheck:
             loss = float(training.towers.step(batches))
             num_steps += 1
         tf.test.experimental.sync_devices()
-        rate = spec.num_gpus * spec.batch_size * num_steps / (time.monotonic() - start)
+        rate = spec.examples_per_step * num_steps / (time.monotonic() - start)
         return "the loss is no number" if np.isnan(loss) else "", {"throughput": rate}
 
     def _precision(self, precision: str) -> Changes:

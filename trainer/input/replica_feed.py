@@ -32,7 +32,7 @@ class ReplicaFeed:
         """`images` yields image (H, W, 3) float32, label int32, without end."""
         self._replicas, num_steps = devices.replicas, spec.steps_per_execution
         with tf.device(devices.host):
-            calls = images.batch(spec.batch_size, drop_remainder=True)
+            calls = images.batch(spec.examples_per_replica, drop_remainder=True)
             if input_s := spec.injected_values.get("input_s"):
                 calls = injected.slow_batches(calls, input_s)
             if num_steps > 1:
