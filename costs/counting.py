@@ -1,4 +1,4 @@
-"""Counts a model layer by layer: work, gradient tensors, outputs that are kept, kernels."""
+"""Counts a model layer by layer: work, gradient tensors, outputs, kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Counts:
 
     flops: int = 0  # forward: 2 per multiply and add
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
-    num_outputs: int = 0  # elements that are kept for the backward pass
+    num_outputs: int = 0  # elements that layers write
     num_kernels: int = 0  # forward and backward
     tensors: tuple[int, ...] = ()  # elements of each gradient tensor
 

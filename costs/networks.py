@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from costs.counting import count
+from costs.kept import kept
 from scalemark import models
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES, TOKENS
@@ -22,8 +23,12 @@ class Network:
     # elements of each gradient tensor, in the order in which the trainer has them
     tensors: tuple[int, ...]
     forward_flops: float  # of one example: 2 per multiply and add of convolutions and dense layers
-    # of one example in fp32: outputs of convolutions, norms, ReLUs, pools, sums, joins
+    # of one example in fp32, written forward: outputs of convolutions, norms, ReLUs, pools, sums, joins
     activation_bytes: float
+    # of one example, that wait for the backward pass, see `costs.kept`; and where it is computed
+    # again
+    num_kept: int
+    num_kept_again: int
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
     winograd_share: float
@@ -103,7 +108,8 @@ def _counted(
     asked = {"image_px": image_px, "num_classes": num_classes, "seq_len": seq_len}
     sizes = dict(models.published_sizes(name))
     sizes |= {axis: size for axis, size in asked.items() if size and axis in sizes}
-    counts = count(models.define(name, **sizes))
+    logits = models.define(name, **sizes)
+    counts = count(logits)
     return Network(
         name=name,
         image_px=sizes.get("image_px", 0),
@@ -111,6 +117,8 @@ def _counted(
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
         activation_bytes=4.0 * counts.num_outputs,
+        num_kept=kept(logits),
+        num_kept_again=kept(logits, recompute=True),
         num_kernels=counts.num_kernels,
         winograd_share=counts.winograd_flops / counts.flops,
     )

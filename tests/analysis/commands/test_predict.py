@@ -346,7 +346,7 @@ def test_our_own_trials_that_differ_in_other_axes_are_cells_of_their_own(analysi
     reported = json.loads(
         analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=4", "--json").stdout
     )["predictions"]
-    assert {one["other_axes"]["optimizer"]: one["figure"] for one in reported} == {
+    assert {one["optimizer"]: one["figure"] for one in reported} == {
         "momentum": pytest.approx(740, rel=1e-4),
         "adam": pytest.approx(700, rel=1e-4),
     }
