@@ -5,8 +5,6 @@ S = bytes of all gradients, n = GPUs:
   to owners, on the GPUs   whole variables, greedily on the GPU with the fewest bytes; its owner
                            sends and gets (n-1) times them
   all-reduce               as the file of each in trainer/all_reduces/ declares
-  reduce-scatter           every GPU sends (n-1)/n S of gradients, and after its update of S/n of
-                           the weights these to all others: it gets (n-1)/n S
 
 Repacking joins all gradients before it cuts them, as tf_cnn_benchmarks does: fewer messages, of
 which none hides behind the backward pass. Nor does any where gradients of several micro-batches
@@ -100,33 +98,6 @@ def _replicated(work: Work, hardware: Hardware) -> Exchange:
     )
 
 
-def _sharded(work: Work, hardware: Hardware) -> Exchange:
-    if work.num_gpus == 1:
-        return _independent(work, hardware)
-    n = work.num_gpus
-    packs = max(1, work.gradient_repacking)
-    weights = _VARIABLE_BYTES * work.network.num_parameters
-    gradients = _element_bytes(work) * work.network.num_parameters
-    pull, push = Traffic(hardware=hardware), Traffic(hardware=hardware)
-    if work.all_reduce == "nccl":
-        push.collective([gradients / packs] * packs, n, launchers=n, num_passes=1)
-        pull.collective([weights], n, launchers=n, num_passes=1)
-    else:
-        for owner in range(n):
-            for gpu in range(n):
-                push.copy(gpu, owner, gradients / n, packs)
-                pull.copy(owner, gpu, weights / n)
-    return _exchange(
-        work,
-        [gradients / packs] * packs,
-        push,
-        pull=pull,
-        num_casts=2 * len(work.network.tensors),
-        waits_for_all=True,
-        updated_share=1 / n,
-    )
-
-
 def _independent(work: Work, hardware: Hardware) -> Exchange:
     return _exchange(work, _sizes(work), Traffic(hardware=hardware))
 
@@ -189,7 +160,6 @@ def _owned(sizes: Sequence[float], owners: Sequence[int], owner: int) -> float:
 _FORMULAS: dict[Sends, Callable[[Work, Hardware], Exchange]] = {
     Sends.TO_OWNERS: _parameter_server,
     Sends.ALL_REDUCE: _replicated,
-    Sends.REDUCE_SCATTER: _sharded,
     Sends.NOTHING: _independent,
 }
 

@@ -57,11 +57,8 @@ class Traffic:
         else:
             self._peer_copy(source, target, num_bytes)
 
-    def collective(
-        self, sizes: Sequence[float], num_gpus: int, launchers: int, num_passes: int = 2
-    ) -> None:
-        """All-reduce messages by NCCL, one after another, which passes the ring twice: to sum each
-        GPU's share, and to send it to all. One of the two alone is a reduce-scatter or all-gather.
+    def collective(self, sizes: Sequence[float], num_gpus: int, launchers: int) -> None:
+        """All-reduce messages by NCCL, one after another.
 
         A process launches the kernel of a message for each of its `launchers` GPUs while the
         message before is sent.
@@ -69,9 +66,9 @@ class Traffic:
         num_bytes = latency_us = 0.0
         us_per_byte = self._ring_us_per_byte(num_gpus)
         for size in sizes:
-            sent = num_passes * (num_gpus - 1) / num_gpus * size
+            sent = 2 * (num_gpus - 1) / num_gpus * size
             ways = [
-                (base_us + num_passes * (num_gpus - 1) * hops * self.hardware.hop_us, times * sent)
+                (base_us + 2 * (num_gpus - 1) * hops * self.hardware.hop_us, times * sent)
                 for base_us, hops, times in NCCL_PROTOCOLS
             ]
             waited_us, loaded = min(ways, key=lambda way: way[0] + way[1] * us_per_byte)

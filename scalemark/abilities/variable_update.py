@@ -13,9 +13,6 @@ class Sends(StrEnum):
     NOTHING = "nothing"  # replicas train apart
     TO_OWNERS = "to owners"  # weights from the owner of a variable, gradients to it
     ALL_REDUCE = "all-reduce"  # gradients, as the all-reduce declares
-    # each replica gets the sums of its share of the gradients, updates that share of the weights,
-    # and sends it to all others
-    REDUCE_SCATTER = "reduce-scatter"
     UNKNOWN = "unknown"  # the cost model cannot tell, and simulated trials are refused
 
 
