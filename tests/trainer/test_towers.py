@@ -169,7 +169,7 @@ def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs)
 
 
 def test_packs_hold_every_element_once_in_equal_shares():
-    cuts = gradient_packs._cuts([10, 0, 1, 14], 4)
+    cuts = gradient_packs.cuts([10, 0, 1, 14], 4)
     assert [sum(piece.end - piece.begin for piece in pack) for pack in cuts] == [6, 6, 6, 7]
     elements = [
         (piece.tensor, element)
@@ -183,7 +183,7 @@ def test_packs_hold_every_element_once_in_equal_shares():
 
 
 def test_more_packs_than_elements_leave_no_empty_pack():
-    assert [len(pack) for pack in gradient_packs._cuts([2, 1], 9)] == [1, 1, 1]
+    assert [len(pack) for pack in gradient_packs.cuts([2, 1], 9)] == [1, 1, 1]
 
 
 def test_independent_replicas_drift_apart(make_devices, alone):
