@@ -19,6 +19,7 @@ class Counts:
 
     flops: int = 0  # forward: 2 per multiply and add
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
+    product_flops: int = 0  # part of them, in products of matrices
     num_outputs: int = 0  # elements that layers write
     num_kernels: int = 0  # forward and backward
     tensors: tuple[int, ...] = ()  # elements of each gradient tensor
@@ -46,6 +47,7 @@ def count(logits: Tensor) -> Counts:
     return Counts(
         flops=sum(one.flops for one in counted),
         winograd_flops=sum(one.winograd_flops for one in counted),
+        product_flops=sum(one.product_flops for one in counted),
         num_outputs=sum(one.num_outputs for one in counted),
         num_kernels=sum(one.num_kernels for one in counted) + num_sums + LOSS_KERNELS,
         tensors=tuple(size for tensor in in_keras_order(logits) for size in layers[tensor].tensors),
@@ -121,7 +123,8 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
             return _count_attention(tensor, layer)
         case nn.TiedLogits():
             width = tensor.inputs[0].channels
-            return Counts(flops=2 * elements * width, num_outputs=elements, num_kernels=3)
+            flops = 2 * elements * width
+            return Counts(flops=flops, product_flops=flops, num_outputs=elements, num_kernels=3)
         case unknown:
             assert_never(unknown)
 
@@ -142,6 +145,7 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
     return Counts(
         flops=flops,
         winograd_flops=flops if is_shortened else 0,
+        product_flops=0 if isinstance(layer, nn.Conv) else flops,
         num_outputs=num_outputs,
         num_kernels=2 + has_gradient + 2 * bias + 2 * is_activated,
         tensors=(weights, outputs) if bias else (weights,),
@@ -153,8 +157,10 @@ def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
     length, width = tensor.shape
     scores = length * length * layer.num_heads
     num_kept = 2 if layer.dropout_rate else 1  # weights before and after dropout
+    flops = 4 * length * length * width
     return Counts(
-        flops=4 * length * length * width,
+        flops=flops,
+        product_flops=flops,
         num_outputs=tensor.num_elements + num_kept * scores,
         # split, scale, softmax, join, and two products: one each way, of products two back; mask
         num_kernels=14 + layer.is_causal + 4 * (layer.dropout_rate > 0),

@@ -32,6 +32,7 @@ class Network:
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
     winograd_share: float
+    product_share: float  # of forward_flops, in products of matrices
     seq_len: int = 0  # tokens of an example; 0 of a model that sees images
 
     @property
@@ -121,6 +122,7 @@ def _counted(
         num_kept_again=kept(logits, recompute=True),
         num_kernels=counts.num_kernels,
         winograd_share=counts.winograd_flops / counts.flops,
+        product_share=counts.product_flops / counts.flops,
     )
 
 

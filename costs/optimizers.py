@@ -20,7 +20,7 @@ def num_slots(optimizer: str) -> int:
 
 
 def update_passes(optimizer: str) -> float:
-    """Return how often an update goes through the variables' bytes: it reads the gradient, and reads
-    and writes the variable and each slot.
+    """Return how often an update goes through the variables' bytes: it reads the gradient, and
+    reads and writes the variable and each slot.
     """
     return 3.0 + 2.0 * num_slots(optimizer)

@@ -90,7 +90,9 @@ class Row:
     @property
     def curve(self) -> Work:
         """Return what rows that differ only in the number of GPUs have in common."""
-        return replace(self.work, num_gpus=1)
+        work = self.work
+        num_micro = work.gradient_accumulation * (work.num_gpus if self.keeps_micro_batches else 1)
+        return replace(work, num_gpus=1, gradient_accumulation=num_micro)
 
 
 def row(result: Result, hardware: Hardware, note: str = "") -> Row:

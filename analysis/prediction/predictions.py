@@ -15,6 +15,7 @@ from analysis.calibration.refusals import Refusal, refusal
 from analysis.calibration.row import Row, row
 from analysis.explanation.ablations import COMPARED
 from analysis.prediction.measuring import measuring
+from analysis.published import is_held_out
 from analysis.reported_hosts import read, why_several
 from analysis.results import Environment, Result, has_steps, why_no_steps
 from costs.hardware import Hardware
@@ -89,6 +90,7 @@ class Learned:
     results: tuple[Result, ...]
     rows: tuple[Row, ...]  # of these, but for those that were left out
     left_out: tuple[str, ...]  # why others are not among them
+    is_fitted: bool = True  # predictions rest on the rows; else these judge them alone
 
 
 def alike(results: Iterable[Result]) -> list[list[Result]]:
@@ -107,10 +109,14 @@ def _kind(environment: Environment, item: str, free: Mapping[str, Any]) -> tuple
 
 
 def learned(
-    results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None
+    results: Sequence[Result],
+    guess: Guess,
+    notes: Mapping[str, str] | None = None,
+    *,
+    fits_held_out: bool = False,
 ) -> Learned:
-    """Learn from results of one kind (see `alike`). Raises NothingToLearnError when no row is
-    left.
+    """Learn from results of one kind (see `alike`); from those that are kept to judge predictions
+    with `fits_held_out` alone. Raises NothingToLearnError when no row is left.
     """
     rows, left_out = [], []
     for result in results:
@@ -137,6 +143,7 @@ def learned(
         results=tuple(results),
         rows=tuple(_kept_apart(rows)),
         left_out=tuple(dict.fromkeys(left_out)),
+        is_fitted=fits_held_out or not is_held_out(results[0]),
     )
 
 
@@ -247,11 +254,17 @@ def predictions(
 ) -> list[Prediction]:
     """Predict in the order of what is asked for.
 
-    What is among the rows is predicted from those that are not asked for, all else from all rows.
-    Raises NothingToLearnError when nothing is left to learn from.
+    What is among the rows is predicted from those that are not asked for, all else from all rows;
+    by the profile and the physics alone where the rows are kept to judge predictions. Raises NothingToLearnError when nothing is left to learn from.
     """
     elsewhere = target is not None and target != known.guess.hardware
     figures = {} if elsewhere else {one.cell: one.throughput for one in known.rows}
+    if not known.is_fitted:
+        judged = _from((), asked, known, target)
+        return [
+            replace(prediction, figure=figures.get(one.cell))
+            for one, prediction in zip(asked, judged, strict=True)
+        ]
     there = [one for one in asked if one.cell in figures]
     others = [one for one in asked if one.cell not in figures]
     cells_there = {one.cell for one in there}

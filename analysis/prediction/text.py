@@ -54,7 +54,7 @@ def _say(console: Console, lines: Sequence[str]) -> None:
 def _heading(found: Sequence[Prediction]) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
-    rows = counted(nums[0], "row")
+    rows = counted(nums[0], "row") if nums[0] else "no row, by its profile and the physics alone"
     free = _free(found[0])
     of_free = f" with {free}" if free else ""
     return f"Predicted, not measured: {found[0].environment.machine}{of_free}, from {rows}{beside}"
