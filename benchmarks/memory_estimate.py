@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,7 @@ def lines(base: int, only: str) -> Iterator[str]:
                 continue
             trial = spec(axes)
             found = (measured(trial) - base) / 1e6
-            counted = process_bytes(Work.of(asdict(trial))) / 1e6
+            counted = process_bytes(Work.of(asdict(trial)), os.cpu_count() or 1) / 1e6
             error = counted / found - 1
             yield f"| {name} ({title}) | {found:.0f} | {counted:.0f} | {error:+.0%} |"
 

@@ -35,12 +35,61 @@ def kept(logits: Tensor, *, recompute: bool = False) -> int:
     first, *inner, last = parts
     marks = sum(tensor.num_elements for tensor in marked)
     outside = _kept(first) + _kept(last) + _OF_LOSS * logits.num_elements
-    return marks + outside + max((_kept(part) for part in inner), default=0)
+    # random numbers wait for nothing, so that dropout draws those of all parts early
+    early = sum(_drawn(part) for part in inner)
+    largest = max((_kept(part) - _drawn(part) for part in inner), default=0)
+    return marks + outside + early + largest
+
+
+def working(logits: Tensor) -> int:
+    """Return the most elements that the backward pass of one layer needs besides, of one example:
+    the gradients of its output and of what it kept.
+    """
+    return max(_in_hand(tensor) for tensor in network_of(logits))
+
+
+def tied(logits: Tensor) -> int:
+    """Return the elements of the tables that begin and end the model."""
+    found = 0
+    for tensor in network_of(logits):
+        if isinstance(tensor.layer, nn.TiedLogits):
+            table = tensor.inputs[1].layer
+            assert isinstance(table, nn.Embed)
+            found += table.num_symbols * table.width
+    return found
+
+
+def _in_hand(tensor: Tensor) -> int:
+    match tensor.layer:
+        case nn.Attend() as layer:
+            return 3 * _scores(tensor, layer)
+        case nn.Dense(activation="gelu"):
+            return 3 * tensor.num_elements
+        case _:
+            return 2 * tensor.num_elements
 
 
 def _kept(part: list[Tensor]) -> int:
     needed = {_origin(one) for tensor in part for one in _needed(tensor)}
     return sum(one.num_elements for one in needed) + sum(map(_own, part))
+
+
+def _drawn(part: list[Tensor]) -> int:
+    """Return the elements by which dropout multiplies."""
+    found = 0
+    for tensor in part:
+        match tensor.layer:
+            case nn.Dropout():
+                found += tensor.num_elements
+            case nn.Attend(dropout_rate=rate) as layer if rate:
+                found += _scores(tensor, layer)
+            case _:
+                pass
+    return found
+
+
+def _scores(tensor: Tensor, layer: nn.Attend) -> int:
+    return tensor.shape[0] ** 2 * layer.num_heads
 
 
 def _needed(tensor: Tensor) -> Iterator[Tensor]:
@@ -65,8 +114,7 @@ def _own(tensor: Tensor) -> int:
         case nn.Dense(activation="gelu"):  # its argument, and the normal distribution's share
             return 2 * elements
         case nn.Attend():  # queries, keys, values, and weights: before, in and after dropout
-            scores = tensor.shape[0] ** 2 * layer.num_heads
-            return 3 * elements + scores * (3 if layer.dropout_rate else 1)
+            return 3 * elements + _scores(tensor, layer) * (3 if layer.dropout_rate else 1)
         case _:
             return 0
 

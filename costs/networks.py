@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from costs.counting import count
-from costs.kept import kept
+from costs.kept import kept, tied, working
 from scalemark import models
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES, TOKENS
@@ -29,6 +29,8 @@ class Network:
     # again
     num_kept: int
     num_kept_again: int
+    num_working: int  # of one example, at most in the backward pass of one layer
+    num_tied: int  # elements of tables that begin and end the model
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
     winograd_share: float
@@ -120,6 +122,8 @@ def _counted(
         activation_bytes=4.0 * counts.num_outputs,
         num_kept=kept(logits),
         num_kept_again=kept(logits, recompute=True),
+        num_working=working(logits),
+        num_tied=tied(logits),
         num_kernels=counts.num_kernels,
         winograd_share=counts.winograd_flops / counts.flops,
         product_share=counts.product_flops / counts.flops,

@@ -94,9 +94,20 @@ def _random(seed: tuple[int, int], name: tuple[object, ...]) -> np.random.Genera
 
 
 def _name(work: Work) -> tuple[object, ...]:
-    """Name a target by its axes, without the layers of its network."""
-    axes = [getattr(work, field.name) for field in fields(Work) if field.name != "network"]
-    return (work.network.name, work.network.image_px, *axes)
+    """Name a target by its axes, without the layers of its network.
+
+    Axes that came later are named where they are unusual alone: all others keep their numbers.
+    """
+    later = ("gradient_accumulation", "optimizer", "recompute")
+    axes = [
+        getattr(work, field.name)
+        for field in fields(Work)
+        if field.name != "network"
+        and (field.name not in later or getattr(work, field.name) != field.default)
+    ]
+    network = work.network
+    size = network.seq_len or network.image_px
+    return (network.name, size, *axes)
 
 
 def _one(

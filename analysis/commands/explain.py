@@ -163,7 +163,7 @@ def _print(console: Console, one: Explanation) -> None:
 def _record(one: Explanation) -> dict[str, Any]:
     fall, diagnosis = one.fall, one.diagnosis
     beside = {"calls": fall.calls, "fixed": fall.fixed, "floor": fall.floor}
-    check, inner = one.quick_check, one.inner_links
+    check, inner, sent = one.quick_check, one.inner_links, one.update_bytes
     return {
         "trial_id": one.target.trial_id,
         "title": text.title(one.target),
@@ -194,6 +194,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         },
         "quick_check": check and asdict(check) | {"seconds": check.seconds},
         "inner_links": inner and asdict(inner) | {"at_most_s": inner.at_most_s},
+        "update_bytes": sent and asdict(sent) | {"per_item": sent.per_item},
         "host_links": _host_links(one),
         "observed": asdict(one.seen),
         "verdict": diagnosis.bound,
