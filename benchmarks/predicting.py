@@ -82,7 +82,8 @@ def checked(
     *,
     as_unknown: bool = False,
 ) -> list[Checked]:
-    """All on more than FEW GPUs of one host, but for those kept to judge. Those without a row rest on the physics alone.
+    """All on more than FEW GPUs of one host, but for those kept to judge. Those without a row rest
+    on the physics alone.
 
     `as_unknown`: as if nothing were reported of the boxes, not even their GPUs' names.
     """
@@ -105,7 +106,9 @@ def _by_environment(references: Sequence[Mapping[str, Any]]) -> Iterable[_Figure
 
 
 def judged(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
-    """Return all figures that are kept to judge predictions, by the physics and the profile alone."""
+    """Return all figures that are kept to judge predictions, by the physics and the profile
+    alone.
+    """
     return [
         one
         for of in _by_environment(references)

@@ -20,8 +20,8 @@ _FRAMEWORK_BYTES = 0.6e9  # CUDA's context, cuDNN, cuBLAS
 # cannot give back. From gpt_mini with batch 64, see benchmarks/memory_estimate.py.
 _UNCOUNTED = 1.07
 # Copies of a table that begins and ends a model, beside its gradient: each use has a gradient of
-# its own, and the product with it packs the table. From gpt2 with batch 1.
-_TABLES = 2.0
+# its own, and products with it pack the table. From gpt2 with batch 1.
+_TABLES = 3.0
 
 
 def is_half(precision: str) -> bool:

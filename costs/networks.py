@@ -23,7 +23,7 @@ class Network:
     # elements of each gradient tensor, in the order in which the trainer has them
     tensors: tuple[int, ...]
     forward_flops: float  # of one example: 2 per multiply and add of convolutions and dense layers
-    # of one example in fp32, written forward: outputs of convolutions, norms, ReLUs, pools, sums, joins
+    # of one example in fp32, written forward: outputs of convolutions, norms, ReLUs, sums, joins
     activation_bytes: float
     # of one example, that wait for the backward pass, see `costs.kept`; and where it is computed
     # again

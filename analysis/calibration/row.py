@@ -23,8 +23,8 @@ class Row:
 
     work: Work
     throughput: float | None  # None = asked for
-    # standard error of throughput over processes, over their mean; 0 = one figure or process, nothing
-    # known
+    # standard error of throughput over processes, over their mean; 0 = one figure or process,
+    # nothing known
     spread: float = 0.0
     # its source says how variables are shared, in words that the cost model knows
     is_known: bool = True
@@ -64,8 +64,8 @@ class Row:
         undivided = ""
         if examples % num_parts:
             undivided = (
-                f"num_gpus={num_gpus}: {examples} {word} in all (scaling=strong) do not divide among "
-                f"{num_gpus} GPUs; choose a number of GPUs that divides {examples}"
+                f"num_gpus={num_gpus}: {examples} {word} in all (scaling=strong) do not divide "
+                f"among {num_gpus} GPUs; choose a number of GPUs that divides {examples}"
             )
         work = replace(work, batch_size=max(1, examples // num_parts))
         return replace(self.asked(work), undivided=undivided)

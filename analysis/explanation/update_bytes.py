@@ -1,4 +1,4 @@
-"""Counts the bytes that an update sends between the devices of one host, from the model's layers."""
+"""Counts the bytes that an update sends between the devices of a host, from the model's layers."""
 
 from __future__ import annotations
 

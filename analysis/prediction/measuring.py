@@ -60,8 +60,8 @@ def _axes(work: Work) -> dict[str, object]:
 def _changed(spec: TrialSpec, work: Work) -> TrialSpec:
     shared = {axis: getattr(work, axis) for axis in _SHARED}
     network = work.network
-    sizes = {"image_px": network.image_px, "seq_len": network.seq_len}
-    spec = replace(spec, model=network.name, **sizes, **shared)
+    shared |= {"image_px": network.image_px, "seq_len": network.seq_len}
+    spec = replace(spec, model=network.name, **shared)
     if work.xla != (spec.xla != "off"):
         spec = replace(spec, xla="on" if work.xla else "off")
     if work.real_data != (spec.data != "synthetic"):

@@ -255,7 +255,8 @@ def predictions(
     """Predict in the order of what is asked for.
 
     What is among the rows is predicted from those that are not asked for, all else from all rows;
-    by the profile and the physics alone where the rows are kept to judge predictions. Raises NothingToLearnError when nothing is left to learn from.
+    by the profile and the physics alone where the rows are kept to judge predictions.
+    Raises NothingToLearnError when nothing is left to learn from.
     """
     elsewhere = target is not None and target != known.guess.hardware
     figures = {} if elsewhere else {one.cell: one.throughput for one in known.rows}
