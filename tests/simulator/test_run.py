@@ -79,6 +79,21 @@ def test_without_noise_the_throughput_is_the_cost_models():
     )
 
 
+@pytest.mark.parametrize("name", ["dgx_a100", "h100_8", "h200_8"])
+def test_models_of_tokens_count_tokens(name):
+    box, axes = profile(name), ("model=gpt2", "num_gpus=4", "gradient_accumulation=2")
+    found = result(*axes, hardware=box).measurement
+    assert found.item == "tokens"
+    step_s = costs(Work.of(asdict(spec_of(*axes))), box).step_s
+    assert found.throughput == pytest.approx(4 * 2 * 8 * 1024 / step_s)
+
+
+def test_a_model_of_tokens_without_room_is_told_what_makes_it_smaller():
+    found = result("model=gpt2", "batch_size=512", hardware=profile("h100_8"))
+    assert found.outcome == Outcome.OUT_OF_MEMORY
+    assert found.message.endswith("try a smaller batch_size, a smaller seq_len or recompute=true")
+
+
 def test_a_simulated_attempt_leaves_the_files_of_a_real_one():
     code, folder = play(spec_of("num_gpus=2"))
     steps = folder.read_steps()
