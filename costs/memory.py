@@ -16,12 +16,14 @@ from scalemark.abilities import VARIABLE_UPDATES, precision_of
 from scalemark.abilities.variable_update import Sends
 
 _FRAMEWORK_BYTES = 0.6e9  # CUDA's context, cuDNN, cuBLAS
-# Times what is counted, of CPU devices: buffers of kernels, random numbers, and what the allocator
-# cannot give back. From gpt_mini with batch 64, see benchmarks/memory_estimate.py.
-_UNCOUNTED = 1.07
+# Of each replica on a CPU device: its graph, and what the allocator cannot give back. From gpt_mini
+# with batch 64, see benchmarks/memory_estimate.py.
+_REPLICA_BYTES = 46e6
 # Copies of a table that begins and ends a model, beside its gradient: each use has a gradient of
 # its own, and products with it pack the table. From gpt2 with batch 1.
 _TABLES = 3.0
+# The same when the backward pass begins: the gradient of the last use, and the packed table.
+_TABLES_FIRST = 2.0
 
 
 def is_half(precision: str) -> bool:
@@ -50,10 +52,12 @@ def process_bytes(work: Work, num_cores: int) -> float:
     if _sends(work) in (Sends.TO_OWNERS, Sends.REDUCE_SCATTER):
         num_copies = 1
     held = 1.0 + num_copies * (1.0 + num_slots(work.optimizer))
+    tied = 4.0 * network.num_tied
     working = 4.0 * network.num_working * work.batch_size
-    passes = min(work.num_gpus, num_cores) * (_activation_bytes(work) + working)
-    gradients = (1.0 + _sums(work)) * parameters + _TABLES * 4.0 * network.num_tied
-    return held * parameters + _UNCOUNTED * max(passes, work.num_gpus * gradients)
+    begins = _activation_bytes(work) + working + _TABLES_FIRST * tied
+    ends = (1.0 + _sums(work)) * parameters + _TABLES * tied
+    most = max(min(work.num_gpus, num_cores) * begins, work.num_gpus * ends)
+    return work.num_gpus * _REPLICA_BYTES + held * parameters + most
 
 
 def _sums(work: Work) -> float:
