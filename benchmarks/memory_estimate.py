@@ -54,6 +54,12 @@ JUDGED: Mapping[str, Mapping[str, Any]] = {
         **_GPT2, "batch_size": 1, "num_gpus": 2,
         "variable_update": "parameter_server", "local_parameter_device": "cpu",
     },
+    "gpt2, 2 replicas, sharded": {
+        **_GPT2,
+        "batch_size": 1,
+        "num_gpus": 2,
+        "variable_update": "sharded",
+    },
     "vit_tiny, batch 128": {
         **_TOKENS, "model": "vit_tiny", "num_classes": 10, "seq_len": 0, "image_px": 32,
         "batch_size": 128,

@@ -197,12 +197,19 @@ def _update_bytes(explained: Explanation) -> Iterator[str]:
     if sent is None or not sent.weights + sent.gradients:
         return
     parts = {"weights": sent.weights, "gradients": sent.gradients}
-    said = [f"{number(size / 1e6)} MB of {what}" for what, size in parts.items() if size]
+    said = [f"{_size(size)} of {what}" for what, size in parts.items() if size]
     taken = f"{sent.num_items} {target.item}"
     if sent.num_micro_batches > 1:
         taken += f" in {sent.num_micro_batches} micro-batches per replica"
-    each = f"{number(sent.per_item / 1e3)} kB per {target.item.removesuffix('s')}"
+    each = f"{_size(sent.per_item)} per {target.item.removesuffix('s')}"
     yield f"An update of {taken} sends {' and '.join(said)} between all devices, {each}."
+
+
+def _size(num_bytes: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if num_bytes >= size:
+            return f"{number(num_bytes / size)} {unit}"
+    return f"{number(num_bytes / 1e3)} kB"
 
 
 def _quick_check(explained: Explanation) -> Iterator[str]:
