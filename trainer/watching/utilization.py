@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 import os
 import platform
+from dataclasses import asdict
 
 import tensorflow as tf
 
-from costs.networks import network
+from costs.work import Work
 from scalemark.abilities import PRECISIONS
 from scalemark.host import software
 from scalemark.own_model import is_own
@@ -51,7 +52,7 @@ def with_utilization(
     """
     if is_own(spec.model):
         return measurement
-    counted = network(spec.model, spec.image_px, spec.num_classes)
+    counted = Work.of(asdict(spec)).network
     num_sharing = _num_sharing(spec, devices, given, cluster)
     of = _peak_of(spec, devices, folder)
 
