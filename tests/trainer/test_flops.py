@@ -26,7 +26,6 @@ def check(make_devices, model, sizes, num_gpus=1, **axes):
     spec = small(model=model, num_gpus=num_gpus, batch_size=BATCH_SIZE, **sizes, **axes)
     traced = traced_flops(run.build(spec, make_devices(num_gpus)), BATCH_SIZE)
     defined = network(model, **sizes)
-    print("RATIO", model, traced / (BATCH_SIZE * num_gpus * defined.training_flops))
     assert traced == pytest.approx(
         BATCH_SIZE * num_gpus * defined.training_flops, rel=WITHIN, abs=0
     )
