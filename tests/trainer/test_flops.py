@@ -11,8 +11,6 @@ from trainer import run
 WITHIN = 0.01
 BATCH_SIZE = 2
 SMALL = {
-    "alexnet": {"image_px": 67},
-    "googlenet": {"image_px": 64},
     "lenet5": {"image_px": 28},
     "mobilenet_v1": {"image_px": 32},
     "resnet18_cifar": {"image_px": 32},
@@ -36,6 +34,7 @@ def test_flops_are_those_of_the_traced_graph(make_devices, model, sizes):
     check(make_devices, model, sizes)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "axes",
     [{"num_gpus": 3}, {"precision": "bf16"}, {"xla": "on"}, {"variable_update": "mirrored"}],
