@@ -18,6 +18,8 @@ class Counts:
     """Tells what one layer, or all layers together, take for one image."""
 
     flops: int = 0  # forward: 2 per multiply and add
+    # gradients of the weights and of the inputs of each product; the images need none
+    backward_flops: int = 0
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
     product_flops: int = 0  # part of them, in products of matrices
     num_outputs: int = 0  # elements that layers write
@@ -46,6 +48,7 @@ def count(logits: Tensor) -> Counts:
     counted = layers.values()
     return Counts(
         flops=sum(one.flops for one in counted),
+        backward_flops=sum(one.backward_flops for one in counted),
         winograd_flops=sum(one.winograd_flops for one in counted),
         product_flops=sum(one.product_flops for one in counted),
         num_outputs=sum(one.num_outputs for one in counted),
@@ -124,7 +127,13 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
         case nn.TiedLogits():
             width = tensor.inputs[0].channels
             flops = 2 * elements * width
-            return Counts(flops=flops, product_flops=flops, num_outputs=elements, num_kernels=3)
+            return Counts(
+                flops=flops,
+                backward_flops=2 * flops,
+                product_flops=flops,
+                num_outputs=elements,
+                num_kernels=3,
+            )
         case unknown:
             assert_never(unknown)
 
@@ -144,6 +153,7 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
     flops = 2 * weights * prod(positions)
     return Counts(
         flops=flops,
+        backward_flops=flops * (1 + has_gradient),
         winograd_flops=flops if is_shortened else 0,
         product_flops=0 if isinstance(layer, nn.Conv) else flops,
         num_outputs=num_outputs,
@@ -161,6 +171,7 @@ def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
     return Counts(
         flops=flops,
         product_flops=flops,
+        backward_flops=2 * flops,
         num_outputs=tensor.num_elements + num_kept * scores,
         # split, scale, softmax, join, and two products: one each way, of products two back; mask
         num_kernels=14 + layer.is_causal + 4 * (layer.dropout_rate > 0),

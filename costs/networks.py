@@ -23,6 +23,9 @@ class Network:
     # elements of each gradient tensor, in the order in which the trainer has them
     tensors: tuple[int, ...]
     forward_flops: float  # of one example: 2 per multiply and add of convolutions and dense layers
+    # of one example: as many again for the gradients of the weights, and of the inputs that need
+    # one
+    backward_flops: float
     # of one example in fp32, written forward: outputs of convolutions, norms, ReLUs, sums, joins
     activation_bytes: float
     # of one example, that wait for the backward pass, see `costs.kept`; and where it is computed
@@ -50,6 +53,13 @@ class Network:
     def item(self) -> str:
         """What its throughput counts."""
         return TOKENS if self.seq_len else IMAGES
+
+    @property
+    def training_flops(self) -> float:
+        """Return those of one example forward and backward, as model FLOPs utilization counts them:
+        what is computed again to save memory does not count.
+        """
+        return self.forward_flops + self.backward_flops
 
 
 class UnknownNetworkError(ValueError):
@@ -119,6 +129,7 @@ def _counted(
         seq_len=sizes.get("seq_len", 0),
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
+        backward_flops=float(counts.backward_flops),
         activation_bytes=4.0 * counts.num_outputs,
         num_kept=kept(logits),
         num_kept_again=kept(logits, recompute=True),
