@@ -59,4 +59,3 @@ def accumulated(
 def _cut(part: tf.Tensor, num: int) -> tf.Tensor:
     """(num * B, ...) -> (num, B, ...)."""
     return tf.reshape(part, (num, part.shape[0] // num, *part.shape[1:]))
-
