@@ -17,7 +17,7 @@ from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import plan, repeats_to_tell
 from analysis.statistics.sample import Sample
-from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES, has_enough_replicas
+from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.records.axes import AxisValue
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
@@ -190,7 +190,7 @@ def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
         for strategy in _strategies(choices, hosts):
             spec = with_way(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), strategy)
             own = [one for one in alike if one.strategy == spec.strategy]
-            if has_enough_replicas(spec) and _may_win(asked, ranking, own or alike, num_gpus):
+            if _may_win(asked, ranking, own or alike, num_gpus):
                 where = asked.question.environment.counted(num_gpus, hosts)
                 yield f"{spec.strategy} on {where} was not run, and might win", spec
 

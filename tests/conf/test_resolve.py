@@ -75,7 +75,7 @@ def test_every_model_resolves(path):
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES.values())
 def test_a_strategy_sets_the_three_axes_of_its_column(name):
-    spec = trial(f"strategy={name}", kind=GPU)
+    spec = trial(f"strategy={name}", "num_gpus=2", kind=GPU)
     assert strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce) == name
 
 
