@@ -46,7 +46,9 @@ def accumulated(
         sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
         return index + 1, loss + added, sums, new_state
 
-    zeros = [tf.zeros(weight.shape) for weight in weights]
+    # else TensorFlow makes the zeros a constant, which it keeps for ever beside the sums
+    zero = tf.raw_ops.PlaceholderWithDefault(input=0.0, shape=[])
+    zeros = [tf.fill(weight.shape, zero) for weight in weights]
     first = (tf.constant(0), tf.constant(0.0), zeros, list(state))
     _, loss, sums, last = tf.while_loop(
         lambda index, *_: index < num, body, first, parallel_iterations=1

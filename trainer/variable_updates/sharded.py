@@ -68,9 +68,7 @@ class Sharded:
         self._shards = []
         shards = cuts([value.size for value in initial], len(devices.replicas))
         for owner, pieces in zip(devices.replicas, shards, strict=False):
-            packs = GradientPacks(
-                _AtOwner((owner,)), spec.gradient_repacking, spec.compact_gradients
-            )
+            packs = GradientPacks(_AtOwner(owner), spec.gradient_repacking, spec.compact_gradients)
             self._shards.append(_Shard.create(initial, owner, pieces, packs, optimizer))
         self.num_summed = len(devices.replicas)
         self.update_devices = tuple(shard.owner for shard in self._shards)
@@ -148,12 +146,13 @@ class _Shard:
         return sums
 
 
-@dataclass(frozen=True, slots=True)
 class _AtOwner:
     """Sums all messages on one device, where they stay."""
 
-    reduction_devices: tuple[str, ...]
     reduction_ops: tuple[str, ...] = Sharded.reduction_ops
+
+    def __init__(self, owner: str) -> None:
+        self.reduction_devices: tuple[str, ...] = (owner,)
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
         with tf.device(self.reduction_devices[0]), tf.name_scope("reduce"):
