@@ -23,9 +23,10 @@ ELSEWHERE = {
     "injected": "read as `injected_values`",
 }
 
-WITHOUT_INFLUENCE = {"optimizer", "learning_rate", "momentum", "weight_decay", "data_dir"}
-WITHOUT_INFLUENCE |= {"data_format", "cache", "seed"}
-"""Simulated trials may have them, and the cost model gives them no time of their own."""
+WITHOUT_INFLUENCE = {"learning_rate", "weight_decay", "data_dir", "data_format", "cache", "seed"}
+"""Simulated trials may have them, and the cost model gives them no time of their own. Neither has
+`momentum`; but that is the name of an optimizer, too, which the cost model knows.
+"""
 
 FOR_THE_PROGRAM = {*USED_BY_PROGRAMS, "model", "seed", "compare"} - {"num_steps"}
 """The program gets these as placeholders and variables, and analysis reads what is compared."""
