@@ -313,6 +313,11 @@ def _momentum(config: Config, _: _Around) -> float:
     return MOMENTUM if OPTIMIZERS[config.optimizer.name].has_momentum else 0.0
 
 
+def _weight_decay(config: Config, _: _Around) -> float:
+    decay: float = OPTIMIZERS[config.optimizer.name].weight_decay
+    return decay
+
+
 def _data_format(config: Config, around: _Around) -> str:
     """Choose NHWC on CPUs, whose convolutions are made for it, and where a model of the user's own
     says itself what it takes.
@@ -350,6 +355,7 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "loss_scale": _loss_scale,
     "learning_rate": _learning_rate,
     "momentum": _momentum,
+    "weight_decay": _weight_decay,
     "distortions": lambda config, _: config.data.distorts,
     "data_format": _data_format,
     "image_px": _image_px,

@@ -21,6 +21,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import injected
@@ -159,7 +160,9 @@ class Towers:
         """`at` is that of the input; None = every step of a call takes the same batches."""
         self._template, self._update = template, update
         self._optimizer, self._devices = optimizer, devices
-        self._weight_decay = spec.weight_decay / update.num_summed
+        self._weight_decay = 0.0  # in the gradients
+        if not OPTIMIZERS[spec.optimizer].decouples_decay:
+            self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
         self._injected_s = 0.0
         if update.num_summed > 1:

@@ -24,7 +24,7 @@ ELSEWHERE = {
 }
 
 WITHOUT_INFLUENCE = {"optimizer", "learning_rate", "momentum", "weight_decay", "data_dir"}
-WITHOUT_INFLUENCE |= {"data_format", "cache", "seed"}
+WITHOUT_INFLUENCE |= {"learning_rate_warm_up", "data_format", "cache", "seed"}
 """Simulated trials may have them, and the cost model gives them no time of their own."""
 
 FOR_THE_PROGRAM = {*USED_BY_PROGRAMS, "model", "seed", "compare"} - {"num_steps"}

@@ -264,6 +264,11 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "batch_size=6: scaling=strong splits it over num_gpus=4, which does not divide it",
         ),
         (["optimizer=adam", "momentum=0.5"], "momentum=0.5: optimizer=adam has none; leave it out"),
+        (
+            ["optimizer=adamw", "weight_decay=0"],
+            "weight_decay=0: optimizer=adamw without decay is adam; choose optimizer=adam, or a decay above 0",
+        ),
+        (["learning_rate_warm_up=-1"], "learning_rate_warm_up=-1: wanted 0 or more"),
         (["min_window_s=-1"], "min_window_s=-1.0: wanted a finite number, 0 or more"),
         (["prefetch=-1", "data=photos"], "prefetch=-1: wanted 0 or more"),
         (
@@ -363,6 +368,14 @@ def test_an_optimizer_without_momentum_has_none_and_adam_its_own_rate():
     assert (trial("optimizer=sgd").momentum, trial().momentum) == (0.0, 0.9)
     assert trial("optimizer=adam").learning_rate == 0.001
     assert trial("optimizer=adam", "learning_rate=0.1").learning_rate == 0.1
+
+
+def test_adamw_decays_more_than_the_others_add_to_gradients():
+    decays = {
+        name: trial(f"optimizer={name}").weight_decay for name in ("momentum", "adam", "adamw")
+    }
+    assert decays == {"momentum": 4e-5, "adam": 4e-5, "adamw": 0.01}
+    assert trial("optimizer=adamw", "weight_decay=0.1").weight_decay == 0.1
 
 
 def test_mirrored_takes_nccl_on_gpus_and_the_ring_on_cpu_devices():
