@@ -90,7 +90,8 @@ def resolve(
     problems = itertools.chain(
         _problems_of_own_model(spec),
         rules.problems(spec),
-        _problems_of_sizes(spec.model, spec.image_px, spec.num_classes),
+        _problems_of_model(spec.model, spec.image_px, spec.seq_len, spec.num_classes),
+        _problems_of_recompute(spec),
         _problems_of_data(spec, config.data),
         _problems_of_machine(spec, num_devices, compute_capability, is_mig, hosts),
     )
@@ -171,8 +172,10 @@ def _problems_of_own_model(spec: TrialSpec) -> Iterator[str]:
             f"model={spec.model}: engine={spec.engine} does not know the layers of a model of your "
             f"own; choose one of {', '.join(sorted(models.trainable()))}, or engine=tensorflow"
         )
-    if spec.image_px:
-        yield f"image_px={spec.image_px}: {spec.model} has an input of its own; leave it out"
+    for axis in ("image_px", "seq_len"):
+        if getattr(spec, axis):
+            found = f"{axis}={getattr(spec, axis)}"
+            yield f"{found}: {spec.model} has an input of its own; leave it out"
     if spec.data != "synthetic":
         yield (
             f"data={spec.data}: {spec.model} takes synthetic data of its own input alone; leave it "
@@ -186,14 +189,30 @@ def _problems_of_own_model(spec: TrialSpec) -> Iterator[str]:
 
 
 @cache
-def _problems_of_sizes(model: str, image_px: int, num_classes: int) -> tuple[str, ...]:
+def _problems_of_model(
+    model: str, image_px: int, seq_len: int, num_classes: int
+) -> tuple[str, ...]:
     if own_model.is_own(model):
         return ()
     try:
-        models.define(model, image_px=image_px, num_classes=num_classes)
+        models.define(model, image_px=image_px, seq_len=seq_len, num_classes=num_classes)
     except models.ModelError as error:
         return (str(error),)
     return ()
+
+
+def _problems_of_recompute(spec: TrialSpec) -> Iterator[str]:
+    if spec.recompute and not _can_recompute(spec.model):
+        able = [name for name in sorted(models.trainable()) if _can_recompute(name)]
+        yield (
+            f"recompute=true: {spec.model} does not say which activations to keep; leave it out, "
+            f"or choose {', '.join(able)}"
+        )
+
+
+@cache
+def _can_recompute(model: str) -> bool:
+    return not own_model.is_own(model) and models.can_recompute(models.define(model))
 
 
 def _problems_of_data(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
@@ -319,19 +338,28 @@ def _weight_decay(config: Config, _: _Around) -> float:
 
 
 def _data_format(config: Config, around: _Around) -> str:
-    """Choose NHWC on CPUs, whose convolutions are made for it, and where a model of the user's own
-    says itself what it takes.
+    """Choose NHWC on CPUs, whose convolutions are made for it, for models without images, and where
+    a model of the user's own says itself what it takes.
     """
     if around.on_cpu_devices or own_model.is_own(config.model.name):
+        return "NHWC"
+    if "image_px" not in _published(config):
         return "NHWC"
     return PRECISIONS[config.precision.name].gpu_data_format
 
 
 def _image_px(config: Config, around: _Around) -> int:
-    if around.on_cpu_devices:
-        return config.model.cpu_image_px
-    own = config.model.image_px
-    return _published(config)["image_px"] if own is None else own
+    model = config.model
+    own = model.cpu_image_px if around.on_cpu_devices else model.image_px
+    return _published(config).get("image_px", 0) if own is None else own
+
+
+def _seq_len(config: Config, around: _Around) -> int:
+    model = config.model
+    if own_model.is_own(model.name):
+        return 0
+    own = model.cpu_seq_len if around.on_cpu_devices else model.seq_len
+    return _published(config).get("seq_len", 0) if own is None else own
 
 
 def _num_classes(config: Config) -> int:
@@ -359,6 +387,7 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "distortions": lambda config, _: config.data.distorts,
     "data_format": _data_format,
     "image_px": _image_px,
+    "seq_len": _seq_len,
     "batch_size": _batch_size,
     "cache": lambda config, _: config.data.cache,
     "min_warm_up_steps": lambda _, around: EFFORT[around.device_kind].min_warm_up_steps,

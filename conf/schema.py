@@ -33,8 +33,10 @@ class ModelConfig:
     name: str = MISSING  # a definition in scalemark/models/
     num_classes: int | None = None  # null = as published
     image_px: int | None = None  # on GPUs; null = as published
+    seq_len: int | None = None  # on GPUs; null = as published
     batch_size: int = MISSING  # per GPU
-    cpu_image_px: int = MISSING  # on CPU devices
+    cpu_image_px: int | None = None  # on CPU devices; null = as published
+    cpu_seq_len: int | None = None  # on CPU devices; null = as published
     cpu_batch_size: int = MISSING  # per CPU device
     learning_rate: float = MISSING
 

@@ -77,12 +77,13 @@ def in_keras_order(logits: Tensor) -> list[Tensor]:
 def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
     """Count one layer; `has_gradient` says that its input needs one."""
     elements = tensor.num_elements
-    match tensor.layer:
-        case nn.Conv() | nn.Dense() as layer:
+    layer = tensor.layer
+    match layer:
+        case nn.Conv() | nn.Dense():
             return _count_product(tensor, layer, has_gradient=has_gradient)
-        case nn.BatchNorm() as norm:
+        case nn.BatchNorm():
             channels = tensor.channels
-            tensors = (channels, channels) if norm.scale else (channels,)
+            tensors = (channels, channels) if layer.scale else (channels,)
             return Counts(num_outputs=elements, num_kernels=2, tensors=tensors)
         case Plain.RELU | nn.Pool():
             return Counts(num_outputs=elements, num_kernels=2)
@@ -94,8 +95,33 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
             return Counts(num_kernels=2)
         case nn.Dropout():  # draws, compares and multiplies; multiplies again on the way back
             return Counts(num_kernels=4)
-        case Plain.IMAGES | Plain.FLATTEN:
+        case Plain.IMAGES | Plain.FLATTEN | Plain.TOKENS | Plain.KEPT | Plain.IN_A_ROW:
             return Counts()
+        case nn.Masked():
+            return Counts(num_kernels=1)
+        case nn.Every() | Plain.FIRST:
+            return Counts(num_kernels=2)
+        case nn.Embed():
+            return Counts(
+                num_outputs=elements, num_kernels=2, tensors=(layer.num_symbols * layer.width,)
+            )
+        case nn.Positions():
+            return Counts(num_kernels=2, tensors=(layer.num_positions * tensor.channels,))
+        case nn.Segments():
+            return Counts(num_kernels=3, tensors=(layer.num_segments * tensor.channels,))
+        case Plain.CLASS_TOKEN:
+            return Counts(num_outputs=elements, num_kernels=2, tensors=(tensor.channels,))
+        case Plain.BIAS:
+            return Counts(num_kernels=2, tensors=(tensor.channels,))
+        case nn.LayerNorm():
+            return Counts(
+                num_outputs=elements, num_kernels=2, tensors=(tensor.channels, tensor.channels)
+            )
+        case nn.Attend():
+            return _count_attention(tensor, layer)
+        case nn.TiedLogits():
+            width = tensor.inputs[0].channels
+            return Counts(flops=2 * elements * width, num_outputs=elements, num_kernels=3)
         case unknown:
             assert_never(unknown)
 
@@ -106,10 +132,11 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
     weights = tensor.inputs[0].channels * outputs
     bias, num_outputs, is_shortened = True, 0, False
     is_activated = layer.activation != "linear"
+    if positions:  # of a sequence, or of an image
+        num_outputs = tensor.num_elements * (1 + is_activated)
     if isinstance(layer, nn.Conv):
         weights = prod(layer.kernel) * (outputs if layer.depthwise else weights)
         bias = layer.bias
-        num_outputs = tensor.num_elements * (1 + is_activated)
         is_shortened = layer.kernel in SHORTENED and layer.strides == 1 and not layer.depthwise
     flops = 2 * weights * prod(positions)
     return Counts(
@@ -118,4 +145,17 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
         num_outputs=num_outputs,
         num_kernels=2 + has_gradient + 2 * bias + 2 * is_activated,
         tensors=(weights, outputs) if bias else (weights,),
+    )
+
+
+def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
+    """Count the two products of each head, all scores even where a causal model masks half."""
+    length, width = tensor.shape
+    scores = length * length * layer.num_heads
+    num_kept = 2 if layer.dropout_rate else 1  # weights before and after dropout
+    return Counts(
+        flops=4 * length * length * width,
+        num_outputs=tensor.num_elements + num_kept * scores,
+        # split, scale, softmax, join, and two products: one each way, of products two back; mask
+        num_kernels=14 + layer.is_causal + 4 * (layer.dropout_rate > 0),
     )

@@ -5,6 +5,11 @@ x = images(224)                  # (224, 224, 3)
 x = conv(x, 64, 7, strides=2)    # (112, 112, 64)
 x = global_mean(x)               # (64,)
 x = logits(x, 1001)              # (1001,)
+
+x = tokens(1024)                 # (1024,)
+table = x = embed(x, 50257, 768) # (1024, 768)
+x = attend(dense(x, 3 * 768), num_heads=12, is_causal=True)
+x = tied_logits(x, table)        # (1024, 50257)
 ```
 
 `trainer/keras_model.py` makes a Keras model of the last tensor, and `costs/counting.py` counts it.
@@ -19,10 +24,11 @@ from itertools import count
 from math import prod
 from typing import Literal, TypeAlias
 
-Shape: TypeAlias = tuple[int, ...]  # of one example, channels last: (height, width, channels)
+# of one example, channels last: (height, width, channels), or (positions, channels) of a sequence
+Shape: TypeAlias = tuple[int, ...]
 Kernel: TypeAlias = int | tuple[int, int]  # height and width
 Padding: TypeAlias = Literal["same", "valid"]
-Activation: TypeAlias = Literal["linear", "relu"]
+Activation: TypeAlias = Literal["linear", "relu", "gelu"]
 # a distribution by its name, or the standard deviation of a normal one
 Initial: TypeAlias = Literal["he_normal", "glorot_uniform"] | float
 
@@ -36,6 +42,12 @@ class Plain(Enum):
     ADD = auto()
     CONCAT = auto()  # the channels of several branches behind each other
     FLATTEN = auto()
+    TOKENS = auto()  # the model's input, whole numbers
+    IN_A_ROW = auto()  # the positions of an image as a sequence, row by row
+    CLASS_TOKEN = auto()  # a trained vector ahead of a sequence
+    FIRST = auto()  # the first position of a sequence
+    BIAS = auto()  # add a trained number to each channel
+    KEPT = auto()  # changes nothing: recompute=true keeps it, and nothing up to the next one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +105,83 @@ class Dropout:
     rate: float
 
 
-Layer: TypeAlias = Plain | Conv | BatchNorm | Pool | PadChannels | Dense | Dropout
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masked:
+    """Replace every `every`-th token, from the first, by token 0: the model has to guess it."""
+
+    every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """Take every `every`-th position of a sequence, from the first."""
+
+    every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embed:
+    """Look up the trained vector of each token."""
+
+    num_symbols: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positions:
+    """Add a trained vector to each position; `num_positions` have one."""
+
+    num_positions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segments:
+    """Add a trained vector to each position, the same within each equal part of the sequence."""
+
+    num_segments: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerNorm:
+    """Normalize each position over its channels, then multiply by gamma and add beta."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attend:
+    """Attend by scaled dot products (Vaswani et al. 2017): softmax(Q K^T / sqrt(d)) V per head.
+
+    The input has queries, keys and values behind each other, the output the heads.
+    """
+
+    num_heads: int
+    is_causal: bool  # a position attends to itself and those before it
+    dropout_rate: float  # of the attention weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiedLogits:
+    """Multiply with the transposed table of an Embed, which is the second input."""
+
+
+Layer: TypeAlias = (
+    Plain
+    | Conv
+    | BatchNorm
+    | Pool
+    | PadChannels
+    | Dense
+    | Dropout
+    | Masked
+    | Every
+    | Embed
+    | Positions
+    | Segments
+    | LayerNorm
+    | Attend
+    | TiedLogits
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +204,10 @@ class Tensor:
 
 class TooSmallError(ValueError):
     """Raised when nothing is left of the image after some layers."""
+
+
+class SizeError(ValueError):
+    """Raised for sizes that do not fit each other. The text says which, and what would fit."""
 
 
 def network_of(output: Tensor) -> list[Tensor]:
@@ -231,12 +323,89 @@ def dense(
 
 
 def dropout(x: Tensor, rate: float = 0.5) -> Tensor:
+    """Return `x` itself for a rate of 0."""
+    if not rate:
+        return x
     return Tensor(Dropout(rate=rate), (x,), x.shape)
 
 
 def logits(x: Tensor, num_classes: int) -> Tensor:
     """End a model. The trainer makes its output float32 under every precision."""
     return dense(x, num_classes, activation="linear", initial=0.01)
+
+
+def tokens(seq_len: int) -> Tensor:
+    """Begin a model of sequences of tokens (seq_len,)."""
+    if seq_len < 1:
+        raise SizeError(f"seq_len={seq_len}: wanted 1 or more")
+    return Tensor(Plain.TOKENS, (), (seq_len,))
+
+
+def masked(x: Tensor, every: int) -> Tensor:
+    return Tensor(Masked(every=every), (x,), x.shape)
+
+
+def every(x: Tensor, every: int) -> Tensor:
+    return Tensor(Every(every=every), (x,), (-(-x.shape[0] // every), x.channels))
+
+
+def embed(x: Tensor, num_symbols: int, width: int) -> Tensor:
+    return Tensor(Embed(num_symbols=num_symbols, width=width), (x,), (*x.shape, width))
+
+
+def positions(x: Tensor, num_positions: int) -> Tensor:
+    """Raises SizeError for a sequence that is longer."""
+    if x.shape[0] > num_positions:
+        raise SizeError(f"seq_len={x.shape[0]}: wanted {num_positions} or less, the number of its positions")
+    return Tensor(Positions(num_positions=num_positions), (x,), x.shape)
+
+
+def segments(x: Tensor, num_segments: int) -> Tensor:
+    return Tensor(Segments(num_segments=num_segments), (x,), x.shape)
+
+
+def layer_norm(x: Tensor, epsilon: float) -> Tensor:
+    return Tensor(LayerNorm(epsilon=epsilon), (x,), x.shape)
+
+
+def attend(x: Tensor, *, num_heads: int, is_causal: bool, dropout_rate: float) -> Tensor:
+    """(positions, 3 * width) -> (positions, width). Raises SizeError for heads of uneven width."""
+    width = x.channels // 3
+    if width % num_heads:
+        raise SizeError(
+            f"num_heads={num_heads}: wanted a divisor of the width {width}, as heads share it"
+        )
+    layer = Attend(num_heads=num_heads, is_causal=is_causal, dropout_rate=dropout_rate)
+    return Tensor(layer, (x,), (x.shape[0], width))
+
+
+def in_a_row(x: Tensor) -> Tensor:
+    """(height, width, channels) -> (height * width, channels)."""
+    height, width, channels = x.shape
+    return Tensor(Plain.IN_A_ROW, (x,), (height * width, channels))
+
+
+def class_token(x: Tensor) -> Tensor:
+    return Tensor(Plain.CLASS_TOKEN, (x,), (x.shape[0] + 1, x.channels))
+
+
+def first(x: Tensor) -> Tensor:
+    return Tensor(Plain.FIRST, (x,), (x.channels,))
+
+
+def bias(x: Tensor) -> Tensor:
+    return Tensor(Plain.BIAS, (x,), x.shape)
+
+
+def kept(x: Tensor) -> Tensor:
+    return Tensor(Plain.KEPT, (x,), x.shape)
+
+
+def tied_logits(x: Tensor, table: Tensor) -> Tensor:
+    """End a model by the vectors that its tokens have at its beginning, as `table` = embed(...)."""
+    if not isinstance(table.layer, Embed):
+        raise TypeError(f"table={table.layer}: wanted the result of embed(...)")
+    return Tensor(TiedLogits(), (x, table), (*x.shape[:-1], table.layer.num_symbols))
 
 
 def _pool(x: Tensor, layer: Pool) -> Tensor:

@@ -2,29 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
 import keras
 
 from scalemark import layers as nn
 from scalemark.layers import Plain, Tensor, network_of
-from trainer.fused_batch_normalization import FusedBatchNormalization
+from scalemark.models import takes_tokens
+from trainer.layers import sequences
+from trainer.layers.attention import Attention
+from trainer.layers.batch_normalization import FusedBatchNormalization
+from trainer.layers.dropout import Dropout
+from trainer.layers.gelu import gelu
+from trainer.layers.layer_normalization import LayerNormalization
+from trainer.layers.recomputed import Recomputed
 
 Built: TypeAlias = keras.KerasTensor
 
 
-def build(logits: Tensor) -> keras.Model:
-    """Build a model: images (B, image_px, image_px, 3) -> logits (B, num_classes) float32.
+def build(logits: Tensor, *, recompute: bool = False) -> keras.Model:
+    """Build a model: images (B, image_px, image_px, 3) or tokens (B, seq_len) -> logits float32.
 
     Layers are made in the order of the description, so that equal seeds give equal weights, in
-    Keras' current data format and precision.
+    Keras' current data format and precision. With `recompute` what lies between two `kept` is
+    computed again in the backward pass.
     """
     network = network_of(logits)
-    images = keras.Input(network[0].shape)
+    inputs = keras.Input(network[0].shape, dtype="int32" if takes_tokens(logits) else None)
     built: dict[Tensor, Built] = {}
+    tables: dict[Tensor, sequences.Embedding] = {}
+    for part in _parts(network) if recompute else [network]:
+        if part[0].layer is Plain.KEPT and part[-1] is not logits:
+            begin = built[part[0].inputs[0]]
+            inner = keras.Input(begin.shape[1:], dtype=begin.dtype)
+            ours = {part[0]: inner}
+            _build(part[1:], ours, tables, inner)
+            built[part[-1]] = Recomputed(keras.Model(inner, ours[part[-1]]))(begin)
+        else:
+            _build(part, built, tables, inputs)
+    return keras.Model(inputs, keras.layers.Activation("linear", dtype="float32")(built[logits]))
+
+
+def _parts(network: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Cut before each `kept`."""
+    parts: list[list[Tensor]] = [[]]
     for tensor in network:
-        built[tensor] = _apply(tensor.layer, [built[one] for one in tensor.inputs] or [images])
-    return keras.Model(images, keras.layers.Activation("linear", dtype="float32")(built[logits]))
+        if tensor.layer is Plain.KEPT:
+            parts.append([])
+        parts[-1].append(tensor)
+    return parts
+
+
+def _build(
+    network: Sequence[Tensor],
+    built: dict[Tensor, Built],
+    tables: dict[Tensor, sequences.Embedding],
+    inputs: Built,
+) -> None:
+    """Add the outputs of layers to `built`, and embeddings to `tables`; the first takes `inputs`."""
+    for tensor in network:
+        match tensor.layer:
+            case nn.Embed() as layer:
+                tables[tensor] = sequences.Embedding(layer.num_symbols, layer.width)
+                built[tensor] = tables[tensor](built[tensor.inputs[0]])
+            case nn.TiedLogits():
+                x, table = tensor.inputs
+                built[tensor] = tables[table](built[x], reverse=True)
+            case _:
+                given = [built[one] for one in tensor.inputs] or [inputs]
+                built[tensor] = _apply(tensor.layer, given)
 
 
 def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
@@ -57,7 +104,33 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case nn.Dense():
             return _dense(layer)(x)
         case nn.Dropout():
-            return keras.layers.Dropout(layer.rate)(x)
+            return Dropout(layer.rate)(x)
+        case Plain.TOKENS | Plain.KEPT:
+            return x
+        case nn.Masked():
+            return sequences.Mask(layer.every)(x)
+        case nn.Every():
+            return x[:, :: layer.every]
+        case nn.Positions():
+            return sequences.AddPositions(layer.num_positions)(x)
+        case nn.Segments():
+            return sequences.AddSegments(layer.num_segments)(x)
+        case nn.LayerNorm():
+            return LayerNormalization(layer.epsilon)(x)
+        case nn.Attend():
+            return Attention(
+                layer.num_heads, is_causal=layer.is_causal, dropout_rate=layer.dropout_rate
+            )(x)
+        case Plain.IN_A_ROW:
+            return _in_a_row(x)
+        case Plain.CLASS_TOKEN:
+            return sequences.ClassToken()(x)
+        case Plain.FIRST:
+            return x[:, 0]
+        case Plain.BIAS:
+            return sequences.AddBias()(x)
+        case nn.Embed() | nn.TiedLogits():
+            raise AssertionError("they share a table, and are built together")
         case unknown:
             assert_never(unknown)
 
@@ -87,7 +160,8 @@ def _dense(layer: nn.Dense) -> keras.Layer:
     initial = layer.initial
     if not isinstance(initial, str):
         initial = keras.initializers.RandomNormal(stddev=initial)
-    return keras.layers.Dense(layer.units, activation=layer.activation, kernel_initializer=initial)
+    activation = gelu if layer.activation == "gelu" else layer.activation
+    return keras.layers.Dense(layer.units, activation=activation, kernel_initializer=initial)
 
 
 def _padded(x: Built, channels: int) -> Built:
@@ -102,6 +176,12 @@ def _in_data_format(images: Built) -> Built:
     if _channel_axis() == 1:
         return keras.layers.Permute((3, 1, 2))(images)
     return images
+
+
+def _in_a_row(x: Built) -> Built:
+    if _channel_axis() == 1:
+        x = keras.layers.Permute((2, 3, 1))(x)
+    return keras.layers.Reshape((-1, x.shape[-1]))(x)
 
 
 def _channel_axis() -> int:

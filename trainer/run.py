@@ -29,7 +29,14 @@ from scalemark.own_model import is_own
 from scalemark.records import switches
 from scalemark.records.cluster import WORKER_0, Cluster
 from scalemark.records.devices import DeviceKind
-from scalemark.records.measurement import IMAGES, Measurement, Profile, Result, StepSample
+from scalemark.records.measurement import (
+    IMAGES,
+    TOKENS,
+    Measurement,
+    Profile,
+    Result,
+    StepSample,
+)
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
@@ -49,7 +56,7 @@ from trainer.data.synthetic import Synthetic
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.ranks import beat, link_probe
 from trainer.ranks.own_rank import OwnRank
-from trainer.template import Example, Template
+from trainer.template import Example, Template, definition
 from trainer.watching import contention, op_placement, profile, telemetry
 
 PROFILED_CALLS = 5
@@ -336,15 +343,14 @@ def open_training(spec: TrialSpec, trial_devices: devices.Devices) -> tuple[Trai
 def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Template:
     if model is None and is_own(spec.model):
         return own_model.load(spec)
-    return Template(model=model() if model else _model(spec), example=Example.of(spec))
-
-
-def _model(spec: TrialSpec) -> keras.Model:
-    try:
-        logits = models.define(spec.model, image_px=spec.image_px, num_classes=spec.num_classes)
-    except models.ModelError as error:
-        raise UnsupportedTrialError(str(error)) from None
-    return keras_model.build(logits)
+    logits = definition(spec)
+    example = Example.of_model(logits, spec)
+    built = model() if model else keras_model.build(logits, recompute=spec.recompute)
+    if models.takes_tokens(logits):
+        return Template(
+            model=built, example=example, item=TOKENS, items_per_example=spec.seq_len
+        )
+    return Template(model=built, example=example)
 
 
 def prepare(spec: TrialSpec) -> None:

@@ -9,8 +9,11 @@ from typing import TypeAlias
 import keras
 import tensorflow as tf
 
-from scalemark.records.measurement import IMAGES
+from scalemark import models
+from scalemark.layers import Tensor
+from scalemark.records.measurement import IMAGES, TOKENS
 from scalemark.records.trial import TrialSpec
+from trainer.errors import UnsupportedTrialError
 
 Loss: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """(labels, outputs) of a batch -> mean loss, float32 scalar."""
@@ -28,15 +31,38 @@ class Example:
 
     @classmethod
     def of(cls, spec: TrialSpec) -> Example:
-        """Return that of our models: an image, and its class."""
+        """Return that of the trial's model. Raises UnsupportedTrialError."""
+        return cls.of_model(definition(spec), spec)
+
+    @classmethod
+    def of_model(cls, logits: Tensor, spec: TrialSpec) -> Example:
+        """Return that of a model of ours: an image and its class, or tokens and those to guess."""
+        if not models.takes_tokens(logits):
+            return cls(
+                input_shape=(spec.image_px, spec.image_px, 3), num_classes=spec.num_classes
+            )
+        *positions, num_symbols = logits.shape
         return cls(
-            input_shape=(spec.image_px, spec.image_px, 3),
-            num_classes=spec.num_classes,
+            input_shape=(spec.seq_len,),
+            input_dtype="int32",
+            num_symbols=num_symbols,
+            label_shape=tuple(positions),
+            num_classes=num_symbols,
         )
 
 
+def definition(spec: TrialSpec) -> Tensor:
+    """Return the logits of the trial's model, one of ours. Raises UnsupportedTrialError."""
+    try:
+        return models.define(
+            spec.model, image_px=spec.image_px, seq_len=spec.seq_len, num_classes=spec.num_classes
+        )
+    except models.ModelError as error:
+        raise UnsupportedTrialError(str(error)) from None
+
+
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Labels (B,) int32 and logits (B, num_classes) float32 -> mean loss."""
+    """Labels (B, ...) int32 and logits (B, ..., num_classes) float32 -> mean loss."""
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 

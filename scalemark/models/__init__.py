@@ -1,8 +1,8 @@
 """The models, a file for each family: its `MODELS` are `name -> definition`.
 
 A definition takes the model's sizes, whose defaults are the published ones, and returns logits in
-the language of `scalemark.layers`; what follows the `*` in its parameters tells members of the
-family apart. `conf/model/NAME.yaml` holds the defaults for training it.
+the language of `scalemark.layers`; its other parameters tell members of the family apart.
+`conf/model/NAME.yaml` holds the defaults for training it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import TypeAlias
 
-from scalemark.layers import Tensor, TooSmallError
+from scalemark.layers import Plain, SizeError, Tensor, TooSmallError, network_of
 
 Definition: TypeAlias = Callable[..., Tensor]
+
+SIZES = {"image_px": "images", "seq_len": "tokens", "num_classes": "classes"}
+"""The sizes of models, which are axes, and what a model takes that has the size."""
 
 DEFAULTS = Path(__file__).resolve().parents[2] / "conf" / "model"
 
@@ -46,27 +49,41 @@ def trainable() -> frozenset[str]:
 
 @cache
 def published_sizes(name: str) -> Mapping[str, int]:
-    """Return the sizes a model takes, as `image_px` and `num_classes`, with their usual values."""
-    parameters = signature(_definition(name)).parameters.values()
-    return {
-        parameter.name: parameter.default
-        for parameter in parameters
-        if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
-    }
+    """Return those SIZES that a model takes, with their usual values."""
+    parameters = signature(_definition(name)).parameters
+    return {size: parameters[size].default for size in SIZES if size in parameters}
 
 
-def define(name: str, **sizes: int) -> Tensor:
-    """Return the logits of a model; a size that is left out is the published one.
+@cache
+def define(name: str, **sizes: int | None) -> Tensor:
+    """Return the logits of a model of these SIZES; one that is left out, 0 or None is the published.
 
-    Raises ModelError when there is no such model, or the image is too small for it.
+    Raises ModelError when there is no such model, it does not take a size, or the image is too
+    small or the sequence too long for it.
     """
-    definition = _definition(name)
+    definition, known = _definition(name), published_sizes(name)
+    given = {size: value for size, value in sizes.items() if value}
+    for size, value in given.items():
+        if size not in known:
+            raise ModelError(f"{size}={value}: {name} takes no {SIZES[size]}; leave it out")
     try:
-        return definition(**sizes)
+        return definition(**given)
     except TooSmallError:
         raise ModelError(
-            f"image_px={sizes['image_px']}: {name} needs at least {_least_px(definition)}"
+            f"image_px={given['image_px']}: {name} needs at least {_least_px(definition)}"
         ) from None
+    except SizeError as error:
+        raise ModelError(f"model={name}: {error}") from None
+
+
+def takes_tokens(logits: Tensor) -> bool:
+    """Return whether a model reads sequences of tokens; others read images."""
+    return network_of(logits)[0].layer is Plain.TOKENS
+
+
+def can_recompute(logits: Tensor) -> bool:
+    """Return whether the definition says what recompute=true keeps."""
+    return any(tensor.layer is Plain.KEPT for tensor in network_of(logits))
 
 
 def _definition(name: str) -> Definition:

@@ -20,6 +20,9 @@ STEPS = "steps"
 IMAGES = "images"
 """The default item of throughput. An item is a plural, as tokens."""
 
+TOKENS = "tokens"
+"""The item of models that read sequences."""
+
 BY_EXAMPLE = (IMAGES, "samples")
 """Items of which an example, as batch_size counts them, has one."""
 

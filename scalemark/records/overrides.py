@@ -141,7 +141,7 @@ def _others(spec: TrialSpec) -> Iterator[str]:
             continue
         if value == axis.default and name not in _ALWAYS:
             continue
-        if name == "image_px" and not value:  # a model of the user's own says it
+        if name == "image_px" and not value:  # the model takes none, or is the user's own
             continue
         if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for

@@ -186,9 +186,12 @@ def _check(spec: TrialSpec) -> None:
     if spec.engine == Engine.command:
         _check_command(spec)
     elif ":" not in spec.model:  # a model of the user's own says its sizes itself
-        for name in ("image_px", "num_classes"):
-            if getattr(spec, name) < 1:
-                raise ValueError(f"{name}={getattr(spec, name)}: wanted 1 or more")
+        if not spec.num_classes:
+            raise ValueError("num_classes=0: wanted 1 or more")
+        if not spec.image_px and not spec.seq_len:
+            raise ValueError(
+                "image_px=0 seq_len=0: wanted 1 or more, of images image_px, of tokens seq_len"
+            )
     if spec.num_gpus % spec.hosts:
         raise ValueError(
             f"num_gpus={spec.num_gpus}: counts the replicas of all hosts={spec.hosts}, each of "

@@ -85,6 +85,11 @@ class TrialAxes:
         choices=("off", "on", "auto"),
         engines=OWN_MODELS,
     )
+    recompute: bool = axis(
+        "compute activations again in the backward pass instead of keeping them",
+        default=False,
+        engines=OWN_MODELS,
+    )
     optimizer: str = axis(
         "how gradients change weights", folder="optimizers", given="momentum", engines=ENGINES
     )
@@ -120,19 +125,27 @@ class TrialAxes:
         engines=OWN_MODELS,
     )
     image_px: int = axis(
-        "height and width of the model's input, in pixels; 0 = a model of your own says",
+        "height and width of the model's input, in pixels; 0 = it takes no images, or a model of "
+        "your own says",
+        auto=True,
+        least=0,
+        engines=OWN_MODELS,
+    )
+    seq_len: int = axis(
+        "tokens of a sequence; 0 = the model takes no tokens, or a model of your own says",
+        default=0,
         auto=True,
         least=0,
         engines=OWN_MODELS,
     )
     num_classes: int = axis(
-        "classes of the model; 0 = a model of your own says",
+        "classes of the model, of tokens the vocabulary; 0 = a model of your own says",
         set_by="model",
         least=0,
         sets_step_time=False,
         engines=OWN_MODELS,
     )
-    batch_size: int = axis("images per replica and step", auto=True, least=1, engines=ENGINES)
+    batch_size: int = axis("examples per replica and step", auto=True, least=1, engines=ENGINES)
     scaling: str = axis(
         "weak: batch_size is of one replica; strong: of all replicas together",
         default="weak",

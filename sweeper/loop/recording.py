@@ -190,7 +190,8 @@ class Recorder:
         larger = [key for key in waiting if retry.larger_than(self._backlog[key].trial.spec, spec)]
         if not larger:
             return
-        reason = f"out_of_memory at batch_size={spec.batch_size} image_px={spec.image_px}"
+        size = f"seq_len={spec.seq_len}" if spec.seq_len else f"image_px={spec.image_px}"
+        reason = f"out_of_memory at batch_size={spec.batch_size} {size}"
         self.skip(larger, reason)
         for key in larger:
             if held_back.pop(key, None) is None:

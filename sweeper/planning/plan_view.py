@@ -29,6 +29,7 @@ _SHOWN = {
     "num_gpus": "GPUs",
     "batch_size": "batch",
     "image_px": "px",
+    "seq_len": "tokens",
     "precision": "precision",
     "data": "data",
     "num_steps": "steps",
@@ -207,5 +208,5 @@ def _shown(trial: PlannedTrial, axis: str) -> str:
     if axis == "strategy":
         return trial.strategy
     value = trial.spec.axes.get(axis)
-    is_of_own_model = axis == "image_px" and value == 0
-    return "-" if value is None or is_of_own_model else str(value)
+    is_no_size = axis in ("image_px", "seq_len") and value == 0  # the model has none, or says it
+    return "-" if value is None or is_no_size else str(value)

@@ -81,13 +81,13 @@ def next_of(
 
 
 def larger_than(spec: TrialSpec, failed_spec: TrialSpec) -> bool:
-    """Return whether a trial has a larger batch or image than one that ran out of memory.
+    """Return whether a trial has a larger batch or input than one that ran out of memory.
 
     All else must be equal, and neither may be smaller.
     """
     if spec == failed_spec or _without_sizes(spec) != _without_sizes(failed_spec):
         return False
-    return spec.batch_size >= failed_spec.batch_size and spec.image_px >= failed_spec.image_px
+    return all(getattr(spec, size) >= getattr(failed_spec, size) for size in _SIZES)
 
 
 def size_ranks(specs: Sequence[TrialSpec]) -> dict[str, int]:
@@ -97,10 +97,18 @@ def size_ranks(specs: Sequence[TrialSpec]) -> dict[str, int]:
         families.setdefault(_without_sizes(spec), []).append(spec)
     ranks: dict[str, int] = {}
     for family in families.values():
-        family.sort(key=lambda spec: spec.batch_size * max(1, spec.image_px) ** 2)
+        family.sort(key=_num_inputs)
         ranks.update((spec.trial_id, rank) for rank, spec in enumerate(family))
     return ranks
 
 
+_SIZES = ("batch_size", "image_px", "seq_len")
+
+
+def _num_inputs(spec: TrialSpec) -> int:
+    """Count the pixels and tokens of a batch."""
+    return spec.batch_size * max(1, spec.image_px**2 + spec.seq_len)
+
+
 def _without_sizes(spec: TrialSpec) -> TrialSpec:
-    return replace(spec, batch_size=1, image_px=1)
+    return replace(spec, **dict.fromkeys(_SIZES, 1))

@@ -13,12 +13,12 @@ import keras
 import tensorflow as tf
 
 from scalemark.own_model import OwnModel
-from scalemark.records.measurement import BY_EXAMPLE, IMAGES, check_item
+from scalemark.records.measurement import BY_EXAMPLE, IMAGES, TOKENS, check_item
 from scalemark.text.error_line import telling_line
 from trainer.errors import UnsupportedTrialError
 from trainer.template import Example, Loss, Template
 
-TOKENS, SAMPLES = "tokens", "samples"
+SAMPLES = "samples"
 _SPARSE = "sparse_categorical_crossentropy"
 _KEYS: Mapping[str, str] = {
     "model": "a Keras model",
