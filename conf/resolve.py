@@ -216,6 +216,12 @@ def _can_recompute(model: str) -> bool:
 
 
 def _problems_of_data(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
+    taken = "tokens" if spec.seq_len else "images"
+    if data.gives and data.gives != taken:
+        yield (
+            f"data={spec.data}: it has {data.gives}, and {spec.model} takes {taken}; choose "
+            f"data=synthetic, or a model that takes {data.gives}"
+        )
     if spec.distortions and not data.distorts:
         yield (
             f"distortions=true: data={spec.data} has no images to distort; leave it out or "
@@ -239,12 +245,10 @@ def _problems_of_data(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
 def _problems_of_no_folder(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
     if spec.data_dir:
         yield (f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out")
-    defaults = {
-        "cache": data.cache,
-        "data_threads": AXES["data_threads"].default,
-        "prefetch": AXES["prefetch"].default,
-    }
-    for axis, default in defaults.items():
+    without_effect: dict[str, AxisValue | None] = {"cache": data.cache}
+    if not data.has_pipeline:
+        without_effect |= {axis: AXES[axis].default for axis in ("data_threads", "prefetch")}
+    for axis, default in without_effect.items():
         value = getattr(spec, axis)
         if value != default:
             text = f"{axis}={value}".lower()

@@ -19,19 +19,20 @@ ABILITIES = OptimizerAbilities(
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers import adam
+from trainer.optimizers.adam import Adam
+from trainer.optimizers.adam import create as create_adam
 
 
 def create(spec: TrialSpec) -> AdamW:
-    return AdamW(adam.create(spec), spec.weight_decay)
+    return AdamW(create_adam(spec), spec.weight_decay)
 
 
 @dataclass(frozen=True)
 class AdamW:
-    adam: adam.Adam
+    adam: Adam
     weight_decay: float
 
-    UPDATE_OP = adam.Adam.UPDATE_OP
+    UPDATE_OP = Adam.UPDATE_OP
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return self.adam.create_slots(variable)
