@@ -176,8 +176,8 @@ def _axes_shown(plan: Plan) -> list[str]:
 
 
 def _is_known(plan: Plan, axis: str) -> bool:
-    """Return whether any trial has this axis: a program lacks most."""
-    return axis == "strategy" or any(trial.spec.axes.get(axis) is not None for trial in plan.trials)
+    """Return whether any trial has this axis: a program lacks most, and a model has one size."""
+    return axis == "strategy" or any(_shown(trial, axis) != "-" for trial in plan.trials)
 
 
 def _repeats_text(trial: PlannedTrial, racing: Collection[str]) -> str:
