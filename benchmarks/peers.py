@@ -15,12 +15,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from scalemark import models
+from benchmarks import keras_layers
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import keras_model
 from trainer.data import synthetic
 from trainer.devices import Devices
+from trainer.template import cross_entropy, definition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class Loop:
 
 def one_replica(spec: TrialSpec) -> Loop:
     """A Keras model of plain layers, a GradientTape and Keras' SGD in one tf.function."""
-    _use_keras_normalization()
+    keras_layers.use()
     model, optimizer = _model(spec), _optimizer(spec)
     ((images, labels),) = _batches(spec, ["CPU:0"])
 
@@ -41,7 +42,7 @@ def one_replica(spec: TrialSpec) -> Loop:
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+            loss = cross_entropy(labels, logits)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
@@ -53,12 +54,12 @@ def mirrored(spec: TrialSpec) -> Loop:
     """MirroredStrategy with a custom training loop, plain layers and default options: TensorFlow's
     tutorial.
     """
-    _use_keras_normalization()
+    keras_layers.use()
     return _mirrored(spec, None)
 
 
 def mirrored_fused(spec: TrialSpec) -> Loop:
-    """MirroredStrategy at its best: our normalization, and of its cross-device ops those that cost
+    """MirroredStrategy at its best: our layers, and of its cross-device ops those that cost
     least.
 
     CPU ms a step of ResNet-50 (64 px, batch 4) on 2 and 8 replicas of a quiet 2-core machine:
@@ -94,10 +95,7 @@ def _mirrored(spec: TrialSpec, cross_device_ops: tf.distribute.CrossDeviceOps | 
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                labels, model(images, training=True)
-            )
-            loss = tf.reduce_sum(losses) / (spec.batch_size * spec.num_gpus)
+            loss = cross_entropy(labels, model(images, training=True)) / spec.num_gpus
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
@@ -113,17 +111,9 @@ def _mirrored(spec: TrialSpec, cross_device_ops: tf.distribute.CrossDeviceOps | 
     return Loop(step=lambda: float(step(images, labels)), num_parameters=_num_parameters(model))
 
 
-def _use_keras_normalization() -> None:
-    """In this process only."""
-    keras_model.FusedBatchNormalization = lambda *, scale, epsilon, decay: (
-        keras.layers.BatchNormalization(scale=scale, epsilon=epsilon, momentum=decay)
-    )
-
-
 def _model(spec: TrialSpec) -> keras.Model:
     keras.utils.set_random_seed(spec.seed)
-    sizes = {"image_px": spec.image_px, "num_classes": spec.num_classes}
-    return keras_model.build(models.define(spec.model, **sizes))
+    return keras_model.build(definition(spec))
 
 
 def _optimizer(spec: TrialSpec) -> keras.optimizers.Optimizer:

@@ -68,8 +68,8 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
         "mirrored_fused": peers.mirrored_fused,
     }
     loop = builders[candidate.kind](_spec(candidate))
-    num_images = candidate.num_replicas * candidate.batch_size
-    return lambda num_steps: _timed(loop.step, num_steps, num_images), loop.num_parameters
+    num_items = candidate.items_per_step
+    return lambda num_steps: _timed(loop.step, num_steps, num_items), loop.num_parameters
 
 
 def _ours(spec: TrialSpec) -> Loop:
@@ -101,6 +101,7 @@ def _spec(candidate: Candidate) -> TrialSpec:
         learning_rate=1e-3,
         weight_decay=0.0,
         image_px=candidate.image_px,
+        seq_len=candidate.seq_len,
         num_classes=candidate.num_classes,
         batch_size=candidate.batch_size,
     )

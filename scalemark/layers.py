@@ -356,7 +356,9 @@ def embed(x: Tensor, num_symbols: int, width: int) -> Tensor:
 def positions(x: Tensor, num_positions: int) -> Tensor:
     """Raises SizeError for a sequence that is longer."""
     if x.shape[0] > num_positions:
-        raise SizeError(f"seq_len={x.shape[0]}: wanted {num_positions} or less, the number of its positions")
+        raise SizeError(
+            f"seq_len={x.shape[0]}: wanted {num_positions} or less, the number of its positions"
+        )
     return Tensor(Positions(num_positions=num_positions), (x,), x.shape)
 
 

@@ -347,9 +347,7 @@ def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Templ
     example = Example.of_model(logits, spec)
     built = model() if model else keras_model.build(logits, recompute=spec.recompute)
     if models.takes_tokens(logits):
-        return Template(
-            model=built, example=example, item=TOKENS, items_per_example=spec.seq_len
-        )
+        return Template(model=built, example=example, item=TOKENS, items_per_example=spec.seq_len)
     return Template(model=built, example=example)
 
 

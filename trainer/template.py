@@ -38,9 +38,7 @@ class Example:
     def of_model(cls, logits: Tensor, spec: TrialSpec) -> Example:
         """Return that of a model of ours: an image and its class, or tokens and those to guess."""
         if not models.takes_tokens(logits):
-            return cls(
-                input_shape=(spec.image_px, spec.image_px, 3), num_classes=spec.num_classes
-            )
+            return cls(input_shape=(spec.image_px, spec.image_px, 3), num_classes=spec.num_classes)
         *positions, num_symbols = logits.shape
         return cls(
             input_shape=(spec.seq_len,),

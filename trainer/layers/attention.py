@@ -32,9 +32,7 @@ class Attention(keras.layers.Layer):
         width = channels // 3
         depth = width // self.num_heads
         # (B, S, 3 W) -> (3, B, heads, S, depth)
-        parts = tf.transpose(
-            tf.reshape(x, [-1, length, 3, self.num_heads, depth]), [2, 0, 3, 1, 4]
-        )
+        parts = tf.transpose(tf.reshape(x, [-1, length, 3, self.num_heads, depth]), [2, 0, 3, 1, 4])
         queries, keys, values = tf.unstack(parts)
         queries *= tf.cast(1 / math.sqrt(depth), x.dtype)
         scores = tf.matmul(queries, keys, transpose_b=True)

@@ -34,9 +34,7 @@ class LayerNormalization(keras.layers.Layer):
 
 def _normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     @tf.custom_gradient
-    def normalize(
-        x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
-    ) -> tuple[tf.Tensor, Gradients]:
+    def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Gradients]:
         centered = x - tf.reduce_mean(x, -1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
         inverse = tf.math.rsqrt(variance + epsilon)
