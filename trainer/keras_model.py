@@ -60,7 +60,7 @@ def _build(
     tables: dict[Tensor, sequences.Embedding],
     inputs: Built,
 ) -> None:
-    """Add the outputs of layers to `built`, and embeddings to `tables`; the first takes `inputs`."""
+    """Add the outputs of layers to `built`, and embeddings to `tables`; the first has `inputs`."""
     for tensor in network:
         match tensor.layer:
             case nn.Embed() as layer:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from scalemark import models
 from scalemark.layers import Tensor
-from scalemark.records.measurement import IMAGES, TOKENS
+from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
 

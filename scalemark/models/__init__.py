@@ -56,7 +56,7 @@ def published_sizes(name: str) -> Mapping[str, int]:
 
 @cache
 def define(name: str, **sizes: int | None) -> Tensor:
-    """Return the logits of a model of these SIZES; one that is left out, 0 or None is the published.
+    """Return the logits of a model of these SIZES; those left out, 0 or None are as published.
 
     Raises ModelError when there is no such model, it does not take a size, or the image is too
     small or the sequence too long for it.
