@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from costs.counting import count
 from costs.networks import network
-from scalemark.models import define
+from scalemark.models import define, published_sizes
 from tests.specs import small
 from trainer import keras_model, run
 from trainer.errors import UnsupportedTrialError
@@ -36,6 +37,29 @@ def test_a_model_has_its_published_parameters_and_gradients(
     # in this order devices are dealt tensors
     assert network(model, image_px, num_classes).tensors == sizes
     assert built.output_shape == (None, num_classes)
+
+
+@pytest.mark.parametrize(
+    ("model", "num_parameters", "num_gradients"),
+    [
+        ("gpt2", 124_439_808, 148),
+        ("bert_base", 109_514_298, 154),  # with the masked language model's head
+        ("bert_large", 335_174_458, 298),
+        ("vit_b16", 86_567_656, 152),
+        ("bert_tiny", 512_384, 34),
+    ],
+)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_transformer_has_its_published_parameters(
+    all_devices, model, num_parameters, num_gradients, recompute
+):
+    keras.mixed_precision.set_global_policy("float32")
+    seq_len = 32 if "seq_len" in published_sizes(model) else None
+    built = keras_model.build(define(model, seq_len=seq_len), recompute=recompute)
+    sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
+    assert sum(sizes) == num_parameters
+    assert len(sizes) == num_gradients
+    assert count(define(model, seq_len=seq_len)).tensors == sizes
 
 
 @pytest.mark.parametrize(
