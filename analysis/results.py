@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from analysis.text.versions import Where, described, distinguished
+from analysis.usage import UNKNOWN, Usage, usage_of
 from costs.profiles import overrides_of
 from scalemark.abilities import trains_apart
 from scalemark.records import trial
@@ -158,6 +159,7 @@ class Result:
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
+    usage: Usage = UNKNOWN  # of its devices, by the completed repeats
 
     @property
     def strategy(self) -> str:
@@ -414,6 +416,7 @@ def _result(
         item=quotable[0]["item"] if quotable else trial.get("item") or IMAGES,
         is_reported=any(attempt.get("reported") for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
+        usage=usage_of(quotable),
     )
 
 

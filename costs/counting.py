@@ -18,6 +18,8 @@ class Counts:
     """Tells what one layer, or all layers together, take for one image."""
 
     flops: int = 0  # forward: 2 per multiply and add
+    # gradients of the weights and of the inputs of each product; the images need none
+    backward_flops: int = 0
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
     num_outputs: int = 0  # elements that are kept for the backward pass
     num_kernels: int = 0  # forward and backward
@@ -45,6 +47,7 @@ def count(logits: Tensor) -> Counts:
     counted = layers.values()
     return Counts(
         flops=sum(one.flops for one in counted),
+        backward_flops=sum(one.backward_flops for one in counted),
         winograd_flops=sum(one.winograd_flops for one in counted),
         num_outputs=sum(one.num_outputs for one in counted),
         num_kernels=sum(one.num_kernels for one in counted) + num_sums + LOSS_KERNELS,
@@ -121,7 +124,10 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
             return _count_attention(tensor, layer)
         case nn.TiedLogits():
             width = tensor.inputs[0].channels
-            return Counts(flops=2 * elements * width, num_outputs=elements, num_kernels=3)
+            flops = 2 * elements * width
+            return Counts(
+                flops=flops, backward_flops=2 * flops, num_outputs=elements, num_kernels=3
+            )
         case unknown:
             assert_never(unknown)
 
@@ -141,6 +147,7 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
     flops = 2 * weights * prod(positions)
     return Counts(
         flops=flops,
+        backward_flops=flops * (1 + has_gradient),
         winograd_flops=flops if is_shortened else 0,
         num_outputs=num_outputs,
         num_kernels=2 + has_gradient + 2 * bias + 2 * is_activated,
@@ -153,8 +160,10 @@ def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
     length, width = tensor.shape
     scores = length * length * layer.num_heads
     num_kept = 2 if layer.dropout_rate else 1  # weights before and after dropout
+    flops = 4 * length * length * width
     return Counts(
-        flops=4 * length * length * width,
+        flops=flops,
+        backward_flops=2 * flops,
         num_outputs=tensor.num_elements + num_kept * scores,
         # split, scale, softmax, join, and two products: one each way, of products two back; mask
         num_kernels=14 + layer.is_causal + 4 * (layer.dropout_rate > 0),

@@ -21,6 +21,8 @@ class Network:
     # elements of each gradient tensor, in the order in which the trainer has them
     tensors: tuple[int, ...]
     forward_flops: float  # of one image: 2 per multiply and add of convolutions and dense layers
+    # of one image: as many again for the gradients of the weights, and of the inputs that need one
+    backward_flops: float
     # of one image in fp32: outputs of convolutions, norms, ReLUs, pools, sums, joins
     activation_bytes: float
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
@@ -30,6 +32,13 @@ class Network:
     @property
     def num_parameters(self) -> int:
         return sum(self.tensors)
+
+    @property
+    def training_flops(self) -> float:
+        """Return those of one image forward and backward, as model FLOPs utilization counts them:
+        what is computed again to save memory does not count.
+        """
+        return self.forward_flops + self.backward_flops
 
 
 class UnknownNetworkError(ValueError):
@@ -89,6 +98,7 @@ def _counted(name: str, image_px: int | None, num_classes: int | None) -> Networ
         image_px=sizes["image_px"],
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
+        backward_flops=float(counts.backward_flops),
         activation_bytes=4.0 * counts.num_outputs,
         num_kernels=counts.num_kernels,
         winograd_share=counts.winograd_flops / counts.flops,

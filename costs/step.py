@@ -10,6 +10,7 @@ import numpy as np
 from costs.communication import Exchange, exchange
 from costs.hardware import Hardware
 from costs.memory import is_half, memory_bytes
+from costs.networks import Network
 from costs.overlap import Floats, Values, exposed_after, exposed_before
 from costs.topology import BETWEEN_CLIQUES, Traffic
 from costs.work import Work
@@ -167,10 +168,10 @@ class Step:
         activation_share = 0.5 if is_half(work.precision) else 1.0
         flops = 3 * network.forward_flops * batch
         peak = peak_tflops(hardware, work.precision)
-        if peak > 3 * hardware.tflops.get("fp32", peak):
+        if _has_tensor_cores(hardware, peak):
             flops /= _TENSOR_CORES
         else:
-            flops *= 1 - network.winograd_share * (1 - 1 / FAST)
+            flops *= _computed_share(network)
         memory = hardware.memory_gb_per_s * 1e9
         launch_s = hardware.launch_us * 1e-6
         parameters = 4.0 * network.num_parameters
@@ -348,6 +349,24 @@ def peak_tflops(hardware: Hardware, precision: str) -> float:
             f"{', '.join(hardware.tflops)}. If it does, add its peak to tflops in the profile"
         )
     return hardware.tflops[named]
+
+
+def most_mfu(work: Work, hardware: Hardware) -> float:
+    """Return the model FLOPs utilization of a GPU that computes at its peak: more than 1 where fast
+    algorithms compute less than is counted.
+    """
+    if _has_tensor_cores(hardware, peak_tflops(hardware, work.precision)):
+        return 1.0
+    return 1 / _computed_share(work.network)
+
+
+def _has_tensor_cores(hardware: Hardware, peak: float) -> bool:
+    return peak > 3 * hardware.tflops.get("fp32", peak)
+
+
+def _computed_share(network: Network) -> float:
+    """Return the share of a network's FLOPs that ordinary cores compute."""
+    return 1 - network.winograd_share * (1 - 1 / FAST)
 
 
 def expected_maximum(num: int) -> float:

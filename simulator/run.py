@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from costs.hardware import Hardware
-from costs.step import Costs, costs
+from costs.step import Costs, costs, most_mfu, peak_tflops
 from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
@@ -104,6 +104,7 @@ def _played(
         hardware.num_cores,
         shares_host=False,
         problem=None,
+        most_mfu=most_mfu(work, hardware),
     )
     return Result(
         outcome=Outcome.COMPLETED,
@@ -142,7 +143,7 @@ def _measurement(
     num_steps = sum(sample.num_steps for sample in timed.measured())
     num_tensors = len(work.network.tensors) * spec.num_gpus
     trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s
-    return measured.measurement(
+    found = measured.measurement(
         replace(timed, cpu_s=cpu_per_step_s * num_steps),
         items_per_step=spec.num_gpus * spec.batch_size,
         time_to_first_step_s=START_S + trace_s + first_step_s,
@@ -155,6 +156,12 @@ def _measurement(
         num_skipped_steps=0,
         last_loss_scale=None if spec.loss_scale in ("none", "dynamic") else float(spec.loss_scale),
         num_parameters=work.network.num_parameters,
+    )
+    return measured.with_mfu(
+        found,
+        num_gpus=spec.num_gpus,
+        flops_per_item=work.network.training_flops,
+        peak_flops_per_s=peak_tflops(hardware, work.precision) * 1e12,
     )
 
 

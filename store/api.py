@@ -86,6 +86,8 @@ class Database:
         | cores_taken_by_others | float64 | |
         | steady | boolean | |
         | peak_host_memory_bytes, peak_device_memory_bytes | Int64 | |
+        | mfu, peak_flops_per_s | float64 | 0..1; of one device, that mfu was divided by |
+        | variable_bytes, optimizer_state_bytes | Int64 | largest of any device |
         | verdict | category | `scalemark.records.outcomes.Verdict` |
         | item | category | what is counted per second: images, tokens |
         | machine, host, cpu, gpu, driver | category | machine: the key that identifies it |

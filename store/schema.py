@@ -470,6 +470,11 @@ class MeasurementRow(Base):
     link_bytes_per_s: Mapped[float | None]  # null on one host
     item: Mapped[str]  # what is counted per second
     reported: Mapped[bool]  # by the program, of its whole run
+    mfu: Mapped[float | None]  # model FLOPs utilization, 0..1; null where it is not known
+    peak_flops_per_s: Mapped[float | None]  # of one device, that mfu was divided by
+    # largest of any device; null where they are not our own
+    variable_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    optimizer_state_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]

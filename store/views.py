@@ -33,7 +33,9 @@ SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, m
        measurements.throughput_high, measurements.median_step_s, measurements.p90_step_s,
        measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
        measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
-       measurements.verdict, attempts.started_at, {axes_but_item}
+       measurements.mfu, measurements.peak_flops_per_s, measurements.variable_bytes,
+       measurements.optimizer_state_bytes, measurements.verdict, attempts.started_at,
+       {axes_but_item}
 {attempts}
 JOIN measurements ON measurements.attempt_id = attempts.id
 LEFT JOIN environments ON environments.id = attempts.environment_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +33,8 @@ def measurement(
     last_loss_scale: float | None,
     num_parameters: int | None,
     link_bytes_per_s: float | None = None,
+    variable_bytes: int | None = None,
+    optimizer_state_bytes: int | None = None,
     knows_data_wait: bool = True,
     item: str = IMAGES,
 ) -> Measurement:
@@ -72,7 +75,24 @@ def measurement(
         num_parameters=num_parameters,
         link_bytes_per_s=link_bytes_per_s,
         item=item,
+        variable_bytes=variable_bytes,
+        optimizer_state_bytes=optimizer_state_bytes,
     )
+
+
+def with_mfu(
+    measurement: Measurement, *, num_gpus: int, flops_per_item: float, peak_flops_per_s: float
+) -> Measurement:
+    """Add model FLOPs utilization; FLOPs are forward and backward, the peak is one device's."""
+    used = measurement.throughput / num_gpus * flops_per_item
+    return replace(
+        measurement, mfu=used / peak_flops_per_s, peak_flops_per_s=float(peak_flops_per_s)
+    )
+
+
+def exceeds_peak(measurement: Measurement) -> bool:
+    """Say whether it computes more than was found possible: its peak or its FLOPs are wrong."""
+    return measurement.mfu is not None and measurement.mfu > 1
 
 
 def jitter(values: Sequence[float]) -> float:

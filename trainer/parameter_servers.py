@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import tensorflow as tf
@@ -80,6 +81,11 @@ class Staging:
         for variable, value in zip(self._staged[replica], fetched, strict=True):
             variable.assign(value, read_value=False)
         return before
+
+    def placed(self) -> Iterator[Placed]:
+        """Yield the weights that wait, which no optimizer updates."""
+        for variable in chain.from_iterable(self._staged):
+            yield Placed(variable, [])
 
 
 def _variables(values: Sequence[np.ndarray], device: str) -> list[tf.Variable]:

@@ -57,7 +57,7 @@ from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.ranks import beat, link_probe
 from trainer.ranks.own_rank import OwnRank
 from trainer.template import Example, Template, definition
-from trainer.watching import contention, op_placement, profile, telemetry
+from trainer.watching import contention, op_placement, profile, telemetry, utilization
 
 PROFILED_CALLS = 5
 # The supervisor gives up first, because it can name the rank that is missing.
@@ -98,6 +98,15 @@ def _run(
         folder.write(folder.doing, Doing.PROFILING)
 
         measurement = _measurement(spec, training, first, timed, taken)
+        measurement = utilization.with_utilization(
+            measurement,
+            spec,
+            training.template.items_per_example,
+            training.devices,
+            folder,
+            given,
+            cluster,
+        )
         window_end_s = timed.window_start_s + timed.window_s
         seen = telemetry.summarize(folder.telemetry, timed.window_start_s, window_end_s)
 
@@ -229,6 +238,8 @@ def _measurement(
         last_loss_scale=training.towers.loss_scale.current,
         num_parameters=training.num_parameters,
         link_bytes_per_s=link_probe.slowest_link(training.devices),
+        variable_bytes=towers.variable_bytes(training.update),
+        optimizer_state_bytes=towers.optimizer_state_bytes(training.update),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -68,6 +68,11 @@ class Placed:
     variable: tf.Variable
     slots: list[tf.Variable]
 
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        """All copies of the weights that belong to it."""
+        return (self.variable,)
+
     @classmethod
     def create(cls, value: np.ndarray, device: str, optimizer: Optimizer) -> Placed:
         with tf.device(device):
@@ -97,6 +102,26 @@ class VariableUpdate(Protocol):
 
     def weights(self, replica: int) -> list[np.ndarray]:
         """Return the trained weights of that replica."""
+
+    def placed(self) -> Iterator[Placed]:
+        """Yield all trained variables with their slots, and weights that are staged."""
+
+
+def variable_bytes(update: VariableUpdate) -> int:
+    """Return the bytes of weights on the device, host included, that holds most of them."""
+    return _most_bytes(one for placed in update.placed() for one in placed.variables)
+
+
+def optimizer_state_bytes(update: VariableUpdate) -> int:
+    """Return the bytes of slots on the device that holds most of them."""
+    return _most_bytes(slot for placed in update.placed() for slot in placed.slots)
+
+
+def _most_bytes(variables: Iterable[tf.Variable]) -> int:
+    by_device: dict[str, int] = defaultdict(int)
+    for variable in variables:
+        by_device[variable.device] += variable.shape.num_elements() * variable.dtype.size
+    return max(by_device.values(), default=0)
 
 
 class AllReduce(Protocol):

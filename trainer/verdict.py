@@ -38,11 +38,13 @@ def judge(
     num_cores: int,
     shares_host: bool,
     problem: str | None,
+    most_mfu: float = 1.0,
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and every reason to doubt the measurement.
 
     `problem` makes the trial invalid. `durations_s` are those of the measured calls.
-    `num_gpus_here` counts the trial's GPUs that the measuring process was to watch.
+    `num_gpus_here` counts the trial's GPUs that the measuring process was to watch. `most_mfu` is
+    more than 1 where fast algorithms are known to compute less than is counted.
     """
     if problem:
         return Verdict.INVALID, (problem,)
@@ -52,6 +54,7 @@ def judge(
     reasons += [
         *_doubts_about_cores(spec, measurement, num_cores),
         *_doubts_about_gpus(num_gpus_here, telemetry),
+        *_doubts_about_utilization(measurement, most_mfu),
     ]
     if shares_host:
         reasons.append("other trials of the sweep may have run beside it")
@@ -134,3 +137,12 @@ def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) ->
             yield f"{gpu.uuid} ran at {clock:.0f} of {highest:.0f} MHz"
         if gpu.num_foreign_processes:
             yield said_of_others(gpu)
+
+
+def _doubts_about_utilization(measurement: Measurement, most_mfu: float) -> Iterator[str]:
+    if measurement.mfu is not None and measurement.mfu > most_mfu:
+        yield (
+            f"it trained at {measurement.mfu:.0%} of the measured peak, which cannot be: the peak "
+            "was disturbed, or fast convolutions compute less than is counted; measure again on a "
+            "quiet machine"
+        )

@@ -62,6 +62,7 @@ class Trial:
     failed: tuple[str, ...]  # how its repeats that brought no number ended
     speed_up: float | None
     efficiency: float | None
+    mfu: float | None
     baseline: str  # what the speed-up is against; empty without
     verdict: str  # a Verdict; empty without a number
     reasons: tuple[str, ...]
@@ -438,6 +439,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
         failed=result.failed,
         speed_up=result.speed_up,
         efficiency=result.efficiency,
+        mfu=result.usage.mfu,
         baseline=baseline,
         verdict=_verdict(result),
         reasons=_reasons([attempts[attempt] for attempt in result.attempt_ids], result),

@@ -11,6 +11,7 @@ from store.errors import StoreError
 from store.filters.selection import nearest
 
 THROUGHPUT = "throughput"
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,23 @@ def _ratio(result: Result) -> str:
     return f"{tie}{number(result.against.ratio)} of {_throughput(result.against.other)}"
 
 
+def _mfu(result: Result) -> str:
+    mfu = result.usage.mfu
+    return UNKNOWN if mfu is None else f"{100 * mfu:.3g} %"
+
+
+def _variables(result: Result) -> str:
+    return _mebibytes(result.usage.variable_bytes)
+
+
+def _optimizer_state(result: Result) -> str:
+    return _mebibytes(result.usage.optimizer_state_bytes)
+
+
+def _mebibytes(num_bytes: int | None) -> str:
+    return UNKNOWN if num_bytes is None else f"{number(num_bytes / 2**20)} MiB"
+
+
 _INTERVAL = (
     "95 %, by Student's t on logarithms of the processes' throughputs; of a single process: within "
     "it"
@@ -96,6 +114,11 @@ _INTERVAL = (
 _RATIO = (
     "throughput here, divided by that of the other side, which follows; it has an interval where "
     "both sides ran in two processes or more"
+)
+_MFU = (
+    "model FLOPs utilization: FLOPs of the model's definition that a device trains per second, "
+    "forward and backward, divided by those of its fastest product of matrices; CPU devices have "
+    "equal parts of what all cores reach"
 )
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -111,5 +134,12 @@ QUANTITIES: Mapping[str, Quantity] = {
     "ms/step": Quantity(text=_step_ms, about="milliseconds per step, from the throughput"),
     "per-device": Quantity(text=_per_device, about="throughput divided by the number of devices"),
     "ratio": Quantity(text=_ratio, about=_RATIO),
+    "mfu": Quantity(text=_mfu, about=_MFU),
+    "variables": Quantity(
+        text=_variables, about="copies of the trained variables on the device that has most of them"
+    ),
+    "optimizer-state": Quantity(
+        text=_optimizer_state, about="slots of the optimizer on the device that has most of them"
+    ),
 }
 """Quantities by the names that `--show` takes, in the order in which they are listed."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
+from scalemark.host.cache_folder import cache_folder
 from scalemark.program import executable
 from scalemark.program.executable import PYTHON, SCRIPTS
 
@@ -354,8 +355,7 @@ def _cache_file(command: Sequence[str], folder: Path, variables: Mapping[str, st
     program = shutil.which(command[0], path=variables.get("PATH", os.defpath)) or command[0]
     chosen_by = [variables.get(name, "") for name in _CHOOSE_IT]
     try:
-        caches = variables.get("SCALEMARK_CACHE")
-        root = Path(caches) if caches else _user_cache(variables) / "scalemark"
+        root = cache_folder(variables)
         changed_ns = [Path(program).stat().st_mtime_ns]
         for name in _OF_AN_ENVIRONMENT:
             file = folder / name
@@ -365,12 +365,6 @@ def _cache_file(command: Sequence[str], folder: Path, variables: Mapping[str, st
     where = [*command, *changed_ns, *chosen_by, str(folder), *NAMES]
     digest = hashlib.sha256(json.dumps(where).encode()).hexdigest()[:16]
     return root / "interpreters" / f"{digest}.json"
-
-
-def _user_cache(variables: Mapping[str, str]) -> Path:
-    """Raises RuntimeError for a user without a home."""
-    given = variables.get("XDG_CACHE_HOME")
-    return Path(given) if given else Path.home() / ".cache"
 
 
 def _kept(file: Path | None) -> Interpreter | None:

@@ -107,6 +107,17 @@ class Measurement:
     # `throughput` is the program's own number of its whole run; no step was timed, and num_steps
     # is 0
     reported: bool = False
+    # model FLOPs utilization, 0..1: FLOPs of the definition, forward and backward, that a device
+    # trains per second, divided by its peak. None where FLOPs or peak are unknown; more than 1 is
+    # a defect, but of simulated GPUs whose fast convolutions compute less than is counted
+    mfu: float | None = None
+    # of one device: the fastest product of matrices in the trial's precision, measured on it after
+    # the steps (of simulated GPUs the profile's); of CPU devices an equal part of all cores'
+    peak_flops_per_s: float | None = None
+    # largest of any device, the host's CPU included: copies of the trained variables, and the
+    # slots of the optimizer beside them; None where they are not our own
+    variable_bytes: int | None = None
+    optimizer_state_bytes: int | None = None
 
 
 def check_measurement(values: Mapping[str, Any]) -> None:

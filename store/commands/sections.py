@@ -46,6 +46,8 @@ def _print_attempt(console: Console, row: Row) -> None:
     if row["throughput"] is not None:
         is_simulated = bool(row["machine_facts"]["hardware_profile"])
         measured = {name: row[name] for name in _MEASUREMENT}
+        if row["mfu"] is None:
+            measured["mfu"] = "unknown"
         _facts(console, "simulation" if is_simulated else "measurement", measured)
         _facts(console, "truth behind the simulation", row["truth"])
         _facts(console, "other metrics", row["metrics"])

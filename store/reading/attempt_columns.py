@@ -17,7 +17,8 @@ _ATTEMPT = ("repeat", "attempt", "outcome", "shares_host", "started_at", "durati
 _MEASUREMENT = (
     *("throughput", "throughput_low", "throughput_high", "median_step_s", "jitter_s", "p90_step_s"),
     *("steady", "time_to_first_step_s", "data_wait_share", "cores_taken_by_others"),
-    *("peak_host_memory_bytes", "peak_device_memory_bytes", "verdict", "item"),
+    *("peak_host_memory_bytes", "peak_device_memory_bytes", "mfu", "peak_flops_per_s"),
+    *("variable_bytes", "optimizer_state_bytes", "verdict", "item"),
 )
 ALL = ("attempt_id", *_ATTEMPT, "num_measured_steps", *_MEASUREMENT)
 

@@ -243,6 +243,9 @@ def measured(
             "steady": row[13],
             "item": row[14],
             "reported": row[15],
+            "mfu": row[16],
+            "variable_bytes": row[17],
+            "optimizer_state_bytes": row[18],
         }
         for row in found
     ]
@@ -257,7 +260,9 @@ _MEASURED = (
     *_columns(AttemptRow, "trial_id machine_id environment_id placement_id id").values(),
     *_columns(AttemptRow, "sweep_id repeat outcome shares_host").values(),
     *_columns(
-        MeasurementRow, "throughput throughput_low throughput_high verdict steady item reported"
+        MeasurementRow,
+        "throughput throughput_low throughput_high verdict steady item reported mfu variable_bytes "
+        "optimizer_state_bytes",
     ).values(),
 )
 """In the order in which `measured` reads them."""

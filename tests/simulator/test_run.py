@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from costs.hardware import Hardware
+from costs.networks import network
 from costs.profiles import profile
-from costs.step import costs
+from costs.step import Rates, costs
 from costs.work import Work
 from scalemark.records.attempt import AttemptBegin
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement, Result
-from scalemark.records.outcomes import Doing, Outcome, Phase
+from scalemark.records.outcomes import Doing, Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from simulator import run
 from simulator.__main__ import main
 from sweeper.devices.simulated_box import machine_of
 from tests.conf.test_resolve import trial
@@ -77,6 +79,27 @@ def test_without_noise_the_throughput_is_the_cost_models():
     assert measured("num_gpus=4").throughput == pytest.approx(
         costs(Work.of(asdict(spec)), P100).throughput
     )
+
+
+def test_utilization_is_that_of_the_profiles_peak():
+    found = measured("num_gpus=4")
+    assert found.peak_flops_per_s == P100.tflops["fp32"] * 1e12
+    flops = found.throughput / 4 * network("resnet50", 224, 1001).training_flops
+    assert found.mfu == pytest.approx(flops / found.peak_flops_per_s)
+    assert (found.variable_bytes, found.optimizer_state_bytes) == (None, None)
+
+
+def test_fast_convolutions_train_above_the_peak_and_are_not_doubted():
+    fast = result("model=vgg16")
+    assert fast.measurement.mfu > 1
+    assert (fast.verdict, fast.verdict_reasons) == (Verdict.VALID, ())
+
+
+def test_more_than_fast_convolutions_can_save_is_suspect(monkeypatch):
+    impossible = Rates(compute=1.5, memory=1e3)
+    monkeypatch.setattr(run, "costs", lambda work, hardware: costs(work, hardware, impossible))
+    (reason,) = result("model=vgg16").verdict_reasons
+    assert reason.startswith("it trained at 4")
 
 
 def test_a_simulated_attempt_leaves_the_files_of_a_real_one():

@@ -15,7 +15,7 @@ from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
 from scalemark.run_folder.folder import RunFolder
-from tests.filled import ENVIRONMENT, MACHINE, NOON, SOFTWARE_KEY, STEPS
+from tests.filled import ENVIRONMENT, MACHINE, NOON, SOFTWARE_KEY, STEPS, measurement
 from tests.specs import small
 
 NOTHING = '{"outcome": "completed", "message": "", "measurement": null, "op_placement": {}}'
@@ -58,6 +58,14 @@ def test_a_measurement_of_another_kind_is_damage(folder, measurement):
     folder.result.write_text(NOTHING.replace("null", measurement))
     with pytest.raises(ValueError, match=r"/result\.json is damaged: measurement: "):
         folder.read_result()
+
+
+def test_a_result_from_before_a_figure_was_measured_lacks_it(folder):
+    older = asdict(measurement(100.0))
+    for name in ("mfu", "peak_flops_per_s", "variable_bytes", "optimizer_state_bytes"):
+        del older[name]
+    folder.result.write_text(json.dumps(json.loads(NOTHING) | {"measurement": older}))
+    assert folder.read_result().measurement == measurement(100.0)
 
 
 @pytest.mark.parametrize("line", ["\0\0", "[]", "{}", "null", '{"step": null}'])

@@ -260,11 +260,14 @@ def _unreleased(path: Path) -> None:
         ),
         (
             _unreleased,
-            r"^f\.db: it has no version of a schema, this scalemark reads 3: it is damaged, or of a "
+            rf"^f\.db: it has no version of a schema, this scalemark reads {SCHEMA}: it is damaged, or of a "
             r"version that was never released; move it away, then restore a backup, or make it "
             r"again with `python -m store rebuild RUNS`$",
         ),
-        (_of_version_1, r"^f\.db: it has schema '1', this scalemark reads 3: .* move it away"),
+        (
+            _of_version_1,
+            rf"^f\.db: it has schema '1', this scalemark reads {SCHEMA}: .* move it away",
+        ),
         (Path.mkdir, r"f\.db: a folder"),
     ],
 )

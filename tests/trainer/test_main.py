@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from costs.networks import network
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.records.outcomes import Outcome, Phase
@@ -311,3 +312,23 @@ def test_a_lack_of_memory_at_tensorflows_import_stays_one(monkeypatch):
     broken_import(monkeypatch, MemoryError())
     with pytest.raises(MemoryError):
         _import_tensorflow()
+
+
+def test_a_trial_tells_its_utilization_unless_others_took_cores_and_its_bytes(
+    run, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path / "cache"))
+    _, folder = run(small(num_gpus=2, optimizer="adam", min_window_s=0.1))
+    found = folder.read_result().measurement
+    flops = network("trivial", 32, 10).training_flops
+    kept = [json.loads(file.read_text()) for file in (tmp_path / "cache" / "peaks").glob("*.json")]
+    if kept:
+        (peak,) = kept
+        assert found.peak_flops_per_s == peak["flops_per_s"] / 2
+        assert found.mfu == pytest.approx(found.throughput / 2 * flops / found.peak_flops_per_s)
+        assert 0 < found.mfu < 1
+    else:
+        assert (found.mfu, found.peak_flops_per_s) == (None, None)
+        assert "model FLOPs utilization is not known: others took" in folder.log.read_text()
+    weights = 4 * found.num_parameters
+    assert (found.variable_bytes, found.optimizer_state_bytes) == (weights, 2 * weights)

@@ -78,6 +78,7 @@ DOUBTS = {
     "throttled": {"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)},
     "slow clock": {"gpus": (replace(COOL, sm_clock_mhz=900.0),)},
     "neighbors": {"gpus": (COOL, replace(COOL, num_foreign_processes=2))},
+    "above the peak": {"mfu": 1.04, "peak_flops_per_s": 1e11},
 }
 
 
@@ -86,6 +87,10 @@ def test_a_doubt_makes_it_suspect_and_says_why(doubt, snapshot):
     judged, reasons = verdict(**DOUBTS[doubt])
     assert (judged, len(reasons)) == (Verdict.SUSPECT, 1)
     assert reasons == snapshot
+
+
+def test_all_that_is_possible_is_no_doubt():
+    assert verdict(mfu=1.0) == verdict(mfu=None) == (Verdict.VALID, ())
 
 
 def test_gpus_of_other_hosts_need_not_be_watched():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import filelock
 import tensorflow as tf
 
 from scalemark.host import shards
+from scalemark.host.cache_folder import cache_folder
 from trainer.errors import UnsupportedTrialError
 
 NUM_SHARDS = 8
@@ -18,11 +18,7 @@ ORIGINALS = Path(__file__).resolve().parent.parent / "data" / "originals"
 
 def default_folder(name: str) -> Path:
     """Return `photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
-    folder = f"{name}-v1"
-    if cache := os.environ.get("SCALEMARK_CACHE"):
-        return Path(cache) / folder  # a user of a container may have no home
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "scalemark" / folder
+    return cache_folder() / f"{name}-v1"
 
 
 def prepare_folder(

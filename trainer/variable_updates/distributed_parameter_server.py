@@ -11,7 +11,7 @@ is applied. `staged_vars` as with parameter_server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
 
@@ -84,6 +84,11 @@ class DistributedParameterServer:
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
+
+    def placed(self) -> Iterator[Placed]:
+        yield from self._shared
+        if self._staging:
+            yield from self._staging.placed()
 
     def _weights_on(
         self, device: str, replica: int, fetched: Sequence[tf.Tensor]

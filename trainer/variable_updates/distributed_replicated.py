@@ -10,7 +10,7 @@ the way within each host. A sum of gradients and the new weights cross the netwo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -56,6 +56,10 @@ class Master(Placed):
 
     hosts: Sequence[Devices]
     copies: Sequence[Sequence[tf.Variable]]  # copies[host][replica of the host]
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        return (self.variable, *chain.from_iterable(self.copies))
 
     def apply(self, gradient: tf.Tensor, optimizer: Optimizer) -> None:
         """Update in place, then copy to all replicas."""
@@ -127,6 +131,9 @@ class DistributedReplicated:
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [variable.numpy() for variable in self._copies()[replica]]
+
+    def placed(self) -> Iterator[Placed]:
+        return iter(self._masters)
 
     def _copies(self) -> list[list[tf.Variable]]:
         """Return copies[replica][variable]."""

@@ -6,9 +6,9 @@ are those of every other mode, so that only the way of sharing differs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
@@ -106,6 +106,9 @@ class Mirrored:
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._copies[replica]]
+
+    def placed(self) -> Iterator[Placed]:
+        return chain.from_iterable(self._copies)
 
     def _local(self, value: Any) -> tuple[tf.Tensor, ...]:
         return self._strategy.experimental_local_results(value)

@@ -10,7 +10,7 @@ hides behind computing: another algorithm than SGD, one step stale.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 
@@ -87,3 +87,8 @@ class ParameterServer:
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
+
+    def placed(self) -> Iterator[Placed]:
+        yield from self._shared
+        if self._staging:
+            yield from self._staging.placed()

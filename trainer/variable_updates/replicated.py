@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from scalemark.abilities.folder import names, preferring
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
@@ -82,3 +83,6 @@ class Replicated:
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._copies[replica]]
+
+    def placed(self) -> Iterator[Placed]:
+        return chain.from_iterable(self._copies)

@@ -462,6 +462,19 @@ def test_the_list_names_failed_repeats_of_completed_trials(
     )
 
 
+def test_the_list_has_utilization_where_any_is_known(show):
+    entries = [(small(), 100.0), (small(num_gpus=2), 9.0), (small(num_gpus=4), 100.0)]
+    fill("results.db", entries, details=[{"mfu": 0.312}, {"mfu": 0.00123}, {}])
+    page = show().page
+    assert heading(page, "MFU").count() == 1
+    assert column(page, 12) == ["31.2%", "0.123%", "unknown"]
+
+
+def test_without_any_utilization_the_list_has_no_such_column(show):
+    fill("results.db", [(small(), 100.0)])
+    assert heading(show().page, "MFU").count() == 0
+
+
 def test_intervals_within_and_over_processes_are_distinguished(show):
     write("results.db", [*times(small(), 100.0), *times(small(num_gpus=2), 99.0, 100.0, 101.0)])
     page = show().page

@@ -144,6 +144,35 @@ def test_other_quantities_can_stand_in_cells(show, text):
     assert texts(layout)["replicated_none"][1] == text
 
 
+USED = {"mfu": 0.3125, "variable_bytes": 25 * 2**20, "optimizer_state_bytes": 2**19}
+OF_DEVICES = ("mfu", "variables", "optimizer-state")
+
+
+def test_the_use_of_devices_can_stand_in_cells(snapshot):
+    details = [USED, USED | {"mfu": 0.0012345, "variable_bytes": 2**30}]
+    layout = laid_out(
+        [(small(), 100.0), (small(num_gpus=2), 9.0)], show=OF_DEVICES, details=details
+    )
+    assert texts(layout)["replicated_none"] == [
+        "31.2 %, 25.0 MiB, 0.50 MiB",
+        "0.123 %, 1024 MiB, 0.50 MiB",
+    ]
+    assert layout.notes == snapshot
+
+
+def test_repeats_have_their_mean_utilization_and_their_most_bytes():
+    details = [USED, USED | {"mfu": 0.5, "variable_bytes": 26 * 2**20}]
+    layout = laid_out([(small(), 100.0), (small(), 160.0)], show=OF_DEVICES, details=details)
+    assert texts(layout)["replicated_none"] == ["39.5 %, 26.0 MiB, 0.50 MiB"]
+
+
+@pytest.mark.parametrize("other", [None, 0.0])
+def test_what_a_repeat_does_not_tell_is_unknown(other):
+    details = [USED, dict.fromkeys(USED) | {"mfu": other}]
+    layout = laid_out([(small(), 100.0), (small(), 160.0)], show=OF_DEVICES, details=details)
+    assert texts(layout)["replicated_none"] == ["unknown, unknown, unknown"]
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("outcome", "symbol"),

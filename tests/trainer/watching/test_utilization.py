@@ -1,0 +1,145 @@
+"""Utilization is FLOPs of the definition over the machine's measured peak, or unknown."""
+
+from dataclasses import replace
+
+import pytest
+
+from costs.networks import network
+from scalemark.records.cluster import Cluster
+from scalemark.run_folder.folder import RunFolder
+from tests.filled import measurement
+from tests.specs import small
+from tests.trainer.watching.test_kept_peaks import folder  # noqa: F401 - a fixture
+from trainer.measured import exceeds_peak
+from trainer.watching import contention, kept_peaks, utilization
+
+SPEC = small(model="resnet18_cifar")
+FLOPS = network("resnet18_cifar", 32, 10).training_flops
+PLENTY = 1e15
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@pytest.fixture
+def used(make_devices, tmp_path):
+    """used(spec): a measurement of 100 images/s with its utilization."""
+
+    def used(spec=SPEC, num_replicas=1, items_per_example=1, given=None, cluster=None):
+        devices = make_devices(num_replicas)
+        return utilization.with_utilization(
+            measurement(100.0),
+            spec,
+            items_per_example,
+            devices,
+            RunFolder(tmp_path),
+            given,
+            cluster,
+        )
+
+    return used
+
+
+@pytest.fixture
+def peak_of(make_devices, tmp_path):
+    """peak_of(spec): by what its peak is kept."""
+    return lambda spec=SPEC: utilization._peak_of(spec, make_devices(1), RunFolder(tmp_path))
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Nobody else takes cores, whatever this machine does."""
+    monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: 0.0)
+
+
+def test_a_kept_peak_is_not_measured_again(used, peak_of, monkeypatch):
+    monkeypatch.setattr(utilization, "peak_flops_per_s", None)
+    kept_peaks.write(peak_of(), PLENTY)
+    found = used()
+    assert found == replace(
+        measurement(100.0), mfu=pytest.approx(100 * FLOPS / PLENTY), peak_flops_per_s=PLENTY
+    )
+
+
+def test_cpu_devices_have_equal_parts_of_the_machines_peak(used, peak_of):
+    kept_peaks.write(peak_of(), PLENTY)
+    found = used(replace(SPEC, num_gpus=4), num_replicas=4)
+    assert found.peak_flops_per_s == PLENTY / 4
+    assert found.mfu == pytest.approx(100 * FLOPS / PLENTY)  # of the whole machine
+
+
+def test_items_of_an_example_share_its_flops(used, peak_of):
+    kept_peaks.write(peak_of(), PLENTY)
+    assert used(items_per_example=8).mfu == pytest.approx(100 * FLOPS / 8 / PLENTY)
+
+
+ON_ONE = Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2"))
+ON_TWO = Cluster(worker_hosts=("a:1", "b:1"))
+OVER_LINKS = Cluster(worker_hosts=("10.77.0.1:1", "10.77.0.2:1"))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "injected", "num_sharing"),
+    [(ON_ONE, "", 4), (ON_TWO, "", 2), (OVER_LINKS, "link_mbit=50", 4)],
+)
+def test_hosts_that_are_processes_of_one_machine_share_its_peak(
+    used, peak_of, cluster, injected, num_sharing
+):
+    spec = replace(
+        SPEC,
+        num_gpus=4,
+        hosts=2,
+        variable_update="distributed_all_reduce",
+        all_reduce="ring",
+        injected=injected,
+    )
+    kept_peaks.write(peak_of(spec), PLENTY)
+    found = used(spec, num_replicas=2, cluster=cluster)
+    assert found.peak_flops_per_s == PLENTY / num_sharing
+
+
+def test_the_first_trial_measures_and_keeps_the_peak(used, peak_of, alone):
+    found = used()
+    assert found.peak_flops_per_s == kept_peaks.read(peak_of())
+    assert found.mfu == pytest.approx(100 * FLOPS / found.peak_flops_per_s)
+
+
+def test_a_peak_that_a_trial_exceeds_is_measured_again(used, peak_of):
+    kept_peaks.write(peak_of(), FLOPS)  # at 100 images/s it would be used 100 times over
+    found = used()
+    assert found.peak_flops_per_s == kept_peaks.read(peak_of()) > FLOPS
+
+
+def test_the_larger_of_two_peaks_counts(used, peak_of, monkeypatch):
+    monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: FLOPS)
+    kept_peaks.write(peak_of(), 50 * FLOPS)
+    found = used()
+    assert found.mfu == pytest.approx(2)
+    assert exceeds_peak(found)
+    assert kept_peaks.read(peak_of()) == 50 * FLOPS
+
+
+def test_a_peak_beside_others_is_not_believed(used, peak_of, monkeypatch, capsys):
+    monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: PLENTY)
+    monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: 64.0)
+    assert used() == measurement(100.0)
+    assert kept_peaks.read(peak_of()) is None
+    assert "model FLOPs utilization is not known: others took 64.0 of" in capsys.readouterr().out
+
+
+def test_without_room_for_a_product_it_is_unknown(used, monkeypatch):
+    monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: None)
+    assert (used().mfu, used().peak_flops_per_s) == (None, None)
+
+
+def test_of_a_model_of_the_users_own_it_is_unknown(used):
+    assert used(replace(SPEC, model="my_model.py:build")) == measurement(100.0)
+
+
+@pytest.mark.parametrize(("num_intra_threads", "num_at_once"), [(0, 1), (1, 3), (2, 2), (3, 1)])
+def test_products_of_few_threads_run_side_by_side_on_all_cores(
+    make_devices, peak_of, monkeypatch, num_intra_threads, num_at_once
+):
+    asked = []
+    monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *values: asked.append(values))
+    spec = replace(SPEC, num_intra_threads=num_intra_threads)
+    utilization._measured(spec, make_devices(1), replace(peak_of(spec), num_cores=3))
+    assert [num for *_, num in asked] == [num_at_once]
