@@ -536,5 +536,11 @@ def why_no_steps(result: Result) -> str:
     )
 
 
+def examples_per_step(result: Result) -> int:
+    """Return the examples of an update, over all replicas and micro-batches; 0 = not reported."""
+    micro_batches = result.axes.get("gradient_accumulation") or 1  # others report none
+    return int(result.axes["batch_size"] or 0) * micro_batches * result.num_gpus
+
+
 def global_batch(result: Result) -> GlobalBatch:
-    return GlobalBatch(result.axes["batch_size"] * result.num_gpus)
+    return GlobalBatch(examples_per_step(result))

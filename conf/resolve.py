@@ -411,15 +411,19 @@ def _loss_scale_text(value: float | str, _: Config) -> str:
 
 
 def _batch_of_a_replica(batch_size: int, config: Config) -> int:
-    """Weak scaling keeps the batch of one replica, strong scaling the batch of all together."""
-    if config.scaling.name == "weak" or config.num_gpus < 1:
+    """Weak scaling keeps the batch of one replica and micro-batch, strong scaling that of all."""
+    num_parts = config.num_gpus * config.gradient_accumulation
+    if config.scaling.name == "weak" or num_parts < 1:
         return batch_size
-    if batch_size % config.num_gpus:
+    if batch_size % num_parts:
+        over = f"num_gpus={config.num_gpus}"
+        if config.gradient_accumulation > 1:
+            over += f" * gradient_accumulation={config.gradient_accumulation}"
         raise ValueError(
-            f"batch_size={batch_size}: scaling=strong splits it over "
-            f"num_gpus={config.num_gpus}, which does not divide it"
+            f"batch_size={batch_size}: scaling=strong splits it over {over}, which does not "
+            "divide it"
         )
-    return batch_size // int(config.num_gpus)
+    return batch_size // int(num_parts)
 
 
 _FINISHED: Mapping[str, Callable[[Any, Config], AxisValue]] = {

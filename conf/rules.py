@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, PRECISIONS, VARIABLE_UPDATES
+from scalemark.abilities import (
+    ALL_REDUCES,
+    DEFAULT_UPDATE,
+    OPTIMIZERS,
+    PRECISIONS,
+    VARIABLE_UPDATES,
+)
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import INJECTED, INJECTED_FOR_REAL, INJECTED_ON_LINKS
@@ -166,6 +172,11 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
         yield (
             f"local_parameter_device={spec.local_parameter_device}: not with {update}, because "
             f"{rule.why}"
+        )
+    if spec.num_gpus < rule.least_replicas:
+        yield (
+            f"num_gpus={spec.num_gpus}: {update} takes {rule.least_replicas} replicas or more; "
+            f"raise num_gpus, or choose variable_update={DEFAULT_UPDATE}"
         )
     if spec.staged_vars and not rule.stages:
         yield (

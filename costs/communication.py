@@ -5,6 +5,8 @@ S = bytes of all gradients, n = GPUs:
   to owners, on the GPUs   whole variables, greedily on the GPU with the fewest bytes; its owner
                            sends and gets (n-1) times them
   all-reduce               as the file of each in trainer/all_reduces/ declares
+  reduce-scatter           equal shards of the elements of all variables: every GPU pulls (n-1)/n S
+                           of weights, and pushes as much of gradients
 
 Repacking joins all gradients before it cuts them, as tf_cnn_benchmarks does: fewer messages, of
 which none hides behind the backward pass.
@@ -97,6 +99,28 @@ def _replicated(work: Work, hardware: Hardware) -> Exchange:
     )
 
 
+def _sharded(work: Work, hardware: Hardware) -> Exchange:
+    """Gather weights from equal shards, and sum gradients there."""
+    n = work.num_gpus
+    if n == 1:
+        return _independent(work, hardware)
+    pieces = [shard or [0] for shard in spread.shards(work.network.tensors, n)]
+    pull, push = Traffic(hardware=hardware), Traffic(hardware=hardware)
+    sizes: list[float] = []
+    for owner, of_shard in enumerate(pieces):
+        elements = sum(of_shard)
+        num_messages = min(work.gradient_repacking, elements) or len(of_shard)
+        if work.gradient_repacking:
+            sizes += [_element_bytes(work) * elements / num_messages] * num_messages
+        else:
+            sizes += [float(_element_bytes(work) * piece) for piece in of_shard]
+        for gpu in range(n):
+            pull.copy(owner, gpu, _VARIABLE_BYTES * elements, len(of_shard))
+            push.copy(gpu, owner, _element_bytes(work) * elements, num_messages)
+    casts = 2 * len(sizes) * (bool(work.gradient_repacking) + work.compact_gradients)
+    return _exchange(work, sizes, push, pull=pull, num_casts=casts, updated_share=1 / n)
+
+
 def _independent(work: Work, hardware: Hardware) -> Exchange:
     return _exchange(work, _sizes(work), Traffic(hardware=hardware))
 
@@ -159,6 +183,7 @@ def _owned(sizes: Sequence[float], owners: Sequence[int], owner: int) -> float:
 _FORMULAS: dict[Sends, Callable[[Work, Hardware], Exchange]] = {
     Sends.TO_OWNERS: _parameter_server,
     Sends.ALL_REDUCE: _replicated,
+    Sends.REDUCE_SCATTER: _sharded,
     Sends.NOTHING: _independent,
 }
 

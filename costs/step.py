@@ -212,7 +212,7 @@ class Step:
             step_s=_number(seconds.step_s),
             bottleneck=self._bottleneck(rates),
             memory_bytes=memory_bytes(self.work),
-            images=self.work.num_gpus * self.work.batch_size,
+            images=self.work.images,
         )
 
     def seconds(self, rates: Rates) -> Seconds:

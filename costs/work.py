@@ -15,7 +15,7 @@ class Work:
 
     network: Network
     num_gpus: int
-    batch_size: int  # per GPU
+    batch_size: int  # per GPU and micro-batch
     variable_update: str
     local_parameter_device: str
     all_reduce: str
@@ -27,6 +27,7 @@ class Work:
     compact_gradients: bool = False
     staged_vars: bool = False
     steps_per_execution: int = 1
+    gradient_accumulation: int = 1
 
     @classmethod
     def of(cls, axes: Mapping[str, Any]) -> Work:
@@ -53,4 +54,10 @@ class Work:
             compact_gradients=axes.get("compact_gradients", False),
             staged_vars=axes.get("staged_vars", False),
             steps_per_execution=axes.get("steps_per_execution", 1),
+            gradient_accumulation=axes.get("gradient_accumulation", 1),
         )
+
+    @property
+    def images(self) -> int:
+        """Return the images of an update, over all GPUs and micro-batches."""
+        return self.num_gpus * self.gradient_accumulation * self.batch_size

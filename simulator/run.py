@@ -145,7 +145,7 @@ def _measurement(
     trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s
     found = measured.measurement(
         replace(timed, cpu_s=cpu_per_step_s * num_steps),
-        items_per_step=spec.num_gpus * spec.batch_size,
+        items_per_step=spec.examples_per_step,
         time_to_first_step_s=START_S + trace_s + first_step_s,
         trace_s=trace_s,
         first_step_s=first_step_s,

@@ -24,15 +24,22 @@ class GradientPacks:
     compact: bool
 
     def sum(
-        self, gradients: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]
+        self,
+        gradients: Sequence[Sequence[tf.Tensor]],
+        devices: Sequence[str],
+        receivers: Sequence[str] | None = None,
     ) -> list[list[tf.Tensor]]:
-        """gradients[replica][variable] in, their sums out, on the same devices and in float32."""
+        """gradients[replica][variable] in, their sums out, in float32.
+
+        They are on the same devices, or on `receivers`, to which the all-reduce sends them.
+        """
         shapes = [gradient.shape for gradient in gradients[0]]
-        cuts = _cuts([shape.num_elements() for shape in shapes], self.num_packs)
+        sizes = [shape.num_elements() for shape in shapes]
+        packs = cuts(sizes, self.num_packs) if self.num_packs else []
         messages = []
         for device, of_replica in zip(devices, gradients, strict=True):
             with tf.device(device), tf.name_scope("pack"):
-                packed = _pack(of_replica, cuts) if cuts else list(of_replica)
+                packed = _pack(of_replica, packs) if packs else list(of_replica)
                 if self.compact:
                     packed = [tf.cast(message, tf.float16) for message in packed]
                 messages.append(packed)
@@ -41,17 +48,19 @@ class GradientPacks:
             for index, copies in enumerate(zip(*messages, strict=True))
         ]
         sums = []
-        for device, received in zip(devices, zip(*by_message, strict=True), strict=True):
+        for device, received in zip(
+            receivers or devices, zip(*by_message, strict=True), strict=True
+        ):
             with tf.device(device), tf.name_scope("unpack"):
                 whole = list(received)
                 if self.compact:
                     whole = [tf.cast(message, tf.float32) for message in whole]
-                sums.append(_unpack(whole, cuts, shapes) if cuts else whole)
+                sums.append(_unpack(whole, packs, shapes) if packs else whole)
         return sums
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class Piece:
     """Elements begin..end of a flattened tensor."""
 
     tensor: int
@@ -59,12 +68,10 @@ class _Piece:
     end: int
 
 
-def _cuts(sizes: Sequence[int], num_packs: int) -> list[list[_Piece]]:
+def cuts(sizes: Sequence[int], num_packs: int) -> list[list[Piece]]:
     """Cut packs whose sizes differ by one element at most; leave empty ones out."""
-    if not num_packs:
-        return []
     total = sum(sizes)
-    packs: list[list[_Piece]] = []
+    packs: list[list[Piece]] = []
     tensor, begin = 0, 0
     for pack in range(num_packs):
         room = total * (pack + 1) // num_packs - total * pack // num_packs
@@ -72,7 +79,7 @@ def _cuts(sizes: Sequence[int], num_packs: int) -> list[list[_Piece]]:
         while room:
             end = min(sizes[tensor], begin + room)
             if end > begin:
-                pieces.append(_Piece(tensor, begin, end))
+                pieces.append(Piece(tensor, begin, end))
             room -= end - begin
             tensor, begin = (tensor + 1, 0) if end == sizes[tensor] else (tensor, end)
         if pieces:
@@ -80,20 +87,27 @@ def _cuts(sizes: Sequence[int], num_packs: int) -> list[list[_Piece]]:
     return packs
 
 
-def _pack(gradients: Sequence[tf.Tensor], cuts: Sequence[Sequence[_Piece]]) -> list[tf.Tensor]:
-    flat = [tf.reshape(gradient, [-1]) for gradient in gradients]
-    packs = []
-    for pieces in cuts:
-        parts = [flat[piece.tensor][piece.begin : piece.end] for piece in pieces]
-        packs.append(tf.concat(parts, 0))
-    return packs
+def parts_of(tensors: Sequence[tf.Tensor], pieces: Sequence[Piece]) -> list[tf.Tensor]:
+    """Return these pieces, each flat; a whole tensor is not copied."""
+    parts = []
+    for piece in pieces:
+        flat = tf.reshape(tensors[piece.tensor], [-1])
+        is_whole = piece.end - piece.begin == flat.shape[0]
+        parts.append(flat if is_whole else flat[piece.begin : piece.end])
+    return parts
+
+
+def _pack(gradients: Sequence[tf.Tensor], packs: Sequence[Sequence[Piece]]) -> list[tf.Tensor]:
+    return [tf.concat(parts_of(gradients, pieces), 0) for pieces in packs]
 
 
 def _unpack(
-    packs: Sequence[tf.Tensor], cuts: Sequence[Sequence[_Piece]], shapes: Sequence[tf.TensorShape]
+    received: Sequence[tf.Tensor],
+    packs: Sequence[Sequence[Piece]],
+    shapes: Sequence[tf.TensorShape],
 ) -> list[tf.Tensor]:
     parts: list[list[tf.Tensor]] = [[] for _ in shapes]
-    for pack, pieces in zip(packs, cuts, strict=True):
+    for pack, pieces in zip(received, packs, strict=True):
         sizes = [piece.end - piece.begin for piece in pieces]
         for piece, part in zip(pieces, tf.split(pack, sizes), strict=True):
             parts[piece.tensor].append(part)

@@ -296,7 +296,7 @@ class Training:
 
     def items_per_step(self, spec: TrialSpec) -> int:
         """Count the items of one step of all replicas."""
-        return spec.num_gpus * spec.batch_size * self.template.items_per_example
+        return spec.examples_per_step * self.template.items_per_example
 
     def wanted(self, spec: TrialSpec) -> op_placement.Wanted:
         """Return what the graph must show for the trial to have done what its spec says."""

@@ -15,6 +15,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -24,7 +25,7 @@ import tensorflow as tf
 from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
-from trainer import injected
+from trainer import injected, micro_batches
 from trainer.devices import Devices
 from trainer.loss_scale import LossScale
 from trainer.template import Template
@@ -183,12 +184,12 @@ class Towers:
         at: At | None = None,
     ) -> None:
         """`at` is that of the input; None = every step of a call takes the same batches."""
+        self._spec, self._at = spec, at
         self._template, self._update = template, update
         self._optimizer, self._devices = optimizer, devices
         self._weight_decay = 0.0  # in the gradients
         if not OPTIMIZERS[spec.optimizer].decouples_decay:
             self._weight_decay = spec.weight_decay / update.num_summed
-        self._num_steps, self._at = spec.steps_per_execution, at
         self._injected_s = 0.0
         if update.num_summed > 1:
             self._injected_s = spec.injected_values.get("reduction_s", 0.0)
@@ -213,7 +214,8 @@ class Towers:
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
 
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:
-        if self._num_steps == 1:
+        num_steps = self._spec.steps_per_execution
+        if num_steps == 1:
             return self._step_body(batches)
 
         def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -222,7 +224,7 @@ class Towers:
         with tf.device(self._devices.host):
             first = (tf.constant(0), tf.constant(0.0))
             _, loss = tf.while_loop(
-                lambda index, _: index < self._num_steps, body, first, parallel_iterations=1
+                lambda index, _: index < num_steps, body, first, parallel_iterations=1
             )
             return loss
 
@@ -262,6 +264,34 @@ class Towers:
 
         `scale` is the loss scale, float32 scalar, where there is one.
         """
+        num_passes = self._spec.gradient_accumulation
+        share = 1.0 / (self._update.num_summed * num_passes)
+        loss, gradients, new_state = micro_batches.accumulated(
+            partial(self._pass, scale[0] * share if scale else share),
+            num_passes,
+            weights,
+            state,
+            inputs,
+            labels,
+        )
+        if scale:
+            gradients = [gradient / scale[0] for gradient in gradients]
+        if self._weight_decay:
+            gradients = [
+                self._decayed(gradient, weight)
+                for gradient, weight in zip(gradients, weights, strict=True)
+            ]
+        return loss, gradients, new_state
+
+    def _pass(
+        self,
+        share: tf.Tensor | float,
+        weights: list[tf.Tensor],
+        state: list[tf.Tensor],
+        inputs: tf.Tensor,
+        labels: tf.Tensor,
+    ) -> micro_batches.Pass:
+        """Take one batch forward and backward; its gradients are multiplied by `share`."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             model = self._template.model
@@ -271,22 +301,13 @@ class Towers:
             loss = self._template.loss(labels, outputs)
             for regularization in added:
                 loss += tf.cast(tf.reduce_sum(regularization), tf.float32)
-        share = 1.0 / self._update.num_summed
         found = tape.gradient(
             loss,
             weights,
-            output_gradients=scale[0] * share if scale else share,
+            output_gradients=share,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        gradients = [_dense(*pair) for pair in zip(found, weights, strict=True)]
-        if scale:
-            gradients = [gradient / scale[0] for gradient in gradients]
-        if self._weight_decay:
-            gradients = [
-                self._decayed(gradient, weight)
-                for gradient, weight in zip(gradients, weights, strict=True)
-            ]
-        return loss, gradients, new_state
+        return loss, [_dense(*pair) for pair in zip(found, weights, strict=True)], new_state
 
     def _decayed(self, gradient: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
         """Add the gradient of the L2 loss, only now: else all products are made early and held."""

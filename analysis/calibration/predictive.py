@@ -105,7 +105,7 @@ def _one(
     """Summarize the draws; parts and reasons to doubt are of the likeliest box."""
     _, fit = max(fits, key=lambda one: one[0])
     target = fit.targets[index]
-    images = target.row.work.num_gpus * target.row.work.batch_size
+    images = target.row.work.images
     median = images / np.exp(np.median(log_steps))
     low, high = images / np.exp(np.percentile(noisy, [_HIGH, _LOW]))
     reasons = [doubt.reason for doubt in doubts(target, fit)]

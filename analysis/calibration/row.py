@@ -52,14 +52,15 @@ class Row:
         work = replace(self.work, num_gpus=num_gpus)
         if not self.is_strong:
             return self.asked(work)
-        images = self.work.batch_size * self.work.num_gpus
+        images = self.work.images
+        num_parts = num_gpus * work.gradient_accumulation
         undivided = ""
-        if images % num_gpus:
+        if images % num_parts:
             undivided = (
                 f"num_gpus={num_gpus}: {images} images in all (scaling=strong) do not divide among "
                 f"{num_gpus} GPUs; choose a number of GPUs that divides {images}"
             )
-        work = replace(work, batch_size=max(1, images // num_gpus))
+        work = replace(work, batch_size=max(1, images // num_parts))
         return replace(self.asked(work), undivided=undivided)
 
     @property
@@ -72,7 +73,7 @@ class Row:
     @property
     def step_s(self) -> float:
         assert self.throughput is not None
-        return self.work.num_gpus * self.work.batch_size / self.throughput
+        return self.work.images / self.throughput
 
     @property
     def strategy(self) -> tuple[str, str, str]:

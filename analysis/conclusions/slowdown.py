@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.conclusions.cases import Compared, as_run, by_speed, model
 from analysis.conclusions.conclusion import Conclusion, rows_of, shortened
-from analysis.results import Origin, Result
+from analysis.results import Origin, Result, examples_per_step
 from analysis.text.numbers import number
 from analysis.text.ties import SINGLE_RUN
 from scalemark.records.measurement import BY_EXAMPLE
@@ -115,7 +115,8 @@ def _step_times(result: Result) -> str:
     baseline = result.baseline
     assert baseline is not None  # else its steps would not be longer than those
     growth = _growth(result)
-    before = 1e3 * result.axes["batch_size"] * baseline.num_gpus / baseline.throughput
+    examples = examples_per_step(result) / result.num_gpus * baseline.num_gpus
+    before = 1e3 * examples / baseline.throughput
     whose = "" if baseline.strategy == result.strategy else f" of {baseline.strategy}"
     what = f"{as_run(result)}, {result.axes['data'] or 'unreported'} data"
     step = f"{number(before)} ms a step{whose} on {baseline.num_gpus}"

@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from analysis.results import Origin, Result
+from analysis.results import Origin, Result, examples_per_step
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records import overrides
@@ -235,7 +235,7 @@ class AblationFinder:
 
 
 def _step_s(result: Result) -> float:
-    return float(result.num_gpus * result.axes["batch_size"] / (result.throughput or 1))
+    return examples_per_step(result) / (result.throughput or 1)
 
 
 def command(ablation: Ablation, target: Result) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_host, reads
 from analysis.explanation.explanations import Explanation
-from analysis.explanation.step_times import Seconds, about, global_examples
+from analysis.explanation.step_times import Seconds, about
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
-from analysis.results import Origin, Result
+from analysis.results import Origin, Result, examples_per_step
 from analysis.text.numbers import number, span
 from scalemark.records.trial import unusual_axes
 
@@ -93,7 +93,7 @@ def _row(
         interval = f"[{span(1e3 * seconds.low, 1e3 * seconds.high, 1e3 * seconds.value)}]{mark}"
     left_s = fall.step.value - seconds.value
     if is_lost and left_s > 0:
-        without = number(global_examples(fall.target) / left_s)
+        without = number(examples_per_step(fall.target) / left_s)
     return [
         what,
         number(1e3 * seconds.value),

@@ -17,6 +17,7 @@ _USUAL = {
     "compact_gradients": False,
     "staged_vars": False,
     "steps_per_execution": 1,
+    "gradient_accumulation": 1,
 }
 _SHARED = ("num_gpus", "batch_size", "precision", "distortions", *_USUAL)
 """Axes that work and trials name alike."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.neighbors import with_num_gpus
+from analysis.neighbors import with_num_gpus, with_strategy
 from analysis.scaling.curves import Curve, Scaling
 from analysis.scaling.paying import Added
 from analysis.scaling.scalability import FEWEST_COUNTS, Law
 from analysis.text.summary import change_text, quoted, summarize
+from scalemark.abilities import DEFAULT_UPDATE, has_enough_replicas
 from scalemark.records.overrides import command
 
 LITTLE_LOST = 0.9  # efficiency from which on there is little to explain
@@ -155,7 +156,10 @@ def _missing(scaling: Scaling) -> str:
 
 def _command(scaling: Scaling, num_gpus: int) -> str:
     first = scaling.curves[0].points[0].result
-    return command(with_num_gpus(first.spec, num_gpus), first.environment.hardware)
+    spec = with_num_gpus(first.spec, num_gpus)
+    if not has_enough_replicas(spec):
+        spec = with_strategy(spec, DEFAULT_UPDATE, "gpu", "none")
+    return command(spec, first.environment.hardware)
 
 
 def _how_scaled(scaling: Scaling) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.results import Origin, Result
+from analysis.results import Origin, Result, examples_per_step
 from analysis.text.numbers import number, span
 from store.errors import StoreError
 from store.filters.selection import nearest
@@ -69,10 +69,10 @@ def _repeats(result: Result) -> str:
 
 
 def _step_ms(result: Result) -> str:
-    batch_size = result.axes["batch_size"]
-    if batch_size is None or not result.throughput:
+    examples = examples_per_step(result)
+    if not examples or not result.throughput:
         return ""
-    return f"{number(1000 * batch_size * result.num_gpus / result.throughput)} ms"
+    return f"{number(1000 * examples / result.throughput)} ms"
 
 
 def _per_device(result: Result) -> str:

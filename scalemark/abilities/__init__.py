@@ -42,6 +42,7 @@ __all__ = [
     "AbilitiesError",
     "check",
     "distributed",
+    "has_enough_replicas",
     "jobs_of",
     "names",
     "precision_of",
@@ -68,6 +69,12 @@ def trains_apart(variable_update: str) -> bool:
     """Return whether replicas exchange nothing; False for a name of others, as horovod."""
     abilities = VARIABLE_UPDATES.get(variable_update)
     return abilities is not None and not abilities.exchanges
+
+
+def has_enough_replicas(spec: TrialSpec) -> bool:
+    """Return whether its variable update shares variables among so few replicas."""
+    abilities = VARIABLE_UPDATES.get(spec.variable_update)
+    return abilities is None or spec.num_gpus >= abilities.least_replicas
 
 
 def precision_of(name: str) -> PrecisionAbilities | None:

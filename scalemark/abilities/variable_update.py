@@ -13,6 +13,7 @@ class Sends(StrEnum):
     NOTHING = "nothing"  # replicas train apart
     TO_OWNERS = "to owners"  # weights from the owner of a variable, gradients to it
     ALL_REDUCE = "all-reduce"  # gradients, as the all-reduce declares
+    REDUCE_SCATTER = "reduce-scatter"  # weights from equal shards to all, gradients back to them
     UNKNOWN = "unknown"  # the cost model cannot tell, and simulated trials are refused
 
 
@@ -40,6 +41,7 @@ class VariableUpdateAbilities:
     even_only: Mapping[str, str] = field(default_factory=dict)
     compacts: bool = False  # gradients can travel in half precision
     stages: bool = False  # replicas can compute on the weights of the step before
+    least_replicas: int = 1  # fewer have nothing to share
     # trains as one device with the whole batch does: replicas agree, as on skipping a step
     is_synchronous: bool = True
     # the jobs of each host's ranks; empty = the trial is one process

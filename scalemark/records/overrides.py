@@ -144,7 +144,7 @@ def _others(spec: TrialSpec) -> Iterator[str]:
         if name == "image_px" and not value:  # the model takes none, or is the user's own
             continue
         if name == "batch_size" and spec.scaling == "strong":
-            value *= spec.num_gpus  # there the batch of all replicas is asked for
+            value = spec.examples_per_step  # there the batch of all of them is asked for
         yield f"{axis.set_by if name == 'data_dir' else name}={hydra_value(value)}"
     yield from (f"+{name}={exact_value(value)}" for name, value in spec.free)
 

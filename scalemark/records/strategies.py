@@ -15,6 +15,7 @@ STRATEGY_COLUMNS = {
 """The strategies of the cloud article (source 004): values of STRATEGY_AXES -> name."""
 
 STRATEGY_NAMES = STRATEGY_COLUMNS | {
+    ("sharded", "gpu", "none"): "sharded",
     ("distributed_parameter_server", "cpu", "none"): "distributed_ps",
     ("distributed_replicated", "cpu", "none"): "distributed_replicated",
     ("distributed_all_reduce", "gpu", "ring"): "distributed_ring",
@@ -22,7 +23,7 @@ STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("multi_worker_mirrored", "gpu", "ring"): "multi_worker_mirrored_ring",
     ("multi_worker_mirrored", "gpu", "nccl"): "multi_worker_mirrored_nccl",
 }
-"""The strategies that `strategy=NAME` can choose: the article's, and distributed ones."""
+"""The strategies that `strategy=NAME` can choose: the article's, sharded and distributed ones."""
 
 
 def strategy_name(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:

@@ -40,6 +40,16 @@ class TrialSpec(TrialAxes):
         return self.num_gpus // self.hosts
 
     @property
+    def examples_per_replica(self) -> int:
+        """Return the examples that one replica takes for one update."""
+        return self.gradient_accumulation * self.batch_size
+
+    @property
+    def examples_per_step(self) -> int:
+        """Return the examples of one update, over all replicas and micro-batches."""
+        return self.num_gpus * self.examples_per_replica
+
+    @property
     def injected_values(self) -> dict[str, float]:
         """Return the injected faults by name."""
         return read_injected(self.injected)
@@ -87,7 +97,7 @@ class TrialSpec(TrialAxes):
         """Return a digest that all trials of one scaling curve share.
 
         It leaves out the number of GPUs and of hosts, and the rate of links between hosts, because
-        a curve begins on one host. Under strong scaling it has the batch of all replicas.
+        a curve begins on one host. Under strong scaling it has the examples of an update.
         """
         values = json.loads(self.to_json())
         if self.hosts > 1 and "injected" in values:
@@ -97,7 +107,7 @@ class TrialSpec(TrialAxes):
         for name in _OUTSIDE_CURVE:
             values.pop(name, None)
         if self.scaling == "strong":
-            values["batch_size"] *= self.num_gpus
+            values["batch_size"] = self.examples_per_step
         return hashlib.sha256(_canonical(values).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:

@@ -145,9 +145,17 @@ class TrialAxes:
         sets_step_time=False,
         engines=OWN_MODELS,
     )
-    batch_size: int = axis("examples per replica and step", auto=True, least=1, engines=ENGINES)
+    batch_size: int = axis(
+        "examples per replica and micro-batch", auto=True, least=1, engines=ENGINES
+    )
+    gradient_accumulation: int = axis(
+        "micro-batches per update, whose gradients are summed",
+        default=1,
+        least=1,
+        engines=OWN_MODELS,
+    )
     scaling: str = axis(
-        "weak: batch_size is of one replica; strong: of all replicas together",
+        "weak: batch_size is of one replica and micro-batch; strong: of all of them together",
         default="weak",
         choices=("weak", "strong"),
         sets_step_time=False,

@@ -136,7 +136,10 @@ def _same_global_batch(a: Side, b: Side) -> bool:
     """Return whether they are trials of one curve under strong scaling."""
     if any(side.trial["scaling"] != "strong" for side in (a, b)):
         return False
-    batches = {side.trial["batch_size"] * side.trial["num_gpus"] for side in (a, b)}
+    batches = {
+        side.trial["batch_size"] * side.trial["gradient_accumulation"] * side.trial["num_gpus"]
+        for side in (a, b)
+    }
     return len(batches) == 1
 
 

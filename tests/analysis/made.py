@@ -14,6 +14,7 @@ STRATEGIES = {
     "replicated_nccl": {"all_reduce": "nccl"},
     "replicated_none": {},
     "replicated_pscpu": {"all_reduce": "pscpu"},
+    "sharded": {"variable_update": "sharded"},
     **WAYS,
 }
 

@@ -75,12 +75,17 @@ def test_every_model_resolves(path):
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES.values())
 def test_a_strategy_sets_the_three_axes_of_its_column(name):
-    spec = trial(f"strategy={name}", kind=GPU)
+    spec = trial(f"strategy={name}", "num_gpus=2", kind=GPU)
     assert strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce) == name
 
 
 def test_strong_scaling_splits_the_batch():
     assert trial("scaling=strong", "batch_size=32", "num_gpus=4").batch_size == 8
+
+
+def test_strong_scaling_splits_the_batch_over_micro_batches_too():
+    spec = trial("scaling=strong", "batch_size=32", "num_gpus=4", "gradient_accumulation=2")
+    assert (spec.batch_size, spec.examples_per_step) == (4, 32)
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 4])
@@ -136,6 +141,19 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (
             ["scaling=strong", "batch_size=4", "num_gpus=8"],
             "splits it over num_gpus=8, which does not divide it",
+        ),
+        (
+            ["scaling=strong", "batch_size=24", "num_gpus=2", "gradient_accumulation=8"],
+            r"batch_size=24: scaling=strong splits it over num_gpus=2 \* gradient_accumulation=8, which does not divide it",
+        ),
+        (["gradient_accumulation=0"], "gradient_accumulation=0: wanted 1 or more"),
+        (
+            ["strategy=sharded"],
+            "num_gpus=1: variable_update=sharded takes 2 replicas or more; raise num_gpus, or choose variable_update=replicated",
+        ),
+        (
+            ["strategy=sharded", "num_gpus=2", "all_reduce=ring"],
+            "all_reduce=ring: not with variable_update=sharded, because each GPU keeps one shard",
         ),
         (["model=vgg16", "image_px=16"], "image_px=16: vgg16 needs at least 32"),
         (["distortions=true"], "data=synthetic has no images to distort"),
@@ -204,7 +222,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["strategy=ps_cpu", "gradient_repacking=2"],
-            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=distributed_all_reduce, mirrored, replicated$",
+            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=distributed_all_reduce, mirrored, replicated, sharded$",
         ),
         (
             ["variable_update=mirrored", "all_reduce=ring", "gradient_repacking=2"],

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from costs import spread
 from costs.communication import exchange
 from costs.hardware import Hardware, MissingLinkError
 from costs.networks import network
@@ -24,6 +25,7 @@ STRATEGIES = {
     "mirrored": ("mirrored", "gpu", "nccl"),
     "horovod": ("horovod", "", "nccl"),
     "ddp": ("ddp", "", "nccl"),
+    "sharded": ("sharded", "gpu", "none"),
     "independent": ("independent", "gpu", "none"),
 }
 BOX = profile("p100_pcie_8")
@@ -96,6 +98,37 @@ def test_the_owner_of_fc6_limits_a_parameter_server_on_gpus() -> None:
     kind, busy_s = sent.pull.busiest()
     assert kind in ("pcie", "switch", "copy engine")
     assert busy_s == pytest.approx(3 * 4 * 102_760_448 / 12e9, rel=0.1)
+
+
+def test_shards_load_every_gpu_alike_and_send_what_a_ring_sends() -> None:
+    sent = exchange(work("vgg16", num_gpus=4, strategy="sharded"), BOX)
+    weights = 4 * 138_361_641
+    for gpu in range(4):
+        for way in ("up", "down"):
+            assert sent.push.busy_s["pcie", gpu, way] == pytest.approx(0.75 * weights / 12e9)
+            assert sent.pull.busy_s["pcie", gpu, way] == pytest.approx(0.75 * weights / 12e9)
+    assert sum(sent.message_bytes) == pytest.approx(weights)
+    assert sent.updated_bytes == pytest.approx(weights / 4)
+
+
+def test_packs_are_of_a_shard_and_compact_ones_half_as_large() -> None:
+    change = {"gradient_repacking": 3, "compact_gradients": True}
+    sent = exchange(work("vgg16", num_gpus=4, strategy="sharded", **change), BOX)
+    assert sent.message_bytes == pytest.approx([2 * 138_361_641 / 12] * 12, rel=1e-6)
+    assert sent.num_casts == 2 * 2 * 12
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 25, 30])
+def test_shards_hold_all_elements_in_equal_parts(num: int) -> None:
+    found = spread.shards([10, 0, 1, 14], num)
+    sizes = [sum(pieces) for pieces in found]
+    assert (len(sizes), sum(sizes)) == (num, 25)
+    assert max(sizes) - min(sizes) <= 1
+    assert all(piece > 0 for pieces in found for piece in pieces)
+
+
+def test_images_of_all_micro_batches_are_counted() -> None:
+    assert costs(work(num_gpus=2, batch_size=8, gradient_accumulation=4), BOX).images == 64
 
 
 def test_round_robin_by_number_loads_the_gpu_that_has_the_largest_tensor() -> None:

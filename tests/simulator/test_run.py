@@ -128,6 +128,14 @@ def test_seconds_that_are_injected_are_missing_from_the_throughput():
     assert slow.throughput == pytest.approx(128 / (plain.median_step_s + 0.1))
 
 
+def test_shards_are_played_and_all_micro_batches_are_counted():
+    assert measured("strategy=sharded", "num_gpus=4").throughput > 0
+    once, four = measured("num_gpus=2"), measured("num_gpus=2", "gradient_accumulation=4")
+    assert four.throughput * four.median_step_s == pytest.approx(
+        4 * once.throughput * once.median_step_s, rel=0.05
+    )
+
+
 def test_one_gpu_reduces_nothing_and_synthetic_data_is_never_late():
     for strategy in ("strategy=replicated_none", "strategy=ps_cpu"):
         assert measured(strategy, "injected.reduction_s=0.1") == measured(strategy)

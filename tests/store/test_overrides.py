@@ -81,7 +81,14 @@ def test_every_trial_of_the_articles_grid_is_made_again_by_its_overrides(planned
 AXES = {
     "model": ["resnet50", "vgg16", "trivial", "resnet18_cifar"],
     "num_gpus": [1, 2, 4, 24],
-    "variable_update": ["auto", "parameter_server", "replicated", "independent", "mirrored"],
+    "variable_update": [
+        "auto",
+        "parameter_server",
+        "replicated",
+        "independent",
+        "mirrored",
+        "sharded",
+    ],
     "all_reduce": ["auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring"],
     "local_parameter_device": ["auto", "cpu", "gpu"],
     "staged_vars": ["false", "true"],
@@ -99,6 +106,7 @@ AXES = {
     "data_format": ["auto", "NHWC", "NCHW"],
     "image_px": ["auto", 96, 299],
     "batch_size": ["auto", 48],
+    "gradient_accumulation": [1, 3],
     "scaling": ["weak", "strong"],
     "steps_per_execution": [1, 5],
     "gpu_thread_mode": ["global", "gpu_private"],
@@ -156,6 +164,8 @@ def test_overrides_say_what_auto_would_decide_elsewhere():
 
 def test_the_batch_of_strong_scaling_is_that_of_all_replicas():
     assert "batch_size=8" in overrides(small(num_gpus=4, scaling="strong"), ())
+    spec = small(num_gpus=4, scaling="strong", gradient_accumulation=3)
+    assert "batch_size=24" in overrides(spec, ())
 
 
 def test_a_strategy_without_a_name_is_known_from_its_axes():

@@ -36,8 +36,10 @@ MODES = {
         f"mirrored_{name}": {"variable_update": "mirrored", "all_reduce": name}
         for name in ("none", "pscpu", "hierarchical_copy", "ring")
     },
+    "sharded": {"variable_update": "sharded"},
 }
-PACKS = [name for name in MODES if name.startswith("replicated")] + ["mirrored_hierarchical_copy"]
+COMPACT = [name for name in MODES if name.startswith(("replicated", "sharded"))]
+PACKS = [*COMPACT, "mirrored_hierarchical_copy"]
 INDEPENDENT = {"variable_update": "independent"}
 RATE = {"learning_rate": 0.1}
 
@@ -153,7 +155,7 @@ def test_staged_weights_are_those_of_the_step_before(
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("mode", [name for name in MODES if name.startswith("replicated")])
+@pytest.mark.parametrize("mode", COMPACT)
 @pytest.mark.parametrize("packs", [0, 2])
 def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs):
     update = trained(
@@ -169,7 +171,7 @@ def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs)
 
 
 def test_packs_hold_every_element_once_in_equal_shares():
-    cuts = gradient_packs._cuts([10, 0, 1, 14], 4)
+    cuts = gradient_packs.cuts([10, 0, 1, 14], 4)
     assert [sum(piece.end - piece.begin for piece in pack) for pack in cuts] == [6, 6, 6, 7]
     elements = [
         (piece.tensor, element)
@@ -183,7 +185,7 @@ def test_packs_hold_every_element_once_in_equal_shares():
 
 
 def test_more_packs_than_elements_leave_no_empty_pack():
-    assert [len(pack) for pack in gradient_packs._cuts([2, 1], 9)] == [1, 1, 1]
+    assert [len(pack) for pack in gradient_packs.cuts([2, 1], 9)] == [1, 1, 1]
 
 
 def test_independent_replicas_drift_apart(make_devices, alone):
@@ -386,7 +388,7 @@ def test_channels_first_normalization_is_that_of_channels_last(make_devices):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "replicated_ring", "mirrored_ring"]
+    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "replicated_ring", "mirrored_ring", "sharded"]
 )
 @pytest.mark.parametrize("loss_scale", ["none", "128", "dynamic"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
@@ -415,7 +417,9 @@ def test_bfloat16_follows_float32_and_keeps_variables_in_float32(make_devices, a
     assert {weights.dtype for weights in training.update.weights(0)} == {np.dtype("float32")}
 
 
-@pytest.mark.parametrize("mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_none"])
+@pytest.mark.parametrize(
+    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_none", "sharded"]
+)
 def test_a_step_that_overflows_changes_nothing_and_halves_the_scale(make_devices, mode):
     images, labels = next(whole_batches(2, 1))
     changes = MODES[mode] | {"precision": "fp16", "loss_scale": "dynamic"}
@@ -571,7 +575,9 @@ def test_rmsprop_follows_its_formula(make_devices):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring"])
+@pytest.mark.parametrize(
+    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring", "sharded"]
+)
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_every_optimizer_is_exact_in_every_variable_update(
     make_devices, optimizer, mode, steps_per_execution

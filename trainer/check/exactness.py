@@ -22,7 +22,7 @@ from trainer.devices import Devices
 from trainer.template import Example
 from trainer.towers import Batch
 
-IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 3  # per replica
+IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 8  # per replica
 
 # of `causal`
 TOKENS = Example(

@@ -36,6 +36,7 @@ from trainer.selfcheck import Bench, Check, Mode
 from trainer.watching import op_placement
 
 NUM_STEPS = 3
+NUM_MICRO_BATCHES = 4
 EXACT = 1e-6  # weights after three steps, fp32
 EXACT_ON_GPUS = 1e-5  # cuDNN sums a batch of 2 B in another order than two of B
 COMPACT = 1e-3  # gradients sent in float16
@@ -122,6 +123,9 @@ class ModeCheck:
             if self._spec.hosts > 1 and xla == "on" and steps > 1:
                 continue  # compiled once per replica: minutes
             changes = {"gradient_repacking": num_packs, "xla": xla, "steps_per_execution": steps}
+            yield self._exact(changes, whole, self._bound, loss)
+        for xla in ("off", "on") if self._spec.hosts == 1 else ("off",):
+            changes = {"gradient_accumulation": NUM_MICRO_BATCHES, "xla": xla}
             yield self._exact(changes, whole, self._bound, loss)
         yield self._trained({}, self._normalizes_alone, exactness.normalized, "model=normalized")
         if self._abilities.stages:
@@ -217,7 +221,7 @@ class ModeCheck:
             loss = float(training.towers.step(batches))
             num_steps += 1
         tf.test.experimental.sync_devices()
-        rate = spec.num_gpus * spec.batch_size * num_steps / (time.monotonic() - start)
+        rate = spec.examples_per_step * num_steps / (time.monotonic() - start)
         return "the loss is no number" if np.isnan(loss) else "", {"throughput": rate}
 
     def _precision(self, precision: str) -> Changes:

@@ -16,7 +16,7 @@ import numpy as np
 
 from trainer import devices, own_model, run
 from trainer.check import exactness
-from trainer.check.mode_check import NUM_STEPS, Changes, ModeCheck, check_mode
+from trainer.check.mode_check import NUM_MICRO_BATCHES, NUM_STEPS, Changes, ModeCheck, check_mode
 from trainer.errors import UnsupportedTrialError
 from trainer.selfcheck import Bench, Check, Mode
 
@@ -71,6 +71,7 @@ class OwnModelCheck(ModeCheck):
         for num_packs, steps in product(packs, (1, NUM_STEPS)):
             changes = {"gradient_repacking": num_packs, "steps_per_execution": steps}
             yield self._exact(changes, whole, self._bound, loss)
+        yield self._exact({"gradient_accumulation": NUM_MICRO_BATCHES}, whole, self._bound, loss)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ class Synthetic:
         for replica, device in enumerate(devices.replicas, devices.first):
             seed = (spec.seed, replica)
             with tf.device(device):
-                inputs = _inputs(example, spec.batch_size, seed)
-                self._batches.append((inputs, _labels(example, spec.batch_size, seed)))
+                inputs = _inputs(example, spec.examples_per_replica, seed)
+                self._batches.append((inputs, _labels(example, spec.examples_per_replica, seed)))
 
     def next(self) -> list[Batch]:
         return self._batches

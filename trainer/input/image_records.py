@@ -65,7 +65,8 @@ class ImageRecords:
         # An error overtakes the batches that wait on the devices; the first bad record from here
         # on is the one.
         num_calls = 1 + CALLS_AHEAD + spec.prefetch
-        per_call = len(self._devices.replicas) * spec.steps_per_execution * spec.batch_size
+        per_step = len(self._devices.replicas) * spec.examples_per_replica
+        per_call = spec.steps_per_execution * per_step
         located = records_in_order(self._paths, spec, bad_records.located)
         suspects = own_share(located.enumerate(), spec, self._devices)
         suspects = suspects.skip(self._num_calls * per_call).take(num_calls * per_call)
@@ -94,7 +95,7 @@ def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) ->
     own = range(devices.first, devices.first + len(devices.replicas))
 
     def is_own(position: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-        replica = position // spec.batch_size % devices.num_all
+        replica = position // spec.examples_per_replica % devices.num_all
         return (replica >= own.start) & (replica < own.stop)
 
     return positioned.filter(is_own)

@@ -43,7 +43,7 @@ class ReplicaFeed:
         """
         self._replicas, num_steps = devices.replicas, spec.steps_per_execution
         with tf.device(devices.host):
-            calls = examples.batch(spec.batch_size, drop_remainder=True)
+            calls = examples.batch(spec.examples_per_replica, drop_remainder=True)
             if batch_of:
                 calls = calls.map(batch_of)
             if input_s := spec.injected_values.get("input_s"):

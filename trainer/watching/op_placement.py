@@ -24,6 +24,7 @@ from trainer.towers import VariableUpdate
 _CONVOLUTION = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?Conv2D")
 _PRODUCT = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?(Conv2D|MatMul)")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_LOOPS = ("While", "StatelessWhile")  # of a function that is not inlined
 _XLA = ("_XlaRun", "XlaLaunch")
 _REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
 _REDUCTIONS = ("AddN", "NcclAllReduce", "CollectiveReduceV2")
@@ -135,6 +136,8 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
             device = node.device or caller_device
             if node.op in _CALLS:
                 visit(bodies.get(node.attr["f"].func.name, ()), device)
+            if node.op in _LOOPS:
+                visit(bodies.get(node.attr["body"].func.name, ()), device)
             if _CONVOLUTION.fullmatch(node.op):
                 counts["convolution"][node.op, device] += 1
                 counts["data_format"][node.attr["data_format"].s.decode(), device] += 1

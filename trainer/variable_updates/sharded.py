@@ -1,0 +1,163 @@
+"""Every replica keeps and updates an equal shard of all variables and of the optimizer's state.
+
+The elements of all variables stand in a row, which is cut into as many shards as replicas (ZeRO
+stage 1, Rajbhandari et al. 2020):
+
+```
+  GPU 0: shard 0 ─┐         ┌─► weights ─► gradients ─┐                ┌─► shard 0: sum, update
+                  ├─ gather ┤                         ├─ reduce-scatter┤
+  GPU 1: shard 1 ─┘         └─► weights ─► gradients ─┘                └─► shard 1: sum, update
+```
+Weights are gathered when a step begins, and held while its towers compute: between steps a replica
+holds its shard alone. A replica sends and receives as much as in an all-reduce. parameter_server
+with local_parameter_device=gpu shards whole variables; here a large one is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("gpu",),
+    all_reduces=("none",),
+    why="each GPU keeps one shard of the variables, and gradients are summed at their shard",
+    sends=Sends.REDUCE_SCATTER,
+    repacks_with=("none",),
+    compacts=True,
+    least_replicas=2,
+)
+
+import numpy as np
+import tensorflow as tf
+
+from scalemark.records.trial import TrialSpec
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
+from trainer.gradient_packs import GradientPacks, Piece, cuts, parts_of
+from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+
+
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> Sharded:
+    """Raise UnsupportedTrialError for a single replica."""
+    if len(devices.replicas) < ABILITIES.least_replicas:
+        raise UnsupportedTrialError(
+            f"num_gpus={spec.num_gpus}: variable_update={spec.variable_update} shards over "
+            f"{ABILITIES.least_replicas} replicas or more"
+        )
+    return Sharded(spec, initial, devices, optimizer)
+
+
+class Sharded:
+    inlines_towers = False
+    reduction_ops = ("AddN",)
+
+    def __init__(
+        self,
+        spec: TrialSpec,
+        initial: Sequence[np.ndarray],
+        devices: Devices,
+        optimizer: Optimizer,
+    ) -> None:
+        """Fewer elements than replicas leave some without a shard."""
+        self._devices, self._shapes = devices, [value.shape for value in initial]
+        self._shards = []
+        shards = cuts([value.size for value in initial], len(devices.replicas))
+        for owner, pieces in zip(devices.replicas, shards, strict=False):
+            packs = GradientPacks(_AtOwner(owner), spec.gradient_repacking, spec.compact_gradients)
+            self._shards.append(_Shard.create(initial, owner, pieces, packs, optimizer))
+        self.num_summed = len(devices.replicas)
+        self.update_devices = tuple(shard.owner for shard in self._shards)
+        self.reduction_devices = self.update_devices
+
+    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+        parts: list[list[tf.Tensor]] = [[] for _ in self._shapes]
+        for shard in self._shards:
+            with tf.device(shard.owner):
+                for piece, placed in zip(shard.pieces, shard.placed, strict=True):
+                    parts[piece.tensor].append(placed.variable.read_value())
+        weights = [self._gathered(device, parts) for device in self._devices.replicas]
+        return run_explicit_towers(tower, batches, weights, self._devices)
+
+    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+        updates: list[tuple[Placed, tf.Tensor]] = []
+        for shard in self._shards:
+            updates += zip(shard.placed, shard.sums(gradients, self._devices.replicas), strict=True)
+        return updates
+
+    def weights(self, replica: int) -> list[np.ndarray]:
+        """Return the same for every replica, put together from all shards."""
+        parts: list[list[np.ndarray]] = [[] for _ in self._shapes]
+        for shard in self._shards:
+            for piece, placed in zip(shard.pieces, shard.placed, strict=True):
+                parts[piece.tensor].append(placed.variable.numpy())
+        return [
+            np.concatenate(own).reshape(shape)
+            for own, shape in zip(parts, self._shapes, strict=True)
+        ]
+
+    def placed(self) -> Iterator[Placed]:
+        for shard in self._shards:
+            yield from shard.placed
+
+    def _gathered(self, device: str, parts: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+        """Return all variables on this replica; only those that are cut are copied once more."""
+        weights = []
+        with tf.device(device), tf.name_scope("gather"):
+            for own, shape in zip(parts, self._shapes, strict=True):
+                whole = own[0] if len(own) == 1 else tf.concat(own, 0)
+                weights.append(tf.reshape(whole, shape))
+        return weights
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """What one replica owns: pieces of variables, each flat and with its optimizer slots."""
+
+    owner: str
+    pieces: Sequence[Piece]
+    placed: Sequence[Placed]  # one per piece
+    packs: GradientPacks
+
+    @classmethod
+    def create(
+        cls,
+        initial: Sequence[np.ndarray],
+        owner: str,
+        pieces: Sequence[Piece],
+        packs: GradientPacks,
+        optimizer: Optimizer,
+    ) -> _Shard:
+        placed = []
+        for piece in pieces:
+            value = initial[piece.tensor].reshape(-1)[piece.begin : piece.end]
+            placed.append(Placed.create(value, owner, optimizer))
+        return cls(owner, pieces, placed, packs)
+
+    def sums(
+        self, gradients: Sequence[Sequence[tf.Tensor]], replicas: Sequence[str]
+    ) -> list[tf.Tensor]:
+        """gradients[replica][variable] in, the sum of each piece out, at the owner."""
+        parts = []
+        for device, of_replica in zip(replicas, gradients, strict=True):
+            with tf.device(device):
+                parts.append(parts_of(of_replica, self.pieces))
+        (sums,) = self.packs.sum(parts, replicas, receivers=(self.owner,))
+        return sums
+
+
+class _AtOwner:
+    """Sums all messages on one device, where they stay."""
+
+    reduction_ops: tuple[str, ...] = Sharded.reduction_ops
+
+    def __init__(self, owner: str) -> None:
+        self.reduction_devices: tuple[str, ...] = (owner,)
+
+    def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        with tf.device(self.reduction_devices[0]), tf.name_scope("reduce"):
+            return [tf.add_n(copies)]
