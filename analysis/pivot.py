@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from analysis.results import Environment, Origin, Result, global_batch
+from analysis.results import (
+    Environment,
+    Origin,
+    Result,
+    global_batch,
+    keeps_micro_batches,
+    micro_batches,
+)
 from analysis.results import axes_of as results_axes_of
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
@@ -380,16 +387,20 @@ def _axes(results: Sequence[Result], pivoted: set[str]) -> list[str]:
 
 
 def _values(results: Sequence[Result], axes: Sequence[str]) -> list[Label]:
-    """Return each result's label; the global batch of strong scaling is its batch.
+    """Return each result's label; the global batch of strong scaling is its batch, and a source's
+    micro-batches are those of all GPUs.
 
-    With `num_gpus` among the axes it need not be.
+    With `num_gpus` among the axes they need not be.
     """
     has_batch = "batch_size" in axes and "num_gpus" not in axes
+    has_micro = "gradient_accumulation" in axes and "num_gpus" not in axes
     found = []
     for result in results:
         values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
         if has_batch and result.axes.get("scaling") == "strong":
             values[axes.index("batch_size")] = global_batch(result)
+        if has_micro and keeps_micro_batches(result):
+            values[axes.index("gradient_accumulation")] = micro_batches(result)
         found.append(tuple(values))
     return found
 

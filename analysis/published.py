@@ -15,6 +15,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin as References
+from scalemark.records.references import held_out
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
 from store.errors import StoreError
@@ -101,6 +102,17 @@ def usual_image_px(model: str) -> int | None:
         return None
 
 
+def is_held_out(result: Result) -> bool:
+    """Return whether its source is kept to judge predictions, which are not fitted to it."""
+    environment = result.environment
+    if environment.origin is not Origin.PUBLISHED:
+        return False
+    return environment.versions.removeprefix(_PUBLISHED_BY) in held_out()
+
+
+_PUBLISHED_BY = "published: "
+
+
 def key_of(reference: Mapping[str, Any]) -> str:
     """Return the `trial_id` of its result."""
     said = [value for name, value in reference.items() if value != _SELDOM.get(name, _SAID)]
@@ -148,7 +160,7 @@ def _environment(source: str, hardware: str) -> Environment:
         key=_digest(f"{source}\n{hardware}", 6),
         host=hardware,
         machine=hardware,
-        versions=f"published: {source}",
+        versions=f"{_PUBLISHED_BY}{source}",
         device_kind=DeviceKind.GPU,
         origin=Origin.PUBLISHED,
     )
@@ -190,15 +202,19 @@ def _compared(reference: Mapping[str, Any]) -> list[str]:
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
     axes["strategy"] = _strategy(reference)
-    axes |= {f"{PREFIX}{name}": value for name, value in reference["axes"].items()}
-    on_curve = repr([value for axis, value in axes.items() if axis != "num_gpus"])
+    prefix = "" if reference["origin"] == References.PUBLISHED else PREFIX
+    axes |= {f"{prefix}{name}": value for name, value in reference["axes"].items()}
+    of_point = ("num_gpus", "gradient_accumulation")  # see `analysis.results.keeps_micro_batches`
+    curve = [value for axis, value in axes.items() if axis not in of_point]
+    if "gradient_accumulation" in axes:
+        curve.append(axes["gradient_accumulation"] * axes["num_gpus"])
     if reference["hosts"] is not None:
         axes["hosts"] = reference["hosts"]
     return Result(
         trial_id=key_of(reference),
         environment=environment,
         axes=axes,
-        curve=_digest(on_curve, 16),
+        curve=_digest(repr(curve), 16),
         attempt_ids=(),
         outcome=Outcome.COMPLETED,
         repeats=(reference["throughput"],),

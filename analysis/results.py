@@ -22,7 +22,7 @@ from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_on_one_host
-from scalemark.records.measurement import BY_EXAMPLE, IMAGES, STEPS, unit_of
+from scalemark.records.measurement import BY_EXAMPLE, IMAGES, STEPS, items_per_example, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, free_names, strategy_axes
@@ -496,6 +496,8 @@ def setting(result: Result) -> dict[str, object]:
         found = {axis: value for axis, value in result.axes.items() if axis not in outside}
     if found.get("scaling") == "strong":
         found["batch_size"] = global_batch(result)
+    if keeps_micro_batches(result):
+        found["gradient_accumulation"] = micro_batches(result)
     return found
 
 
@@ -528,12 +530,26 @@ def by_item(results: Sequence[Result]) -> list[list[Result]]:
     ]
 
 
+def has_steps(result: Result) -> bool:
+    """Return whether the time of a step follows from what it counts and from its batch."""
+    return _items_per_example(result) is not None
+
+
 def why_no_steps(result: Result) -> str:
     """Return why the time of a step does not follow from its throughput."""
     return (
         f"{result.trial_id[:8]} counts {result.item}, and batch_size counts examples: the time of "
         f"a step is known of trials that count {' or '.join(BY_EXAMPLE)}"
     )
+
+
+def items_per_step(result: Result) -> int:
+    """Return the items of an update, over all replicas and micro-batches; 0 = not known."""
+    return examples_per_step(result) * (_items_per_example(result) or 0)
+
+
+def _items_per_example(result: Result) -> int | None:
+    return items_per_example(result.item, int(result.axes.get("seq_len") or 0))
 
 
 def examples_per_step(result: Result) -> int:
@@ -544,3 +560,15 @@ def examples_per_step(result: Result) -> int:
 
 def global_batch(result: Result) -> GlobalBatch:
     return GlobalBatch(examples_per_step(result))
+
+
+def keeps_micro_batches(result: Result) -> bool:
+    """Return whether it is of a source that accumulates: there the batch in all stays when GPUs are
+    added, as each accumulates fewer micro-batches.
+    """
+    return not result.environment.origin.is_ours and "gradient_accumulation" in result.axes
+
+
+def micro_batches(result: Result) -> GlobalBatch:
+    """Return the micro-batches of an update, of all GPUs."""
+    return GlobalBatch(int(result.axes["gradient_accumulation"]) * result.num_gpus)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -18,7 +18,7 @@ from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
 from analysis.prediction.predictions import Learned, learned, most_gpus
-from analysis.published import published
+from analysis.published import is_held_out, published
 from analysis.results import Result
 from costs.work import Work
 from store.errors import StoreError
@@ -82,17 +82,38 @@ def checked(
     *,
     as_unknown: bool = False,
 ) -> list[Checked]:
-    """All on more than FEW GPUs of one host. Those without a row rest on the physics alone.
+    """All on more than FEW GPUs of one host, but for those kept to judge. Those without a row rest
+    on the physics alone.
 
     `as_unknown`: as if nothing were reported of the boxes, not even their GPUs' names.
     """
-    by_environment: dict[str, list[tuple[Result, Mapping[str, Any]]]] = defaultdict(list)
-    for result, reference in zip(published(references), references, strict=True):
-        by_environment[result.environment.key].append((result, reference))
     return [
         one
-        for of in by_environment.values()
+        for of in _by_environment(references)
+        if not is_held_out(of[0][0])
         for one in _of_environment(of, left_out, as_unknown=as_unknown)
+    ]
+
+
+_Figures = list[tuple[Result, Mapping[str, Any]]]
+
+
+def _by_environment(references: Sequence[Mapping[str, Any]]) -> Iterable[_Figures]:
+    found: dict[str, _Figures] = defaultdict(list)
+    for result, reference in zip(published(references), references, strict=True):
+        found[result.environment.key].append((result, reference))
+    return found.values()
+
+
+def judged(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
+    """Return all figures that are kept to judge predictions, by the physics and the profile
+    alone.
+    """
+    return [
+        one
+        for of in _by_environment(references)
+        if is_held_out(of[0][0])
+        for one in _of_environment(of, LEFT_OUT, as_unknown=False)
     ]
 
 
@@ -143,7 +164,7 @@ def _published(one: Checked) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Of predictions that rest on rows."""
+    """Of predictions against what was published."""
 
     num: int
     median_error: float  # absolute
@@ -156,7 +177,12 @@ class Summary:
 
 def summary(found: Sequence[Checked]) -> Summary:
     """Of at least one that rests on rows."""
-    of = rested(found)
+    return summary_of(rested(found))
+
+
+def summary_of(of: Sequence[Checked]) -> Summary:
+    """Of predictions, one or more of which was not refused."""
+    of = [one for one in of if one.predictive is not None]
     far = [one for one in of if abs(one.error) > FAR]
     return Summary(
         num=len(of),
@@ -190,8 +216,8 @@ def _of_environment(
 
 
 def _predicted(source: str, hardware: str, known: Learned, left_out: LeftOut) -> Iterator[Checked]:
-    rows = [row for row in known.rows if row.work.num_gpus <= FEW]
-    asked = [row for row in known.rows if row.work.num_gpus > FEW]
+    rows = [row for row in known.rows if row.work.num_gpus <= FEW and known.is_fitted]
+    asked = [row for row in known.rows if row.work.num_gpus > FEW or not known.is_fitted]
     refused = [refusal(row, rows, known.guess.hardware) if rows else None for row in asked]
     possible = [row for row, no in zip(asked, refused, strict=True) if no is None]
     reported = iter(predicted(rows, possible, known.guess, left_out=left_out))

@@ -16,7 +16,16 @@ from itertools import product
 from typing import Any
 
 from analysis.calibration.priors import LEFT_OUT, LeftOut
-from benchmarks.predicting import Checked, Pair, checked, pairs, rested, summary
+from benchmarks.predicting import (
+    Checked,
+    Pair,
+    checked,
+    judged,
+    pairs,
+    rested,
+    summary,
+    summary_of,
+)
 from store.database import open_existing
 from store.reading.queries import known_references
 
@@ -31,6 +40,8 @@ def main() -> None:
     print(rows_table(found))
     print()
     print(summaries(found))
+    print("\nFigures that nothing was fitted to, by the profile and the physics alone:\n")
+    print(judged_table(judged(references)))
     print("\nAs if nothing were reported of the boxes, not even their GPUs' names:\n")
     print(summaries(checked(references, as_unknown=True)))
     print()
@@ -86,6 +97,33 @@ def rows_table(found: Sequence[Checked]) -> str:
             ]
         lines.append(f"| {' | '.join(map(str, reported))} |")
     return "\n".join(lines)
+
+
+def judged_table(found: Sequence[Checked]) -> str:
+    """Each figure, and all together."""
+    lines = [
+        "| hardware | precision | tokens | batch | accumulation | GPUs | published | predicted "
+        "| 95 % | error | inside |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---|---:|---|",
+    ]
+    for one in found:
+        work = one.row.work
+        told: list[object] = [one.hardware, work.precision + ("+XLA" if work.xla else "")]
+        told += [work.network.seq_len, work.batch_size, work.gradient_accumulation, work.num_gpus]
+        assert one.predictive is not None
+        told += [f"{one.row.throughput:.4g}", f"{one.predictive.throughput:.4g}"]
+        told.append(f"{one.predictive.low:.4g}..{one.predictive.high:.4g}")
+        told += [f"{one.error:+.0%}", "yes" if one.is_inside else "no"]
+        lines.append(f"| {' | '.join(map(str, told))} |")
+    of_all = summary_of(found)
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{of_all.num} predicted, median error {of_all.median_error:.1%}, bias "
+            f"{of_all.bias:+.1%}, inside 95 %: {of_all.share_inside:.0%}",
+        ]
+    )
 
 
 def summaries(found: Sequence[Checked]) -> str:

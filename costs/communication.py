@@ -9,7 +9,8 @@ S = bytes of all gradients, n = GPUs:
                            of weights, and pushes as much of gradients
 
 Repacking joins all gradients before it cuts them, as tf_cnn_benchmarks does: fewer messages, of
-which none hides behind the backward pass.
+which none hides behind the backward pass. Nor does any where gradients of several micro-batches
+are summed before they are sent, once per update.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _FUSED_BYTES = {"horovod": 64 * 2**20, "ddp": 25 * 2**20}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """The bytes and messages of one step."""
+    """The bytes and messages of one update."""
 
-    pull: Traffic  # of variables, while the forward pass wants them
+    pull: Traffic  # of variables, while the forward pass of the first micro-batch wants them
     push: Traffic  # of gradients, as the backward pass brings them; and of their sums, back
     message_bytes: tuple[float, ...]  # of gradients of one GPU, in the order of the layers
     waits_for_all: bool  # nothing is sent before the backward pass has ended
@@ -153,7 +154,7 @@ def _exchange(
         push=push,
         message_bytes=tuple(sizes),
         num_casts=num_casts,
-        waits_for_all=waits_for_all,
+        waits_for_all=waits_for_all or work.gradient_accumulation > 1,
         updated_bytes=_VARIABLE_BYTES * work.network.num_parameters * updated_share,
         updates_on_host=updates_on_host,
     )

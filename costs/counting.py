@@ -1,4 +1,4 @@
-"""Counts a model layer by layer: work, gradient tensors, outputs that are kept, kernels."""
+"""Counts a model layer by layer: work, gradient tensors, outputs, kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Counts:
     # gradients of the weights and of the inputs of each product; the images need none
     backward_flops: int = 0
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
-    num_outputs: int = 0  # elements that are kept for the backward pass
+    product_flops: int = 0  # part of them, in products of matrices
+    num_outputs: int = 0  # elements that layers write
     num_kernels: int = 0  # forward and backward
     tensors: tuple[int, ...] = ()  # elements of each gradient tensor
 
@@ -49,6 +50,7 @@ def count(logits: Tensor) -> Counts:
         flops=sum(one.flops for one in counted),
         backward_flops=sum(one.backward_flops for one in counted),
         winograd_flops=sum(one.winograd_flops for one in counted),
+        product_flops=sum(one.product_flops for one in counted),
         num_outputs=sum(one.num_outputs for one in counted),
         num_kernels=sum(one.num_kernels for one in counted) + num_sums + LOSS_KERNELS,
         tensors=tuple(size for tensor in in_keras_order(logits) for size in layers[tensor].tensors),
@@ -126,7 +128,11 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
             width = tensor.inputs[0].channels
             flops = 2 * elements * width
             return Counts(
-                flops=flops, backward_flops=2 * flops, num_outputs=elements, num_kernels=3
+                flops=flops,
+                backward_flops=2 * flops,
+                product_flops=flops,
+                num_outputs=elements,
+                num_kernels=3,
             )
         case unknown:
             assert_never(unknown)
@@ -149,6 +155,7 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
         flops=flops,
         backward_flops=flops * (1 + has_gradient),
         winograd_flops=flops if is_shortened else 0,
+        product_flops=0 if isinstance(layer, nn.Conv) else flops,
         num_outputs=num_outputs,
         num_kernels=2 + has_gradient + 2 * bias + 2 * is_activated,
         tensors=(weights, outputs) if bias else (weights,),
@@ -163,6 +170,7 @@ def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
     flops = 4 * length * length * width
     return Counts(
         flops=flops,
+        product_flops=flops,
         backward_flops=2 * flops,
         num_outputs=tensor.num_elements + num_kept * scores,
         # split, scale, softmax, join, and two products: one each way, of products two back; mask

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from costs.counting import count
+from costs.kept import kept, tied, working
 from scalemark import models
 from scalemark.own_model import is_own
+from scalemark.records.measurement import IMAGES, TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,25 +19,44 @@ class Network:
     """The counts of a model at one size of image, made from its definition and not measured."""
 
     name: str
-    image_px: int
+    image_px: int  # 0 of a model that reads tokens
     # elements of each gradient tensor, in the order in which the trainer has them
     tensors: tuple[int, ...]
-    forward_flops: float  # of one image: 2 per multiply and add of convolutions and dense layers
-    # of one image: as many again for the gradients of the weights, and of the inputs that need one
+    forward_flops: float  # of one example: 2 per multiply and add of convolutions and dense layers
+    # of one example: as many again for the gradients of the weights, and of the inputs that need
+    # one
     backward_flops: float
-    # of one image in fp32: outputs of convolutions, norms, ReLUs, pools, sums, joins
+    # of one example in fp32, written forward: outputs of convolutions, norms, ReLUs, sums, joins
     activation_bytes: float
+    # of one example, that wait for the backward pass, see `costs.kept`; and where it is computed
+    # again
+    num_kept: int
+    num_kept_again: int
+    num_working: int  # of one example, at most in the backward pass of one layer
+    num_tied: int  # elements of tables that begin and end the model
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
     winograd_share: float
+    product_share: float  # of forward_flops, in products of matrices
+    seq_len: int = 0  # tokens of an example; 0 of a model that sees images
 
     @property
     def num_parameters(self) -> int:
         return sum(self.tensors)
 
     @property
+    def examples(self) -> str:
+        """What a batch counts."""
+        return "sequences" if self.seq_len else IMAGES
+
+    @property
+    def item(self) -> str:
+        """What its throughput counts."""
+        return TOKENS if self.seq_len else IMAGES
+
+    @property
     def training_flops(self) -> float:
-        """Return those of one image forward and backward, as model FLOPs utilization counts them:
+        """Return those of one example forward and backward, as model FLOPs utilization counts them:
         what is computed again to save memory does not count.
         """
         return self.forward_flops + self.backward_flops
@@ -45,9 +66,14 @@ class UnknownNetworkError(ValueError):
     """Raised for a model that nothing defines; the message names those that are defined."""
 
 
-def network(model: str, image_px: int | None = None, num_classes: int | None = None) -> Network:
+def network(
+    model: str,
+    image_px: int | None = None,
+    num_classes: int | None = None,
+    seq_len: int | None = None,
+) -> Network:
     """Return the counts of a model by its name, published spellings included, as `ResNet-50 v1.5`;
-    None is the published size.
+    None is the published size, as is one that the model does not have.
 
     num_kernels leaves out the update of the variables, and the layout changes and second passes of
     cuDNN, so that a GPU launches rather more.
@@ -57,7 +83,7 @@ def network(model: str, image_px: int | None = None, num_classes: int | None = N
     name = _names().get(_spelled(model))
     if name is None:
         raise UnknownNetworkError(_unknown(model))
-    return _counted(name, image_px, num_classes)
+    return _counted(name, image_px, num_classes, seq_len)
 
 
 _ALIASES = {
@@ -89,19 +115,29 @@ def _spelled(model: str) -> str:
 
 
 @cache
-def _counted(name: str, image_px: int | None, num_classes: int | None) -> Network:
-    asked = {"image_px": image_px, "num_classes": num_classes}
-    sizes = {**models.published_sizes(name), **{axis: size for axis, size in asked.items() if size}}
-    counts = count(models.define(name, **sizes))
+def _counted(
+    name: str, image_px: int | None, num_classes: int | None, seq_len: int | None
+) -> Network:
+    asked = {"image_px": image_px, "num_classes": num_classes, "seq_len": seq_len}
+    sizes = dict(models.published_sizes(name))
+    sizes |= {axis: size for axis, size in asked.items() if size and axis in sizes}
+    logits = models.define(name, **sizes)
+    counts = count(logits)
     return Network(
         name=name,
-        image_px=sizes["image_px"],
+        image_px=sizes.get("image_px", 0),
+        seq_len=sizes.get("seq_len", 0),
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
         backward_flops=float(counts.backward_flops),
         activation_bytes=4.0 * counts.num_outputs,
+        num_kept=kept(logits),
+        num_kept_again=kept(logits, recompute=True),
+        num_working=working(logits),
+        num_tied=tied(logits),
         num_kernels=counts.num_kernels,
         winograd_share=counts.winograd_flops / counts.flops,
+        product_share=counts.product_flops / counts.flops,
     )
 
 

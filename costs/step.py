@@ -1,4 +1,7 @@
-"""Adds up the time of a step: compute, launches, communication that nothing hides, input."""
+"""Adds up the time of a step: compute, launches, communication that nothing hides, input.
+
+A step is an update: its passes go through all of its micro-batches, the rest is done once.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from costs.communication import Exchange, exchange
 from costs.hardware import Hardware
 from costs.memory import is_half, memory_bytes
 from costs.networks import Network
+from costs.optimizers import update_passes
 from costs.overlap import Floats, Values, exposed_after, exposed_before
 from costs.topology import BETWEEN_CLIQUES, Traffic
 from costs.work import Work
@@ -92,7 +96,7 @@ class Costs:
     # "nvlink", "latency"
     bottleneck: str
     memory_bytes: float  # that one GPU needs
-    images: int  # of all GPUs
+    items: int  # of all GPUs: images or tokens
 
     @property
     def busy_s(self) -> float:
@@ -102,7 +106,7 @@ class Costs:
 
     @property
     def throughput(self) -> float:
-        return self.images / self.step_s
+        return self.items / self.step_s
 
 
 def costs(work: Work, hardware: Hardware, rates: Rates | None = None) -> Costs:
@@ -119,11 +123,13 @@ FAST = 3.0
 """
 
 # of the share of the peak that ordinary cores reach: their peak is too high for convolutions to
-# feed them
+# feed them. Products of matrices do: transformers reach 44 to 52 % of A100's (Narayanan et al.
+# 2021, arXiv 2104.04473, table 1)
 _TENSOR_CORES = 0.4
-_BACKWARD = 2 / 3  # of the flops of a step: gradients of inputs and of weights
+_BACKWARD = 2.0  # times the flops of the forward pass: gradients of inputs and of weights
 # how often activations go through memory: written, read by the next layer, and both again backward
 _PASSES = 3.5
+_PASSES_AGAIN = 2.0  # more, where they are computed again
 _XLA_TRAFFIC, _XLA_KERNELS = 0.6, 0.4  # left of them once element-wise work is fused
 _CALL_S = 0.4e-3  # of a call of the training function, before its first kernel
 _LAUNCH_CONTENTION = 0.1  # of launching, per GPU more that one process launches for
@@ -132,8 +138,8 @@ _STOLEN = 0.1  # of the time of NCCL's kernels, which take multiprocessors
 # of the latency of messages: issuing them is the host's work, whose threads launch kernels, too;
 # assumed
 _ISSUED = 1 / 3
-_UPDATE_PASSES = 5.0  # read gradient, slot and variable, write slot and variable
 _WEIGHT_PASSES = 3.0  # read forward, backward, and their gradients written
+_SUM_PASSES = 3.0  # of each micro-batch: gradients and their sum read, and the sum written
 _H2D_BYTES = 4.0  # of a color of a pixel, as batches are copied to GPUs
 _UNDISTORTED = 1.5  # times as many images are decoded per second without distortions
 OWN_PROCESSES = ("horovod", "ddp")  # a process per GPU
@@ -166,17 +172,22 @@ class Step:
         sent = exchange(work, hardware)
         network, batch = work.network, work.batch_size
         activation_share = 0.5 if is_half(work.precision) else 1.0
-        flops = 3 * network.forward_flops * batch
+        num_batches = work.gradient_accumulation
+        flops = _passes(work) * network.forward_flops * batch * num_batches
         peak = peak_tflops(hardware, work.precision)
         if _has_tensor_cores(hardware, peak):
-            flops /= _TENSOR_CORES
+            flops *= network.product_share + (1 - network.product_share) / _TENSOR_CORES
         else:
             flops *= _computed_share(network)
         memory = hardware.memory_gb_per_s * 1e9
         launch_s = hardware.launch_us * 1e-6
         parameters = 4.0 * network.num_parameters
-        traffic = _PASSES * network.activation_bytes * batch * activation_share
-        kernels: float = network.num_kernels
+        passes = _PASSES + _PASSES_AGAIN * work.recompute
+        traffic = passes * network.activation_bytes * batch * num_batches * activation_share
+        kernels = network.num_kernels * num_batches * _passes(work) / (1 + _BACKWARD)
+        weight_passes = (_WEIGHT_PASSES + work.recompute) * activation_share
+        if num_batches > 1:
+            weight_passes += _SUM_PASSES
         if work.xla:
             traffic *= _XLA_TRAFFIC
             kernels *= _XLA_KERNELS
@@ -192,9 +203,9 @@ class Step:
             flops_s=flops / (peak * 1e12),
             traffic_s=traffic / memory,
             kernels_s=kernels * launch_s,
-            weights_s=_WEIGHT_PASSES * parameters * activation_share / memory,
+            weights_s=weight_passes * num_batches * parameters / memory,
             packing_s=packing_s,
-            update_s=_UPDATE_PASSES * sent.updated_bytes / update_memory,
+            update_s=update_passes(work.optimizer) * sent.updated_bytes / update_memory,
             busy_pull=list(sent.pull.by_kind()),
             busy_push=list(sent.push.by_kind()),
             backward=backward,
@@ -212,14 +223,15 @@ class Step:
             step_s=_number(seconds.step_s),
             bottleneck=self._bottleneck(rates),
             memory_bytes=memory_bytes(self.work),
-            images=self.work.images,
+            items=self.work.num_items(self.work.network.item),
         )
 
     def seconds(self, rates: Rates) -> Seconds:
         """Work out the parts of a step by one value of each rate, or by many at once."""
         compute_s = self._compute_s(rates)
         launch_s = self._launch_s(compute_s)
-        communication_s, exposed_s = self._communication(compute_s + launch_s, rates)
+        one_batch_s = (compute_s + launch_s) / self.work.gradient_accumulation
+        communication_s, exposed_s = self._communication(one_batch_s, rates)
         input_s = self._input_s(rates)
         host_s = rates.feed * input_s
         update_s: Values = self.update_s
@@ -255,7 +267,9 @@ class Step:
         return late + _CALL_S / self.work.steps_per_execution
 
     def _communication(self, passes_s: Values, rates: Rates) -> tuple[Values, Values]:
-        """Return communication as if nothing hid it, and what nothing hides."""
+        """Return communication as if nothing hid it, and what nothing hides, behind the passes of
+        one micro-batch: variables come before the first, gradients go after the last.
+        """
         if not (
             self.busy_pull
             or self.busy_push
@@ -266,7 +280,7 @@ class Step:
         pull_s, pull_latency_s = self._phase(self.exchange.pull, self.busy_pull, rates)
         push_s, push_latency_s = self._phase(self.exchange.push, self.busy_push, rates)
         total = pull_s + pull_latency_s + push_s + push_latency_s
-        forward_s = passes_s * (1 - _BACKWARD)
+        forward_s = passes_s / _passes(self.work)
         pull = exposed_before(self.wanted, pull_s, pull_latency_s, forward_s)
         push = exposed_after(
             self.backward, self.ready, push_s, push_latency_s, passes_s - forward_s
@@ -322,13 +336,15 @@ class Step:
 
     def _input_s(self, rates: Rates) -> Values:
         """Return what CPUs decode for all GPUs, or the copies of batches to each GPU, if longer."""
-        if not self.work.real_data:
+        if not self.work.decodes:
             return 0.0
         per_core = self.hardware.decode_images_per_s_per_core * rates.input
         if not self.work.distortions:
             per_core = per_core * _UNDISTORTED
-        decode_s = self.work.num_gpus * self.work.batch_size / (self.hardware.num_cores * per_core)
-        batch_bytes = _H2D_BYTES * 3 * self.work.network.image_px**2 * self.work.batch_size
+        num_examples = self.work.num_examples
+        decode_s = num_examples / (self.hardware.num_cores * per_core)
+        num_pixels = self.work.network.image_px**2 * num_examples / self.work.num_gpus
+        batch_bytes = _H2D_BYTES * 3 * num_pixels
         sharing = min(self.work.num_gpus, self.hardware.gpus_per_switch)
         copy_s = sharing * batch_bytes / (self.hardware.pcie_gb_per_s * 1e9 * rates.link)
         longest: Values = np.maximum(decode_s, copy_s)
@@ -377,6 +393,11 @@ def expected_maximum(num: int) -> float:
     density = np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi)
     below = np.cumsum(density) * (points[1] - points[0])
     return float(np.sum(num * points * density * below ** (num - 1)) * (points[1] - points[0]))
+
+
+def _passes(work: Work) -> float:
+    """Return the flops of a step over those of one forward pass."""
+    return 1 + _BACKWARD + work.recompute
 
 
 def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:

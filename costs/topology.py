@@ -40,6 +40,7 @@ class Traffic:
     # at the bandwidths of the profile
     busy_s: dict[Link, float] = field(default_factory=lambda: defaultdict(float))
     num_copies: float = 0.0  # that the host issues
+    num_bytes: float = 0.0  # of all copies and collectives, each counted once however far it goes
     latency_s: float = 0.0  # of collectives, one after another; copies have theirs by their number
     uses_nccl: bool = False  # its kernels take multiprocessors from the network's
 
@@ -48,6 +49,7 @@ class Traffic:
         if source == target:
             return
         self.num_copies += num_copies
+        self.num_bytes += num_bytes
         if HOST in (source, target):
             self._host_copy(source, target, num_bytes)
         elif self._nvlink(source, target, num_bytes):
@@ -75,6 +77,7 @@ class Traffic:
             launched_us = launchers * self.hardware.launch_us - loaded * us_per_byte
             latency_us += max(waited_us, launched_us)
             num_bytes += loaded
+            self.num_bytes += num_gpus * sent
         self.ring(num_gpus, num_bytes)
         self.latency_s += latency_us * 1e-6
 

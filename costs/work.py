@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costs.networks import Network, network
+from scalemark.records.measurement import items_per_example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,26 @@ class Work:
     compact_gradients: bool = False
     staged_vars: bool = False
     steps_per_execution: int = 1
-    gradient_accumulation: int = 1
+    gradient_accumulation: int = 1  # micro-batches whose gradients are summed for an update
+    optimizer: str = "momentum"
+    recompute: bool = False  # the backward pass computes activations again
+
+    @property
+    def num_examples(self) -> int:
+        """The examples of an update, of all GPUs."""
+        return self.num_gpus * self.gradient_accumulation * self.batch_size
+
+    @property
+    def decodes(self) -> bool:
+        """The host decodes images; tokens come as they are."""
+        return self.real_data and not self.network.seq_len
+
+    def num_items(self, item: str) -> int:
+        """Return how many of these an update takes. Raises ValueError where nobody knows."""
+        of_example = items_per_example(item, self.network.seq_len)
+        if of_example is None:
+            raise ValueError(f"{self.network.name} counts {self.network.item}, and no {item}")
+        return self.num_examples * of_example
 
     @classmethod
     def of(cls, axes: Mapping[str, Any]) -> Work:
@@ -39,7 +59,10 @@ class Work:
         data = str(axes["data"]).rstrip("?")
         return cls(
             network=network(
-                str(axes["model"]).rstrip("?"), axes.get("image_px"), axes.get("num_classes")
+                str(axes["model"]).rstrip("?"),
+                axes.get("image_px"),
+                axes.get("num_classes"),
+                axes.get("seq_len"),
             ),
             num_gpus=int(axes["num_gpus"]),
             batch_size=int(axes["batch_size"]),
@@ -55,9 +78,6 @@ class Work:
             staged_vars=axes.get("staged_vars", False),
             steps_per_execution=axes.get("steps_per_execution", 1),
             gradient_accumulation=axes.get("gradient_accumulation", 1),
+            optimizer=str(axes.get("optimizer") or "momentum").rstrip("?").lower(),
+            recompute=axes.get("recompute", False),
         )
-
-    @property
-    def images(self) -> int:
-        """Return the images of an update, over all GPUs and micro-batches."""
-        return self.num_gpus * self.gradient_accumulation * self.batch_size

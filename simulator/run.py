@@ -127,8 +127,15 @@ def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
         return ""
     return (
         f"simulated: out of GPU memory: a GPU needs {needed_gib:.1f} GiB and {hardware.name} has "
-        f"{hardware.memory_gib:g}; try a smaller batch_size or image_px"
+        f"{hardware.memory_gib:g}; try a smaller batch_size{_or_less(spec)}"
     )
+
+
+def _or_less(spec: TrialSpec) -> str:
+    """Name what else makes activations smaller."""
+    if spec.seq_len:
+        return ", a smaller seq_len or recompute=true"
+    return " or image_px"
 
 
 def _measurement(
@@ -138,14 +145,15 @@ def _measurement(
     timed = played.timed
     taken = spec.injected_values.get("contention", 0.0) * hardware.num_cores
     cpu_per_step_s = truth.launch_s + truth.host_s
-    if work.real_data:
+    if work.decodes:
         cpu_per_step_s += truth.input_s * (hardware.num_cores - taken)
     num_steps = sum(sample.num_steps for sample in timed.measured())
     num_tensors = len(work.network.tensors) * spec.num_gpus
     trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s
     found = measured.measurement(
         replace(timed, cpu_s=cpu_per_step_s * num_steps),
-        items_per_step=spec.examples_per_step,
+        items_per_step=truth.items,
+        item=work.network.item,
         time_to_first_step_s=START_S + trace_s + first_step_s,
         trace_s=trace_s,
         first_step_s=first_step_s,
@@ -160,7 +168,7 @@ def _measurement(
     return measured.with_mfu(
         found,
         num_gpus=spec.num_gpus,
-        flops_per_item=work.network.training_flops,
+        flops_per_item=work.network.training_flops * work.num_examples / truth.items,
         peak_flops_per_s=peak_tflops(hardware, work.precision) * 1e12,
     )
 

@@ -88,7 +88,13 @@ def _expected(results: Sequence[Result], specs: Sequence[TrialSpec]) -> dict[str
         guess = guess_of(results[0].environment, max(spec.num_gpus for spec in specs))
         known = learned(results, guess)
         rows = [
-            Row(work=Work.of(asdict(spec)), throughput=None, name=spec.trial_id) for spec in specs
+            Row(
+                work=Work.of(asdict(spec)),
+                throughput=None,
+                name=spec.trial_id,
+                item=results[0].item,
+            )
+            for spec in specs
         ]
         predicted = predictions(known, rows)
     except (StoreError, ValueError):  # nothing to learn from, or unknown to the cost model

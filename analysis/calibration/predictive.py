@@ -1,4 +1,4 @@
-"""The predictive distribution of fits: images/s with an interval, and the parts of a step."""
+"""The predictive distribution of fits: throughput with an interval, and the parts of a step."""
 
 from __future__ import annotations
 
@@ -94,9 +94,20 @@ def _random(seed: tuple[int, int], name: tuple[object, ...]) -> np.random.Genera
 
 
 def _name(work: Work) -> tuple[object, ...]:
-    """Name a target by its axes, without the layers of its network."""
-    axes = [getattr(work, field.name) for field in fields(Work) if field.name != "network"]
-    return (work.network.name, work.network.image_px, *axes)
+    """Name a target by its axes, without the layers of its network.
+
+    Axes that came later are named where they are unusual alone: all others keep their numbers.
+    """
+    later = ("gradient_accumulation", "optimizer", "recompute")
+    axes = [
+        getattr(work, field.name)
+        for field in fields(Work)
+        if field.name != "network"
+        and (field.name not in later or getattr(work, field.name) != field.default)
+    ]
+    network = work.network
+    size = network.seq_len or network.image_px
+    return (network.name, size, *axes)
 
 
 def _one(
@@ -105,9 +116,9 @@ def _one(
     """Summarize the draws; parts and reasons to doubt are of the likeliest box."""
     _, fit = max(fits, key=lambda one: one[0])
     target = fit.targets[index]
-    images = target.row.work.images
-    median = images / np.exp(np.median(log_steps))
-    low, high = images / np.exp(np.percentile(noisy, [_HIGH, _LOW]))
+    items = target.row.work.num_items(target.row.item)
+    median = items / np.exp(np.median(log_steps))
+    low, high = items / np.exp(np.percentile(noisy, [_HIGH, _LOW]))
     reasons = [doubt.reason for doubt in doubts(target, fit)]
     reasons += [guess_doubt(fits, index), width_doubt((high - low) / 2 / median)]
     return Predictive(

@@ -27,7 +27,7 @@ class Refusal:
 def refusal(
     asked: Row, rows: Sequence[Row], hardware: Hardware, ran: Sequence[Row] | None = None
 ) -> Refusal | None:
-    """Return None when it can be predicted from the rows.
+    """Return None when it can be predicted from the rows, or by the physics where there are none.
 
     `ran` are rows known to fit into this hardware; None stands for those to predict from.
     """
@@ -39,12 +39,10 @@ def refusal(
         Step.of(asked.work, hardware)
     except ValueError as error:
         return Refusal(reason=str(error))
-    return (
-        _memory(asked, hardware, rows if ran is None else ran)
-        or _no_compute(asked, rows)
-        or _too_many_gpus(asked, rows)
-        or _other_batch(asked, rows)
-    )
+    lacks_memory = _memory(asked, hardware, rows if ran is None else ran)
+    if lacks_memory or not rows:
+        return lacks_memory
+    return _no_compute(asked, rows) or _too_many_gpus(asked, rows) or _other_batch(asked, rows)
 
 
 def _on(row: Row, num_gpus: int) -> Row:

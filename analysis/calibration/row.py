@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.results import Result
+from analysis.results import Result, keeps_micro_batches
 from costs.communication import updates
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
+from scalemark.records.measurement import IMAGES
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.stats.welch import error_of_log_mean
 
@@ -22,8 +23,8 @@ class Row:
 
     work: Work
     throughput: float | None  # None = asked for
-    # standard error of images/s over processes, over their mean; 0 = one figure or process, nothing
-    # known
+    # standard error of throughput over processes, over their mean; 0 = one figure or process,
+    # nothing known
     spread: float = 0.0
     # its source says how variables are shared, in words that the cost model knows
     is_known: bool = True
@@ -38,6 +39,9 @@ class Row:
     apart: tuple[tuple[str, str], ...] = ()
     name: str = ""  # of the result that it is
     is_strong: bool = False  # its batch in all is what stays when GPUs are added
+    item: str = IMAGES  # what its throughput counts
+    # its source keeps the micro-batches of all GPUs when GPUs are added
+    keeps_micro_batches: bool = False
     undivided: str = ""  # why no batch per GPU makes it; its work is then the nearest that there is
 
     def asked(self, work: Work, *, is_named: bool = False) -> Row:
@@ -50,17 +54,20 @@ class Row:
     def on(self, num_gpus: int) -> Row:
         """Ask for other GPUs; under strong scaling with the same batch in all."""
         work = replace(self.work, num_gpus=num_gpus)
+        if self.keeps_micro_batches:
+            num_micro = self.work.gradient_accumulation * self.work.num_gpus
+            work = replace(work, gradient_accumulation=max(1, round(num_micro / num_gpus)))
         if not self.is_strong:
             return self.asked(work)
-        images = self.work.images
+        examples, word = self.work.num_examples, self.work.network.examples
         num_parts = num_gpus * work.gradient_accumulation
         undivided = ""
-        if images % num_parts:
+        if examples % num_parts:
             undivided = (
-                f"num_gpus={num_gpus}: {images} images in all (scaling=strong) do not divide among "
-                f"{num_gpus} GPUs; choose a number of GPUs that divides {images}"
+                f"num_gpus={num_gpus}: {examples} {word} in all (scaling=strong) do not divide "
+                f"among {num_gpus} GPUs; choose a number of GPUs that divides {examples}"
             )
-        work = replace(work, batch_size=max(1, images // num_parts))
+        work = replace(work, batch_size=max(1, examples // num_parts))
         return replace(self.asked(work), undivided=undivided)
 
     @property
@@ -73,7 +80,7 @@ class Row:
     @property
     def step_s(self) -> float:
         assert self.throughput is not None
-        return self.work.images / self.throughput
+        return self.work.num_items(self.item) / self.throughput
 
     @property
     def strategy(self) -> tuple[str, str, str]:
@@ -83,7 +90,9 @@ class Row:
     @property
     def curve(self) -> Work:
         """Return what rows that differ only in the number of GPUs have in common."""
-        return replace(self.work, num_gpus=1)
+        work = self.work
+        num_micro = work.gradient_accumulation * (work.num_gpus if self.keeps_micro_batches else 1)
+        return replace(work, num_gpus=1, gradient_accumulation=num_micro)
 
 
 def row(result: Result, hardware: Hardware, note: str = "") -> Row:
@@ -94,9 +103,11 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
     cost model cannot take.
     """
     axes = completed(result.axes, hardware, note)
+    work = Work.of(axes)
+    work.num_items(result.item)
     assumed = tuple(_assumed(result.axes, axes))
     return Row(
-        work=Work.of(axes),
+        work=work,
         throughput=result.throughput,
         spread=error_of_log_mean(result.repeats) if len(result.repeats) > 1 else 0.0,
         is_known=is_known(result.axes),
@@ -105,6 +116,8 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
         assumed=assumed,
         name=result.trial_id,
         is_strong=result.axes.get("scaling") == "strong",
+        item=result.item,
+        keeps_micro_batches=keeps_micro_batches(result),
     )
 
 

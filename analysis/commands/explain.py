@@ -24,14 +24,13 @@ from analysis.options import (
     say,
     select,
 )
-from analysis.results import Origin, Result, why_no_steps
+from analysis.results import Origin, Result, has_steps, why_no_steps
 from analysis.selection import Selection, load
 from analysis.source import Source
 from analysis.text.titles import environment_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
-from scalemark.records.measurement import BY_EXAMPLE
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.errors import StoreError
@@ -114,10 +113,10 @@ def _targets(
             f"{asked[0].trial_id[:8]} and what else was chosen brought no number "
             f"({asked[0].outcome}); nothing to explain"
         )
-    by_example = [result for result in numbers if result.item in BY_EXAMPLE]
-    if not by_example:
+    with_steps = [result for result in numbers if has_steps(result)]
+    if not with_steps:
         raise StoreError(why_no_steps(numbers[0]))
-    numbers = by_example
+    numbers = with_steps
     if not any(result.axes["batch_size"] for result in numbers):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
     return numbers if trial is not None else chosen(numbers, finder)
@@ -164,7 +163,7 @@ def _print(console: Console, one: Explanation) -> None:
 def _record(one: Explanation) -> dict[str, Any]:
     fall, diagnosis = one.fall, one.diagnosis
     beside = {"calls": fall.calls, "fixed": fall.fixed, "floor": fall.floor}
-    check, inner = one.quick_check, one.inner_links
+    check, inner, sent = one.quick_check, one.inner_links, one.update_bytes
     return {
         "trial_id": one.target.trial_id,
         "title": text.title(one.target),
@@ -195,6 +194,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         },
         "quick_check": check and asdict(check) | {"seconds": check.seconds},
         "inner_links": inner and asdict(inner) | {"at_most_s": inner.at_most_s},
+        "update_bytes": sent and asdict(sent) | {"per_item": sent.per_item},
         "host_links": _host_links(one),
         "observed": asdict(one.seen),
         "verdict": diagnosis.bound,

@@ -44,6 +44,9 @@ _AXES = (
     "all_reduce",
     "gradient_repacking",
     "compact_gradients",
+    "gradient_accumulation",
+    "optimizer",
+    "recompute",
     "precision",
     "xla",
     "real_data",
@@ -94,6 +97,13 @@ LinkOption = Annotated[
         ),
     ),
 ]
+FitHeldOut = Annotated[
+    bool,
+    typer.Option(
+        "--fit-held-out",
+        help="Learn also from published figures that are kept to judge predictions.",
+    ),
+]
 
 
 NOTHING_KNOWN = (
@@ -109,6 +119,7 @@ def predict(
     hardware: HardwareOption = None,
     on: OnOption = None,
     link: LinkOption = None,
+    fit_held_out: FitHeldOut = False,
     sweep: Sweep = None,
     origin: OriginOption = Origin.MEASURED,
     source: SourceOption = None,
@@ -136,7 +147,8 @@ def predict(
     ]
     for results in kinds:
         try:
-            known = learned(results, _guess(results, hardware), _notes(read))
+            guess = _guess(results, hardware)
+            known = learned(results, guess, _notes(read), fits_held_out=fit_held_out)
             target = _target(known.guess.hardware, on, link)
             predicted = predictions(known, cells(known.rows, wanted), target)
         except NothingToLearnError as error:
@@ -207,6 +219,12 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
     """Name what the predictions of an environment rest on, each with the command that would mend
     it."""
     found = [f"left out: {why}" for why in known.left_out]
+    if not known.is_fitted:
+        found.append(
+            f"{known.environment.host}: these figures are kept to judge predictions, so that none "
+            "is learned from; --fit-held-out learns from them"
+        )
+        return found
     assumed = Counter(assumption for row in known.rows for assumption in row.assumed)
     for assumption, num in assumed.items():
         found.append(f"assumed of {num} of {len(known.rows)} rows (?): {assumption}")
@@ -267,6 +285,7 @@ def _record(one: Prediction) -> dict[str, Any]:
         **one.free,
         "hardware": one.hardware.name,
         "model": work.network.name,
+        "seq_len": work.network.seq_len,
         "is_batch_size_reported": one.is_batch_known,
         "is_strategy_reported": one.is_known,
         "other_axes": dict(one.apart),

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.conclusions.cases import Compared, as_run, by_speed, model
 from analysis.conclusions.conclusion import Conclusion, rows_of, shortened
-from analysis.results import Origin, Result, examples_per_step
+from analysis.results import Origin, Result, items_per_step
 from analysis.text.numbers import number
 from analysis.text.ties import SINGLE_RUN
-from scalemark.records.measurement import BY_EXAMPLE
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 
 _LONGER = 1.05  # times a step's time: less is not worth a sentence
@@ -86,7 +85,7 @@ def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterat
 
 
 def _is_longer(result: Result) -> bool:
-    if not result.axes["batch_size"] or result.item not in BY_EXAMPLE:
+    if not items_per_step(result):
         return False
     return _growth(result) > _LONGER and _relation(result) in (Relation.MORE, Relation.UNKNOWN)
 
@@ -115,8 +114,8 @@ def _step_times(result: Result) -> str:
     baseline = result.baseline
     assert baseline is not None  # else its steps would not be longer than those
     growth = _growth(result)
-    examples = examples_per_step(result) / result.num_gpus * baseline.num_gpus
-    before = 1e3 * examples / baseline.throughput
+    items = items_per_step(result) / result.num_gpus * baseline.num_gpus
+    before = 1e3 * items / baseline.throughput
     whose = "" if baseline.strategy == result.strategy else f" of {baseline.strategy}"
     what = f"{as_run(result)}, {result.axes['data'] or 'unreported'} data"
     step = f"{number(before)} ms a step{whose} on {baseline.num_gpus}"

@@ -18,12 +18,12 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from analysis.results import Origin, Result, examples_per_step
+from analysis.results import Origin, Result, items_per_step
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records import overrides
 from scalemark.records.injected import injected_text, read_injected
-from scalemark.records.measurement import BY_EXAMPLE, IMAGES
+from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import AXES, free_names
 
 FLOOR = "trivial"
@@ -143,8 +143,7 @@ class AblationFinder:
         self._but_for: dict[object, list[Result]] = defaultdict(list)  # one axis
         self._floors: dict[object, list[Result]] = defaultdict(list)
         for result in results:
-            has_steps = result.axes["batch_size"] and result.item in BY_EXAMPLE
-            if result.throughput is not None and has_steps:
+            if result.throughput is not None and items_per_step(result):
                 self._add(result)
 
     def _add(self, result: Result) -> None:
@@ -235,7 +234,7 @@ class AblationFinder:
 
 
 def _step_s(result: Result) -> float:
-    return examples_per_step(result) / (result.throughput or 1)
+    return items_per_step(result) / (result.throughput or 1)
 
 
 def command(ablation: Ablation, target: Result) -> str:

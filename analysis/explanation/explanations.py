@@ -11,6 +11,7 @@ from analysis.explanation.inner_links import InnerLinks, inner_links
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth, QuickCheck, quick_check
 from analysis.explanation.remedies import Remedy, remedies
+from analysis.explanation.update_bytes import UpdateBytes, update_bytes
 from analysis.explanation.verdicts import MATTERS, Diagnosis, diagnose
 from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
@@ -33,6 +34,7 @@ class Explanation:
     diagnosis: Diagnosis
     quick_check: QuickCheck | None
     inner_links: InnerLinks | None
+    update_bytes: UpdateBytes | None
     host_links: HostLinks | None
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]  # what must be known beside it, as sentences
@@ -74,6 +76,7 @@ def _explained(
         diagnosis=diagnosis,
         quick_check=check,
         inner_links=inner,
+        update_bytes=update_bytes(target),
         host_links=host_links(fall, seen, of_ablations.get(Ablation.FAST_LINKS, NOTHING)),
         remedies=tuple(remedies(diagnosis.bound, target, seen.num_cores, refuted=refuted)),
         notes=tuple(_notes(fall)),

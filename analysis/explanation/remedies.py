@@ -113,6 +113,9 @@ def _launch(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
 def _communication(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
     why = "gradients are sent as often, for twice the batch"
     yield {"batch_size": 2 * axes.get("batch_size", 1)}, why
+    num_micro = 4 * (axes.get("gradient_accumulation") or 1)
+    why = "gradients are sent as often, for four times the micro-batches"
+    yield {"gradient_accumulation": num_micro}, why
     if axes.get("hosts", 1) > 1:
         yield from _between_hosts(axes, kind)
         return

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.results import Result, examples_per_step
+from analysis.results import Result, items_per_step
 from scalemark.stats import welch
 from scalemark.stats.student import log_quantile
 
@@ -51,7 +51,7 @@ def about(value: float) -> Seconds:
 
 def step_times(result: Result) -> list[float]:
     """Return the step time of each repeat, seconds."""
-    return [examples_per_step(result) / value for value in result.repeats]
+    return [items_per_step(result) / value for value in result.repeats]
 
 
 def step_s(result: Result) -> Seconds:
@@ -102,5 +102,5 @@ def _moments(result: Result) -> tuple[float, float | None, float | None]:
         return statistics.fmean(times), statistics.variance(times) / len(times), len(times) - 1.0
     if result.low is None or result.high is None or result.low <= 0:
         return times[0], None, None
-    half = examples_per_step(result) * (1 / result.low - 1 / result.high) / 2
+    half = items_per_step(result) * (1 / result.low - 1 / result.high) / 2
     return times[0], (half / math.exp(log_quantile(math.inf))) ** 2, None

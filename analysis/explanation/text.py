@@ -10,7 +10,7 @@ from analysis.explanation.step_times import Seconds, about
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
-from analysis.results import Origin, Result, examples_per_step
+from analysis.results import Origin, Result, items_per_step
 from analysis.text.numbers import number, span
 from scalemark.records.trial import unusual_axes
 
@@ -25,6 +25,8 @@ def title(target: Result) -> str:
     said = [target.strategy, f"batch_size {axes['batch_size']}"]
     if axes.get("image_px"):
         said.append(f"image_px {axes['image_px']}")
+    if axes.get("seq_len"):
+        said.append(f"seq_len {axes['seq_len']}")
     said += [str(axes["precision"]), f"{axes['data']} data"]
     if target.environment.origin is not Origin.PUBLISHED:
         unusual = [axis for axis in unusual_axes(axes) if axis not in _SAID]
@@ -32,7 +34,7 @@ def title(target: Result) -> str:
     return f"{axes['model']} on {target.counted}: {', '.join(said)}"
 
 
-_SAID = ("precision", "data", "hosts")  # in other words already
+_SAID = ("precision", "data", "hosts", "seq_len")  # in other words already
 
 
 def columns(target: Result) -> tuple[str, ...]:
@@ -93,7 +95,7 @@ def _row(
         interval = f"[{span(1e3 * seconds.low, 1e3 * seconds.high, 1e3 * seconds.value)}]{mark}"
     left_s = fall.step.value - seconds.value
     if is_lost and left_s > 0:
-        without = number(examples_per_step(fall.target) / left_s)
+        without = number(items_per_step(fall.target) / left_s)
     return [
         what,
         number(1e3 * seconds.value),
@@ -143,6 +145,7 @@ def sentences(explained: Explanation) -> Iterator[str]:
         yield f"Not sure, because {'; '.join(explained.diagnosis.doubts)}."
     yield from _seen(explained)
     yield from _host_links(explained)
+    yield from _update_bytes(explained)
     yield from _quick_check(explained)
     for note in explained.notes:
         yield f"{note[0].upper()}{note[1:]}."
@@ -187,6 +190,26 @@ def _host_links(explained: Explanation) -> Iterator[str]:
             f"{_ms(expected.value)} ({off:+.0%})"
         )
     yield f"{said}."
+
+
+def _update_bytes(explained: Explanation) -> Iterator[str]:
+    sent, target = explained.update_bytes, explained.target
+    if sent is None or not sent.weights + sent.gradients:
+        return
+    parts = {"weights": sent.weights, "gradients": sent.gradients}
+    said = [f"{_size(size)} of {what}" for what, size in parts.items() if size]
+    taken = f"{sent.num_items} {target.item}"
+    if sent.num_micro_batches > 1:
+        taken += f" in {sent.num_micro_batches} micro-batches per replica"
+    each = f"{_size(sent.per_item)} per {target.item.removesuffix('s')}"
+    yield f"An update of {taken} sends {' and '.join(said)} between all devices, {each}."
+
+
+def _size(num_bytes: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if num_bytes >= size:
+            return f"{number(num_bytes / size)} {unit}"
+    return f"{number(num_bytes / 1e3)} kB"
 
 
 def _quick_check(explained: Explanation) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from analysis.neighbors import with_strategy
 from analysis.results import Result
 from costs.work import Work
+from scalemark.abilities import OPTIMIZERS
 from scalemark.records import overrides
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec
@@ -18,6 +19,8 @@ _USUAL = {
     "staged_vars": False,
     "steps_per_execution": 1,
     "gradient_accumulation": 1,
+    "optimizer": "momentum",
+    "recompute": False,
 }
 _SHARED = ("num_gpus", "batch_size", "precision", "distortions", *_USUAL)
 """Axes that work and trials name alike."""
@@ -40,20 +43,25 @@ def _axes(work: Work) -> dict[str, object]:
     axes: dict[str, object] = {"model": work.network.name}
     for axis in ("num_gpus", "batch_size", "precision", *STRATEGY_AXES):
         axes[axis] = getattr(work, axis)
-    axes["image_px"] = work.network.image_px
+    for axis in ("image_px", "seq_len"):
+        if size := getattr(work.network, axis):
+            axes[axis] = size
     axes["xla"] = "on" if work.xla else "off"
     axes["data"] = "imagenet" if work.real_data else "synthetic"
     axes["distortions"] = work.distortions
     for axis, usual in _USUAL.items():
-        if getattr(work, axis) != usual:
-            axes[axis] = getattr(work, axis)
+        value = getattr(work, axis)
+        # sources name optimizers that none of ours is
+        if value != usual and (axis != "optimizer" or value in OPTIMIZERS):
+            axes[axis] = value
     return axes
 
 
 def _changed(spec: TrialSpec, work: Work) -> TrialSpec:
     shared = {axis: getattr(work, axis) for axis in _SHARED}
     network = work.network
-    spec = replace(spec, model=network.name, image_px=network.image_px, **shared)
+    shared |= {"image_px": network.image_px, "seq_len": network.seq_len}
+    spec = replace(spec, model=network.name, **shared)
     if work.xla != (spec.xla != "off"):
         spec = replace(spec, xla="on" if work.xla else "off")
     if work.real_data != (spec.data != "synthetic"):

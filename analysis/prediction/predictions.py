@@ -15,14 +15,15 @@ from analysis.calibration.refusals import Refusal, refusal
 from analysis.calibration.row import Row, row
 from analysis.explanation.ablations import COMPARED
 from analysis.prediction.measuring import measuring
+from analysis.published import is_held_out
 from analysis.reported_hosts import read, why_several
-from analysis.results import Environment, Result, why_no_steps
+from analysis.results import Environment, Result, has_steps, why_no_steps
 from costs.hardware import Hardware
-from costs.networks import network
+from costs.networks import Network, network
 from costs.step import Step
 from costs.work import Work
 from scalemark.abilities import rank_jobs
-from scalemark.records.measurement import BY_EXAMPLE, unit_of
+from scalemark.records.measurement import unit_of
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
 from store.errors import StoreError
 
@@ -89,6 +90,7 @@ class Learned:
     results: tuple[Result, ...]
     rows: tuple[Row, ...]  # of these, but for those that were left out
     left_out: tuple[str, ...]  # why others are not among them
+    is_fitted: bool = True  # predictions rest on the rows; else these judge them alone
 
 
 def alike(results: Iterable[Result]) -> list[list[Result]]:
@@ -107,14 +109,18 @@ def _kind(environment: Environment, item: str, free: Mapping[str, Any]) -> tuple
 
 
 def learned(
-    results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None
+    results: Sequence[Result],
+    guess: Guess,
+    notes: Mapping[str, str] | None = None,
+    *,
+    fits_held_out: bool = False,
 ) -> Learned:
-    """Learn from results of one kind (see `alike`). Raises NothingToLearnError when no row is
-    left.
+    """Learn from results of one kind (see `alike`); from those that are kept to judge predictions
+    with `fits_held_out` alone. Raises NothingToLearnError when no row is left.
     """
     rows, left_out = [], []
     for result in results:
-        if result.item not in BY_EXAMPLE:
+        if not has_steps(result):
             left_out.append(why_no_steps(result))
             continue
         if why := several_hosts(result):
@@ -137,6 +143,7 @@ def learned(
         results=tuple(results),
         rows=tuple(_kept_apart(rows)),
         left_out=tuple(dict.fromkeys(left_out)),
+        is_fitted=fits_held_out or not is_held_out(results[0]),
     )
 
 
@@ -234,7 +241,9 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
         apart=tuple((axis, value) for axis, value in one.apart if axis not in change),
     )
     is_named = not _NAMING.isdisjoint(change) or (one.is_known and "all_reduce" in change)
-    if one.is_strong and "batch_size" not in change:
+    keeps_micro = one.keeps_micro_batches and "gradient_accumulation" not in change
+    one = replace(one, keeps_micro_batches=keeps_micro)
+    if keeps_micro or (one.is_strong and "batch_size" not in change):
         before = replace(one, work=replace(work, num_gpus=one.work.num_gpus))
         return replace(before.on(work.num_gpus), is_named=is_named)
     return one.asked(work, is_named=is_named)
@@ -245,11 +254,18 @@ def predictions(
 ) -> list[Prediction]:
     """Predict in the order of what is asked for.
 
-    What is among the rows is predicted from those that are not asked for, all else from all rows.
+    What is among the rows is predicted from those that are not asked for, all else from all rows;
+    by the profile and the physics alone where the rows are kept to judge predictions.
     Raises NothingToLearnError when nothing is left to learn from.
     """
     elsewhere = target is not None and target != known.guess.hardware
     figures = {} if elsewhere else {one.cell: one.throughput for one in known.rows}
+    if not known.is_fitted:
+        judged = _from((), asked, known, target)
+        return [
+            replace(prediction, figure=figures.get(one.cell))
+            for one, prediction in zip(asked, judged, strict=True)
+        ]
     there = [one for one in asked if one.cell in figures]
     others = [one for one in asked if one.cell not in figures]
     cells_there = {one.cell for one in there}
@@ -313,6 +329,8 @@ def _with(work: Work, axis: str, value: str) -> Work:
     values: dict[str, Any] = {axis: value}
     if axis == "model":
         values = {"network": network(value)}
+    elif axis == "seq_len":
+        values = {"network": _of_length(work.network, value)}
     elif axis == "data":
         is_real = value != "synthetic"
         values = {"real_data": is_real, "distortions": is_real}
@@ -333,18 +351,34 @@ def _with(work: Work, axis: str, value: str) -> Work:
     return replace(work, **values)
 
 
-_LEAST = {"num_gpus": 1, "batch_size": 1, "gradient_repacking": 0, "steps_per_execution": 1}
-_SWITCHES = ("compact_gradients", "staged_vars", "xla")
+def _of_length(known: Network, value: str) -> Network:
+    """Raises ValueError for a model without tokens, and for a length that it does not have."""
+    if not known.seq_len:
+        raise ValueError(f"{known.name} takes no tokens")
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError("wanted a whole number, 1 or more")
+    return network(known.name, seq_len=int(value))
+
+
+_LEAST = {
+    "num_gpus": 1,
+    "batch_size": 1,
+    "gradient_accumulation": 1,
+    "gradient_repacking": 0,
+    "steps_per_execution": 1,
+}
+_SWITCHES = ("compact_gradients", "staged_vars", "xla", "recompute")
 _YES_OR_NO = {"true": True, "false": False, "on": True, "off": False}
 _CHANGES = (
     *("num_gpus", "batch_size", "strategy", *STRATEGY_AXES, "precision", "gradient_repacking"),
-    *("steps_per_execution", *_SWITCHES, "data", "model"),
+    *("steps_per_execution", "gradient_accumulation", *_SWITCHES, "optimizer", "data", "model"),
+    "seq_len",
 )
 
 _NAMING = {"strategy", "variable_update"}
 """Axes of `--to` after which nothing is assumed of how variables are shared."""
 
-_SEEN = {field.name for field in fields(Work)} | {*STRATEGY_AXES, "image_px"}
+_SEEN = {field.name for field in fields(Work)} | {*STRATEGY_AXES, "image_px", "seq_len"}
 _PARTLY_SEEN = ("model", "data", "precision")  # not which data set, nor whose half precision
 _NOT_SEEN = (*_PARTLY_SEEN, *(axis for axis in COMPARED if axis not in (*_SEEN, *_PARTLY_SEEN)))
 """Axes of which the cost model sees nothing, or not all."""

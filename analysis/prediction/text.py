@@ -54,7 +54,7 @@ def _say(console: Console, lines: Sequence[str]) -> None:
 def _heading(found: Sequence[Prediction]) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
-    rows = counted(nums[0], "row")
+    rows = counted(nums[0], "row") if nums[0] else "no row, by its profile and the physics alone"
     free = _free(found[0])
     of_free = f" with {free}" if free else ""
     return f"Predicted, not measured: {found[0].environment.machine}{of_free}, from {rows}{beside}"
@@ -115,6 +115,14 @@ def _way(one: Prediction) -> str:
         said.append(work.precision)
     if work.xla:
         said.append("XLA")
+    if work.network.seq_len:
+        said.append(f"seq_len {work.network.seq_len}")
+    if work.gradient_accumulation > 1:
+        said.append(f"accumulation {work.gradient_accumulation}")
+    if work.optimizer != "momentum":
+        said.append(work.optimizer)
+    if work.recompute:
+        said.append("recompute")
     if work.real_data:
         said.append("real data")
     said += [f"{axis}={value}" for axis, value in one.apart]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.results import Origin, Result, examples_per_step
+from analysis.results import Origin, Result, items_per_step
 from analysis.text.numbers import number, span
 from store.errors import StoreError
 from store.filters.selection import nearest
@@ -69,10 +69,10 @@ def _repeats(result: Result) -> str:
 
 
 def _step_ms(result: Result) -> str:
-    examples = examples_per_step(result)
-    if not examples or not result.throughput:
+    items = items_per_step(result)
+    if not items or not result.throughput:
         return ""
-    return f"{number(1000 * examples / result.throughput)} ms"
+    return f"{number(1000 * items / result.throughput)} ms"
 
 
 def _per_device(result: Result) -> str:

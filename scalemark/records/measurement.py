@@ -23,7 +23,7 @@ IMAGES = "images"
 TOKENS = "tokens"
 """The item of models that read sequences."""
 
-BY_EXAMPLE = (IMAGES, "samples")
+BY_EXAMPLE = (IMAGES, "samples", "sequences")
 """Items of which an example, as batch_size counts them, has one."""
 
 LARGEST_THROUGHPUT = 1e300
@@ -41,6 +41,15 @@ def check_item(item: str) -> None:
     """Raises ValueError."""
     if not is_item(item):
         raise ValueError(f"item={item[:40]}: wanted a word of small letters, as images or tokens")
+
+
+def items_per_example(item: str, seq_len: int) -> int | None:
+    """Return how many of these an example has, whose sequence is so long; None where nobody
+    knows.
+    """
+    if item in BY_EXAMPLE:
+        return 1
+    return seq_len if item == TOKENS and seq_len else None
 
 
 def unit_of(item: str) -> str:

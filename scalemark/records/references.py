@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -50,7 +51,8 @@ class Reference:
     note: str = ""
     item: str = IMAGES  # what is counted per second
     hosts: int | None = None  # that share the GPUs; None where the source does not say
-    axes: dict[str, Any] = field(default_factory=dict)  # free ones, by name without the prefix
+    # free ones, by name without the prefix; of a figure that comes with scalemark, our own
+    axes: dict[str, Any] = field(default_factory=dict)
     compare: str = ""  # the free axis that plays the part of the strategy; empty: all do
     repeat: int = 1  # counted from 1 over rows of a table that say the same, throughput included
 
@@ -110,14 +112,31 @@ class Rejected:
 
 
 def published() -> list[Reference]:
-    """Return the figures that come with scalemark, in the order of their file."""
-    text = files("store").joinpath("published", "throughput.csv").read_text(encoding="utf-8")
+    """Return the figures that come with scalemark, in the order of their files."""
+    return [*_shipped("throughput.csv"), *_shipped(_HELD_OUT)]
+
+
+@cache
+def held_out() -> frozenset[str]:
+    """Return the sources of the figures that predictions are judged by: none is fitted to them
+    unless that is asked for.
+    """
+    return frozenset(reference.source for reference in _shipped(_HELD_OUT))
+
+
+_HELD_OUT = "held_out.csv"
+
+
+def _shipped(name: str) -> list[Reference]:
+    """Read a file of figures; columns that no reference has are axes of the trial."""
+    text = files("store").joinpath("published", name).read_text(encoding="utf-8")
     found = []
     for row in csv.DictReader(io.StringIO(text, newline="")):
-        values: dict[str, Any] = dict(row)
+        values: dict[str, Any] = {field: row[field] for field in _NAMES if field in row}
         values["batch_size"] = int(row["batch_size"]) if row["batch_size"] else None
         values["num_gpus"] = int(row["num_gpus"])
         values["throughput"] = float(row["throughput"])
+        values["axes"] = {axis: value for axis, value in row.items() if axis not in _NAMES}
         reference = Reference(origin=Origin.PUBLISHED.value, **values)
         found.append(reference)
     return found

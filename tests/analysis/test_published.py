@@ -33,7 +33,17 @@ def test_every_shipped_figure_stands_in_one_cell():
     found = published(REFERENCES)
     cells = [result.trial_id for table in article_tables(found) for result in table.results]
     assert sorted(cells) == sorted(result.trial_id for result in found)
-    assert len(cells) == 399
+    assert len(cells) == 423
+
+
+def test_a_source_that_accumulates_is_one_curve():
+    """Its batch in all stays, so that each of more GPUs accumulates fewer micro-batches."""
+    (table, *_) = article_tables(published(of_source(REFERENCES, "BERT")))
+    assert table.columns == ((1,), (4,), (8,), (16,))
+    assert table.unit == "sequences/s"
+    assert str(table.setting["gradient_accumulation"]) == "1024 in all"
+    speed_ups = [round(result.speed_up, 2) for result in table.results]
+    assert sorted(speed_ups) == [1.0, 3.82, 7.56, 14.91]  # the source has 1.00 3.82 7.56 14.9
 
 
 def test_models_come_in_the_order_of_their_article():

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.predicting import FAR, FEW, Checked, checked, pairs, rested, summary
+from benchmarks.predicting import (
+    FAR,
+    FEW,
+    Checked,
+    checked,
+    judged,
+    pairs,
+    rested,
+    summary,
+    summary_of,
+)
 from store.reading.queries import known_references
 
 pytestmark = pytest.mark.integration
@@ -126,3 +136,16 @@ def test_an_input_that_collapses_is_uncertain(found: list[Checked]) -> None:
     """AlexNet of tensorflow/benchmarks#359 falls from 11,548 images/s on 4 GPUs to 2,812 on 8, which nothing foretells."""
     reported = [one for one in found if "#359" in one.source]
     assert [one.is_uncertain for one in reported] == [True] * 4
+
+
+def test_figures_that_nothing_was_fitted_to_are_met() -> None:
+    found = judged(known_references(None))
+    assert len(found) == 24
+    assert {one.num_rows for one in found} == {0}
+    of_all = summary_of(found)
+    assert of_all.median_error < 0.15
+    assert of_all.share_inside >= 0.9
+
+
+def test_none_of_the_other_predictions_rests_on_them(found: list[Checked]) -> None:
+    assert not [one for one in found if one.row.work.network.name == "bert_large"]

@@ -325,3 +325,65 @@ def test_slow_gpu_memory_does_not_slow_the_update_of_the_host() -> None:
 
 
 _SIDES = ("ps_cpu", "ps_gpu")
+
+
+def test_accumulation_computes_often_and_communicates_once() -> None:
+    one, four = (
+        costs(work("bert_base", gradient_accumulation=num, batch_size=8), NVLINK) for num in (1, 4)
+    )
+    assert four.communication_s == one.communication_s
+    assert four.update_s == one.update_s
+    assert 4 * one.compute_s < four.compute_s < 4.5 * one.compute_s  # sums of gradients, too
+    assert four.items == 4 * one.items == 4 * 8 * 8 * 512
+    assert four.throughput > one.throughput
+
+
+def test_gradients_of_micro_batches_are_sent_after_the_last() -> None:
+    one, two = (
+        costs(work("vgg16", gradient_accumulation=num), BOX, Rates(overlap=1.0)) for num in (1, 2)
+    )
+    assert one.exposed_s < 0.95 * two.exposed_s
+    assert two.exposed_s >= two.communication_s
+
+
+def test_an_update_takes_longer_the_more_an_optimizer_keeps() -> None:
+    seconds = [costs(work(optimizer=name), BOX).update_s for name in ("sgd", "momentum", "adam")]
+    assert [one / seconds[0] for one in seconds] == pytest.approx([1, 5 / 3, 7 / 3])
+    with pytest.raises(ValueError, match=r"optimizer=lion: .* it knows adam, .*lamb"):
+        costs(work(optimizer="lion"), BOX)
+
+
+def test_computing_again_takes_another_forward_pass() -> None:
+    once, again = (
+        costs(work("gpt2", 1, recompute=recompute), NVLINK, Rates(memory=1e9, start=0.0))
+        for recompute in (False, True)
+    )
+    assert again.compute_s / once.compute_s == pytest.approx(4 / 3, rel=0.01)
+
+
+def test_each_replica_updates_its_shard_alone() -> None:
+    whole = costs(work("gpt2"), NVLINK)
+    shard = costs(replace(work("gpt2"), variable_update="sharded", all_reduce="none"), NVLINK)
+    assert shard.update_s == pytest.approx(whole.update_s / 8)
+    assert shard.memory_bytes < whole.memory_bytes
+
+
+def test_bytes_of_an_update_do_not_depend_on_its_micro_batches() -> None:
+    sent = [exchange(work("gpt2", 4, gradient_accumulation=num), NVLINK).push for num in (1, 8)]
+    assert sent[0].num_bytes == sent[1].num_bytes == pytest.approx(4 * 2 * 3 / 4 * 4 * 124_439_808)
+
+
+def test_tokens_need_no_decoding() -> None:
+    assert costs(work("bert_base", real_data=True), NVLINK).input_s == 0
+    assert costs(work("vit_b16", real_data=True), NVLINK).input_s > 0
+
+
+@pytest.mark.parametrize("box", ["dgx_a100", "h100_8", "h200_8"])
+@pytest.mark.parametrize("model", ["gpt2", "bert_base", "bert_large", "vit_b16"])
+def test_transformers_are_played_on_todays_boxes(box: str, model: str) -> None:
+    found = [
+        costs(work(model, num, batch_size=8, precision="bf16", optimizer="adam"), profile(box))
+        for num in (1, 2, 4, 8)
+    ]
+    assert all(a.throughput < b.throughput for a, b in pairwise(found))
+    assert found[-1].throughput < 8 * found[0].throughput

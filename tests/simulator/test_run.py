@@ -81,6 +81,24 @@ def test_without_noise_the_throughput_is_the_cost_models():
     )
 
 
+@pytest.mark.parametrize("name", ["dgx_a100", "h100_8", "h200_8"])
+def test_models_of_tokens_count_tokens(name):
+    box, axes = profile(name), ("model=gpt2", "num_gpus=4", "gradient_accumulation=2")
+    found = result(*axes, hardware=box).measurement
+    assert found.item == "tokens"
+    step_s = costs(Work.of(asdict(spec_of(*axes))), box).step_s
+    assert found.throughput == pytest.approx(4 * 2 * 8 * 1024 / step_s)
+    flops = found.throughput / 4 * network("gpt2").training_flops / 1024
+    assert found.mfu == pytest.approx(flops / found.peak_flops_per_s)
+    assert found.mfu < 1
+
+
+def test_a_model_of_tokens_without_room_is_told_what_makes_it_smaller():
+    found = result("model=gpt2", "batch_size=512", hardware=profile("h100_8"))
+    assert found.outcome == Outcome.OUT_OF_MEMORY
+    assert found.message.endswith("try a smaller batch_size, a smaller seq_len or recompute=true")
+
+
 def test_utilization_is_that_of_the_profiles_peak():
     found = measured("num_gpus=4")
     assert found.peak_flops_per_s == P100.tflops["fp32"] * 1e12

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 import sqlalchemy as sa
 
-from scalemark.records.references import Origin, Reference, published
+from scalemark.records.references import Origin, Reference, held_out, published
 from store.reading.queries import list_references
 from store.reference_rows import add_references
 from store.schema import ReferenceRow
@@ -47,12 +47,12 @@ def engine() -> sa.Engine:
 
 def test_the_published_references_are_valid_and_complete():
     references = published()
-    assert len(references) == 399
+    assert len(references) == 423
     assert {reference.origin for reference in references} == {"published"}
-    assert len({reference.key for reference in references}) == 399
+    assert len({reference.key for reference in references}) == 423
     assert all(len(reference.citation) > 60 and reference.evidence for reference in references)
     assert sum(reference.throughput for reference in references) == pytest.approx(
-        1036447.0055, abs=1e-4
+        1052625.6455, abs=1e-4
     )
 
 
@@ -85,6 +85,7 @@ def test_published_attributes_are_our_words_or_marked_as_doubtful():
             "vgg16",
             "alexnet",
             "trivial",
+            "bert_large",
         },
         "data": {"", "real", "synthetic", "real(cached sample)"},
         "variable_update": {
@@ -146,6 +147,41 @@ def test_published_figures_are_those_of_the_tensorflow_page(
         and (reference.data, reference.num_gpus) == (data, num_gpus)
     ]
     assert found == throughput
+
+
+@pytest.mark.parametrize(
+    ("hardware", "precision", "seq_len", "num_gpus", "batch_size", "accumulation", "throughput"),
+    [  # from the README itself
+        ("DGX-2 16xV100-32G", "mixed+XLA", 128, 1, 60, 1024, 206.5),
+        ("DGX-2 16xV100-32G", "mixed+XLA", 128, 16, 60, 64, 3077.99),
+        ("DGX-2 16xV100-32G", "fp32+XLA", 512, 16, 4, 512, 161.38),
+        ("DGX A100 8xA100-80G", "mixed+XLA", 512, 8, 40, 96, 649.69),
+        ("DGX A100 8xA100-80G", "tf32+XLA", 128, 1, 176, 512, 282.98),
+    ],
+)
+def test_published_figures_are_those_of_nvidias_bert(
+    hardware, precision, seq_len, num_gpus, batch_size, accumulation, throughput
+):
+    (found,) = [
+        reference
+        for reference in published()
+        if (reference.model, reference.hardware) == ("bert_large", hardware)
+        and (reference.precision, reference.num_gpus) == (precision, num_gpus)
+        and reference.axes["seq_len"] == seq_len
+    ]
+    assert found.axes == {
+        "seq_len": seq_len,
+        "gradient_accumulation": accumulation,
+        "optimizer": "lamb",
+    }
+    assert (found.batch_size, found.throughput) == (batch_size, throughput)
+    assert found.item == "sequences"
+
+
+def test_figures_that_judge_predictions_are_marked():
+    held = [reference for reference in published() if reference.source in held_out()]
+    assert len(held) == 24
+    assert {reference.model for reference in held} == {"bert_large"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
 
-ABILITIES = OptimizerAbilities(has_momentum=False, learning_rate=0.001)
+ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=2, learning_rate=0.001)
 
 import tensorflow as tf
 

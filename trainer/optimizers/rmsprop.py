@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
 
-ABILITIES = OptimizerAbilities(has_momentum=True, learning_rate=None)
+ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=2, learning_rate=None)
 
 import tensorflow as tf
 

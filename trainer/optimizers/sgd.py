@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
 
-ABILITIES = OptimizerAbilities(has_momentum=False, learning_rate=None)
+ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=0, learning_rate=None)
 
 import tensorflow as tf
 

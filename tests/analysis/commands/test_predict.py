@@ -50,6 +50,37 @@ def test_a_published_source_is_predicted_from_its_few_gpus(analysis) -> None:
     assert one["bottleneck"] in ("board", "switch", "host sum", "host memory")
 
 
+def bert(analysis, *arguments: str):
+    return analysis("predict", "--origin", "published", "--source", "BERT", *arguments)
+
+
+def test_figures_that_judge_predictions_are_not_learned_from(analysis) -> None:
+    """All of them stand beside what the profile and the physics say."""
+    reported = json.loads(bert(analysis, "--to", "seq_len=128", "--json").stdout)
+    of_source = [one for one in reported["predictions"] if one["figure"]]
+    assert len(of_source) == 12
+    assert {(one["item"], one["model"]) for one in of_source} == {("sequences", "bert_large")}
+    for one in reported["predictions"]:
+        assert one["rests_on"] == []
+    for one in of_source:
+        assert one["low"] < one["figure"] < one["high"]
+    assert any("--fit-held-out learns from them" in note for note in reported["notes"])
+    text = bert(analysis, "hardware~*dgx-2*", "--to", "num_gpus=8").stdout
+    assert "from no row, by its profile and the physics alone" in text
+    assert "accumulation 128, lamb" in text
+
+
+def test_figures_that_judge_predictions_are_fitted_where_that_is_asked_for(analysis) -> None:
+    asked = ("hardware~*dgx-2*", "seq_len=128", "precision=mixed+XLA", "num_gpus<=4")
+    reported = json.loads(
+        bert(analysis, *asked, "--fit-held-out", "--to", "num_gpus=16", "--json").stdout
+    )
+    [one] = reported["predictions"]
+    assert (len(one["rests_on"]), one["gradient_accumulation"]) == (2, 64)
+    assert one["low"] < 3077.99 < one["high"]
+    assert one["throughput"] == pytest.approx(3077.99, rel=0.05)
+
+
 def test_what_is_there_stands_beside_and_is_not_learned_from(analysis) -> None:
     reported = json.loads(
         published(analysis, "model=vgg16", "data=synthetic", "--to", "num_gpus=8", "--json").stdout
@@ -346,7 +377,7 @@ def test_our_own_trials_that_differ_in_other_axes_are_cells_of_their_own(analysi
     reported = json.loads(
         analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=4", "--json").stdout
     )["predictions"]
-    assert {one["other_axes"]["optimizer"]: one["figure"] for one in reported} == {
+    assert {one["optimizer"]: one["figure"] for one in reported} == {
         "momentum": pytest.approx(740, rel=1e-4),
         "adam": pytest.approx(700, rel=1e-4),
     }

@@ -195,9 +195,10 @@ def test_remedies_of_a_slow_network_are_of_several_hosts_too():
     changes = {one.change: one for one in found.remedies}
     assert list(changes) == [
         "batch_size=64",
+        "gradient_accumulation=4",
         "variable_update=distributed_parameter_server local_parameter_device=cpu all_reduce=none",
     ]
-    (_, fewer) = found.remedies
+    (_, _, fewer) = found.remedies
     assert fewer.why == "67% of the bytes go over each host's link"
     assert "strategy=distributed_ps" in fewer.command
     assert "hosts=2" in fewer.command

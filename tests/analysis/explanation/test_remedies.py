@@ -95,7 +95,11 @@ def test_the_guides_remedies_are_there():
         "gpu_thread_mode=gpu_private",
     ]
     assert changes[Bound.LAUNCH][:3] == ["batch_size=128", "steps_per_execution=10", "xla=on"]
-    assert changes[Bound.COMMUNICATION][:2] == ["batch_size=64", "all_reduce=nccl"]
+    assert changes[Bound.COMMUNICATION][:3] == [
+        "batch_size=64",
+        "gradient_accumulation=4",
+        "all_reduce=nccl",
+    ]
     assert changes[Bound.CONTENTION][0] == "gpu_thread_mode=gpu_private"
     assert changes[Bound.COMPUTE] == [
         "precision=fp16 loss_scale=dynamic data_format=NHWC",

@@ -124,7 +124,7 @@ def test_every_shipped_figure_is_printed_exactly(plots):
         float(cell) for cell in re.findall(r"(?<=  )\d+(?:\.\d+)?(?=\*?(?:  |\n))", text)
     )
     assert printed == figures
-    assert len(figures) == 399
+    assert len(figures) == 423
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_numbers_measured_elsewhere_are_in_no_table_of_measurements_or_reference
     before = contents(db, "reference_results")
     take_in(db)
     assert contents(db, "reference_results") == before
-    assert len(known_references(open_for_reading(db))) == 399
+    assert len(known_references(open_for_reading(db))) == 423
 
 
 def test_constants_stand_in_every_row(db):

@@ -1,0 +1,125 @@
+"""Counts what a model keeps from its forward pass for the backward pass, layer by layer.
+
+A tensor is kept once, however many layers need it, and by whichever: a convolution or product needs
+its input for the gradient of its weights, batch normalization its input, ReLU its output, pooling
+by maxima both. Sums, joins, reshapes and means need nothing. Some layers keep tensors of their own.
+With `recompute` only the tensors marked KEPT stay, and of the parts between them one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalemark import layers as nn
+from scalemark.layers import Plain, Tensor, network_of
+
+_ALIASES = (Plain.FLATTEN, Plain.IN_A_ROW, Plain.KEPT)  # the same numbers in another shape
+_NEEDS_INPUT = (nn.Conv, nn.Dense, nn.BatchNorm, nn.TiedLogits)
+_OF_LOSS = 2  # logits, and their gradient
+
+
+def kept(logits: Tensor, *, recompute: bool = False) -> int:
+    """Return the elements that are kept for one example when the backward pass begins.
+
+    With `recompute`, when that of the part which keeps most begins.
+    """
+    network = network_of(logits)
+    marked = [tensor for tensor in network if tensor.layer is Plain.KEPT]
+    if not recompute or not marked:
+        return _kept(network) + _OF_LOSS * logits.num_elements
+    parts: list[list[Tensor]] = [[]]
+    for tensor in network:
+        parts[-1].append(tensor)
+        if tensor.layer is Plain.KEPT:
+            parts.append([])
+    first, *inner, last = parts
+    marks = sum(tensor.num_elements for tensor in marked)
+    outside = _kept(first) + _kept(last) + _OF_LOSS * logits.num_elements
+    # random numbers wait for nothing, so that dropout draws those of all parts early
+    early = sum(_drawn(part) for part in inner)
+    largest = max((_kept(part) - _drawn(part) for part in inner), default=0)
+    return marks + outside + early + largest
+
+
+def working(logits: Tensor) -> int:
+    """Return the most elements that the backward pass of one layer needs besides, of one example:
+    the gradients of its output and of what it kept.
+    """
+    return max(_in_hand(tensor) for tensor in network_of(logits))
+
+
+def tied(logits: Tensor) -> int:
+    """Return the elements of the tables that begin and end the model."""
+    found = 0
+    for tensor in network_of(logits):
+        if isinstance(tensor.layer, nn.TiedLogits):
+            table = tensor.inputs[1].layer
+            assert isinstance(table, nn.Embed)
+            found += table.num_symbols * table.width
+    return found
+
+
+def _in_hand(tensor: Tensor) -> int:
+    match tensor.layer:
+        case nn.Attend() as layer:
+            return 3 * _scores(tensor, layer)
+        case nn.Dense(activation="gelu"):
+            return 3 * tensor.num_elements
+        case _:
+            return 2 * tensor.num_elements
+
+
+def _kept(part: list[Tensor]) -> int:
+    needed = {_origin(one) for tensor in part for one in _needed(tensor)}
+    return sum(one.num_elements for one in needed) + sum(map(_own, part))
+
+
+def _drawn(part: list[Tensor]) -> int:
+    """Return the elements by which dropout multiplies."""
+    found = 0
+    for tensor in part:
+        match tensor.layer:
+            case nn.Dropout():
+                found += tensor.num_elements
+            case nn.Attend(dropout_rate=rate) as layer if rate:
+                found += _scores(tensor, layer)
+            case _:
+                pass
+    return found
+
+
+def _scores(tensor: Tensor, layer: nn.Attend) -> int:
+    return tensor.shape[0] ** 2 * layer.num_heads
+
+
+def _needed(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield the tensors, its inputs or itself, that the layer's gradients are computed from."""
+    layer = tensor.layer
+    takes_maxima = isinstance(layer, nn.Pool) and layer.kind == "max"
+    if isinstance(layer, _NEEDS_INPUT) or takes_maxima:
+        yield tensor.inputs[0]
+    is_relu = isinstance(layer, nn.Conv | nn.Dense) and layer.activation == "relu"
+    if layer is Plain.RELU or is_relu or takes_maxima:
+        yield tensor
+
+
+def _own(tensor: Tensor) -> int:
+    """Return the elements that a layer keeps besides: `trainer/layers/` has these layers."""
+    layer, elements = tensor.layer, tensor.num_elements
+    match layer:
+        case nn.LayerNorm():  # normalized, before gamma and beta
+            return elements
+        case nn.Dropout():  # by what each number was multiplied
+            return elements
+        case nn.Dense(activation="gelu"):  # its argument, and the normal distribution's share
+            return 2 * elements
+        case nn.Attend():  # queries, keys, values, and weights: before, in and after dropout
+            return 3 * elements + _scores(tensor, layer) * (3 if layer.dropout_rate else 1)
+        case _:
+            return 0
+
+
+def _origin(tensor: Tensor) -> Tensor:
+    while tensor.layer in _ALIASES:
+        (tensor,) = tensor.inputs
+    return tensor
