@@ -216,6 +216,12 @@ def _can_recompute(model: str) -> bool:
 
 
 def _problems_of_data(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
+    taken = "tokens" if spec.seq_len else "images"
+    if data.gives and data.gives != taken:
+        yield (
+            f"data={spec.data}: it has {data.gives}, and {spec.model} takes {taken}; choose "
+            f"data=synthetic, or a model that takes {data.gives}"
+        )
     if spec.distortions and not data.distorts:
         yield (
             f"distortions=true: data={spec.data} has no images to distort; leave it out or "
@@ -239,12 +245,10 @@ def _problems_of_data(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
 def _problems_of_no_folder(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
     if spec.data_dir:
         yield (f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out")
-    defaults = {
-        "cache": data.cache,
-        "data_threads": AXES["data_threads"].default,
-        "prefetch": AXES["prefetch"].default,
-    }
-    for axis, default in defaults.items():
+    without_effect: dict[str, AxisValue | None] = {"cache": data.cache}
+    if not data.has_pipeline:
+        without_effect |= {axis: AXES[axis].default for axis in ("data_threads", "prefetch")}
+    for axis, default in without_effect.items():
         value = getattr(spec, axis)
         if value != default:
             text = f"{axis}={value}".lower()
@@ -332,6 +336,11 @@ def _momentum(config: Config, _: _Around) -> float:
     return MOMENTUM if OPTIMIZERS[config.optimizer.name].has_momentum else 0.0
 
 
+def _weight_decay(config: Config, _: _Around) -> float:
+    decay: float = OPTIMIZERS[config.optimizer.name].weight_decay
+    return decay
+
+
 def _data_format(config: Config, around: _Around) -> str:
     """Choose NHWC on CPUs, whose convolutions are made for it, for models without images, and where
     a model of the user's own says itself what it takes.
@@ -378,6 +387,7 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "loss_scale": _loss_scale,
     "learning_rate": _learning_rate,
     "momentum": _momentum,
+    "weight_decay": _weight_decay,
     "distortions": lambda config, _: config.data.distorts,
     "data_format": _data_format,
     "image_px": _image_px,

@@ -46,6 +46,8 @@ class DataConfig:
     """A file in conf/data/."""
 
     name: str = MISSING  # a file in trainer/data/
+    gives: str | None = "images"  # images or tokens; null = what the model takes
+    has_pipeline: bool = True  # batches are made on the host during training
     reads_folder: bool = MISSING  # reads shards from a folder
     makes_folder: bool = False  # makes the set itself where the folder is empty
     distorts: bool = False  # its images can be distorted

@@ -22,6 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import injected, micro_batches
@@ -186,6 +187,9 @@ class Towers:
         self._spec, self._at = spec, at
         self._template, self._update = template, update
         self._optimizer, self._devices = optimizer, devices
+        self._weight_decay = 0.0  # in the gradients
+        if not OPTIMIZERS[spec.optimizer].decouples_decay:
+            self._weight_decay = spec.weight_decay / update.num_summed
         self._injected_s = 0.0
         if update.num_summed > 1:
             self._injected_s = spec.injected_values.get("reduction_s", 0.0)
@@ -272,7 +276,7 @@ class Towers:
         )
         if scale:
             gradients = [gradient / scale[0] for gradient in gradients]
-        if self._spec.weight_decay:
+        if self._weight_decay:
             gradients = [
                 self._decayed(gradient, weight)
                 for gradient, weight in zip(gradients, weights, strict=True)
@@ -307,9 +311,8 @@ class Towers:
 
     def _decayed(self, gradient: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
         """Add the gradient of the L2 loss, only now: else all products are made early and held."""
-        decay = self._spec.weight_decay / self._update.num_summed
         with tf.control_dependencies([gradient]):
-            return gradient + decay * weight
+            return gradient + self._weight_decay * weight
 
     def _apply(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> None:
         self._optimizer.begin_step()

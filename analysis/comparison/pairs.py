@@ -21,7 +21,7 @@ from store.errors import StoreError
 # trial is equal in them.
 _FOLLOWERS = {
     "precision": ("loss_scale", "data_format"),
-    "optimizer": ("learning_rate", "momentum"),
+    "optimizer": ("learning_rate", "momentum", "weight_decay"),
     "data": ("data_dir", "distortions", "cache"),
 }
 _USUAL = ("model", "num_gpus")

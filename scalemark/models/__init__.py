@@ -15,7 +15,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TypeAlias
 
-from scalemark.layers import Plain, SizeError, Tensor, TooSmallError, network_of
+from scalemark.layers import Masked, Plain, SizeError, Tensor, TooSmallError, network_of
 
 Definition: TypeAlias = Callable[..., Tensor]
 
@@ -79,6 +79,14 @@ def define(name: str, **sizes: int | None) -> Tensor:
 def takes_tokens(logits: Tensor) -> bool:
     """Return whether a model reads sequences of tokens; others read images."""
     return network_of(logits)[0].layer is Plain.TOKENS
+
+
+def masks_every(logits: Tensor) -> int:
+    """Return k where a model guesses every k-th token; 0 where it predicts the one after each."""
+    for tensor in network_of(logits):
+        if isinstance(tensor.layer, Masked):
+            return tensor.layer.every
+    return 0
 
 
 def can_recompute(logits: Tensor) -> bool:

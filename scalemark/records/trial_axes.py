@@ -99,9 +99,16 @@ class TrialAxes:
     momentum: float = axis(
         "share of the last update", auto=True, least=0, below=1, engines=OWN_MODELS
     )
+    learning_rate_warm_up: int = axis(
+        "updates over which the learning rate rises to its value; 0 = none",
+        default=0,
+        least=0,
+        sets_step_time=False,
+        engines=OWN_MODELS,
+    )
     weight_decay: float = axis(
-        "factor of the L2 loss over all trainable variables",
-        given=4e-5,
+        "of all trainable variables: factor of their L2 loss, or adamw's own decay",
+        auto=True,
         least=0,
         engines=OWN_MODELS,
     )

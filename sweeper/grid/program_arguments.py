@@ -82,7 +82,7 @@ def _check_words(arguments: Sequence[str]) -> None:
 
 
 def _check_axis(argument: str) -> None:
-    """Raise SweepRefusedError for what only our own models know, as optimizer=adamw."""
+    """Raise SweepRefusedError for what only our own models know, as optimizer=lion."""
     name, _, text = argument.partition("=")
     choices = choices_of(AXES[name]) if name in AXES else []
     if name in _OF_OWN_MODELS:

@@ -23,7 +23,8 @@ ELSEWHERE = {
     "injected": "read as `injected_values`",
 }
 
-WITHOUT_INFLUENCE = {"learning_rate", "weight_decay", "data_dir", "data_format", "cache", "seed"}
+WITHOUT_INFLUENCE = {"learning_rate", "learning_rate_warm_up", "weight_decay", "data_dir"}
+WITHOUT_INFLUENCE |= {"data_format", "cache", "seed"}
 """Simulated trials may have them, and the cost model gives them no time of their own. Neither has
 `momentum`; but that is the name of an optimizer, too, which the cost model knows.
 """

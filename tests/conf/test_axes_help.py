@@ -18,7 +18,7 @@ def test_every_axis_stands_there_with_its_meaning():
     assert "xla=off (off, on, auto) compile with XLA" in reported
     assert "all_reduce=auto (auto, hierarchical_copy, nccl," in reported
     assert "staged_vars=false use the weights" in reported
-    assert "optimizer=momentum (adam, momentum, rmsprop, sgd) * how gradients" in reported
+    assert "optimizer=momentum (adam, adamw, momentum, rmsprop, sgd) * how gradients" in reported
     assert max(map(len, axes_help().splitlines())) <= WIDTH
 
 

@@ -282,6 +282,11 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "batch_size=6: scaling=strong splits it over num_gpus=4, which does not divide it",
         ),
         (["optimizer=adam", "momentum=0.5"], "momentum=0.5: optimizer=adam has none; leave it out"),
+        (
+            ["optimizer=adamw", "weight_decay=0"],
+            "weight_decay=0: optimizer=adamw without decay is adam; choose optimizer=adam, or a decay above 0",
+        ),
+        (["learning_rate_warm_up=-1"], "learning_rate_warm_up=-1: wanted 0 or more"),
         (["min_window_s=-1"], "min_window_s=-1.0: wanted a finite number, 0 or more"),
         (["prefetch=-1", "data=photos"], "prefetch=-1: wanted 0 or more"),
         (
@@ -290,6 +295,26 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (["data_threads=2"], "data_threads=2: data=synthetic reads nothing"),
         (["prefetch=0"], "prefetch=0: data=synthetic reads nothing"),
+        (
+            ["data=text"],
+            "data=text: it has tokens, and resnet50 takes images; choose data=synthetic, or a model that "
+            "takes tokens",
+        ),
+        (
+            ["data=digits", "model=gpt_mini"],
+            "data=digits: it has images, and gpt_mini takes tokens; choose data=synthetic, or a model "
+            "that takes images",
+        ),
+        (
+            ["data=text", "model=gpt_mini", "model.num_classes=100"],
+            "data=text: it has labels up to 255; choose a model of 256 classes or more, gpt_mini has 100",
+        ),
+        (
+            ["data=text", "model=gpt_mini", "distortions=true"],
+            "distortions=true: data=text has no images to distort",
+        ),
+        (["data=text", "model=gpt_mini", "cache=false"], "cache=false: data=text reads nothing"),
+        (["data=text", "model=gpt_mini", "data.dir=here"], "data.dir=.*here: data=text reads no"),
     ],
 )
 def test_a_cell_that_means_nothing_is_refused(overrides, message):
@@ -381,6 +406,19 @@ def test_an_optimizer_without_momentum_has_none_and_adam_its_own_rate():
     assert (trial("optimizer=sgd").momentum, trial().momentum) == (0.0, 0.9)
     assert trial("optimizer=adam").learning_rate == 0.001
     assert trial("optimizer=adam", "learning_rate=0.1").learning_rate == 0.1
+
+
+def test_text_is_fed_by_a_pipeline():
+    spec = trial("data=text", "model=bert_tiny", "prefetch=0", "data_threads=2")
+    assert (spec.data, spec.prefetch, spec.data_threads) == ("text", 0, 2)
+
+
+def test_adamw_decays_more_than_the_others_add_to_gradients():
+    decays = {
+        name: trial(f"optimizer={name}").weight_decay for name in ("momentum", "adam", "adamw")
+    }
+    assert decays == {"momentum": 4e-5, "adam": 4e-5, "adamw": 0.01}
+    assert trial("optimizer=adamw", "weight_decay=0.1").weight_decay == 0.1
 
 
 def test_mirrored_takes_nccl_on_gpus_and_the_ring_on_cpu_devices():

@@ -21,15 +21,19 @@ from trainer.watching import op_placement
 PER_HOST, NUM_STEPS = 2, 3
 PLAIN = {"-": {}}
 SCALED = {"precision": "fp16", "loss_scale": "dynamic", "steps_per_execution": 3}
+ACCUMULATED = {"micro-batches": {"gradient_accumulation": 4}}
 OPTIONS = {
     "distributed_parameter_server": PLAIN
+    | ACCUMULATED
     | {
         "staged": {"staged_vars": True, "weight_decay": 0.0, "steps_per_execution": 3},
         "loss_scale": SCALED,
     },
     "distributed_replicated": PLAIN
+    | ACCUMULATED
     | {"adam": {"optimizer": "adam", "momentum": 0.0, "learning_rate": 0.01}, "loss_scale": SCALED},
     "distributed_all_reduce": PLAIN
+    | ACCUMULATED
     | {
         "packs": {"gradient_repacking": 2, "steps_per_execution": 3},
         "compact": {"compact_gradients": True},

@@ -72,6 +72,9 @@ def test_three_hosts_reach_one_devices_loss_and_weights(three_hosts, mode):
         ("distributed_replicated none adam", EXACT),
         ("distributed_replicated none loss_scale", HALF),
         ("distributed_all_reduce ring packs", EXACT),
+        ("distributed_parameter_server none micro-batches", EXACT),
+        ("distributed_replicated none micro-batches", EXACT),
+        ("distributed_all_reduce ring micro-batches", EXACT),
         ("distributed_all_reduce ring compact", HALF),
     ],
 )

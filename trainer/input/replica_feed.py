@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -28,11 +29,23 @@ class ReplicaFeed:
     a distributed trial the pipeline runs on worker 0 alone: its cores and its link feed all hosts.
     """
 
-    def __init__(self, images: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> None:
-        """`images` yields image (H, W, 3) float32, label int32, without end."""
+    def __init__(
+        self,
+        examples: tf.data.Dataset,
+        spec: TrialSpec,
+        devices: Devices,
+        batch_of: Callable[..., Batch] | None = None,
+    ) -> None:
+        """`examples` yields image (H, W, 3) float32, label int32, without end.
+
+        With `batch_of` it yields what that makes a whole batch of, which is cheaper where little
+        is done for each example.
+        """
         self._replicas, num_steps = devices.replicas, spec.steps_per_execution
         with tf.device(devices.host):
-            calls = images.batch(spec.examples_per_replica, drop_remainder=True)
+            calls = examples.batch(spec.examples_per_replica, drop_remainder=True)
+            if batch_of:
+                calls = calls.map(batch_of)
             if input_s := spec.injected_values.get("input_s"):
                 calls = injected.slow_batches(calls, input_s)
             if num_steps > 1:

@@ -12,18 +12,19 @@ ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=2, learning_rate=0.
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer.learning_rate import LearningRate
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def create(spec: TrialSpec) -> Adam:
     with tf.device("CPU:0"):
-        return Adam(spec.learning_rate, [tf.Variable(1.0), tf.Variable(1.0)], {})
+        return Adam(LearningRate(spec), [tf.Variable(1.0), tf.Variable(1.0)], {})
 
 
 @dataclass(frozen=True)
 class Adam:
-    learning_rate: float
+    learning_rate: LearningRate
     powers: list[tf.Variable]  # BETA1^t and BETA2^t of the steps applied so far, on the host
     copies: dict[str, list[tf.Tensor]]  # of this step's powers, on each device that updates
 
@@ -34,6 +35,7 @@ class Adam:
         return [tf.Variable(tf.zeros(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
     def begin_step(self) -> None:
+        self.learning_rate.begin_step()
         self.copies.clear()
         for power, beta in zip(self.powers, (BETA1, BETA2), strict=True):
             with tf.device(power.device):
@@ -52,7 +54,7 @@ class Adam:
             v=second.handle,
             beta1_power=beta1_power,
             beta2_power=beta2_power,
-            lr=self.learning_rate,
+            lr=self.learning_rate.on(variable.device),
             beta1=BETA1,
             beta2=BETA2,
             epsilon=EPSILON,

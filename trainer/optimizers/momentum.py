@@ -12,15 +12,16 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=1, learning_rate=Non
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer.learning_rate import LearningRate
 
 
 def create(spec: TrialSpec) -> Momentum:
-    return Momentum(spec.learning_rate, spec.momentum)
+    return Momentum(LearningRate(spec), spec.momentum)
 
 
 @dataclass(frozen=True)
 class Momentum:
-    learning_rate: float
+    learning_rate: LearningRate
     momentum: float
 
     UPDATE_OP = "ResourceApplyMomentum"
@@ -28,7 +29,8 @@ class Momentum:
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return [tf.Variable(tf.zeros(variable.shape))]
 
-    def begin_step(self) -> None: ...
+    def begin_step(self) -> None:
+        self.learning_rate.begin_step()
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
@@ -36,7 +38,7 @@ class Momentum:
         tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
             accum=slots[0].handle,
-            lr=self.learning_rate,
+            lr=self.learning_rate.on(variable.device),
             grad=gradient,
             momentum=self.momentum,
         )

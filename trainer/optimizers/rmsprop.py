@@ -15,18 +15,19 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=2, learning_rate=Non
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer.learning_rate import LearningRate
 
 DECAY = 0.9
 EPSILON = 1.0
 
 
 def create(spec: TrialSpec) -> RmsProp:
-    return RmsProp(spec.learning_rate, spec.momentum)
+    return RmsProp(LearningRate(spec), spec.momentum)
 
 
 @dataclass(frozen=True)
 class RmsProp:
-    learning_rate: float
+    learning_rate: LearningRate
     momentum: float
 
     UPDATE_OP = "ResourceApplyRMSProp"
@@ -35,7 +36,8 @@ class RmsProp:
         """Create the mean square, which begins at 1 as in TensorFlow 1, and the momentum."""
         return [tf.Variable(tf.ones(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
-    def begin_step(self) -> None: ...
+    def begin_step(self) -> None:
+        self.learning_rate.begin_step()
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
@@ -45,7 +47,7 @@ class RmsProp:
             var=variable.handle,
             ms=mean_square.handle,
             mom=momentum.handle,
-            lr=self.learning_rate,
+            lr=self.learning_rate.on(variable.device),
             rho=DECAY,
             momentum=self.momentum,
             epsilon=EPSILON,

@@ -12,26 +12,28 @@ ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=0, learning_rate=No
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer.learning_rate import LearningRate
 
 
 def create(spec: TrialSpec) -> Sgd:
-    return Sgd(spec.learning_rate)
+    return Sgd(LearningRate(spec))
 
 
 @dataclass(frozen=True)
 class Sgd:
-    learning_rate: float
+    learning_rate: LearningRate
 
     UPDATE_OP = "ResourceApplyGradientDescent"
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return []
 
-    def begin_step(self) -> None: ...
+    def begin_step(self) -> None:
+        self.learning_rate.begin_step()
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
     ) -> None:
         tf.raw_ops.ResourceApplyGradientDescent(
-            var=variable.handle, alpha=self.learning_rate, delta=gradient
+            var=variable.handle, alpha=self.learning_rate.on(variable.device), delta=gradient
         )

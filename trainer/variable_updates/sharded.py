@@ -15,7 +15,7 @@ with local_parameter_device=gpu shards whole variables; here a large one is cut.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
@@ -99,6 +99,10 @@ class Sharded:
             np.concatenate(own).reshape(shape)
             for own, shape in zip(parts, self._shapes, strict=True)
         ]
+
+    def placed(self) -> Iterator[Placed]:
+        for shard in self._shards:
+            yield from shard.placed
 
     def _gathered(self, device: str, parts: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
         """Return all variables on this replica; only those that are cut are copied once more."""

@@ -151,7 +151,7 @@ def test_a_wrong_file_is_refused_with_what_it_has_wrong(tmp_path, text, message)
 @pytest.mark.parametrize(
     ("argument", "instead"),
     [
-        ("optimizer=sgd,adamw", "+axes.my_optimizer=sgd,adamw instead, and {my_optimizer} into"),
+        ("optimizer=sgd,lion", "+axes.my_optimizer=sgd,lion instead, and {my_optimizer} into"),
         ("precision=fp8", "+axes.my_precision=fp8 instead, and {my_precision} into"),
         ("strategy=ddp,fsdp", "+axes.strategy=ddp,fsdp instead, and {strategy} into"),
         ("model=llama", "+axes.my_model=llama instead, and {my_model} into"),
