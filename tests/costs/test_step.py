@@ -128,7 +128,7 @@ def test_shards_hold_all_elements_in_equal_parts(num: int) -> None:
 
 
 def test_images_of_all_micro_batches_are_counted() -> None:
-    assert costs(work(num_gpus=2, batch_size=8, gradient_accumulation=4), BOX).images == 64
+    assert costs(work(num_gpus=2, batch_size=8, gradient_accumulation=4), BOX).items == 64
 
 
 def test_round_robin_by_number_loads_the_gpu_that_has_the_largest_tensor() -> None:
