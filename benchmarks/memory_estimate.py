@@ -64,8 +64,14 @@ JUDGED: Mapping[str, Mapping[str, Any]] = {
         **_TOKENS, "model": "vit_tiny", "num_classes": 10, "seq_len": 0, "image_px": 32,
         "batch_size": 128,
     },
-    "resnet50, 64 px, batch 16": {
-        "model": "resnet50", "image_px": 64, "num_classes": 1001, "batch_size": 16,
+    **{
+        f"{model}, {image_px} px, batch 16": {
+            "model": model,
+            "image_px": image_px,
+            "num_classes": 1001,
+            "batch_size": 16,
+        }
+        for model, image_px in (("resnet50", 64), ("resnet50", 128), ("vgg16", 64))
     },
 }  # fmt: skip
 
