@@ -194,7 +194,7 @@ def _simulated(
         statistics.fmean(step_times(random, truth.step_s, noise, NUM_STEPS))
         for _ in range(num_repeats)
     ]
-    repeats = tuple(truth.images / seconds for seconds in times)
+    repeats = tuple(truth.items / seconds for seconds in times)
     low, high = (
         welch.interval(repeats) if num_repeats > 1 else (0.995 * repeats[0], 1.005 * repeats[0])
     )

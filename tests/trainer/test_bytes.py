@@ -13,19 +13,26 @@ from trainer.towers import optimizer_state_bytes, variable_bytes
 WEIGHTS = 4 * sum((3 * 3 * 3 * 4, 4, 3 * 3 * 4 * 5, 5, 4 * 4 * 5 * 5, 5))
 SPREAD = 4 * (3 * 3 * 3 * 4 + 5 + 4 * 4 * 5 * 5)  # of two devices, the one that is dealt more
 
+SPREAD_MODES = ("ps_gpu", "sharded")
+
 
 def counted(devices, **axes):
     training = build(small(num_gpus=len(devices.replicas), **axes), devices, convolutional)
     return variable_bytes(training.update), optimizer_state_bytes(training.update)
 
 
-@pytest.mark.parametrize("mode", [name for name in MODES if name != "ps_gpu"])
+@pytest.mark.parametrize("mode", [name for name in MODES if name not in SPREAD_MODES])
 def test_one_device_holds_all_weights_and_their_momentum(make_devices, mode):
     assert counted(make_devices(2), **MODES[mode]) == (WEIGHTS, WEIGHTS)
 
 
 def test_replicas_alone_hold_all_weights(make_devices):
     assert counted(make_devices(3), **INDEPENDENT) == (WEIGHTS, WEIGHTS)
+
+
+def test_a_shard_is_an_equal_part_of_weights_and_momentum(make_devices):
+    half = 4 * -(-WEIGHTS // 8)
+    assert counted(make_devices(2), **MODES["sharded"]) == (half, half)
 
 
 def test_of_spread_variables_the_fuller_device_counts(make_devices):

@@ -31,7 +31,8 @@ class Dropout(keras.layers.Layer):
         """Draw a bool of the shape of x."""
         shape = tf.shape(x)
         num_pairs = (tf.reduce_prod(shape) + 1) // 2
-        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        with tf.control_dependencies([x]):  # else those of all layers are drawn at once, and held
+            seed = tf.cast(self.seed_generator.next(), tf.int32)
         bits = tf.random.stateless_uniform(
             [num_pairs], seed, None, None, tf.uint32, alg=tf.random.Algorithm.PHILOX
         )
