@@ -328,8 +328,11 @@ def _loss_scale(config: Config, around: _Around) -> str:
 
 
 def _learning_rate(config: Config, _: _Around) -> float:
-    own: float | None = OPTIMIZERS[config.optimizer.name].learning_rate
-    return config.model.learning_rate if own is None else own
+    of_optimizer: float | None = OPTIMIZERS[config.optimizer.name].learning_rate
+    if of_optimizer is None:
+        return config.model.learning_rate
+    of_model = config.model.adaptive_learning_rate
+    return of_optimizer if of_model is None else of_model
 
 
 def _momentum(config: Config, _: _Around) -> float:

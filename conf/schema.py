@@ -38,7 +38,9 @@ class ModelConfig:
     cpu_image_px: int | None = None  # on CPU devices; null = as published
     cpu_seq_len: int | None = None  # on CPU devices; null = as published
     cpu_batch_size: int = MISSING  # per CPU device
-    learning_rate: float = MISSING
+    learning_rate: float = MISSING  # of sgd and momentum
+    # of optimizers that have a rate of their own, as adam; null = theirs
+    adaptive_learning_rate: float | None = None
 
 
 @dataclass

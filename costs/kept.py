@@ -15,6 +15,7 @@ from scalemark.layers import Plain, Tensor, network_of
 
 _ALIASES = (Plain.FLATTEN, Plain.IN_A_ROW, Plain.KEPT)  # the same numbers in another shape
 _NEEDS_INPUT = (nn.Conv, nn.Dense, nn.BatchNorm, nn.TiedLogits)
+_BYTES = 4  # of an element
 _OF_LOSS = 2  # logits, and their gradient
 
 
@@ -35,10 +36,7 @@ def kept(logits: Tensor, *, recompute: bool = False) -> int:
     first, *inner, last = parts
     marks = sum(tensor.num_elements for tensor in marked)
     outside = _kept(first) + _kept(last) + _OF_LOSS * logits.num_elements
-    # random numbers wait for nothing, so that dropout draws those of all parts early
-    early = sum(_drawn(part) for part in inner)
-    largest = max((_kept(part) - _drawn(part) for part in inner), default=0)
-    return marks + outside + early + largest
+    return marks + outside + max(map(_kept, inner), default=0)
 
 
 def working(logits: Tensor) -> int:
@@ -74,20 +72,6 @@ def _kept(part: list[Tensor]) -> int:
     return sum(one.num_elements for one in needed) + sum(map(_own, part))
 
 
-def _drawn(part: list[Tensor]) -> int:
-    """Return the elements by which dropout multiplies."""
-    found = 0
-    for tensor in part:
-        match tensor.layer:
-            case nn.Dropout():
-                found += tensor.num_elements
-            case nn.Attend(dropout_rate=rate) as layer if rate:
-                found += _scores(tensor, layer)
-            case _:
-                pass
-    return found
-
-
 def _scores(tensor: Tensor, layer: nn.Attend) -> int:
     return tensor.shape[0] ** 2 * layer.num_heads
 
@@ -109,12 +93,15 @@ def _own(tensor: Tensor) -> int:
     match layer:
         case nn.LayerNorm():  # normalized, before gamma and beta
             return elements
-        case nn.Dropout():  # by what each number was multiplied
-            return elements
+        case nn.Dropout():  # a byte that says whether a number was kept
+            return elements // _BYTES
         case nn.Dense(activation="gelu"):  # its argument, and the normal distribution's share
             return 2 * elements
-        case nn.Attend():  # queries, keys, values, and weights: before, in and after dropout
-            return 3 * elements + _scores(tensor, layer) * (3 if layer.dropout_rate else 1)
+        case nn.Attend():
+            # queries, keys, values, and weights: before and after dropout, and a byte as above
+            scores = _scores(tensor, layer)
+            dropped = scores + scores // _BYTES if layer.dropout_rate else 0
+            return 3 * elements + scores + dropped
         case _:
             return 0
 

@@ -16,6 +16,8 @@ def vit(
     num_heads: int,
     dropout_rate: float = 0.1,
 ) -> nn.Tensor:
+    if image_px >= patch_px and image_px % patch_px:
+        raise nn.SizeError(f"image_px={image_px}: wanted a multiple of {patch_px}, the patch")
     x = nn.images(image_px)
     x = nn.conv(x, width, patch_px, strides=patch_px, padding="valid", activation="linear")
     x = nn.class_token(nn.in_a_row(x))

@@ -27,6 +27,20 @@ def test_a_model_of_tokens_has_no_pixels_and_no_data_format():
     assert (spec.image_px, spec.data_format) == (0, "NHWC")
 
 
+@pytest.mark.parametrize(
+    ("model", "optimizer", "learning_rate"),
+    [
+        ("gpt2", "adamw", 3e-4),
+        ("gpt2", "momentum", 0.01),
+        ("bert_base", "adam", 1e-4),
+        ("resnet50", "adam", 1e-3),
+    ],
+)
+def test_adaptive_optimizers_have_the_rate_of_the_model(model, optimizer, learning_rate):
+    spec = trial(f"model={model}", f"optimizer={optimizer}")
+    assert spec.learning_rate == learning_rate
+
+
 def test_a_vision_transformer_is_one_of_images():
     assert trial("model=vit_b16", kind=GPU).image_px == 224
 
@@ -38,6 +52,10 @@ def test_a_vision_transformer_is_one_of_images():
         ("model=gpt2 image_px=64", "image_px=64: gpt2 takes no images; leave it out"),
         ("model=resnet50 seq_len=64", "seq_len=64: resnet50 takes no tokens; leave it out"),
         ("model=gpt2 seq_len=0", "image_px=0 seq_len=0: wanted 1 or more, of images image_px"),
+        (
+            "model=vit_b16 image_px=30",
+            "model=vit_b16: image_px=30: wanted a multiple of 16, the patch",
+        ),
         ("model=vit_b16 image_px=8", "image_px=8: vit_b16 needs at least 16"),
         (
             "model=resnet50 recompute=true",

@@ -11,10 +11,13 @@ from trainer import run
 WITHIN = 0.01
 BATCH_SIZE = 2
 SMALL = {
+    "bert_tiny": {"seq_len": 16, "image_px": 0, "num_classes": 256},
+    "gpt_mini": {"seq_len": 16, "image_px": 0, "num_classes": 256},
     "lenet5": {"image_px": 28},
     "mobilenet_v1": {"image_px": 32},
     "resnet18_cifar": {"image_px": 32},
     "trivial": {"image_px": 32},
+    "vit_tiny": {"image_px": 16},
 }
 
 

@@ -49,7 +49,7 @@ def test_digits_are_learned_within_200_steps(make_devices, variable_update, num_
 
 def _accuracy(training, images, labels) -> float:
     weights, state = training.update.weights(0), training.towers.state(0)
-    logits, _ = training.towers._model.stateless_call(weights, state, images, training=True)
+    logits, _ = training.template.model.stateless_call(weights, state, images, training=True)
     return np.mean(np.argmax(logits, 1) == labels.numpy())
 
 

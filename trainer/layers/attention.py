@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from trainer.layers.dropout import Dropout
@@ -36,9 +35,12 @@ class Attention(keras.layers.Layer):
         queries, keys, values = tf.unstack(parts)
         queries *= tf.cast(1 / math.sqrt(depth), x.dtype)
         scores = tf.matmul(queries, keys, transpose_b=True)
-        if self.is_causal:
-            later = np.triu(np.full([length, length], _UNSEEN, "float32"), 1)
-            scores += tf.cast(tf.constant(later), x.dtype)
+        if (
+            self.is_causal
+        ):  # made here, because a constant would be part of the graph in every layer
+            positions = tf.range(length)
+            is_later = positions > positions[:, tf.newaxis]
+            scores += tf.where(is_later, tf.constant(_UNSEEN, x.dtype), tf.constant(0, x.dtype))
         weights = tf.nn.softmax(scores)
         if self.dropout:
             weights = self.dropout(weights, training=training)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import keras
 import tensorflow as tf
 
@@ -24,8 +26,7 @@ class Dropout(keras.layers.Layer):
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         if not training:
             return x
-        scale = _LEVELS / (_LEVELS - self._level)
-        return x * (tf.cast(self._kept(x), x.dtype) * tf.cast(scale, x.dtype))
+        return _scaled_where(self._kept(x), x, _LEVELS / (_LEVELS - self._level))
 
     def _kept(self, x: tf.Tensor) -> tf.Tensor:
         """Draw a bool of the shape of x."""
@@ -38,3 +39,16 @@ class Dropout(keras.layers.Layer):
         )
         levels = tf.reshape(tf.bitcast(bits, tf.int16), [-1])[: tf.reduce_prod(shape)]
         return tf.reshape(levels >= self._level - _LEVELS // 2, shape)
+
+
+def _scaled_where(kept: tf.Tensor, x: tf.Tensor, scale: float) -> tf.Tensor:
+    """Return x * scale where `kept`, else 0; the backward pass keeps a byte of each number."""
+
+    @tf.custom_gradient
+    def dropped(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def scaled(values: tf.Tensor) -> tf.Tensor:
+            return values * (tf.cast(kept, values.dtype) * tf.cast(scale, values.dtype))
+
+        return scaled(x), scaled
+
+    return dropped(x)

@@ -42,21 +42,14 @@ def _normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
         def gradients(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             positions = list(range(upstream.shape.rank - 1))
-            by_unit = upstream * unit
-            of_gamma = tf.reduce_sum(by_unit, positions)
+            of_gamma = tf.reduce_sum(upstream * unit, positions)
             of_beta = tf.reduce_sum(upstream, positions)
-            # means over the channels of gamma * upstream, and of it times unit, as products
-            column = gamma[:, tf.newaxis] / tf.cast(tf.size(gamma), tf.float32)
-            mean = _dot(upstream, column)
-            mean_by_unit = _dot(by_unit, column)
-            of_x = (upstream * gamma - mean - unit * mean_by_unit) * inverse
+            of_unit = upstream * gamma
+            mean = tf.reduce_mean(of_unit, -1, keepdims=True)
+            mean_by_unit = tf.reduce_mean(of_unit * unit, -1, keepdims=True)
+            of_x = (of_unit - mean - unit * mean_by_unit) * inverse
             return of_x, of_gamma, of_beta
 
         return unit * gamma + beta, gradients
 
     return normalize(x, gamma, beta)
-
-
-def _dot(x: tf.Tensor, column: tf.Tensor) -> tf.Tensor:
-    """(..., C), (C, 1) -> (..., 1)."""
-    return tf.linalg.matvec(x, column[:, 0])[..., tf.newaxis]

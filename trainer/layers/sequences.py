@@ -12,7 +12,8 @@ class Embedding(keras.layers.Layer):
     """Looks up the vectors of tokens (B, S) int32 -> (B, S, W); `reverse` makes logits of them.
 
     The gradient of the lookup is a tensor of the table's shape: as indexed slices it would be put
-    behind that of the logits, row by row, before both are summed.
+    behind that of the logits, row by row, before both are summed. It is summed in float32 under
+    every precision, for a frequent token has thousands of addends.
     """
 
     def __init__(self, num_symbols: int, width: int) -> None:
@@ -25,7 +26,8 @@ class Embedding(keras.layers.Layer):
     def call(self, x: tf.Tensor, reverse: bool = False) -> tf.Tensor:
         table = tf.convert_to_tensor(self.table)
         if not reverse:
-            return _look_up(table, x)
+            return tf.cast(_look_up(table, x), self.compute_dtype)
+        table = tf.cast(table, self.compute_dtype)
         logits = tf.matmul(tf.reshape(x, [-1, self.width]), table, transpose_b=True)
         return tf.reshape(logits, [-1, x.shape[1], self.num_symbols])
 
@@ -45,7 +47,7 @@ class AddPositions(keras.layers.Layer):
         self.vectors = _vectors(self, self.num_positions, input_shape[-1])
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return x + tf.convert_to_tensor(self.vectors)[: x.shape[1]]
+        return x + tf.cast(tf.convert_to_tensor(self.vectors)[: x.shape[1]], x.dtype)
 
 
 class AddSegments(keras.layers.Layer):
@@ -61,7 +63,8 @@ class AddSegments(keras.layers.Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         length = x.shape[1]
         segments = [position * self.num_segments // length for position in range(length)]
-        return x + _look_up(tf.convert_to_tensor(self.vectors), tf.constant(segments))
+        added = _look_up(tf.convert_to_tensor(self.vectors), tf.constant(segments))
+        return x + tf.cast(added, x.dtype)
 
 
 class ClassToken(keras.layers.Layer):
@@ -71,7 +74,7 @@ class ClassToken(keras.layers.Layer):
         self.vector = _vectors(self, 1, input_shape[-1])
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        vector = tf.convert_to_tensor(self.vector)
+        vector = tf.cast(tf.convert_to_tensor(self.vector), x.dtype)
         return tf.concat([tf.broadcast_to(vector, [tf.shape(x)[0], *vector.shape]), x], 1)
 
 
@@ -97,8 +100,12 @@ class Mask(keras.layers.Layer):
 
 
 def _vectors(layer: keras.layers.Layer, num: int, width: int | None) -> keras.Variable:
+    """Make a table that is float32 under every precision."""
     return layer.add_weight(
-        shape=(num, width), initializer=keras.initializers.RandomNormal(stddev=0.02), name="vectors"
+        shape=(num, width),
+        initializer=keras.initializers.RandomNormal(stddev=0.02),
+        name="vectors",
+        autocast=False,
     )
 
 

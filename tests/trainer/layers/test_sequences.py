@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from scalemark import layers as nn
 from trainer import keras_model
@@ -96,6 +97,23 @@ def test_the_lookup_has_a_gradient_of_the_tables_shape(all_devices):
     np.testing.assert_array_equal(gradient[:, 0], [1, 0, 2, 0, 0, 1, 0])
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_a_frequent_token_loses_no_gradient_in_half_precision(all_devices, policy):
+    """In half precision the sum of 8192 times 0.01 stops at 4, or at 32."""
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        layer = sequences.Embedding(3, 2)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    layer.build((64, 128))
+    with tf.GradientTape() as tape:
+        vectors = layer(tf.zeros((64, 128), tf.int32))
+        loss = tf.reduce_sum(vectors * tf.cast(0.01, vectors.dtype))
+    gradient = tape.gradient(loss, layer.table.value)
+    assert vectors.dtype == layer.compute_dtype
+    np.testing.assert_allclose(gradient[0], [81.92, 81.92], rtol=0.01)
+
+
 def test_segments_are_equal_parts_of_the_sequence(all_devices):
     layer = sequences.AddSegments(2)
     layer.build((1, 5, 3))
@@ -139,3 +157,33 @@ def test_recomputing_changes_neither_gradients_nor_dropout(all_devices, compiled
         state = [tf.constant(variable.numpy()) for variable in model.non_trainable_variables]
         found.append(step(weights, state))
     assert_close(*found)
+
+
+@pytest.mark.parametrize(("recompute", "num_times"), [(False, 1), (True, 2)])
+def test_what_is_recomputed_runs_twice(all_devices, recompute, num_times):
+    """TensorFlow merges equal ops unless something tells them apart."""
+    model = keras_model.build(small_gpt(0.0), recompute=recompute)
+    tokens = tf.zeros((4, 6), tf.int32)
+    weights = [tf.constant(variable.numpy()) for variable in model.trainable_variables]
+
+    @tf.function
+    def gradients(weights):
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            outputs, _ = model.stateless_call(weights, [], tokens, training=True)
+            loss = tf.reduce_sum(outputs**2)
+        return tape.gradient(loss, weights)
+
+    context.context().enable_graph_collection()
+    try:
+        gradients(weights)
+        metadata = context.context().export_run_metadata()
+    finally:
+        context.context().disable_graph_collection()
+    ops = [
+        node.op
+        for function in metadata.function_graphs
+        for graph in function.partition_graphs
+        for node in graph.node
+    ]
+    assert ops.count("Erf") == 2 * num_times

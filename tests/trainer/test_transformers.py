@@ -1,0 +1,75 @@
+"""Transformers without dropout train on N replicas as on one, and with it each replica drops its own."""
+
+import numpy as np
+import pytest
+
+from tests.specs import small
+from tests.trainer.test_towers import MODES, RATE, trained
+from trainer.check.exactness import (
+    MASKED_TOKENS,
+    TOKENS,
+    batches_of,
+    causal,
+    largest_difference,
+    masked,
+)
+from trainer.run import build, open_training
+
+MODELS = {"causal": (causal, TOKENS), "masked, recomputed": (masked, MASKED_TOKENS)}
+TEXT = {"image_px": 0, "seq_len": 16, "num_classes": 256}
+
+
+def difference(make_devices, kind, num_replicas, **changes):
+    """Largest difference to the weights of one device with the whole batches, after 3 steps."""
+    model, example = MODELS[kind]
+    batches = list(batches_of(example, num_replicas, 3))
+    one = trained(make_devices, 1, batches, model, **RATE).update.weights(0)
+    update = trained(make_devices, num_replicas, batches, model, **RATE, **changes).update
+    return max(largest_difference(update.weights(each), one) for each in range(num_replicas))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("mode", ["replicated_none", "sharded"])
+def test_a_transformer_trains_on_two_replicas_as_on_one(make_devices, kind, mode):
+    assert difference(make_devices, kind, 2, **MODES[mode], gradient_accumulation=4) < 1e-6
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("gradient_accumulation", [1, 4])
+@pytest.mark.parametrize("xla", ["off", "on"])
+def test_a_transformer_trains_exactly_in_every_mode(make_devices, mode, gradient_accumulation, xla):
+    axes = {"gradient_accumulation": gradient_accumulation, "xla": xla}
+    assert difference(make_devices, "causal", 2, **MODES[mode], **axes) < 1e-6
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_model_with_dropout_learns_in_every_precision(make_devices, xla, recompute):
+    for precision in ("fp32", "bf16", "fp16"):
+        spec = small(
+            model="gpt_mini",
+            num_gpus=2,
+            precision=precision,
+            loss_scale="dynamic" if precision == "fp16" else "none",
+            xla=xla,
+            recompute=recompute,
+            learning_rate=0.05,
+            **TEXT,
+        )
+        training, data = open_training(spec, make_devices(2))
+        losses = [float(training.towers.step(data.next())) for _ in range(8)]
+        assert np.isfinite(losses).all()
+        assert min(losses[-3:]) < losses[0] - 0.05
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_each_replica_has_dropout_seeds_of_its_own(make_devices, recompute):
+    training = build(
+        small(model="gpt_mini", num_gpus=2, recompute=recompute, **TEXT), make_devices(2)
+    )
+    first, second = training.towers.state(0), training.towers.state(1)
+    assert len(first) == 13  # of the embedding, and of each block's attention and two layers
+    for ours, theirs in zip(first, second, strict=True):
+        assert not np.array_equal(ours, theirs)
