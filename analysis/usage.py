@@ -15,6 +15,8 @@ class Usage:
     """The figures of one trial. None where any of its repeats does not tell."""
 
     mfu: float | None = None  # 0..1, geometric mean of the repeats
+    # largest of any GPU, on CPU devices of the trial's process, in any repeat
+    memory_bytes: int | None = None
     variable_bytes: int | None = None  # largest of any device in any repeat
     optimizer_state_bytes: int | None = None  # the same
 
@@ -26,6 +28,8 @@ def usage_of(attempts: Sequence[Mapping[str, Any]]) -> Usage:
     """Sum up the repeats of one trial, as `store.reading.queries.measured` has them."""
     return Usage(
         mfu=_mean(attempts),
+        memory_bytes=_largest(attempts, "peak_device_memory_bytes")
+        or _largest(attempts, "peak_host_memory_bytes"),
         variable_bytes=_largest(attempts, "variable_bytes"),
         optimizer_state_bytes=_largest(attempts, "optimizer_state_bytes"),
     )

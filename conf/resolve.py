@@ -91,6 +91,7 @@ def resolve(
         _problems_of_own_model(spec),
         rules.problems(spec),
         _problems_of_model(spec.model, spec.image_px, spec.seq_len, spec.num_classes),
+        _problems_of_data_format(spec),
         _problems_of_recompute(spec),
         _problems_of_data(spec, config.data),
         _problems_of_machine(spec, num_devices, compute_capability, is_mig, hosts),
@@ -199,6 +200,11 @@ def _problems_of_model(
     except models.ModelError as error:
         return (str(error),)
     return ()
+
+
+def _problems_of_data_format(spec: TrialSpec) -> Iterator[str]:
+    if spec.seq_len and spec.data_format != "NHWC":
+        yield f"data_format={spec.data_format}: {spec.model} takes no images; leave it out"
 
 
 def _problems_of_recompute(spec: TrialSpec) -> Iterator[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from costs.hardware import Hardware
 from costs.step import Costs, costs, most_mfu, peak_tflops
 from costs.work import Work
+from scalemark import models
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import GpuTelemetry, Measurement, Result, StepSample
@@ -133,9 +134,10 @@ def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
 
 def _or_less(spec: TrialSpec) -> str:
     """Name what else makes activations smaller."""
-    if spec.seq_len:
-        return ", a smaller seq_len or recompute=true"
-    return " or image_px"
+    others = ["a smaller seq_len" if spec.seq_len else "a smaller image_px"]
+    if not spec.recompute and models.can_recompute(models.define(spec.model)):
+        others.append("recompute=true")
+    return f", {' or '.join(others)}"
 
 
 def _measurement(

@@ -203,7 +203,7 @@ def _outcome(error: Exception) -> tuple[Outcome, str]:
         allocation = found.group(0) if found else type(error).__name__
         return (
             Outcome.OUT_OF_MEMORY,
-            f"out of memory; try a smaller batch_size or image_px ({allocation})",
+            f"out of memory; try a smaller batch_size, image_px or seq_len ({allocation})",
         )
     if _GPU_MEMORY.search(str(error)):
         return Outcome.OUT_OF_MEMORY, f"out of GPU memory: {line}"

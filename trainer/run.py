@@ -98,6 +98,8 @@ def _run(
         folder.write(folder.doing, Doing.PROFILING)
 
         measurement = _measurement(spec, training, first, timed, taken)
+        window_end_s = timed.window_start_s + timed.window_s
+        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, window_end_s)
         measurement = utilization.with_utilization(
             measurement,
             spec,
@@ -106,9 +108,8 @@ def _run(
             folder,
             given,
             cluster,
+            seen,
         )
-        window_end_s = timed.window_start_s + timed.window_s
-        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, window_end_s)
 
     if measurement.item == IMAGES:
         per_step = training.items_per_step(spec)

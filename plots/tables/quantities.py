@@ -95,6 +95,10 @@ def _mfu(result: Result) -> str:
     return UNKNOWN if mfu is None else f"{100 * mfu:.3g} %"
 
 
+def _memory(result: Result) -> str:
+    return _mebibytes(result.usage.memory_bytes)
+
+
 def _variables(result: Result) -> str:
     return _mebibytes(result.usage.variable_bytes)
 
@@ -135,6 +139,9 @@ QUANTITIES: Mapping[str, Quantity] = {
     "per-device": Quantity(text=_per_device, about="throughput divided by the number of devices"),
     "ratio": Quantity(text=_ratio, about=_RATIO),
     "mfu": Quantity(text=_mfu, about=_MFU),
+    "memory": Quantity(
+        text=_memory, about="largest of any GPU; on CPU devices that of the trial's process"
+    ),
     "variables": Quantity(
         text=_variables, about="copies of the trained variables on the device that has most of them"
     ),

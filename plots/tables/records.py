@@ -59,6 +59,7 @@ def _record(cell: Cell) -> dict[str, Any]:
         "speed_up": result.speed_up,
         "efficiency": result.efficiency,
         "mfu": result.usage.mfu,
+        "memory_bytes": result.usage.memory_bytes,
         "variable_bytes": result.usage.variable_bytes,
         "optimizer_state_bytes": result.usage.optimizer_state_bytes,
         "attempt_ids": list(result.attempt_ids),

@@ -6,7 +6,7 @@ import errno
 import re
 
 OUT_OF_HOST_MEMORY = (
-    "out of host memory; try a smaller batch_size or image_px, or a higher limit (ulimit -v, "
+    "out of host memory; try a smaller batch_size, image_px or seq_len, or a higher limit (ulimit -v, "
     "control group)"
 )
 _SIGNS = re.compile(

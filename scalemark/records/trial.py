@@ -200,7 +200,7 @@ def _check(spec: TrialSpec) -> None:
             raise ValueError("num_classes=0: wanted 1 or more")
         if not spec.image_px and not spec.seq_len:
             raise ValueError(
-                "image_px=0 seq_len=0: wanted 1 or more, of images image_px, of tokens seq_len"
+                "image_px=0 seq_len=0: wanted 1 or more of what the model takes, pixels or tokens"
             )
     if spec.num_gpus % spec.hosts:
         raise ValueError(

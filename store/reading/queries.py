@@ -246,6 +246,8 @@ def measured(
             "mfu": row[16],
             "variable_bytes": row[17],
             "optimizer_state_bytes": row[18],
+            "peak_device_memory_bytes": row[19],
+            "peak_host_memory_bytes": row[20],
         }
         for row in found
     ]
@@ -262,7 +264,7 @@ _MEASURED = (
     *_columns(
         MeasurementRow,
         "throughput throughput_low throughput_high verdict steady item reported mfu variable_bytes "
-        "optimizer_state_bytes",
+        "optimizer_state_bytes peak_device_memory_bytes peak_host_memory_bytes",
     ).values(),
 )
 """In the order in which `measured` reads them."""

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from scalemark.abilities.optimizer import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(
-    has_momentum=False, learning_rate=0.001, weight_decay=0.01, num_slots=2, without_decay="adam"
+    has_momentum=False,
+    num_slots=2,
+    learning_rate=0.001,
+    weight_decay=0.01,
+    decouples_decay=True,
+    without_decay="adam",
 )
 
 import tensorflow as tf

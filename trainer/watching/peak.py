@@ -33,8 +33,8 @@ def peak_flops_per_s(
 
     TensorFlow's switches, as TensorFloat-32, are those of the trial in this process. CPU devices
     share the cores, so that theirs is the peak of all cores together: where `num_intra_threads`
-    keeps a product from using all of them, `num_at_once` products run side by side. None where not
-    even the smallest finds room in the device's memory.
+    keeps a product from using all of them, `num_at_once` products run side by side. None where one
+    finds no room in the device's memory: the smaller ones do not reach the peak.
     """
     device = devices.own_replicas[0]
     alone = replace(devices, replicas=(device,))
@@ -47,7 +47,7 @@ def peak_flops_per_s(
                 multiply = _products(size, dtype, num_at_once)
                 rate, took_s = _fastest(multiply, lambda: devices_of.synchronize(alone), clock)
         except tf.errors.ResourceExhaustedError:  # the model's variables are still there
-            break
+            return None
         rates.append(num_at_once * 2 * size**3 * rate)
         if took_s > LONG_S:
             break

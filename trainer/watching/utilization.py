@@ -13,17 +13,18 @@ from __future__ import annotations
 import math
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import tensorflow as tf
 
 from costs.work import Work
-from scalemark.abilities import PRECISIONS
+from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.own_model import is_own
 from scalemark.records.cluster import Cluster
 from scalemark.records.devices import DeviceKind
-from scalemark.records.measurement import Measurement
+from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
@@ -43,12 +44,13 @@ def with_utilization(
     folder: RunFolder,
     given: Placement | None,
     cluster: Cluster | None,
+    seen: Sequence[GpuTelemetry],
 ) -> Measurement:
     """Add `mfu`; a model of the user's own, whose FLOPs nobody knows, has none.
 
     Call it after the measured window: the first trial on a machine measures the peak, and so does
-    one that exceeds the peak that was kept. Where others took cores meanwhile nothing is known: the
-    peak would be too low, and the utilization too high.
+    one that exceeds the peak that was kept. Where others took cores or GPUs (`seen`) meanwhile
+    nothing is known: the peak would be too low, and the utilization too high.
     """
     if is_own(spec.model):
         return measurement
@@ -75,7 +77,7 @@ def with_utilization(
         taken = contention.cores_taken_by_others(begin, contention.now(own_cpu_s))
     if kept is not None:  # a disturbed one is a bound, too
         found = max(kept, found or 0.0)
-    elif doubt := _doubt(devices, found, taken):
+    elif doubt := _doubt(spec, devices, found, taken, seen):
         print(f"model FLOPs utilization is not known: {doubt}", flush=True)
         return measurement
     assert found is not None
@@ -91,13 +93,27 @@ def _measured(spec: TrialSpec, devices: Devices, of: PeakOf) -> float | None:
     return peak_flops_per_s(devices, dtype, num_at_once)
 
 
-def _doubt(devices: Devices, found: float | None, taken: float | None) -> str:
+def _doubt(
+    spec: TrialSpec,
+    devices: Devices,
+    found: float | None,
+    taken: float | None,
+    seen: Sequence[GpuTelemetry],
+) -> str:
     """Return why nothing may be divided by this peak; empty where it may."""
     if found is None:
-        return "the device has no room for a product of matrices beside the model"
+        return "the device has no room for a large product of matrices beside the model"
+    if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
+        return "the trial's other workers compute while the peak would be measured"
+    for gpu in seen:
+        if gpu.num_foreign_processes:
+            return said_of_others(gpu)
+    if devices.kind is not DeviceKind.CPU_DEVICE:
+        return ""
+    if taken is None:
+        return "nobody knows which cores others took while the peak was measured"
     num_cores = len(os.sched_getaffinity(0))
-    is_cpu = devices.kind is DeviceKind.CPU_DEVICE
-    if is_cpu and taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
+    if taken > MAX_FOREIGN_SHARE * num_cores:
         return f"others took {taken:.1f} of {num_cores} cores while the peak was measured"
     return ""
 

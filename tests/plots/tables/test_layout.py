@@ -144,8 +144,13 @@ def test_other_quantities_can_stand_in_cells(show, text):
     assert texts(layout)["replicated_none"][1] == text
 
 
-USED = {"mfu": 0.3125, "variable_bytes": 25 * 2**20, "optimizer_state_bytes": 2**19}
-OF_DEVICES = ("mfu", "variables", "optimizer-state")
+USED = {
+    "mfu": 0.3125,
+    "peak_host_memory_bytes": 900 * 2**20,
+    "variable_bytes": 25 * 2**20,
+    "optimizer_state_bytes": 2**19,
+}
+OF_DEVICES = ("mfu", "memory", "variables", "optimizer-state")
 
 
 def test_the_use_of_devices_can_stand_in_cells(snapshot):
@@ -154,8 +159,8 @@ def test_the_use_of_devices_can_stand_in_cells(snapshot):
         [(small(), 100.0), (small(num_gpus=2), 9.0)], show=OF_DEVICES, details=details
     )
     assert texts(layout)["replicated_none"] == [
-        "31.2 %, 25.0 MiB, 0.50 MiB",
-        "0.123 %, 1024 MiB, 0.50 MiB",
+        "31.2 %, 900 MiB, 25.0 MiB, 0.50 MiB",
+        "0.123 %, 900 MiB, 1024 MiB, 0.50 MiB",
     ]
     assert layout.notes == snapshot
 
@@ -163,14 +168,20 @@ def test_the_use_of_devices_can_stand_in_cells(snapshot):
 def test_repeats_have_their_mean_utilization_and_their_most_bytes():
     details = [USED, USED | {"mfu": 0.5, "variable_bytes": 26 * 2**20}]
     layout = laid_out([(small(), 100.0), (small(), 160.0)], show=OF_DEVICES, details=details)
-    assert texts(layout)["replicated_none"] == ["39.5 %, 26.0 MiB, 0.50 MiB"]
+    assert texts(layout)["replicated_none"] == ["39.5 %, 900 MiB, 26.0 MiB, 0.50 MiB"]
+
+
+def test_the_memory_of_a_trial_on_gpus_is_that_of_a_gpu():
+    details = [USED | {"peak_device_memory_bytes": 2**30}]
+    layout = laid_out([(small(), 100.0)], show=("memory",), details=details)
+    assert texts(layout)["replicated_none"] == ["1024 MiB"]
 
 
 @pytest.mark.parametrize("other", [None, 0.0])
 def test_what_a_repeat_does_not_tell_is_unknown(other):
     details = [USED, dict.fromkeys(USED) | {"mfu": other}]
     layout = laid_out([(small(), 100.0), (small(), 160.0)], show=OF_DEVICES, details=details)
-    assert texts(layout)["replicated_none"] == ["unknown, unknown, unknown"]
+    assert texts(layout)["replicated_none"] == ["unknown, unknown, unknown, unknown"]
 
 
 @pytest.mark.integration

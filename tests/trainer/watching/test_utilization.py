@@ -9,6 +9,7 @@ from scalemark.records.cluster import Cluster
 from scalemark.run_folder.folder import RunFolder
 from tests.filled import measurement
 from tests.specs import small
+from tests.trainer.test_verdict import COOL
 from tests.trainer.watching.test_kept_peaks import folder  # noqa: F401 - a fixture
 from trainer.measured import exceeds_peak
 from trainer.watching import contention, kept_peaks, utilization
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 def used(make_devices, tmp_path):
     """used(spec): a measurement of 100 images/s with its utilization."""
 
-    def used(spec=SPEC, num_replicas=1, items_per_example=1, given=None, cluster=None):
+    def used(spec=SPEC, num_replicas=1, items_per_example=1, given=None, cluster=None, seen=()):
         devices = make_devices(num_replicas)
         return utilization.with_utilization(
             measurement(100.0),
@@ -33,6 +34,7 @@ def used(make_devices, tmp_path):
             RunFolder(tmp_path),
             given,
             cluster,
+            seen,
         )
 
     return used
@@ -123,6 +125,29 @@ def test_a_peak_beside_others_is_not_believed(used, peak_of, monkeypatch, capsys
     assert used() == measurement(100.0)
     assert kept_peaks.read(peak_of()) is None
     assert "model FLOPs utilization is not known: others took 64.0 of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spec", "seen", "taken", "doubt"),
+    [
+        (SPEC, (), None, "nobody knows which cores others took"),
+        (SPEC, (replace(COOL, num_foreign_processes=2),), 0.0, "2 other processes computed on"),
+        (
+            replace(SPEC, variable_update="multi_worker_mirrored", all_reduce="ring"),
+            (),
+            0.0,
+            "the trial's other workers compute",
+        ),
+    ],
+)
+def test_a_peak_that_others_may_have_lowered_is_not_kept(
+    used, peak_of, monkeypatch, capsys, spec, seen, taken, doubt
+):
+    monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: PLENTY)
+    monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: taken)
+    assert used(spec, seen=seen) == measurement(100.0)
+    assert kept_peaks.read(peak_of(spec)) is None
+    assert doubt in capsys.readouterr().out
 
 
 def test_without_room_for_a_product_it_is_unknown(used, monkeypatch):
