@@ -6,8 +6,8 @@ import errno
 import re
 
 OUT_OF_HOST_MEMORY = (
-    "out of host memory; try a smaller batch_size, image_px or seq_len, or a higher limit (ulimit -v, "
-    "control group)"
+    "out of host memory; try a smaller batch_size, image_px or seq_len, or a higher limit "
+    "(ulimit -v, control group)"
 )
 _SIGNS = re.compile(
     r"std::bad_alloc|^MemoryError\b|Cannot allocate memory"
