@@ -122,6 +122,5 @@ def _element_bytes(work: Work) -> float:
 
 def _activation_bytes(work: Work) -> float:
     """Return what is kept of one micro-batch."""
-    network = work.network
-    kept = network.num_kept_again if work.recompute else network.num_kept
-    return _element_bytes(work) * kept * work.batch_size
+    kept = work.network.kept_again if work.recompute else work.network.kept
+    return kept.num_bytes(_element_bytes(work)) * work.batch_size

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from costs.kept import Kept
 from costs.memory import memory_bytes, process_bytes
 from costs.networks import network
 from costs.work import Work
@@ -19,8 +20,8 @@ WEIGHTS = replace(
     network=replace(
         ONE.network,
         tensors=(6_000_000, 2_000_000, 1_000_000, 1_000_000),
-        num_kept=0,
-        num_kept_again=0,
+        kept=Kept(0, 0),
+        kept_again=Kept(0, 0),
         num_working=0,
         num_tied=0,
     ),
@@ -105,6 +106,17 @@ def test_recomputing_saves_where_activations_are_the_most(batch_size, saves):
     assert (memory_bytes(again) < memory_bytes(kept)) is saves
 
 
+def test_half_precision_leaves_logits_and_layer_normalization_alone():
+    """gpt2's loss is in float32, and so are the 25 norms of 768 channels."""
+    in_float32 = 2 * 64 * 50257 + 25 * 64 * 768
+    few, many = (
+        [memory_bytes(replace(ONE, batch_size=size, precision=precision)) for size in (64, 65)]
+        for precision in ("fp32", "bf16")
+    )
+    one_in_fp32, one_in_bf16 = few[1] - few[0], many[1] - many[0]
+    assert one_in_bf16 == pytest.approx(one_in_fp32 / 2 + 2 * in_float32)
+
+
 def test_as_many_replicas_compute_at_once_as_there_are_cores():
     large = replace(ONE, network=network("gpt_mini"), num_gpus=4, batch_size=64)
     one, two, four = (process_bytes(large, num) for num in (1, 2, 4))
@@ -114,7 +126,7 @@ def test_as_many_replicas_compute_at_once_as_there_are_cores():
 
 @pytest.mark.parametrize(
     ("precision", "batch_size", "gib", "fits"),
-    [  # NVIDIA's BERT-Large on V100 with 32 GB and A100 with 80 GB: what ran, and what surely cannot
+    [  # NVIDIA's BERT-Large on V100 with 32 GB and A100 with 80 GB: what ran, and far more than that
         ("fp16", 60, 32, True),
         ("fp32", 32, 32, True),
         ("fp16", 312, 80, True),
