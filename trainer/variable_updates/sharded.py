@@ -33,10 +33,11 @@ ABILITIES = VariableUpdateAbilities(
 import numpy as np
 import tensorflow as tf
 
+from costs.spread import Piece, cuts
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.gradient_packs import GradientPacks, Piece, cuts, parts_of
+from trainer.gradient_packs import GradientPacks, parts_of
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
