@@ -136,7 +136,8 @@ QUANTITIES: Mapping[str, Quantity] = {
     "ratio": Quantity(text=_ratio, about=_RATIO),
     "mfu": Quantity(text=_mfu, about=_MFU),
     "variables": Quantity(
-        text=_variables, about="copies of the trained variables on the device that has most of them"
+        text=_variables,
+        about="copies of the trained variables between steps, on the device that has most of them",
     ),
     "optimizer-state": Quantity(
         text=_optimizer_state, about="slots of the optimizer on the device that has most of them"
