@@ -147,7 +147,11 @@ def test_figures_that_nothing_was_fitted_to_are_met() -> None:
         precision: summary_of([one for one in found if one.row.work.precision == precision])
         for precision in ("mixed", "fp32", "tf32")
     }
-    assert {name: of.num for name, of in by_precision.items()} == {"mixed": 12, "fp32": 8, "tf32": 4}
+    assert {name: of.num for name, of in by_precision.items()} == {
+        "mixed": 12,
+        "fp32": 8,
+        "tf32": 4,
+    }
     assert by_precision["mixed"].median_error < 0.06
     assert by_precision["mixed"].num_far == 1
     assert by_precision["tf32"].median_error < 0.03
