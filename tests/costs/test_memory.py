@@ -126,7 +126,8 @@ def test_as_many_replicas_compute_at_once_as_there_are_cores():
 
 @pytest.mark.parametrize(
     ("precision", "batch_size", "gib", "fits"),
-    [  # NVIDIA's BERT-Large on V100 with 32 GB and A100 with 80 GB: what ran, and far more than that
+    [  # NVIDIA's BERT-Large on V100 with 32 GB and A100 with 80 GB; that the last one does not fit
+        # is no news of the source
         ("fp16", 60, 32, True),
         ("fp32", 32, 32, True),
         ("fp16", 312, 80, True),
