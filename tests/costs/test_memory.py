@@ -126,8 +126,7 @@ def test_as_many_replicas_compute_at_once_as_there_are_cores():
 
 @pytest.mark.parametrize(
     ("precision", "batch_size", "gib", "fits"),
-    [  # NVIDIA's BERT-Large on V100 with 32 GB and A100 with 80 GB; that the last one does not fit
-        # is no news of the source
+    [  # NVIDIA's BERT-Large on V100 with 32 GB and A100 with 80 GB; the last is far more than ran
         ("fp16", 60, 32, True),
         ("fp32", 32, 32, True),
         ("fp16", 312, 80, True),
