@@ -4,11 +4,13 @@ A tensor is kept once, however many layers need it, and by whichever: a convolut
 its input for the gradient of its weights, batch normalization its input, ReLU its output, pooling
 by maxima both. Sums, joins, reshapes and means need nothing. Some layers keep tensors of their own.
 With `recompute` only the tensors marked KEPT stay, and of the parts between them one at a time.
+Layer normalization and the loss compute in float32 under every precision, as in `trainer/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from scalemark import layers as nn
 from scalemark.layers import Plain, Tensor, network_of
@@ -19,15 +21,28 @@ _BYTES = 4  # of an element
 _OF_LOSS = 2  # logits, and their gradient
 
 
-def kept(logits: Tensor, *, recompute: bool = False) -> int:
-    """Return the elements that are kept for one example when the backward pass begins.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Elements that wait for the backward pass, of one example."""
+
+    num: int
+    num_float32: int  # of them, under every precision
+
+    def num_bytes(self, element_bytes: float) -> float:
+        """Return their bytes where an activation has so many."""
+        return element_bytes * (self.num - self.num_float32) + 4.0 * self.num_float32
+
+
+def kept(logits: Tensor, *, recompute: bool = False) -> Kept:
+    """Return what is kept when the backward pass begins.
 
     With `recompute`, when that of the part which keeps most begins.
     """
     network = network_of(logits)
     marked = [tensor for tensor in network if tensor.layer is Plain.KEPT]
+    of_loss = _OF_LOSS * logits.num_elements
     if not recompute or not marked:
-        return _kept(network) + _OF_LOSS * logits.num_elements
+        return Kept(_kept(network) + of_loss, _normalized(network) + of_loss)
     parts: list[list[Tensor]] = [[]]
     for tensor in network:
         parts[-1].append(tensor)
@@ -35,8 +50,10 @@ def kept(logits: Tensor, *, recompute: bool = False) -> int:
             parts.append([])
     first, *inner, last = parts
     marks = sum(tensor.num_elements for tensor in marked)
-    outside = _kept(first) + _kept(last) + _OF_LOSS * logits.num_elements
-    return marks + outside + max(map(_kept, inner), default=0)
+    outside = _kept(first) + _kept(last) + of_loss
+    largest = max(inner, key=_kept, default=[])
+    num = marks + outside + _kept(largest)
+    return Kept(num, _normalized([*first, *largest, *last]) + of_loss)
 
 
 def working(logits: Tensor) -> int:
@@ -70,6 +87,11 @@ def _in_hand(tensor: Tensor) -> int:
 def _kept(part: list[Tensor]) -> int:
     needed = {_origin(one) for tensor in part for one in _needed(tensor)}
     return sum(one.num_elements for one in needed) + sum(map(_own, part))
+
+
+def _normalized(part: list[Tensor]) -> int:
+    """Return the elements that layer normalization keeps."""
+    return sum(_own(tensor) for tensor in part if isinstance(tensor.layer, nn.LayerNorm))
 
 
 def _scores(tensor: Tensor, layer: nn.Attend) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from costs.counting import count
-from costs.kept import kept, tied, working
+from costs.kept import Kept, kept, tied, working
 from scalemark import models
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES, TOKENS
@@ -28,10 +28,8 @@ class Network:
     backward_flops: float
     # of one example in fp32, written forward: outputs of convolutions, norms, ReLUs, sums, joins
     activation_bytes: float
-    # of one example, that wait for the backward pass, see `costs.kept`; and where it is computed
-    # again
-    num_kept: int
-    num_kept_again: int
+    kept: Kept  # for the backward pass
+    kept_again: Kept  # the same where the backward pass computes again
     num_working: int  # of one example, at most in the backward pass of one layer
     num_tied: int  # elements of tables that begin and end the model
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
@@ -131,8 +129,8 @@ def _counted(
         forward_flops=float(counts.flops),
         backward_flops=float(counts.backward_flops),
         activation_bytes=4.0 * counts.num_outputs,
-        num_kept=kept(logits),
-        num_kept_again=kept(logits, recompute=True),
+        kept=kept(logits),
+        kept_again=kept(logits, recompute=True),
         num_working=working(logits),
         num_tied=tied(logits),
         num_kernels=counts.num_kernels,

@@ -1,8 +1,12 @@
-"""Spread variables over the devices that own them: whole, or cut into equal shards."""
+"""Spreads variables over the devices that own them, whole or cut into equal shards, and cuts packs.
+
+The trainer and the cost model share the rule of cutting.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 def owners(sizes: Sequence[float], num: int) -> list[int]:
@@ -26,19 +30,39 @@ def spread(sizes: Sequence[float], num: int) -> tuple[float, ...]:
     return tuple(load)
 
 
-def shards(elements: Sequence[int], num: int) -> list[list[int]]:
-    """Return the elements of the pieces in each of `num` equal shards of all in a row."""
-    total = sum(elements)
-    borders = [total * shard // num for shard in range(1, num + 1)]
-    found: list[list[int]] = [[] for _ in range(num)]
-    shard, end = 0, 0
-    for size in elements:
-        begin, end = end, end + size
-        while begin < end:
-            if begin == borders[shard]:
-                shard += 1
-                continue
-            piece = min(end, borders[shard]) - begin
-            found[shard].append(piece)
-            begin += piece
-    return found
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Elements begin..end of a flattened tensor."""
+
+    tensor: int
+    begin: int
+    end: int
+
+
+def cuts(sizes: Sequence[int], num: int) -> list[list[Piece]]:
+    """Cut tensors in a row into `num` parts whose sizes differ by one element at most; leave empty
+    ones out.
+    """
+    total = sum(sizes)
+    parts: list[list[Piece]] = []
+    tensor, begin = 0, 0
+    for part in range(num):
+        room = total * (part + 1) // num - total * part // num
+        pieces = []
+        while room:
+            end = min(sizes[tensor], begin + room)
+            if end > begin:
+                pieces.append(Piece(tensor, begin, end))
+            room -= end - begin
+            tensor, begin = (tensor + 1, 0) if end == sizes[tensor] else (tensor, end)
+        if pieces:
+            parts.append(pieces)
+    return parts
+
+
+def shards(sizes: Sequence[int], num: int) -> list[list[int]]:
+    """Return the elements of the pieces of each of `num` replicas; the last ones have none where
+    elements are fewer.
+    """
+    found = [[piece.end - piece.begin for piece in pieces] for pieces in cuts(sizes, num)]
+    return found + [[] for _ in range(num - len(found))]

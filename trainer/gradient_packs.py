@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from costs.spread import Piece, cuts
 from trainer.towers import AllReduce
 
 
@@ -57,34 +58,6 @@ class GradientPacks:
                     whole = [tf.cast(message, tf.float32) for message in whole]
                 sums.append(_unpack(whole, packs, shapes) if packs else whole)
         return sums
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Elements begin..end of a flattened tensor."""
-
-    tensor: int
-    begin: int
-    end: int
-
-
-def cuts(sizes: Sequence[int], num_packs: int) -> list[list[Piece]]:
-    """Cut packs whose sizes differ by one element at most; leave empty ones out."""
-    total = sum(sizes)
-    packs: list[list[Piece]] = []
-    tensor, begin = 0, 0
-    for pack in range(num_packs):
-        room = total * (pack + 1) // num_packs - total * pack // num_packs
-        pieces = []
-        while room:
-            end = min(sizes[tensor], begin + room)
-            if end > begin:
-                pieces.append(Piece(tensor, begin, end))
-            room -= end - begin
-            tensor, begin = (tensor + 1, 0) if end == sizes[tensor] else (tensor, end)
-        if pieces:
-            packs.append(pieces)
-    return packs
 
 
 def parts_of(tensors: Sequence[tf.Tensor], pieces: Sequence[Piece]) -> list[tf.Tensor]:

@@ -39,6 +39,12 @@ const ended = ({ outcome, repeats, failed }) =>
     ? `${spoken(outcome)}, but ${failed.length} of ${repeats.length + failed.length} repeats: ${[...new Set(failed)].map(spoken).join(", ")}`
     : spoken(outcome);
 
+/** Nothing where there is no number that it could be of. */
+const utilization = ({ mfu, throughput }) => {
+  if (throughput === null) return "";
+  return mfu === null ? "unknown" : `${Number((100 * mfu).toPrecision(3))}%`;
+};
+
 const make = (name, attributes = {}, ...children) => {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -67,7 +73,7 @@ const COLUMNS = [
   { title: "95 % interval", text: interval, value: (trial) => trial.low },
   { title: "speed-up", text: (trial) => times(trial.speed_up), value: (trial) => trial.speed_up },
   { title: "efficiency", text: (trial) => percent(trial.efficiency), value: (trial) => trial.efficiency },
-  { title: "MFU", text: (trial) => (trial.mfu === null ? "unknown" : `${Number((100 * trial.mfu).toPrecision(3))}%`), value: (trial) => trial.mfu, only: () => data.trials.some((trial) => trial.mfu !== null) },
+  { title: "MFU", text: utilization, value: (trial) => trial.mfu, only: () => data.trials.some((trial) => trial.mfu !== null) },
   { title: "processes", text: (trial) => String(trial.repeats.length), value: (trial) => trial.repeats.length },
   { title: "verdict", text: (trial) => trial.verdict },
 ];

@@ -143,7 +143,8 @@ QUANTITIES: Mapping[str, Quantity] = {
         text=_memory, about="largest of any GPU; on CPU devices that of the trial's process"
     ),
     "variables": Quantity(
-        text=_variables, about="copies of the trained variables on the device that has most of them"
+        text=_variables,
+        about="copies of the trained variables between steps, on the device that has most of them",
     ),
     "optimizer-state": Quantity(
         text=_optimizer_state, about="slots of the optimizer on the device that has most of them"

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from costs import spread
 from costs.communication import exchange
 from costs.hardware import Hardware, MissingLinkError
 from costs.networks import network
@@ -116,15 +115,6 @@ def test_packs_are_of_a_shard_and_compact_ones_half_as_large() -> None:
     sent = exchange(work("vgg16", num_gpus=4, strategy="sharded", **change), BOX)
     assert sent.message_bytes == pytest.approx([2 * 138_361_641 / 12] * 12, rel=1e-6)
     assert sent.num_casts == 2 * 2 * 12
-
-
-@pytest.mark.parametrize("num", [1, 2, 3, 25, 30])
-def test_shards_hold_all_elements_in_equal_parts(num: int) -> None:
-    found = spread.shards([10, 0, 1, 14], num)
-    sizes = [sum(pieces) for pieces in found]
-    assert (len(sizes), sum(sizes)) == (num, 25)
-    assert max(sizes) - min(sizes) <= 1
-    assert all(piece > 0 for pieces in found for piece in pieces)
 
 
 def test_images_of_all_micro_batches_are_counted() -> None:

@@ -9,7 +9,6 @@ import tensorflow as tf
 from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES, distributed
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
-from trainer import gradient_packs
 from trainer.all_reduces import nccl
 from trainer.check.exactness import (
     convolutional,
@@ -168,24 +167,6 @@ def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs)
     ).update
     assert largest_difference(update.weights(0), update.weights(1)) == 0
     assert 0 < largest_difference(update.weights(0), alone(2, 3)) < 1e-3
-
-
-def test_packs_hold_every_element_once_in_equal_shares():
-    cuts = gradient_packs.cuts([10, 0, 1, 14], 4)
-    assert [sum(piece.end - piece.begin for piece in pack) for pack in cuts] == [6, 6, 6, 7]
-    elements = [
-        (piece.tensor, element)
-        for pack in cuts
-        for piece in pack
-        for element in range(piece.begin, piece.end)
-    ]
-    assert elements == [
-        (tensor, element) for tensor, size in enumerate([10, 0, 1, 14]) for element in range(size)
-    ]
-
-
-def test_more_packs_than_elements_leave_no_empty_pack():
-    assert [len(pack) for pack in gradient_packs.cuts([2, 1], 9)] == [1, 1, 1]
 
 
 def test_independent_replicas_drift_apart(make_devices, alone):

@@ -1,7 +1,6 @@
 """Every replica keeps and updates an equal shard of all variables and of the optimizer's state.
 
-The elements of all variables stand in a row, which is cut into as many shards as replicas (ZeRO
-stage 1, Rajbhandari et al. 2020):
+The elements of all variables stand in a row, which is cut into as many shards as replicas:
 
 ```
   GPU 0: shard 0 ─┐         ┌─► weights ─► gradients ─┐                ┌─► shard 0: sum, update
@@ -9,8 +8,9 @@ stage 1, Rajbhandari et al. 2020):
   GPU 1: shard 1 ─┘         └─► weights ─► gradients ─┘                └─► shard 1: sum, update
 ```
 Weights are gathered when a step begins, and held while its towers compute: between steps a replica
-holds its shard alone. A replica sends and receives as much as in an all-reduce. parameter_server
-with local_parameter_device=gpu shards whole variables; here a large one is cut.
+holds its shard alone. (ZeRO stage 1, Rajbhandari et al. 2020, shards the optimizer's state alone.)
+A replica sends and receives as much as in an all-reduce. parameter_server with
+local_parameter_device=gpu shards whole variables; here a large one is cut.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ ABILITIES = VariableUpdateAbilities(
 import numpy as np
 import tensorflow as tf
 
+from costs.spread import Piece, cuts
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.gradient_packs import GradientPacks, Piece, cuts, parts_of
+from trainer.gradient_packs import GradientPacks, parts_of
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
