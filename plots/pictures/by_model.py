@@ -12,7 +12,7 @@ from plots.pictures.lettering import wrapped
 from plots.pictures.theme import SMALL_PT
 from scalemark.text.natural import natural
 
-_NAMED = ("batch_size", "image_px")  # axes that models have their own of
+_NAMED = ("batch_size", "image_px", "seq_len")  # axes that models have their own of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
