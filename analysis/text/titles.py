@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
-from analysis.results import Environment, Result, over
+from analysis.results import Environment, Result, over, scales_strongly
 from scalemark.host.own_code import typed
 from scalemark.own_model import is_own
 from scalemark.text.wording import counted, listed
@@ -90,11 +90,15 @@ def scaling(table: Table) -> str:
     """Return `weak scaling`, or `simulated, weak scaling`; empty of programs, whose scaling is
     their own.
 
-    Figures of others are quoted by their batch per GPU: where that is known, scaling was weak.
+    Figures of others are quoted by their batch per GPU: where that is known, scaling was weak, but
+    for sources that accumulate fewer micro-batches on more GPUs.
     """
     if not table.environment.origin.is_ours:
         batches = {result.axes.get("batch_size") for result in table.results}
-        return "scaling unknown" if None in batches else "weak scaling"
+        if None in batches:
+            return "scaling unknown"
+        ways = {"strong" if scales_strongly(one) else "weak" for one in table.results}
+        return " and ".join(f"{way} scaling" for way in sorted(ways))
     values = sorted({str(result.axes["scaling"]) for result in table.results} - {"None"})
     text = " and ".join(f"{value} scaling" for value in values)
     return f"simulated, {text}" if table.environment.is_simulated else text

@@ -312,6 +312,11 @@ def test_that_steps_take_longer_is_said_where_repeats_show_it(snapshot):
     assert [sure, single_run] == snapshot
 
 
+def test_steps_of_a_source_that_keeps_its_micro_batches_do_not_take_longer():
+    """More GPUs accumulate fewer each, so that its steps take less time and no more sequences."""
+    assert sentences(of("BERT"), "slowdown") == []
+
+
 def test_the_rows_behind_a_longer_step_include_its_baseline():
     results = made(
         ({"strategy": "ps_cpu"}, [80.0, 80.0]),
