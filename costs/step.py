@@ -162,7 +162,7 @@ class Step:
     busy_push: list[tuple[str, float]]
     backward: Floats  # (M,) shares of the bytes, in the order in which gradients are ready
     ready: Floats  # (M,) share of the backward pass
-    wanted: Floats
+    wanted: Floats  # (T,) share of the forward pass, in the order of the layers
     slowest: float  # how many standard deviations the slowest of n replicas is behind
 
     @classmethod
@@ -210,7 +210,7 @@ class Step:
             busy_push=list(sent.push.by_kind()),
             backward=backward,
             ready=ready,
-            wanted=np.concatenate(([0.0], 1 - ready[::-1][:-1])) if len(ready) else ready,
+            wanted=_wanted(work),
             slowest=0.0 if trains_apart(work.variable_update) else expected_maximum(work.num_gpus),
         )
 
@@ -404,16 +404,25 @@ def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:
     """Return the messages' shares of the bytes, and of the backward pass when they are ready.
 
     They are in the order in which their gradients are ready. Every tensor is taken to be as much
-    work as any other; a message of many is ready with its last.
+    work as any other; a message is ready with the last tensor that it has a part of.
     """
+    messages = np.array(sent.message_bytes[::-1], float)
+    shares = messages / messages.sum()
+    if sent.waits_for_all:
+        return shares, np.ones(len(shares))
     sizes = np.array(work.network.tensors[::-1], float)
     done = np.arange(1, len(sizes) + 1) / len(sizes)
-    num_messages = len(sent.message_bytes)
-    if sent.waits_for_all:
-        return np.full(num_messages, 1 / num_messages), np.ones(num_messages)
-    if num_messages == len(sizes):
-        return sizes / sizes.sum(), done
     covered = np.cumsum(sizes) / sizes.sum()
-    ends = np.arange(1, num_messages + 1) / num_messages
-    last = np.minimum(np.searchsorted(covered, ends - 1e-9), len(sizes) - 1)
-    return np.full(num_messages, 1 / num_messages), done[last]
+    last = np.minimum(np.searchsorted(covered, np.cumsum(shares) - _ROUNDING), len(sizes) - 1)
+    return shares, done[last]
+
+
+def _wanted(work: Work) -> Floats:
+    """Return the share of the forward pass at which each variable is wanted, in the order of the
+    layers, however gradients are sent: they are fetched whole or in shards, and never in packs.
+    """
+    num = len(work.network.tensors)
+    return np.arange(num) / num
+
+
+_ROUNDING = 1e-12  # of sums of shares; less than any tensor's share
