@@ -268,7 +268,8 @@ class Step:
 
     def _communication(self, passes_s: Values, rates: Rates) -> tuple[Values, Values]:
         """Return communication as if nothing hid it, and what nothing hides, behind the passes of
-        one micro-batch: variables come before the first, gradients go after the last.
+        one micro-batch: variables come before the first, gradients go after the last. Staged
+        variables come beside the passes of all.
         """
         if not (
             self.busy_pull
@@ -286,7 +287,8 @@ class Step:
             self.backward, self.ready, push_s, push_latency_s, passes_s - forward_s
         )
         if self.work.staged_vars:
-            pull = np.maximum(0.0, pull_s + pull_latency_s - passes_s)
+            update_s = passes_s * self.work.gradient_accumulation
+            pull = np.maximum(0.0, pull_s + pull_latency_s - update_s)
         hidden = rates.overlap * (total - pull - push)
         exposed = total - hidden + _ISSUED * np.minimum(hidden, pull_latency_s + push_latency_s)
         if self.exchange.push.uses_nccl:

@@ -373,6 +373,18 @@ def test_gradients_of_whole_tensors_are_ready_one_by_one() -> None:
     assert step.ready == pytest.approx([(i + 1) / 161 for i in range(161)])
 
 
+def test_staged_variables_hide_behind_all_micro_batches() -> None:
+    """The second micro-batch has room for what the first one cannot hide."""
+    slow = replace(BOX, pcie_gb_per_s=3.0)
+    job = work("vgg16", strategy="ps_gpu", num_gpus=2, batch_size=8, staged_vars=True)
+    exposed = []
+    for num in (2, 8):
+        step = Step.of(replace(job, gradient_accumulation=num), slow)
+        found = step.seconds(Rates(overlap=1.0))
+        exposed.append(found.exposed_s)
+    assert exposed[1] < exposed[0]
+
+
 def test_an_update_takes_longer_the_more_an_optimizer_keeps() -> None:
     seconds = [costs(work(optimizer=name), BOX).update_s for name in ("sgd", "momentum", "adam")]
     assert [one / seconds[0] for one in seconds] == pytest.approx([1, 5 / 3, 7 / 3])
