@@ -333,7 +333,7 @@ def _with(work: Work, axis: str, value: str) -> Work:
         values = {"network": _of_length(work.network, value)}
     elif axis == "data":
         is_real = value != "synthetic"
-        values = {"real_data": is_real, "distortions": is_real}
+        values = {"real_data": is_real, "distortions": is_real and not work.network.seq_len}
     elif axis == "strategy":
         known = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
         if value not in known:
