@@ -244,8 +244,10 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
     keeps_micro = one.keeps_micro_batches and "gradient_accumulation" not in change
     one = replace(one, keeps_micro_batches=keeps_micro)
     if keeps_micro or (one.is_strong and "batch_size" not in change):
-        before = replace(one, work=replace(work, num_gpus=one.work.num_gpus))
-        return replace(before.on(work.num_gpus), is_named=is_named)
+        num_batches = one.work.gradient_accumulation
+        before = replace(work, num_gpus=one.work.num_gpus, gradient_accumulation=num_batches)
+        asked_for = None if keeps_micro else work.gradient_accumulation
+        return replace(replace(one, work=before).on(work.num_gpus, asked_for), is_named=is_named)
     return one.asked(work, is_named=is_named)
 
 
