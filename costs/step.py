@@ -184,7 +184,7 @@ class Step:
         parameters = 4.0 * network.num_parameters
         passes = _PASSES + _PASSES_AGAIN * work.recompute
         traffic = passes * network.activation_bytes * batch * num_batches * activation_share
-        kernels = network.num_kernels * num_batches * _passes(work) / (1 + _BACKWARD)
+        kernels = num_kernels(network, num_batches, recompute=work.recompute)
         weight_passes = (_WEIGHT_PASSES + work.recompute) * activation_share
         if num_batches > 1:
             weight_passes += _SUM_PASSES
@@ -400,6 +400,11 @@ def expected_maximum(num: int) -> float:
 def _passes(work: Work) -> float:
     """Return the flops of a step over those of one forward pass."""
     return 1 + _BACKWARD + work.recompute
+
+
+def num_kernels(network: Network, num_batches: int, *, recompute: bool) -> float:
+    """Return the kernels that the passes of all micro-batches of an update launch on a GPU."""
+    return network.num_kernels * num_batches * (1 + recompute / (1 + _BACKWARD))
 
 
 def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:
