@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from analysis.calibration.environments import Guess, guess_of
+from analysis.calibration.row import Row
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, of_known_programs, select
 from analysis.prediction.links import relinked
 from analysis.prediction.measuring import measuring
@@ -31,6 +33,7 @@ from analysis.statistics.sample import Sample
 from costs.hardware import Hardware
 from costs.profiles import profile
 from costs.work import Work
+from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
@@ -239,7 +242,7 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
     if all(row.work.num_gpus > 1 for row in rows):
         found.append(
             "no baseline: without a row of 1 GPU, computing and communicating are hard to tell "
-            f"apart{_measure(rows[0].on(1).work, known)}"
+            f"apart{_measure(_alone(rows[0]), known)}"
         )
     for result in known.results:
         camps = contradiction(Sample.of(result.repeats, result.unit))
@@ -249,6 +252,22 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
                 f"see {typed('analysis')} explain"
             )
     return found
+
+
+def _alone(row: Row) -> Work:
+    """Return its work on one GPU, where nothing is shared, however more share it."""
+    work = row.on(1).work
+    abilities = VARIABLE_UPDATES.get(work.variable_update)
+    if abilities is None or abilities.least_replicas == 1:
+        return work
+    return replace(
+        work,
+        variable_update=DEFAULT_UPDATE,
+        local_parameter_device="gpu",
+        all_reduce="none",
+        gradient_repacking=0,
+        compact_gradients=False,
+    )
 
 
 def _measure(work: Work, known: Learned) -> str:

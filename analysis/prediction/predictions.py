@@ -18,13 +18,14 @@ from analysis.prediction.measuring import measuring
 from analysis.published import is_held_out
 from analysis.reported_hosts import read, why_several
 from analysis.results import Environment, Result, has_steps, why_no_steps
+from costs.communication import updates
 from costs.hardware import Hardware
 from costs.networks import Network, network
 from costs.step import Step
 from costs.work import Work
 from scalemark.abilities import rank_jobs
 from scalemark.records.measurement import unit_of
-from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
+from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES, strategy_name
 from store.errors import StoreError
 
 
@@ -337,7 +338,7 @@ def _with(work: Work, axis: str, value: str) -> Work:
         is_real = value != "synthetic"
         values = {"real_data": is_real, "distortions": is_real and not work.network.seq_len}
     elif axis == "strategy":
-        known = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
+        known = {name: axes for axes, name in STRATEGY_NAMES.items() if axes[0] in updates()}
         if value not in known:
             axes = ", ".join(STRATEGY_AXES)
             raise ValueError(f"wanted one of {', '.join(known)}; others are given by {axes}")
@@ -359,7 +360,7 @@ def _of_length(known: Network, value: str) -> Network:
         raise ValueError(f"{known.name} takes no tokens")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError("wanted a whole number, 1 or more")
-    return network(known.name, seq_len=int(value))
+    return network(known.name, num_classes=known.num_classes, seq_len=int(value))
 
 
 _LEAST = {

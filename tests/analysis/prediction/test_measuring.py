@@ -12,6 +12,7 @@ from costs.profiles import profile
 from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
+from store.errors import StoreError
 from store.reading.queries import known_references
 from tests.analysis.made import made
 from tests.conf.test_resolve import trial
@@ -66,3 +67,24 @@ def test_real_data_of_a_model_of_images_is_imagenet():
     command = measuring(changed(Work.of(rows[0].axes), "data", "imagenet"), rows)
     assert "data=imagenet" in command
     assert "distortions=true" in command.lower()
+
+
+def test_another_length_keeps_the_vocabulary():
+    """A bug: the published vocabulary took its place."""
+    rows = made(({**TOKENS, "num_classes": 256}, [100.0]))
+    before = Work.of(rows[0].axes)
+    after = changed(before, "seq_len", "128")
+    assert (after.network.seq_len, after.network.num_classes) == (128, 256)
+    assert after.network.num_parameters == before.network.num_parameters
+
+
+def test_sharding_is_a_strategy_to_predict():
+    rows = made((PHOTOS, [100.0]))
+    after = changed(Work.of(rows[0].axes), "strategy", "sharded")
+    assert (after.variable_update, after.local_parameter_device, after.all_reduce) == (
+        "sharded",
+        "gpu",
+        "none",
+    )
+    with pytest.raises(StoreError, match=r"wanted one of ps_cpu, .*sharded; others"):
+        changed(after, "strategy", "distributed_ring")
