@@ -28,11 +28,12 @@ from store.filters.selection import nearest
 _ALWAYS_NAMED = ("model", "batch_size", "image_px", "precision", "data", "scaling")
 _SHARED = "shares_host"  # not an axis, but shown in titles like one
 # other work, no better choice: never ranked along
-_SIZES = frozenset({"num_gpus", "model", "model_digest", "image_px", "num_classes"})
+_SIZES = frozenset({"num_gpus", "model", "model_digest", "image_px", "seq_len", "num_classes"})
 
 # what each model has its own of
 _OF_OUR_MODEL = (
-    *("model_digest", "batch_size", "image_px", "num_classes", "learning_rate", "weight_decay"),
+    *("model_digest", "batch_size", "image_px", "seq_len", "num_classes"),
+    *("learning_rate", "weight_decay"),
 )
 _OF_A_PUBLISHED_MODEL = ("batch_size", "strategy", *STRATEGY_AXES)
 

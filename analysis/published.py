@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Origin, Result, with_baselines
-from costs.networks import UnknownNetworkError, network
+from costs.networks import Network, UnknownNetworkError, network
 from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
@@ -95,9 +95,22 @@ def precision_as_published(axes: Mapping[str, Any]) -> str:
 
 def usual_image_px(model: str) -> int | None:
     """Return the image size that sources mean, which name none; None for an unknown model."""
+    known = _known(model)
+    return known.image_px if known else None
+
+
+def usual_seq_len(model: str) -> int | None:
+    """Return the length of sequences that sources mean, where they name none, as `usual_image_px`
+    does.
+    """
+    known = _known(model)
+    return known.seq_len if known else None
+
+
+def _known(model: str) -> Network | None:
     name = model.rstrip("?")
     try:
-        return network(_FAMILIES.get(name, name)).image_px
+        return network(_FAMILIES.get(name, name))
     except UnknownNetworkError:
         return None
 

@@ -569,6 +569,11 @@ def keeps_micro_batches(result: Result) -> bool:
     return not result.environment.origin.is_ours and "gradient_accumulation" in result.axes
 
 
+def scales_strongly(result: Result) -> bool:
+    """Return whether the batch in all stays the same when GPUs are added."""
+    return result.axes.get("scaling") == "strong" or keeps_micro_batches(result)
+
+
 def micro_batches(result: Result) -> GlobalBatch:
     """Return the micro-batches of an update, of all GPUs."""
     return GlobalBatch(int(result.axes["gradient_accumulation"]) * result.num_gpus)

@@ -37,6 +37,7 @@ class Network:
     winograd_share: float
     product_share: float  # of forward_flops, in products of matrices
     seq_len: int = 0  # tokens of an example; 0 of a model that sees images
+    num_classes: int = 0  # of tokens the vocabulary
 
     @property
     def num_parameters(self) -> int:
@@ -125,6 +126,7 @@ def _counted(
         name=name,
         image_px=sizes.get("image_px", 0),
         seq_len=sizes.get("seq_len", 0),
+        num_classes=sizes.get("num_classes", 0),
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
         backward_flops=float(counts.backward_flops),

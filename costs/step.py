@@ -162,7 +162,7 @@ class Step:
     busy_push: list[tuple[str, float]]
     backward: Floats  # (M,) shares of the bytes, in the order in which gradients are ready
     ready: Floats  # (M,) share of the backward pass
-    wanted: Floats
+    wanted: Floats  # (T,) share of the forward pass, in the order of the layers
     slowest: float  # how many standard deviations the slowest of n replicas is behind
 
     @classmethod
@@ -184,7 +184,7 @@ class Step:
         parameters = 4.0 * network.num_parameters
         passes = _PASSES + _PASSES_AGAIN * work.recompute
         traffic = passes * network.activation_bytes * batch * num_batches * activation_share
-        kernels = network.num_kernels * num_batches * _passes(work) / (1 + _BACKWARD)
+        kernels = num_kernels(network, num_batches, recompute=work.recompute)
         weight_passes = (_WEIGHT_PASSES + work.recompute) * activation_share
         if num_batches > 1:
             weight_passes += _SUM_PASSES
@@ -210,7 +210,7 @@ class Step:
             busy_push=list(sent.push.by_kind()),
             backward=backward,
             ready=ready,
-            wanted=np.concatenate(([0.0], 1 - ready[::-1][:-1])) if len(ready) else ready,
+            wanted=_wanted(work),
             slowest=0.0 if trains_apart(work.variable_update) else expected_maximum(work.num_gpus),
         )
 
@@ -268,7 +268,8 @@ class Step:
 
     def _communication(self, passes_s: Values, rates: Rates) -> tuple[Values, Values]:
         """Return communication as if nothing hid it, and what nothing hides, behind the passes of
-        one micro-batch: variables come before the first, gradients go after the last.
+        one micro-batch: variables come before the first, gradients go after the last. Staged
+        variables come beside the passes of all.
         """
         if not (
             self.busy_pull
@@ -286,7 +287,8 @@ class Step:
             self.backward, self.ready, push_s, push_latency_s, passes_s - forward_s
         )
         if self.work.staged_vars:
-            pull = np.maximum(0.0, pull_s + pull_latency_s - passes_s)
+            update_s = passes_s * self.work.gradient_accumulation
+            pull = np.maximum(0.0, pull_s + pull_latency_s - update_s)
         hidden = rates.overlap * (total - pull - push)
         exposed = total - hidden + _ISSUED * np.minimum(hidden, pull_latency_s + push_latency_s)
         if self.exchange.push.uses_nccl:
@@ -400,20 +402,34 @@ def _passes(work: Work) -> float:
     return 1 + _BACKWARD + work.recompute
 
 
+def num_kernels(network: Network, num_batches: int, *, recompute: bool) -> float:
+    """Return the kernels that the passes of all micro-batches of an update launch on a GPU."""
+    return network.num_kernels * num_batches * (1 + recompute / (1 + _BACKWARD))
+
+
 def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:
     """Return the messages' shares of the bytes, and of the backward pass when they are ready.
 
     They are in the order in which their gradients are ready. Every tensor is taken to be as much
-    work as any other; a message of many is ready with its last.
+    work as any other; a message is ready with the last tensor that it has a part of.
     """
+    messages = np.array(sent.message_bytes[::-1], float)
+    shares = messages / messages.sum()
+    if sent.waits_for_all:
+        return shares, np.ones(len(shares))
     sizes = np.array(work.network.tensors[::-1], float)
     done = np.arange(1, len(sizes) + 1) / len(sizes)
-    num_messages = len(sent.message_bytes)
-    if sent.waits_for_all:
-        return np.full(num_messages, 1 / num_messages), np.ones(num_messages)
-    if num_messages == len(sizes):
-        return sizes / sizes.sum(), done
     covered = np.cumsum(sizes) / sizes.sum()
-    ends = np.arange(1, num_messages + 1) / num_messages
-    last = np.minimum(np.searchsorted(covered, ends - 1e-9), len(sizes) - 1)
-    return np.full(num_messages, 1 / num_messages), done[last]
+    last = np.minimum(np.searchsorted(covered, np.cumsum(shares) - _ROUNDING), len(sizes) - 1)
+    return shares, done[last]
+
+
+def _wanted(work: Work) -> Floats:
+    """Return the share of the forward pass at which each variable is wanted, in the order of the
+    layers, however gradients are sent: they are fetched whole or in shards, and never in packs.
+    """
+    num = len(work.network.tensors)
+    return np.arange(num) / num
+
+
+_ROUNDING = 1e-12  # of sums of shares; less than any tensor's share

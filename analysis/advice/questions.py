@@ -10,8 +10,8 @@ from analysis.results import Environment, Origin, Result, by_item
 from scalemark.records.trial import PROGRAM_AXES
 
 _WORK = (
-    *("model", "model_digest", "image_px", "num_classes", "data", "data_dir", "distortions"),
-    *("optimizer", "learning_rate", "momentum", "weight_decay", "injected"),
+    *("model", "model_digest", "image_px", "seq_len", "num_classes", "data", "data_dir"),
+    *("distortions", "optimizer", "learning_rate", "momentum", "weight_decay", "injected"),
 )
 """Axes that make it other work, or another training; sources report few of them. Of a program it
 is all that says what it is, and free axes that are not compared.

@@ -31,7 +31,7 @@ _MOST_NAMED = 4
 def heading(answer: Answer) -> str:
     """Return the work in question, as `resnet50 (image_px 224, synthetic data)`."""
     work = answer.question.work
-    shown = ["model", "image_px", "data", *free_names(work)]
+    shown = ["model", "image_px", "seq_len", "data", *free_names(work)]
     if answer.question.is_of_program:
         shown = ["model", "num_gpus", *free_names(work)]
     elif work.get("model_digest"):

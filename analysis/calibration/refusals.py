@@ -10,6 +10,9 @@ from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.profiles import sound
 from costs.step import Step
+from costs.work import Work
+from scalemark import models
+from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES
 
 _TIMES_GPUS = 8  # more than any row has
 _TIMES_BATCH = 8  # more, or fewer, than any row of the model has
@@ -39,13 +42,36 @@ def refusal(
         Step.of(asked.work, hardware)
     except ValueError as error:
         return Refusal(reason=str(error))
+    if why := _refused_by_trainer(asked.work):
+        return Refusal(reason=why)
     lacks_memory = _memory(asked, hardware, rows if ran is None else ran)
     if lacks_memory or not rows:
         return lacks_memory
     return _no_compute(asked, rows) or _too_many_gpus(asked, rows) or _other_batch(asked, rows)
 
 
+def _refused_by_trainer(work: Work) -> str:
+    """Return why nobody could measure it; empty where somebody could."""
+    least, name = _least_gpus(work), work.network.name
+    if work.num_gpus < least:
+        return (
+            f"num_gpus={work.num_gpus}: variable_update={work.variable_update} takes {least} "
+            f"replicas or more; raise num_gpus, or choose variable_update={DEFAULT_UPDATE}"
+        )
+    if work.recompute and not models.can_recompute(models.define(name)):
+        return f"recompute=true: {name} does not say which activations to keep; leave it out"
+    return ""
+
+
+def _least_gpus(work: Work) -> int:
+    """Return the fewest that share variables so; 1 of names of others, as horovod."""
+    abilities = VARIABLE_UPDATES.get(work.variable_update)
+    return abilities.least_replicas if abilities else 1
+
+
 def _on(row: Row, num_gpus: int) -> Row:
+    """Ask for so many GPUs, or for the fewest that its strategy takes."""
+    num_gpus = max(num_gpus, _least_gpus(row.work))
     return replace(row, work=replace(row.work, num_gpus=num_gpus), throughput=None)
 
 

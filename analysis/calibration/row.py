@@ -51,23 +51,24 @@ class Row:
             self, work=work, throughput=None, spread=0.0, is_known=is_known, is_named=is_named
         )
 
-    def on(self, num_gpus: int) -> Row:
-        """Ask for other GPUs; under strong scaling with the same batch in all."""
-        work = replace(self.work, num_gpus=num_gpus)
-        if self.keeps_micro_batches:
-            num_micro = self.work.gradient_accumulation * self.work.num_gpus
-            work = replace(work, gradient_accumulation=max(1, round(num_micro / num_gpus)))
-        if not self.is_strong:
-            return self.asked(work)
-        examples, word = self.work.num_examples, self.work.network.examples
-        num_parts = num_gpus * work.gradient_accumulation
+    def on(self, num_gpus: int, gradient_accumulation: int | None = None) -> Row:
+        """Ask for other GPUs, and other micro-batches where these are given; under strong scaling
+        with the same batch in all.
+        """
+        num_batches = gradient_accumulation or self.work.gradient_accumulation
         undivided = ""
-        if examples % num_parts:
-            undivided = (
-                f"num_gpus={num_gpus}: {examples} {word} in all (scaling=strong) do not divide "
-                f"among {num_gpus} GPUs; choose a number of GPUs that divides {examples}"
-            )
-        work = replace(work, batch_size=max(1, examples // num_parts))
+        if self.keeps_micro_batches and gradient_accumulation is None:
+            num_micro = self.work.gradient_accumulation * self.work.num_gpus
+            num_batches = max(1, num_micro // num_gpus)
+            if num_micro % num_gpus:
+                undivided = _undivided(f"{num_micro} micro-batches in all", num_micro, num_gpus, 1)
+        work = replace(self.work, num_gpus=num_gpus, gradient_accumulation=num_batches)
+        if self.is_strong:
+            examples, num_parts = self.work.num_examples, num_gpus * num_batches
+            if examples % num_parts:
+                what = f"{examples} {work.network.examples} in all (scaling=strong)"
+                undivided = _undivided(what, examples, num_gpus, num_batches)
+            work = replace(work, batch_size=max(1, examples // num_parts))
         return replace(self.asked(work), undivided=undivided)
 
     @property
@@ -93,6 +94,18 @@ class Row:
         work = self.work
         num_micro = work.gradient_accumulation * (work.num_gpus if self.keeps_micro_batches else 1)
         return replace(work, num_gpus=1, gradient_accumulation=num_micro)
+
+
+def _undivided(what: str, num: int, num_gpus: int, num_batches: int) -> str:
+    if num_batches == 1:
+        return (
+            f"num_gpus={num_gpus}: {what} do not divide among {num_gpus} GPUs; choose a number of "
+            f"GPUs that divides {num}"
+        )
+    return (
+        f"num_gpus={num_gpus} gradient_accumulation={num_batches}: {what} do not divide among "
+        f"{num_gpus} * {num_batches} micro-batches; choose numbers whose product divides {num}"
+    )
 
 
 def row(result: Result, hardware: Hardware, note: str = "") -> Row:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from analysis.calibration.environments import Guess, guess_of
+from analysis.calibration.row import Row
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, of_known_programs, select
 from analysis.prediction.links import relinked
 from analysis.prediction.measuring import measuring
@@ -30,6 +32,8 @@ from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from costs.hardware import Hardware
 from costs.profiles import profile
+from costs.work import Work
+from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
@@ -232,13 +236,13 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
     rows = [row for row in known.rows if row.name in learned_from]
     if len(rows) == 1 and max(one.work.num_gpus for one in asked) > 1:
         found.append(
-            "one trial only: nothing shows how fast GPUs exchange gradients; measure: "
-            f"{measuring(rows[0].on(2).work, known.results)}"
+            "one trial only: nothing shows how fast GPUs exchange gradients"
+            f"{_measure(rows[0].on(2).work, known)}"
         )
     if all(row.work.num_gpus > 1 for row in rows):
         found.append(
             "no baseline: without a row of 1 GPU, computing and communicating are hard to tell "
-            f"apart; measure: {measuring(rows[0].on(1).work, known.results)}"
+            f"apart{_measure(_alone(rows[0]), known)}"
         )
     for result in known.results:
         camps = contradiction(Sample.of(result.repeats, result.unit))
@@ -248,6 +252,27 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
                 f"see {typed('analysis')} explain"
             )
     return found
+
+
+def _alone(row: Row) -> Work:
+    """Return its work on one GPU, where nothing is shared, however more share it."""
+    work = row.on(1).work
+    abilities = VARIABLE_UPDATES.get(work.variable_update)
+    if abilities is None or abilities.least_replicas == 1:
+        return work
+    return replace(
+        work,
+        variable_update=DEFAULT_UPDATE,
+        local_parameter_device="gpu",
+        all_reduce="none",
+        gradient_repacking=0,
+        compact_gradients=False,
+    )
+
+
+def _measure(work: Work, known: Learned) -> str:
+    command = measuring(work, known.results)
+    return f"; measure: {command}" if command else ""
 
 
 def _notes(read: Source) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.published import precision_as_published, usual_image_px
+from analysis.published import precision_as_published, usual_image_px, usual_seq_len
 from analysis.reported_hosts import hosts_of
 from analysis.results import (
     Against,
@@ -81,7 +81,7 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
         if against:
             with_other.append(result)
             open_axes |= _open(against.other)
-            told |= against.other.free.keys()
+            told |= against.other.free.keys() | against.other.axes.keys()
     if not with_other:
         return None
     notes = (
@@ -104,6 +104,7 @@ def _key(result: Result, *, is_published: bool) -> tuple[object, ...]:
     if not is_published:
         return tuple(_trial(result).items())
     shared = (result.item, _sure(axes["model"]), axes["batch_size"], result.num_gpus)
+    shared = (*shared, axes.get("gradient_accumulation") or 1)
     return (*shared, _hosts(result), precision_as_published(axes), _is_real(result))
 
 
@@ -126,8 +127,8 @@ def _is_real(result: Result) -> bool:
 
 
 def _may_be(result: Result, other: Result) -> bool:
-    """Say whether what the source reports of the strategy and of free axes is ours."""
-    reported = {axis: _sure(other.axes[axis]) for axis in STRATEGY_AXES}
+    """Say whether what the source reports of strategy, optimizer and free axes is ours."""
+    reported = {axis: _sure(other.axes.get(axis, "")) for axis in (*STRATEGY_AXES, "optimizer")}
     known = {axis: value for axis, value in reported.items() if value not in _OPEN}
     if any(value != result.axes[axis] for axis, value in known.items()):
         return False
@@ -135,16 +136,26 @@ def _may_be(result: Result, other: Result) -> bool:
 
 
 def _has_size_of(other: Result, result: Result) -> bool:
-    """Images of another size are other work."""
-    return usual_image_px(str(other.axes["model"])) in (None, result.axes["image_px"])
+    """Images of another size, and sequences of another length, are other work."""
+    return all(theirs in (None, result.axes[size]) for size, theirs in _sizes_of(other).items())
+
+
+def _sizes_of(other: Result) -> dict[str, Any]:
+    """Return the sizes that a source tells, or means; None where nobody knows."""
+    axes, model = other.axes, str(other.axes["model"])
+    return {
+        "image_px": axes.get("image_px") or usual_image_px(model),
+        "seq_len": axes.get("seq_len") or usual_seq_len(model),
+    }
 
 
 def _sizes(result: Result, other: Result) -> str:
-    model, image_px = result.axes["model"], result.axes["image_px"]
-    usual = usual_image_px(str(other.axes["model"]))
+    ours = result.axes
+    differing = [axis for axis, of in _sizes_of(other).items() if of not in (None, ours[axis])]
+    axis, what = differing[0], "sequences" if "seq_len" in differing else "images"
     return (
-        f"not compared: {model} of image_px {image_px} is other work than the source's, whose "
-        f"images had {usual}"
+        f"not compared: {ours['model']} of {axis} {ours[axis]} is other work than the source's, "
+        f"whose {what} had {_sizes_of(other)[axis]}"
     )
 
 
@@ -236,8 +247,9 @@ def _compared(results: Sequence[Result], origin_of_others: Origin) -> list[dict[
             setting = {
                 "item": result.item,
                 "model": model,
-                "image_px": axes["image_px"] if "image_px" in axes else usual_image_px(model) or "",
+                **_sizes_to_compare(result),
                 "batch_size": axes["batch_size"],
+                "gradient_accumulation": axes.get("gradient_accumulation") or 1,
                 "num_gpus": axes["num_gpus"],
                 "hosts": _hosts(result),
                 "precision": precision_as_published(axes),
@@ -246,6 +258,13 @@ def _compared(results: Sequence[Result], origin_of_others: Origin) -> list[dict[
             }
         found[repr(setting)] = setting
     return list(found.values())[:_MOST_TRIED]
+
+
+def _sizes_to_compare(result: Result) -> dict[str, object]:
+    """Return the sizes of a result, those that its source means where it tells none."""
+    if result.environment.origin.is_ours:
+        return {size: result.axes[size] for size in ("image_px", "seq_len")}
+    return {size: value or "" for size, value in _sizes_of(result).items()}
 
 
 def _described(results: Sequence[Result]) -> str:

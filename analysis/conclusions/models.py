@@ -9,12 +9,13 @@ from itertools import pairwise
 from analysis.conclusions.cases import by_efficiency, is_synthetic, model, percent
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.sizes import mb_per_gflop, network_of
-from analysis.results import Result
+from analysis.results import Result, examples_per_step
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.welch import Relation
 
-_NAMED_ANYWAY = ("hosts", "data_dir", "loss_scale", "profile")
+# or of the model alone, as its length of sequences is
+_NAMED_ANYWAY = ("hosts", "data_dir", "loss_scale", "profile", "seq_len")
 
 
 def models(results: Sequence[Result]) -> Iterator[Conclusion]:
@@ -77,15 +78,23 @@ def _best(results: Sequence[Result]) -> list[Result]:
 
 
 def _preference(result: Result) -> tuple[int, float]:
-    return int(result.axes["batch_size"] or 0), result.efficiency or 0.0
+    return examples_per_step(result) // result.num_gpus, result.efficiency or 0.0
 
 
 def _text(result: Result) -> str:
     net, batch_size = network_of(result), result.axes["batch_size"]
     shared = ""
     if net and batch_size:
-        shared = f", {mb_per_gflop(net) / batch_size:.3f} MB to share per GFLOP"
-    return f"{model(result)} {percent(result)} ({result.strategy}, batch size {batch_size}{shared})"
+        per_gpu = examples_per_step(result) / result.num_gpus
+        shared = f", {_share(mb_per_gflop(net) / per_gpu)} MB to share per GFLOP"
+    batches = result.axes.get("gradient_accumulation", 1)
+    batch = f"batch size {batch_size}" + (f" x {batches} micro-batches" if batches > 1 else "")
+    return f"{model(result)} {percent(result)} ({result.strategy}, {batch}{shared})"
+
+
+def _share(megabytes: float) -> str:
+    """Format with digits where accumulation leaves little."""
+    return f"{megabytes:.3f}" if megabytes >= 0.001 else f"{megabytes:.2g}"
 
 
 def _ties(best: Sequence[Result]) -> str:

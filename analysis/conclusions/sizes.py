@@ -16,7 +16,9 @@ UNKNOWN = "layers that the cost model does not know ({})"
 
 
 def mb_per_gflop(net: Network) -> float:
-    """Return the gradients shared per operation of one image; a step has a batch-th of it."""
+    """Return the gradients shared per operation of one example; an update has a share of it, one
+    over the examples of each GPU.
+    """
     megabytes = net.num_parameters * 4 / 1e6
     return megabytes / (3 * net.forward_flops / 1e9)
 
@@ -31,6 +33,11 @@ def size_class(result: Result) -> str:
 def network_of(result: Result) -> Network | None:
     """Return None for an unknown model, or an image too small for its layers."""
     try:
-        return network(model(result), result.axes.get("image_px"), result.axes.get("num_classes"))
+        return network(
+            model(result),
+            result.axes.get("image_px"),
+            result.axes.get("num_classes"),
+            result.axes.get("seq_len"),
+        )
     except ValueError:
         return None

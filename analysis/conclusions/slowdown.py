@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.conclusions.cases import Compared, as_run, by_speed, model
 from analysis.conclusions.conclusion import Conclusion, rows_of, shortened
-from analysis.results import Origin, Result, items_per_step
+from analysis.results import Origin, Result, items_per_step, scales_strongly
 from analysis.text.numbers import number
 from analysis.text.ties import SINGLE_RUN
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
@@ -32,7 +32,7 @@ def _curves(results: Sequence[Result]) -> list[list[Result]]:
     """Group by number of hosts and links, each ordered by number of GPUs."""
     found: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in sorted(results, key=lambda one: one.num_gpus):
-        if result.throughput and result.axes.get("scaling") != "strong":
+        if result.throughput and not scales_strongly(result):
             found[result.environment.key, result.course].append(result)
     return [curve for curve in found.values() if len(curve) > 1]
 

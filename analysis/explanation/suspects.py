@@ -15,6 +15,7 @@ from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.step_times import Seconds, about, difference, step_s
 from analysis.explanation.waterfall import Cause, Part, Waterfall, shares_cores
 from costs.networks import network
+from costs.step import num_kernels
 from scalemark.records.devices import DeviceKind
 
 
@@ -139,9 +140,13 @@ def _highest(seconds: Seconds) -> float:
 def _kernels_s(axes: Mapping[str, Any]) -> float | None:
     """Return the launches of a step, if each waited as long as the performance guide saw it."""
     try:
-        return network(str(axes["model"]).rstrip("?"), axes.get("image_px")).num_kernels * LAUNCH_S
-    except ValueError:  # unknown, or of an image too small for it
+        known = network(
+            str(axes["model"]).rstrip("?"), axes.get("image_px"), seq_len=axes.get("seq_len")
+        )
+    except ValueError:  # unknown, or of a size that it does not take
         return None
+    num_batches = axes.get("gradient_accumulation") or 1
+    return LAUNCH_S * num_kernels(known, num_batches, recompute=bool(axes.get("recompute")))
 
 
 def _expected(fall: Waterfall, seen: Observed, inner: InnerLinks | None) -> _Links | None:

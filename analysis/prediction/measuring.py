@@ -26,17 +26,28 @@ _SHARED = ("num_gpus", "batch_size", "precision", "distortions", *_USUAL)
 """Axes that work and trials name alike."""
 
 
-def measuring(work: Work, alike: Sequence[Result]) -> str:
-    """Return the command; `alike` are results of the same environment.
+_OF_AN_OPTIMIZER = ("learning_rate", "momentum", "weight_decay")
+"""Axes that `auto` gives a value of each optimizer's own."""
 
-    Published ones have not all axes, so that for them only those of the work are named.
+
+def measuring(work: Work, alike: Sequence[Result]) -> str:
+    """Return the command; `alike` are results of the same environment. It is empty where our
+    trainer has no such optimizer.
+
+    Published ones have not all axes, so that for them only those of the work are named, and the
+    optimizer only where it is one of ours.
     """
     ours = [result for result in alike if result.environment.origin.is_ours]
     if not ours:
         return overrides.sweep(overrides.of_axes(_axes(work)))
+    if work.optimizer not in OPTIMIZERS:
+        return ""
     same_model = [result for result in ours if result.axes["model"] == work.network.name]
     like = (same_model or ours)[0]
-    return overrides.command(_changed(like.spec, work), like.environment.hardware)
+    found = overrides.overrides(_changed(like.spec, work), like.environment.hardware)
+    if work.optimizer != like.axes["optimizer"]:
+        found = [one for one in found if one.partition("=")[0] not in _OF_AN_OPTIMIZER]
+    return overrides.sweep(found)
 
 
 def _axes(work: Work) -> dict[str, object]:
@@ -47,8 +58,8 @@ def _axes(work: Work) -> dict[str, object]:
         if size := getattr(work.network, axis):
             axes[axis] = size
     axes["xla"] = "on" if work.xla else "off"
-    axes["data"] = "imagenet" if work.real_data else "synthetic"
-    axes["distortions"] = work.distortions
+    axes["data"] = _data(work)
+    axes["distortions"] = _distorts(work)
     for axis, usual in _USUAL.items():
         value = getattr(work, axis)
         # sources name optimizers that none of ours is
@@ -57,13 +68,25 @@ def _axes(work: Work) -> dict[str, object]:
     return axes
 
 
+def _data(work: Work) -> str:
+    """Return a data set of what the model takes."""
+    if not work.real_data:
+        return "synthetic"
+    return "text" if work.network.seq_len else "imagenet"
+
+
+def _distorts(work: Work) -> bool:
+    """Return whether images are distorted; tokens never are."""
+    return work.distortions and not work.network.seq_len
+
+
 def _changed(spec: TrialSpec, work: Work) -> TrialSpec:
-    shared = {axis: getattr(work, axis) for axis in _SHARED}
+    shared = {axis: getattr(work, axis) for axis in _SHARED} | {"distortions": _distorts(work)}
     network = work.network
     shared |= {"image_px": network.image_px, "seq_len": network.seq_len}
     spec = replace(spec, model=network.name, **shared)
     if work.xla != (spec.xla != "off"):
         spec = replace(spec, xla="on" if work.xla else "off")
     if work.real_data != (spec.data != "synthetic"):
-        spec = replace(spec, data="imagenet" if work.real_data else "synthetic", data_dir="")
+        spec = replace(spec, data=_data(work), data_dir="")
     return with_strategy(spec, *(getattr(work, axis) for axis in STRATEGY_AXES))

@@ -18,13 +18,14 @@ from analysis.prediction.measuring import measuring
 from analysis.published import is_held_out
 from analysis.reported_hosts import read, why_several
 from analysis.results import Environment, Result, has_steps, why_no_steps
+from costs.communication import updates
 from costs.hardware import Hardware
 from costs.networks import Network, network
 from costs.step import Step
 from costs.work import Work
 from scalemark.abilities import rank_jobs
 from scalemark.records.measurement import unit_of
-from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
+from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES, strategy_name
 from store.errors import StoreError
 
 
@@ -244,8 +245,10 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
     keeps_micro = one.keeps_micro_batches and "gradient_accumulation" not in change
     one = replace(one, keeps_micro_batches=keeps_micro)
     if keeps_micro or (one.is_strong and "batch_size" not in change):
-        before = replace(one, work=replace(work, num_gpus=one.work.num_gpus))
-        return replace(before.on(work.num_gpus), is_named=is_named)
+        num_batches = one.work.gradient_accumulation
+        before = replace(work, num_gpus=one.work.num_gpus, gradient_accumulation=num_batches)
+        asked_for = None if keeps_micro else work.gradient_accumulation
+        return replace(replace(one, work=before).on(work.num_gpus, asked_for), is_named=is_named)
     return one.asked(work, is_named=is_named)
 
 
@@ -333,9 +336,9 @@ def _with(work: Work, axis: str, value: str) -> Work:
         values = {"network": _of_length(work.network, value)}
     elif axis == "data":
         is_real = value != "synthetic"
-        values = {"real_data": is_real, "distortions": is_real}
+        values = {"real_data": is_real, "distortions": is_real and not work.network.seq_len}
     elif axis == "strategy":
-        known = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
+        known = {name: axes for axes, name in STRATEGY_NAMES.items() if axes[0] in updates()}
         if value not in known:
             axes = ", ".join(STRATEGY_AXES)
             raise ValueError(f"wanted one of {', '.join(known)}; others are given by {axes}")
@@ -357,7 +360,7 @@ def _of_length(known: Network, value: str) -> Network:
         raise ValueError(f"{known.name} takes no tokens")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError("wanted a whole number, 1 or more")
-    return network(known.name, seq_len=int(value))
+    return network(known.name, num_classes=known.num_classes, seq_len=int(value))
 
 
 _LEAST = {

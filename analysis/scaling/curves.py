@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.pivot import Table, pivot
-from analysis.results import Result
+from analysis.results import Result, scales_strongly
 from analysis.scaling import paying
 from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import Added, Stop
@@ -66,10 +66,10 @@ class Scaling:
 
     @property
     def is_strong(self) -> bool:
-        """Say whether the batch of all GPUs stays the same; figures per GPU scale weakly, and
-        programs in a way of their own.
+        """Say whether the batch of all GPUs stays the same; figures per GPU scale weakly, but for
+        those of sources that accumulate, and programs in a way of their own.
         """
-        return self.table.setting.get("scaling") == "strong"
+        return any(scales_strongly(one) for one in self.table.results)
 
     @property
     def way(self) -> str | None:
@@ -102,7 +102,7 @@ def _speaks_of_gpus(table: Table) -> bool:
 
 def _scaling(table: Table) -> Scaling:
     led = leads(table)
-    strong = table.setting.get("scaling") == "strong"
+    strong = any(scales_strongly(one) for one in table.results)
     on_gpus = _speaks_of_gpus(table)
     curves = []
     for row in table.rows:

@@ -6,10 +6,12 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
-from analysis.results import Environment, Result, over
+from analysis.results import Environment, Result, over, scales_strongly
 from scalemark.host.own_code import typed
+from scalemark.own_model import is_own
 from scalemark.text.wording import counted, listed
 
+_SIZES = ("image_px", "seq_len")  # 0 of a model that takes no such input, or has its own
 _BARE = {
     "model": "{}",
     "precision": "{}",
@@ -18,7 +20,7 @@ _BARE = {
     "strategy": "{}",
     "environment": "{}",
 }
-_OF_A_MODEL = ("batch_size", "image_px", "strategy")
+_OF_A_MODEL = ("batch_size", *_SIZES, "strategy")
 _SPEAKING = ("strategy", "variable_update", "precision", "model")
 
 
@@ -26,7 +28,7 @@ def title(setting: Mapping[str, object]) -> str:
     """Name a table by its setting, as `resnet50 (batch_size 4, fp32, synthetic data)`."""
     texts = []
     for axis, value in setting.items():
-        if axis != "model" and not is_of_own_model(axis, value):
+        if axis != "model" and not _says_nothing(axis, value):
             texts.append(named(axis, value))
     if "model" not in setting:
         return ", ".join(texts)
@@ -64,6 +66,11 @@ def is_of_own_model(axis: str, value: object) -> bool:
     return axis in ("image_px", "num_classes") and value == 0
 
 
+def _says_nothing(axis: str, value: object) -> bool:
+    """Return whether a size is said by the model alone, or of an input that it does not take."""
+    return is_of_own_model(axis, value) or (axis in _SIZES and value == 0)
+
+
 def headings(table: Table, what: str) -> tuple[str, str]:
     """Return headline and setting of a picture, as `resnet50: images/s (weak scaling)` and
     `batch_size 64, fp32, synthetic data`.
@@ -83,11 +90,15 @@ def scaling(table: Table) -> str:
     """Return `weak scaling`, or `simulated, weak scaling`; empty of programs, whose scaling is
     their own.
 
-    Figures of others are quoted by their batch per GPU: where that is known, scaling was weak.
+    Figures of others are quoted by their batch per GPU: where that is known, scaling was weak, but
+    for sources that accumulate fewer micro-batches on more GPUs.
     """
     if not table.environment.origin.is_ours:
         batches = {result.axes.get("batch_size") for result in table.results}
-        return "scaling unknown" if None in batches else "weak scaling"
+        if None in batches:
+            return "scaling unknown"
+        ways = {"strong" if scales_strongly(one) else "weak" for one in table.results}
+        return " and ".join(f"{way} scaling" for way in sorted(ways))
     values = sorted({str(result.axes["scaling"]) for result in table.results} - {"None"})
     text = " and ".join(f"{value} scaling" for value in values)
     return f"simulated, {text}" if table.environment.is_simulated else text
@@ -119,11 +130,15 @@ def model_notes(table: Table) -> list[str]:
     found = []
     for axis in dict.fromkeys(axis for of in table.of_models.values() for axis in of):
         by_value: dict[str, list[str]] = {}
+        is_of_some = False
         for model, of in table.of_models.items():
             if of[axis] is None and table.environment.origin.is_ours:
                 continue
+            if axis in _SIZES and of[axis] == 0 and not is_own(model):
+                is_of_some = True
+                continue
             value = "not reported" if of[axis] in (None, "") else str(of[axis])
-            if is_of_own_model(axis, of[axis]):
+            if _says_nothing(axis, of[axis]):
                 value = "of its own"
             by_value.setdefault(value, []).append(model)
         if not by_value:
@@ -131,7 +146,9 @@ def model_notes(table: Table) -> list[str]:
         if axis not in _OF_A_MODEL and (len(by_value) == 1 or not table.environment.origin.is_ours):
             continue
         texts = [f"{value}: {', '.join(models)}" for value, models in by_value.items()]
-        found.append(f"{axis} {'; '.join(texts) if len(texts) > 1 else next(iter(by_value))}")
+        if len(by_value) == 1 and not is_of_some:
+            texts = [*by_value]
+        found.append(f"{axis} {'; '.join(texts)}")
     return found
 
 

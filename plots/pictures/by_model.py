@@ -12,7 +12,7 @@ from plots.pictures.lettering import wrapped
 from plots.pictures.theme import SMALL_PT
 from scalemark.text.natural import natural
 
-_NAMED = ("batch_size", "image_px")  # axes that models have their own of
+_NAMED = ("batch_size", "image_px", "seq_len")  # axes that models have their own of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Models:
             value = self.table.of_models[model][axis]
             if len(values) > 1 and not self._lacks(value):
                 own[axis] = value
-        texts = [model, title(own)] if own else [model]
+        texts = [text for text in (model, title(own)) if text]
         return "\n".join(wrapped(text, SMALL_PT, within_in) for text in texts)
 
     def setting(self) -> str:

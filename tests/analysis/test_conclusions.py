@@ -11,6 +11,7 @@ from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.noted import with_notes
 from analysis.published import of_source, published
 from analysis.results import BaselineRule, with_baselines
+from costs.networks import network
 from scalemark.records.devices import DeviceKind
 from scalemark.stats.welch import Relation
 from store.reading.queries import known_references
@@ -284,6 +285,22 @@ MODELS_ON_1_AND_4 = (
 )
 
 
+def test_models_share_their_gradients_once_for_all_micro_batches():
+    tokens = {"model": "gpt_mini", "image_px": 0, "seq_len": 128, "num_classes": 256}
+    way = {"gradient_accumulation": 4, "batch_size": 2}
+    results = made(
+        ({**tokens, **way}, SLOW),
+        ({**tokens, **way, "num_gpus": 4}, [380.0, 381.0]),
+        ({"model": "resnet18_cifar", **way}, SLOW),
+        ({"model": "resnet18_cifar", **way, "num_gpus": 4}, [300.0, 301.0]),
+    )
+    [reported] = sentences(results, "models")
+    own = network("gpt_mini", seq_len=128, num_classes=256)
+    shared = own.num_parameters * 4 / 1e6 / (3 * own.forward_flops / 1e9) / (4 * 2)
+    assert "(replicated_none, batch size 2 x 4 micro-batches, " in reported
+    assert f"{shared:.3f} MB to share per GFLOP" in reported
+
+
 def test_that_steps_take_longer_is_said_where_repeats_show_it(snapshot):
     def reported(on_1, on_2):
         return sentences(
@@ -293,6 +310,11 @@ def test_that_steps_take_longer_is_said_where_repeats_show_it(snapshot):
     assert reported([100.0, 101.0], [130.0, 220.0]) == []
     sure, single_run = reported([100.0, 101.0], [150.0, 151.0]), reported([100.0], [150.0])
     assert [sure, single_run] == snapshot
+
+
+def test_steps_of_a_source_that_keeps_its_micro_batches_do_not_take_longer():
+    """More GPUs accumulate fewer each, so that its steps take less time and no more sequences."""
+    assert sentences(of("BERT"), "slowdown") == []
 
 
 def test_the_rows_behind_a_longer_step_include_its_baseline():

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.pivot import Rank, pivot
 from analysis.results import measured
+from analysis.text.titles import model_notes, title
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading import queries
@@ -104,7 +105,7 @@ def test_a_global_batch_is_never_the_same_as_a_batch_per_gpu():
     assert len(pivot(found, ("scaling",), ("num_gpus",))) == 2
 
 
-@pytest.mark.parametrize("axis", ["image_px", "num_classes"])
+@pytest.mark.parametrize("axis", ["image_px", "seq_len", "num_classes"])
 def test_other_work_is_no_better_choice(axis):
     (table,) = pivot(
         results([(small(**{axis: 64}), 100.0), (small(**{axis: 128}), 30.0)]),
@@ -196,3 +197,24 @@ def test_of_one_process_each_nobody_knows_which_is_slower():
         ("replicated_none", 2): Rank.ALONE,
         ("ps_cpu", 2): Rank.ALONE,
     }
+
+
+def test_models_of_tokens_keep_their_lengths_and_models_of_images_name_none():
+    trials = [
+        (small(model="gpt_mini", image_px=0, seq_len=128), 10.0),
+        (small(model="bert_tiny", image_px=0, seq_len=64), 20.0),
+        (small(model="resnet50", image_px=64), 30.0),
+    ]
+    (table,) = pivot(results(trials), ("num_gpus",), ("model",))
+    lengths = {model: own["seq_len"] for model, own in table.of_models.items()}
+    assert lengths == {"gpt_mini": 128, "bert_tiny": 64, "resnet50": 0}
+    notes = model_notes(table)
+    assert "image_px 64: resnet50" in notes
+    assert "seq_len 128: gpt_mini; 64: bert_tiny" in notes
+
+
+def test_the_title_of_a_model_of_tokens_names_its_length_and_no_image():
+    (table,) = pivot(results([(small(model="gpt_mini", image_px=0, seq_len=128), 10.0)]))
+    named = title(table.setting)
+    assert "seq_len 128" in named
+    assert "image_px" not in named

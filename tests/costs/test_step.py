@@ -9,7 +9,7 @@ from costs.communication import exchange
 from costs.hardware import Hardware, MissingLinkError
 from costs.networks import network
 from costs.profiles import profile
-from costs.step import Rates, costs
+from costs.step import Rates, Step, costs
 from costs.work import Work
 
 STRATEGIES = {
@@ -334,6 +334,45 @@ def test_gradients_of_micro_batches_are_sent_after_the_last() -> None:
     )
     assert one.exposed_s < 0.95 * two.exposed_s
     assert two.exposed_s >= two.communication_s
+
+
+def test_variables_are_wanted_layer_by_layer_also_of_several_micro_batches() -> None:
+    """A bug: with accumulation all variables were wanted at the beginning of the pass."""
+    job = work("gpt2", 8, "sharded")
+    one, two = (Step.of(replace(job, gradient_accumulation=num), NVLINK) for num in (1, 2))
+    assert one.wanted.tolist() == two.wanted.tolist() == [i / 148 for i in range(148)]
+    packed = Step.of(replace(job, gradient_repacking=4), NVLINK)
+    assert packed.wanted.tolist() == one.wanted.tolist()
+
+
+def test_messages_of_shards_have_the_bytes_of_their_pieces() -> None:
+    """A bug: 155 messages of 148 tensors were taken for as many equal packs."""
+    job = work("gpt2", 8, "sharded")
+    step = Step.of(job, NVLINK)
+    sizes = exchange(job, NVLINK).message_bytes[::-1]
+    assert len(sizes) == 155
+    assert step.backward == pytest.approx([size / (4 * 124_439_808) for size in sizes])
+    assert list(step.ready) == sorted(step.ready)
+    assert step.ready[-1] == 1
+    # the table of tokens, 30 % of all bytes, is the first of the layers and ready last
+    assert step.backward[step.ready == 1].sum() == pytest.approx(50257 * 768 / 124_439_808)
+
+
+def test_gradients_of_whole_tensors_are_ready_one_by_one() -> None:
+    step = Step.of(work("resnet50"), BOX)
+    assert step.ready == pytest.approx([(i + 1) / 161 for i in range(161)])
+
+
+def test_staged_variables_hide_behind_all_micro_batches() -> None:
+    """The second micro-batch has room for what the first one cannot hide."""
+    slow = replace(BOX, pcie_gb_per_s=3.0)
+    job = work("vgg16", strategy="ps_gpu", num_gpus=2, batch_size=8, staged_vars=True)
+    exposed = []
+    for num in (2, 8):
+        step = Step.of(replace(job, gradient_accumulation=num), slow)
+        found = step.seconds(Rates(overlap=1.0))
+        exposed.append(found.exposed_s)
+    assert exposed[1] < exposed[0]
 
 
 def test_an_update_takes_longer_the_more_an_optimizer_keeps() -> None:

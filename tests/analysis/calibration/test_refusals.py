@@ -74,3 +74,30 @@ def test_a_precision_that_the_box_lacks_is_refused() -> None:
     found = refusal(replace(asked, work=replace(asked.work, precision="bf16")), KNOWN, BOX)
     assert found is not None
     assert "precision=bf16: p100_pcie_8 does not have it" in found.reason
+
+
+def test_what_the_trainer_refuses_is_not_predicted() -> None:
+    """A bug: it was predicted, though nobody could measure it."""
+    asked = row("resnet50", 2, "nccl")
+    again = refusal(replace(asked, work=replace(asked.work, recompute=True)), KNOWN, BOX)
+    assert again is not None
+    assert again.reason == (
+        "recompute=true: resnet50 does not say which activations to keep; leave it out"
+    )
+    shards = {"variable_update": "sharded", "all_reduce": "none"}
+    one = replace(asked, work=replace(asked.work, num_gpus=1, **shards))
+    alone = refusal(one, KNOWN, BOX)
+    assert alone is not None
+    assert alone.reason == (
+        "num_gpus=1: variable_update=sharded takes 2 replicas or more; raise num_gpus, or choose "
+        "variable_update=replicated"
+    )
+
+
+def test_what_to_measure_first_has_as_many_gpus_as_its_strategy_takes() -> None:
+    asked = row("vgg16", 4, "nccl")
+    shards = replace(asked.work, variable_update="sharded", all_reduce="none")
+    found = refusal(replace(asked, work=shards), KNOWN, BOX)
+    assert found is not None
+    assert found.missing is not None
+    assert found.missing.work.num_gpus == 2

@@ -6,7 +6,10 @@ import pytest
 
 from analysis.calibration.environments import guessed
 from analysis.calibration.row import completed, is_known, row
+from analysis.prediction.predictions import cells
+from analysis.published import of_source, published
 from costs.profiles import profile
+from store.reading.queries import known_references
 from tests.analysis.made import made
 
 BOX = profile("dgx1_v100")
@@ -191,3 +194,41 @@ def test_a_box_is_known_by_its_words(text: str, name: str, is_known: bool) -> No
 def test_a_guessed_box_has_as_many_gpus_as_its_words_tell() -> None:
     assert guessed("10 x GeForce RTX 2080 Ti", 4).hardware.num_gpus == 10
     assert guessed("2 GPUs (model not stated)", 2).hardware.num_gpus == 8
+
+
+STRONG = {
+    **{"model": "resnet50", "image_px": 224, "num_classes": 1001, "scaling": "strong"},
+    **{"num_gpus": 2, "batch_size": 8, "gradient_accumulation": 4},
+}
+
+
+def asked(**to: str):
+    """Return the only cell that `--to` makes of a row of 64 images in all."""
+    (one,) = cells([row(made((STRONG, [100.0]))[0], BOX)], {axis: [to[axis]] for axis in to})
+    return one
+
+
+@pytest.mark.parametrize("axis", ["gradient_accumulation", "num_gpus"])
+def test_strong_scaling_keeps_the_batch_in_all(axis) -> None:
+    """A bug: of twice as many micro-batches it was twice as large."""
+    one = asked(**{axis: "8"})
+    assert getattr(one.work, axis) == 8
+    assert (one.work.num_examples, one.undivided) == (64, "")
+
+
+def test_what_does_not_divide_a_batch_in_all_is_named() -> None:
+    assert asked(gradient_accumulation="3", num_gpus="4").undivided == (
+        "num_gpus=4 gradient_accumulation=3: 64 images in all (scaling=strong) do not divide among "
+        "4 * 3 micro-batches; choose numbers whose product divides 64"
+    )
+
+
+def test_micro_batches_in_all_that_do_not_divide_are_no_cell() -> None:
+    """A bug: 1024 / 3 was rounded."""
+    source = published(of_source(known_references(None), "BERT"))
+    one = row(source[0], profile("dgx1_v100"))
+    assert (one.on(4).work.gradient_accumulation, one.on(4).undivided) == (256, "")
+    assert one.on(3).undivided == (
+        "num_gpus=3: 1024 micro-batches in all do not divide among 3 GPUs; choose a number of GPUs "
+        "that divides 1024"
+    )

@@ -410,6 +410,20 @@ def test_a_missing_baseline_is_said(analysis) -> None:
     assert "no baseline: without a row of 1 GPU" in analysis("predict", "--to", "num_gpus=8").stdout
 
 
+def test_the_missing_baseline_of_shards_is_one_that_can_be_measured(analysis) -> None:
+    shards = {"variable_update": "sharded"}
+    fill_gpus(
+        [
+            *repeated(on_gpus(2, **RESNET, **shards), 390),
+            *repeated(on_gpus(4, **RESNET, **shards), 770),
+        ]
+    )
+    said = analysis("predict", "--to", "num_gpus=8").stdout
+    assert (
+        "apart; measure: python sweep.py model=resnet50 num_gpus=1 strategy=replicated_none" in said
+    )
+
+
 def test_contradictory_repeats_are_said(analysis) -> None:
     fill_gpus(
         [

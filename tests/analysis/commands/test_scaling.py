@@ -96,6 +96,14 @@ def test_weak_and_strong_scaling_are_distinguished(analysis):
     assert any("Amdahl's law" in line for line in reported)
 
 
+def test_a_source_that_keeps_its_micro_batches_scales_strongly(analysis):
+    ended = analysis("scaling", "--origin", "published", "--source", "BERT")
+    reported = lines(ended)
+    assert any(line.startswith("Strong scaling: the batch of all") for line in reported)
+    assert not any(line.startswith("Weak scaling") for line in reported)
+    assert "weak scaling" not in ended.stdout
+
+
 def test_three_numbers_make_no_law_and_the_fourth_has_a_command(analysis):
     fill_gpus(
         curve([100.0, 150.0, 0.1, 300.0], **PS)[:6] + curve([100.0, 150.0, 0.1, 300.0], **PS)[9:]

@@ -286,3 +286,48 @@ def test_a_published_figure_is_of_the_free_axes_and_the_item_that_it_names():
     for others in (references(zero=2), references("samples")):
         with pytest.raises(StoreError, match="nothing in common"):
             opposed(ours, others)
+
+
+TOKENS = {"model": "gpt2", "image_px": 0, "seq_len": 1024, "batch_size": 4}
+A_SOURCE = replace(
+    MINE,
+    hardware="8x V100",
+    model="gpt2",
+    batch_size=4,
+    data="synthetic",
+    precision="fp32",
+    all_reduce="none",
+    num_gpus=1,
+    throughput=100.0,
+    item="images",  # as the made results have it
+)
+
+
+def against_source(ours, **axes):
+    rows = [asdict(A_SOURCE) | {"origin": "published", "axes": axes}]
+    return opposed(ours, published(rows))
+
+
+def test_sequences_of_another_length_are_other_work():
+    ours = results([(small(**TOKENS), 50.0), (small(**TOKENS | {"seq_len": 128}), 500.0)])
+    (side,) = against_source(ours)
+    assert [one.against and one.against.ratio for one in side.results] == [0.5, None]
+    assert (
+        "not compared: gpt2 of seq_len 128 is other work than the source's, whose sequences had "
+        "1024" in side.notes
+    )
+    (side,) = against_source(ours, seq_len=128)
+    assert [one.against and one.against.ratio for one in side.results] == [None, 5.0]
+
+
+def test_updates_of_more_micro_batches_are_other_work():
+    ours = results([(small(**TOKENS), 50.0), (small(**TOKENS, gradient_accumulation=4), 60.0)])
+    (side,) = against_source(ours, gradient_accumulation=4)
+    assert [one.against and one.against.ratio for one in side.results] == [None, 0.6]
+
+
+def test_another_optimizer_than_the_source_tells_is_not_compared():
+    ours = results([(small(**TOKENS), 50.0)])
+    assert against_source(ours, optimizer="momentum")
+    with pytest.raises(StoreError, match="nothing in common"):
+        against_source(ours, optimizer="lamb")

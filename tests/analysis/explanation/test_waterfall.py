@@ -10,7 +10,9 @@ from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import chosen
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile, quick_check
 from analysis.explanation.step_times import Seconds, difference, step_s
-from analysis.explanation.waterfall import Cause, waterfall
+from analysis.explanation.suspects import LAUNCH_S, at_most_launching_s
+from analysis.explanation.waterfall import Beside, Cause, waterfall
+from costs.networks import network
 from costs.profiles import profile
 from scalemark.abilities import ALL_REDUCES
 from tests.analysis.explanation.explained import (
@@ -286,3 +288,21 @@ def test_the_floor_has_the_free_axes_of_its_target():
     everything = [replace(one, axes={**one.axes, **INDEPENDENT}) for one in (floor, own)]
     found = AblationFinder([target, *everything]).around(target).found
     assert found[Ablation.FLOOR].axes["axes.zero"] == 0
+
+
+def test_launching_takes_longest_of_many_micro_batches_computed_again():
+    """A bug: the kernels of one micro-batch, computed once, were counted."""
+    tokens = {"model": "gpt_mini", "image_px": 0, "seq_len": 128, "num_classes": 256}
+    floor = Seconds(value=0.01, low=None, high=None, over_processes=False)
+
+    def at_most_s(**way):
+        fall = waterfall(AblationFinder([target := result(1000, **tokens, **way)]).around(target))
+        return at_most_launching_s(
+            replace(fall, floor=Beside(seconds=floor, trials=()), fixed=None)
+        )
+
+    one = at_most_s() - floor.value
+    assert one == pytest.approx(LAUNCH_S * network("gpt_mini").num_kernels)
+    assert at_most_s(gradient_accumulation=3) - floor.value == pytest.approx(3 * one)
+    again = at_most_s(gradient_accumulation=3, recompute=True)
+    assert again - floor.value == pytest.approx(4 * one)

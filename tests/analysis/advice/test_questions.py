@@ -1,0 +1,30 @@
+"""Trials of other work are asked about apart."""
+
+from types import SimpleNamespace
+
+from analysis.advice.questions import questions
+from analysis.advice.text import heading
+from tests.analysis.made import made
+
+
+def test_sequences_of_another_length_are_another_question():
+    tokens = {"model": "gpt_mini", "image_px": 0}
+    results = made(
+        ({**tokens, "seq_len": 64}, [100.0, 101.0]),
+        ({**tokens, "seq_len": 128}, [60.0, 61.0]),
+        ({**tokens, "seq_len": 128, "num_gpus": 2}, [100.0, 101.0]),
+    )
+    found = questions(results)
+    assert [len(one.choices) for one in found] == [1, 2]
+    assert [heading(SimpleNamespace(question=one)) for one in found] == [
+        "gpt_mini (seq_len 64, synthetic data)",
+        "gpt_mini (seq_len 128, synthetic data)",
+    ]
+
+
+def test_accumulation_is_a_choice_as_the_batch_is():
+    results = made(
+        ({"num_gpus": 2}, [100.0, 101.0]),
+        ({"num_gpus": 2, "gradient_accumulation": 4}, [60.0, 61.0]),
+    )
+    assert [len(one.choices) for one in questions(results)] == [2]
