@@ -103,9 +103,9 @@ def _key(result: Result, *, is_published: bool) -> tuple[object, ...]:
     axes = result.axes
     if not is_published:
         return tuple(_trial(result).items())
-    shared = (result.item, _sure(axes["model"]), axes["batch_size"], result.num_gpus)
-    shared = (*shared, axes.get("gradient_accumulation") or 1)
-    return (*shared, _hosts(result), precision_as_published(axes), _is_real(result))
+    work = (result.item, _sure(axes["model"]), axes["batch_size"])
+    work_of_update = (*work, axes.get("gradient_accumulation") or 1, result.num_gpus)
+    return (*work_of_update, _hosts(result), precision_as_published(axes), _is_real(result))
 
 
 def _trial(result: Result) -> dict[str, object]:
