@@ -42,7 +42,7 @@ const ended = ({ outcome, repeats, failed }) =>
 /** Nothing where there is no number that it could be of. */
 const utilization = ({ mfu, throughput }) => {
   if (throughput === null) return "";
-  return mfu === null ? "unknown" : `${Number((100 * mfu).toPrecision(3))}%`;
+  return mfu === null ? "unknown" : `${Number((100 * mfu).toPrecision(3))} %`;
 };
 
 const make = (name, attributes = {}, ...children) => {
