@@ -67,7 +67,7 @@ const COLUMNS = [
   { title: "95 % interval", text: interval, value: (trial) => trial.low },
   { title: "speed-up", text: (trial) => times(trial.speed_up), value: (trial) => trial.speed_up },
   { title: "efficiency", text: (trial) => percent(trial.efficiency), value: (trial) => trial.efficiency },
-  { title: "MFU", text: (trial) => (trial.mfu === null ? "unknown" : `${Number((100 * trial.mfu).toPrecision(3))}%`), value: (trial) => trial.mfu, only: () => data.trials.some((trial) => trial.mfu !== null) },
+  { title: "MFU", text: (trial) => (trial.mfu === null ? "unknown" : `${Number((100 * trial.mfu).toPrecision(3))} %`), value: (trial) => trial.mfu, only: () => data.trials.some((trial) => trial.mfu !== null) },
   { title: "processes", text: (trial) => String(trial.repeats.length), value: (trial) => trial.repeats.length },
   { title: "verdict", text: (trial) => trial.verdict },
 ];

@@ -467,7 +467,7 @@ def test_the_list_has_utilization_where_any_is_known(show):
     fill("results.db", entries, details=[{"mfu": 0.312}, {"mfu": 0.00123}, {}])
     page = show().page
     assert heading(page, "MFU").count() == 1
-    assert column(page, 12) == ["31.2%", "0.123%", "unknown"]
+    assert column(page, 12) == ["31.2 %", "0.123 %", "unknown"]
 
 
 def test_without_any_utilization_the_list_has_no_such_column(show):
