@@ -103,8 +103,8 @@ def _key(result: Result, *, is_published: bool) -> tuple[object, ...]:
     axes = result.axes
     if not is_published:
         return tuple(_trial(result).items())
-    shared = (result.item, _sure(axes["model"]), axes["batch_size"], result.num_gpus)
-    shared = (*shared, axes.get("gradient_accumulation") or 1)
+    work = (result.item, _sure(axes["model"]), axes["batch_size"])
+    shared = (*work, axes.get("gradient_accumulation") or 1, result.num_gpus)
     return (*shared, _hosts(result), precision_as_published(axes), _is_real(result))
 
 
