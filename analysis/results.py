@@ -22,7 +22,14 @@ from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_on_one_host
-from scalemark.records.measurement import BY_EXAMPLE, IMAGES, STEPS, items_per_example, unit_of
+from scalemark.records.measurement import (
+    BY_EXAMPLE,
+    IMAGES,
+    STEPS,
+    TOKENS,
+    items_per_example,
+    unit_of,
+)
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, free_names, strategy_axes
@@ -539,7 +546,8 @@ def why_no_steps(result: Result) -> str:
     """Return why the time of a step does not follow from its throughput."""
     return (
         f"{result.trial_id[:8]} counts {result.item}, and batch_size counts examples: the time of "
-        f"a step is known of trials that count {' or '.join(BY_EXAMPLE)}"
+        f"a step is known of trials that count {', '.join(BY_EXAMPLE)}, or {TOKENS} of a known "
+        "seq_len"
     )
 
 

@@ -15,7 +15,7 @@ SHORTENED = ((3, 3), (5, 5))  # kernels of convolutions that Winograd's algorith
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Tells what one layer, or all layers together, take for one image."""
+    """Tells what one layer, or all layers together, take for one example."""
 
     flops: int = 0  # forward: 2 per multiply and add
     # gradients of the weights and of the inputs of each product; the images need none

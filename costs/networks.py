@@ -22,7 +22,9 @@ class Network:
     image_px: int  # 0 of a model that reads tokens
     # elements of each gradient tensor, in the order in which the trainer has them
     tensors: tuple[int, ...]
-    forward_flops: float  # of one example: 2 per multiply and add of convolutions and dense layers
+    # of one example: 2 per multiply and add of convolutions, dense layers, and attention's two
+    # products of tokens with tokens, the masked half of a causal model's included
+    forward_flops: float
     # of one example: as many again for the gradients of the weights, and of the inputs that need
     # one
     backward_flops: float

@@ -21,7 +21,7 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
     reduction_s = late_s = 0.0
     if work.num_gpus > 1 and costs.communication_s > 0:
         reduction_s = injected.get("reduction_s", 0.0)
-    if work.decodes:
+    if work.real_data:  # text, too, which takes no time to decode
         late_s = injected.get("input_s", 0.0) * work.num_gpus
     slowed = replace(
         costs,

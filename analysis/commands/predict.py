@@ -265,8 +265,6 @@ def _alone(row: Row) -> Work:
         variable_update=DEFAULT_UPDATE,
         local_parameter_device="gpu",
         all_reduce="none",
-        gradient_repacking=0,
-        compact_gradients=False,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.neighbors import with_num_gpus, with_strategy
+from analysis.results import BaselineRule
 from analysis.scaling.curves import Curve, Scaling
 from analysis.scaling.paying import Added
 from analysis.scaling.scalability import FEWEST_COUNTS, Law
@@ -146,12 +147,20 @@ def _missing(scaling: Scaling) -> str:
         return f"{what}; more: {_command(scaling, able[0])}" if able else f"{what}."
     if not any(one.num_gpus == 1 or one.baseline for one in results):
         what = "No number on 1 to tell speed-ups against; it is measured by"
-        return f"{what} {_command(scaling, 1)}"
+        return f"{what} {_command(scaling, 1)}{_to_take_it(scaling)}"
     between = [num for num in able if num < max(counts)]
     if scaling.speaks_of_gpus and len(counts) < FEWEST_COUNTS and between:
         what = f"A law of what limits needs {FEWEST_COUNTS} numbers of GPUs; one more:"
         return f"{what} {_command(scaling, between[0])}"
     return ""
+
+
+def _to_take_it(scaling: Scaling) -> str:
+    """Return the option by which a baseline of another strategy counts, where none has its own."""
+    first = scaling.curves[0].points[0].result
+    if has_enough_replicas(with_num_gpus(first.spec, 1)):
+        return ""
+    return f"; --baseline {BaselineRule.BEST} takes it"
 
 
 def _command(scaling: Scaling, num_gpus: int) -> str:

@@ -166,6 +166,13 @@ def test_a_slow_input_is_waited_for():
     assert slow.throughput < 64
 
 
+def test_text_is_late_too():
+    """A bug: what is not decoded was never late."""
+    text = ("model=gpt_mini", "data=text")
+    fast, slow = measured(*text), measured(*text, "injected.input_s=1")
+    assert slow.data_wait_share > 0.5 > fast.data_wait_share
+
+
 def test_each_gpus_batch_is_late_as_they_come_from_one_pipeline():
     assert result("data=photos", "num_gpus=4", "injected.input_s=1").truth[
         "input_s"

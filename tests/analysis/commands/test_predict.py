@@ -668,6 +668,7 @@ def test_rows_that_count_another_item_are_never_learned_from(analysis) -> None:
     assert [len(one["rests_on"]) for one in (images, samples)] == [3, 3]
     (left_out,) = [note for note in reported["notes"] if note.startswith("not predicted: ")]
     assert "counts tokens, and batch_size counts examples" in left_out
+    assert "that count images, samples, sequences, or tokens of a known seq_len" in left_out
     shown = analysis(*asked).stdout
     assert "  images/s  " in shown
     assert "  samples/s  " in shown
