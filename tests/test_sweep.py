@@ -129,6 +129,31 @@ def test_the_experiment_of_hosts_spreads_replicas_over_hosts():
     assert len(plan["left_out"]) == 8
 
 
+@pytest.mark.parametrize(
+    ("arguments", "models", "num_trials", "num_left_out"),
+    [
+        (["experiment=today", "hardware=cpu"], {"gpt_mini"}, 6, 2),
+        (
+            ["experiment=transformers", "engine=simulated", "hardware=dgx_a100"],
+            {"gpt2", "bert_base", "vit_b16"},
+            90,
+            6,
+        ),
+    ],
+)
+def test_the_experiments_of_transformers_are_what_they_say(
+    arguments, models, num_trials, num_left_out
+):
+    ended = sweep(*arguments, "sweep.dry_run=true", "sweep.plan_format=json")
+    assert ended.returncode == 0, ended.stderr
+    plan = json.loads(ended.stdout)
+    specs = [trial["spec"] for trial in plan["trials"]]
+    assert {spec["model"] for spec in specs} == models
+    assert {spec["optimizer"] for spec in specs} == {"adamw"}
+    assert {spec.get("gradient_accumulation", 1) for spec in specs} == {1, 4}
+    assert (len(specs), len(plan["left_out"])) == (num_trials, num_left_out)
+
+
 def test_a_dry_run_of_many_trials_lists_the_first():
     ended = sweep("experiment=cloud_article", "sweep.dry_run=true")
     assert ended.returncode == 0

@@ -14,8 +14,7 @@ class Dropout(keras.layers.Layer):
     """Replaces a share `rate` of the numbers by 0 while training, and enlarges the others.
 
     The rate is a multiple of 2^-16, and the seed is Keras' state, which each replica has of its
-    own. Keras draws 32 bits by ThreeFry for each number, which takes longer than a layer's
-    other ops.
+    own. Keras draws 32 bits by ThreeFry for each number.
     """
 
     def __init__(self, rate: float) -> None:
