@@ -76,9 +76,8 @@ def tied(logits: Tensor) -> int:
 
 def _in_hand(tensor: Tensor) -> int:
     match tensor.layer:
-        case (
-            nn.Attend() as layer
-        ):  # with dropout also its mask in numbers, before and after scaling
+        case nn.Attend() as layer:
+            # with dropout also its mask in numbers, plain and scaled
             return _scores(tensor, layer) * (5 if layer.dropout_rate else 3)
         case nn.Dense(activation="gelu"):
             return 3 * tensor.num_elements
