@@ -11,7 +11,8 @@ from scalemark.records.trial import PROGRAM_AXES
 
 _WORK = (
     *("model", "model_digest", "image_px", "seq_len", "num_classes", "data", "data_dir"),
-    *("distortions", "optimizer", "learning_rate", "momentum", "weight_decay", "injected"),
+    *("distortions", "optimizer", "learning_rate", "learning_rate_warm_up", "momentum"),
+    *("weight_decay", "injected"),
 )
 """Axes that make it other work, or another training; sources report few of them. Of a program it
 is all that says what it is, and free axes that are not compared.

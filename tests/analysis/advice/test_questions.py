@@ -28,3 +28,11 @@ def test_accumulation_is_a_choice_as_the_batch_is():
         ({"num_gpus": 2, "gradient_accumulation": 4}, [60.0, 61.0]),
     )
     assert [len(one.choices) for one in questions(results)] == [2]
+
+
+def test_a_warm_up_of_the_learning_rate_is_no_choice_of_speed():
+    results = made(
+        ({"learning_rate_warm_up": 0}, [100.0, 101.0]),
+        ({"learning_rate_warm_up": 5}, [60.0, 61.0]),
+    )
+    assert [len(one.choices) for one in questions(results)] == [1, 1]
