@@ -66,6 +66,7 @@ def _folder(tmp_path, spec: TrialSpec) -> RunFolder:
 SMOKE = {
     "parameter_server": {"local_parameter_device": "cpu"},
     "replicated": {},
+    "sharded": {},
     "independent": {},
     "mirrored": {},
     "distributed_parameter_server": {"local_parameter_device": "cpu", "hosts": 2},

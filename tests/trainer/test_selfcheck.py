@@ -69,7 +69,10 @@ def test_a_model_of_ones_own_is_proven_in_the_mode(tmp_path):
     assert ended.returncode == 0, ended.stderr
     exact, *others, fast = json.loads(found.read_text())["checks"]
     assert exact["difference"] < exact["bound"] == 1e-6
-    assert [check["options"] for check in others] == ["steps_per_execution=3"]
+    assert [check["options"] for check in others] == [
+        "steps_per_execution=3",
+        "gradient_accumulation=4",
+    ]
     assert fast["throughput"] > 0
     assert f"examples/s of {path} in a second" in ended.stdout
 

@@ -32,6 +32,7 @@ WAYS = [
         for reduction in ("none", "pscpu", "psgpu", "hierarchical_copy", "nccl", "ring")
     ),
     ("mirrored", "gpu", "nccl"),
+    ("sharded", "gpu", "none"),
     ("horovod", "gpu", "none"),
     ("ddp", "gpu", "none"),
 ]
