@@ -67,7 +67,7 @@ LARS = '''
 
 from scalemark.abilities.optimizer import OptimizerAbilities
 
-ABILITIES = OptimizerAbilities(has_momentum=True, learning_rate=0.25)
+ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=1, learning_rate=0.25)
 
 import tensorflow as tf
 '''
