@@ -271,6 +271,9 @@ USE = """
         with running(program, home) as browser, visit(browser, "data:text/html,<p>hello") as shown:
             assert shown.page.locator("p").inner_text() == "hello"
         asyncio.run(asyncio.sleep(0))
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread():
+                thread.join(60)  # the one that waited for the browser's end ends an instant after it
         print(json.dumps([before, left()]))
 """
 
