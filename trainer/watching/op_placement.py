@@ -27,7 +27,7 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _LOOPS = ("While", "StatelessWhile")  # of a function that is not inlined
 _XLA = ("_XlaRun", "XlaLaunch")
 _REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
-_REDUCTIONS = ("AddN", "NcclAllReduce", "CollectiveReduceV2")
+_REDUCTIONS = ("AddN", "NcclAllReduce", "CollectiveReduceV2", "CollectiveReduceScatterV2")
 _UPDATES = re.compile("ResourceApply")
 _ROLES = ("convolution", "reduction", "update", "xla", "data_format", "compute_type")
 
