@@ -13,7 +13,7 @@ from trainer.towers import optimizer_state_bytes, variable_bytes
 WEIGHTS = 4 * sum((3 * 3 * 3 * 4, 4, 3 * 3 * 4 * 5, 5, 4 * 4 * 5 * 5, 5))
 SPREAD = 4 * (3 * 3 * 3 * 4 + 5 + 4 * 4 * 5 * 5)  # of two devices, the one that is dealt more
 
-SPREAD_MODES = ("ps_gpu", "sharded")
+SPREAD_MODES = ("ps_gpu", "sharded", "sharded_ring")
 
 
 def counted(devices, **axes):
