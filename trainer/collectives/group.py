@@ -17,7 +17,7 @@ class Group:
     def __init__(self, devices: Sequence[str], hint: str) -> None:
         """`hint` names the implementation, ring or nccl; CPU devices take their ring for both."""
         self.devices, self._hint = tuple(devices), hint
-        self._group = next(_groups)
+        self._key = next(_groups)
         # one per device: its collectives run in the order of the graph; without, they deadlock
         self._tokens = []
         for device in devices:
@@ -64,7 +64,7 @@ class Group:
                 output = op(
                     input=each,
                     group_size=len(self.devices),
-                    group_key=self._group,
+                    group_key=self._key,
                     instance_key=key,
                     ordering_token=[token.handle],
                     communication_hint=self._hint,
