@@ -10,6 +10,7 @@ from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
 from analysis.text.numbers import number
 from analysis.text.titles import model_notes, reported_notes, short_title, table_notes, table_title
+from plots.tables import unknown_mfu
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from scalemark.records.outcomes import Outcome
 
@@ -90,6 +91,8 @@ def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None
     notes = [*model_notes(table), *(line for line in table_notes(table) if line not in marked)]
     notes += [*(f"{REPORTED} {line}" for line in marked), *selection.notes]
     notes += _how_to_read(table, wanted, selection.baseline)
+    if "mfu" in wanted:
+        notes += unknown_mfu.reasons(table.results, selection.show_command)
     notes += _doubts(table, selection)
     return Layout(
         title=table_title(table.environment, table.setting),

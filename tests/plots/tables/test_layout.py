@@ -184,6 +184,15 @@ def test_what_a_repeat_does_not_tell_is_unknown(other):
     assert texts(layout)["replicated_none"] == ["unknown, unknown, unknown, unknown"]
 
 
+def test_each_reason_that_utilization_is_unknown_is_told_once(snapshot):
+    own = small(model="my_model.py:build")
+    fill("r.db", [(one, 9.0) for one in (small(), small(num_gpus=2), own, replace(own, num_gpus=2))])
+    results = measured(queries.measured(open_for_reading("r.db")))
+    (table,) = pivot(results, ("model",), ("num_gpus",))
+    notes = lay_out(table, Selection(db="r.db"), ("mfu",)).notes
+    assert [line for line in notes if "unknown" in line] == snapshot
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("outcome", "symbol"),
