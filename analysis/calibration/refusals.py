@@ -12,7 +12,7 @@ from costs.profiles import sound
 from costs.step import Step
 from costs.work import Work
 from scalemark import models
-from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES
+from scalemark.abilities import DEFAULT_UPDATE, least_replicas
 
 _TIMES_GPUS = 8  # more than any row has
 _TIMES_BATCH = 8  # more, or fewer, than any row of the model has
@@ -52,7 +52,7 @@ def refusal(
 
 def _refused_by_trainer(work: Work) -> str:
     """Return why nobody could measure it; empty where somebody could."""
-    least, name = _least_gpus(work), work.network.name
+    least, name = least_replicas(work.variable_update), work.network.name
     if work.num_gpus < least:
         return (
             f"num_gpus={work.num_gpus}: variable_update={work.variable_update} takes {least} "
@@ -63,15 +63,9 @@ def _refused_by_trainer(work: Work) -> str:
     return ""
 
 
-def _least_gpus(work: Work) -> int:
-    """Return the fewest that share variables so; 1 of names of others, as horovod."""
-    abilities = VARIABLE_UPDATES.get(work.variable_update)
-    return abilities.least_replicas if abilities else 1
-
-
 def _on(row: Row, num_gpus: int) -> Row:
     """Ask for so many GPUs, or for the fewest that its strategy takes."""
-    num_gpus = max(num_gpus, _least_gpus(row.work))
+    num_gpus = max(num_gpus, least_replicas(row.work.variable_update))
     return replace(row, work=replace(row.work, num_gpus=num_gpus), throughput=None)
 
 

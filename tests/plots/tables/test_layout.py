@@ -273,6 +273,13 @@ def test_a_missing_baseline_names_the_rules_that_find_one():
     )
 
 
+def test_a_strategy_that_cannot_run_on_1_is_compared_with_the_fastest_there(snapshot):
+    shards = {"variable_update": "sharded", "num_gpus": 2}
+    layout = laid_out([(small(), 100.0), (small(**PS), 50.0), (small(**shards), 150.0)])
+    assert texts(layout)["sharded"] == ["–", "150 (1.50x)"]
+    assert [line for line in layout.notes if line.startswith("speed-up")] == snapshot
+
+
 def test_the_unit_is_that_of_what_the_records_count():
     fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
     with changing("r.db") as connection:
