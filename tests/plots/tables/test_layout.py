@@ -186,7 +186,9 @@ def test_what_a_repeat_does_not_tell_is_unknown(other):
 
 def test_each_reason_that_utilization_is_unknown_is_told_once(snapshot):
     own = small(model="my_model.py:build")
-    fill("r.db", [(one, 9.0) for one in (small(), small(num_gpus=2), own, replace(own, num_gpus=2))])
+    fill(
+        "r.db", [(one, 9.0) for one in (small(), small(num_gpus=2), own, replace(own, num_gpus=2))]
+    )
     results = measured(queries.measured(open_for_reading("r.db")))
     (table,) = pivot(results, ("model",), ("num_gpus",))
     notes = lay_out(table, Selection(db="r.db"), ("mfu",)).notes
