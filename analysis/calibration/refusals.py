@@ -16,7 +16,6 @@ from scalemark.abilities import DEFAULT_UPDATE, least_replicas
 
 _TIMES_GPUS = 8  # more than any row has
 _TIMES_BATCH = 8  # more, or fewer, than any row of the model has
-_TOO_MUCH_MEMORY = 1.25  # times the GPU's: the estimate is no better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,17 +119,17 @@ def _other_batch(asked: Row, rows: Sequence[Row]) -> Refusal | None:
 
 
 def _memory(asked: Row, hardware: Hardware, ran: Sequence[Row]) -> Refusal | None:
-    """Refuse what does not fit, but never what needs no more than a row that ran.
-
-    The estimate is wrong then, or what is known of the GPU.
+    """Refuse what does not fit by the estimate that a simulated trial runs out of memory by, but
+    never what needs no more than a row that ran: the estimate is wrong then, or what is known of
+    the GPU.
     """
     needed, there = memory_bytes(asked.work), hardware.memory_gib * 2**30
     most = max((memory_bytes(row.work) for row in ran if row.is_batch_known), default=0.0)
-    if needed <= max(_TOO_MUCH_MEMORY * there, most):
+    if needed <= max(there, most):
         return None
     return Refusal(
         reason=(
-            f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.0f} GiB, and "
+            f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.1f} GiB, and "
             f"{hardware.gpu} has {hardware.memory_gib:g}; choose a smaller batch"
         )
     )
