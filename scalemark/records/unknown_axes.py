@@ -31,4 +31,7 @@ def unknown_axes(spec: TrialSpec) -> Iterator[str]:
             why = "the cost model does not know what it changes; leave it out of simulated trials"
         yield f"{name}={as_typed(value)}: {why}"
     for name, value in spec.free:
-        yield f"{name}={value}: engine={engine} takes no free axes; leave it out"
+        yield (
+            f"{name}={value}: only a program that command= gives takes axes of your own; leave it "
+            "out"
+        )
