@@ -17,7 +17,7 @@ from typing import Any
 from analysis.text.versions import Where, described, distinguished
 from analysis.usage import UNKNOWN, Usage, usage_of
 from costs.profiles import overrides_of
-from scalemark.abilities import trains_apart
+from scalemark.abilities import least_replicas, trains_apart
 from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
@@ -58,7 +58,7 @@ NOT_REPORTED = "not reported"
 class BaselineRule(StrEnum):
     """The rule for baselines, always in the same environment and with the same other axes."""
 
-    SAME = "same"  # the same strategy on 1 GPU
+    SAME = "same"  # the same strategy on 1 GPU; the best of all for one that needs more
     BEST = "best"  # the fastest strategy on 1 GPU
     # the same strategy on the fewest GPUs that it completed on, and of these on the fewest hosts
     FEWEST = "fewest"
@@ -448,7 +448,34 @@ def _is_valid(attempt: Mapping[str, Any]) -> bool:
 def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result]:
     """Return the same results, each with the baseline of the rule; None where there is none."""
     results = list(results)
-    candidates: dict[tuple[object, ...], Baseline] = {}
+    rules = {one for result in results for one in _rules(result, rule)}
+    candidates = {one: _candidates(results, one) for one in rules}
+    found = []
+    for result in results:
+        able: list[Baseline] = []
+        for one in _rules(result, rule):
+            compared = _compared(result, one)
+            keys = [(*compared, links) for links in {None, _links(result)}]
+            able = able or [candidates[one][key] for key in keys if key in candidates[one]]
+        found.append(replace(result, baseline=min(able, key=_preference, default=None)))
+    return found
+
+
+def _rules(result: Result, rule: BaselineRule) -> tuple[BaselineRule, ...]:
+    """Return the rules that find its baseline; the first that finds one counts.
+
+    A strategy that cannot run on 1 GPU, such as sharded, has no number of its own there.
+    """
+    if rule is BaselineRule.SAME and least_replicas(result.axes["variable_update"]) > 1:
+        return BaselineRule.BEST, BaselineRule.FEWEST
+    return (rule,)
+
+
+def _candidates(
+    results: Sequence[Result], rule: BaselineRule
+) -> dict[tuple[object, ...], Baseline]:
+    """Return the baseline of each group of results that the rule compares."""
+    found: dict[tuple[object, ...], Baseline] = {}
     for result in results:
         if result.throughput is not None and (rule is BaselineRule.FEWEST or result.num_gpus == 1):
             candidate = Baseline(
@@ -460,13 +487,7 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
                 repeats=result.repeats,
             )
             key = (*_compared(result, rule), _links(result))
-            candidates[key] = min(candidates.get(key, candidate), candidate, key=_preference)
-    found = []
-    for result in results:
-        compared = _compared(result, rule)
-        keys = [(*compared, links) for links in {None, _links(result)}]
-        able = [candidates[key] for key in keys if key in candidates]
-        found.append(replace(result, baseline=min(able, key=_preference, default=None)))
+            found[key] = min(found.get(key, candidate), candidate, key=_preference)
     return found
 
 

@@ -16,6 +16,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 from scalemark.text.redact import without_secrets
+from scalemark.text.wording import as_typed
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", re.ASCII)
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
@@ -96,7 +97,7 @@ _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
 
 
 def _useless(axis: Axis, value: object) -> str:
-    shown = str(value).lower() if isinstance(value, bool) else value
+    shown = as_typed(value)
     if axis.name in (*USED_BY_PROGRAMS, "seed"):
         return (
             f"{axis.name}={shown}: nothing uses it; write {{{axis.name}}} into the command, or "

@@ -81,3 +81,18 @@ class Work:
             optimizer=str(axes.get("optimizer") or "momentum").rstrip("?").lower(),
             recompute=axes.get("recompute", False),
         )
+
+
+def step_work(axes: Mapping[str, Any]) -> float | None:
+    """Return the FLOPs of a step on one device, or its examples where nobody knows the layers, to
+    be compared for one model only; None without a batch, as programs may be.
+    """
+    if not axes["batch_size"]:
+        return None
+    examples = float(axes["batch_size"] * (axes["gradient_accumulation"] or 1))
+    try:
+        of = network(axes["model"], axes["image_px"], axes["num_classes"], axes["seq_len"])
+    except ValueError:  # nobody defines the model, or the image is too small for it
+        return examples
+    again = of.forward_flops if axes["recompute"] else 0.0
+    return examples * (of.training_flops + again)

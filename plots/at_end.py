@@ -26,7 +26,6 @@ MOST_PICTURES = 12  # of each chart
 # the first of these that have something to show; the report has all that a sweep tells
 CHARTS = ("scaling", "efficiency", "batch_sizes", "precisions", "strategies")
 MOST_CHARTS = 2
-REPORT = {Origin.MEASURED: "report.html", Origin.SIMULATED: "report-simulated.html"}
 
 Tell = Callable[[str], None]
 
@@ -98,8 +97,9 @@ class _Ending:
         from plots.report.page import render  # here, because it takes its time to import
 
         self._folder.mkdir(parents=True, exist_ok=True)
-        page = render(self._source("report"), datetime.now(UTC), failed=self._failed)
-        path = self._folder / REPORT[self._selection.origin]
+        source = self._source("report")
+        page = render(source, datetime.now(UTC), failed=self._failed)
+        path = self._folder / f"{source.file_name('report')}.html"
         write(path, page)
         self._tell(f"report: {path}")
 

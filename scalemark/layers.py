@@ -342,6 +342,12 @@ def tokens(seq_len: int) -> Tensor:
 
 
 def masked(x: Tensor, every: int) -> Tensor:
+    """Raises SizeError where all tokens would be masked, with none left to guess them from."""
+    if x.shape[0] < 2:
+        raise SizeError(
+            f"seq_len={x.shape[0]}: wanted 2 or more, for the model masks the first token and "
+            "guesses it from the others"
+        )
     return Tensor(Masked(every=every), (x,), x.shape)
 
 

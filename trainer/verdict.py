@@ -80,7 +80,10 @@ def _doubts_about_steps(
         calls = counted(num_calls, "step")
         if steps_per_call > 1:
             calls = f"{counted(num_calls, 'call')} of {steps_per_call} steps"
-        yield f"only {calls}, too few to know their spread; {_more_steps(spec)}"
+        if measurement.num_steps > num_calls * steps_per_call:
+            calls += " after the first"
+        fewest = (MIN_CALLS + 1) * steps_per_call
+        yield f"only {calls}, too few to know their spread; {_more_steps(spec, fewest)}"
     change = drift(durations_s)
     if abs(change) > MAX_DRIFT:
         became, remedy = "slower", "look for heat, or for others that began to take the machine"
@@ -102,16 +105,19 @@ def _doubts_about_steps(
         )
 
 
-def _more_steps(spec: TrialSpec) -> str:
+def _more_steps(spec: TrialSpec, fewest: int = 0) -> str:
+    """Return what to do; `fewest` is how many steps would be enough, where it is known."""
     if spec.engine == Engine.command and spec.lacks(AXES["num_steps"]):
         return "let the program run for more steps"
-    return f"raise num_steps={spec.num_steps}"
+    if fewest > spec.num_steps:
+        return f"set num_steps to {fewest} or more"
+    return f"set num_steps to more than {spec.num_steps}"
 
 
 def _more_warm_up(spec: TrialSpec) -> str:
     if spec.engine == Engine.command:
         return "let the program run for longer"
-    return f"raise min_warm_up_steps={spec.min_warm_up_steps}"
+    return f"set min_warm_up_steps to more than {spec.min_warm_up_steps}"
 
 
 def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:

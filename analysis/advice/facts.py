@@ -10,6 +10,7 @@ from functools import cached_property
 from analysis.results import Environment, Result, is_quotable
 from analysis.source import Source
 from costs.hardware import Hardware
+from costs.work import step_work
 from store.reading.durations import Durations, recorded_durations_s
 from store.reading.queries import Row, powers_w
 
@@ -64,7 +65,7 @@ class Facts:
         key = machine["key"]
         if key not in self._durations:
             recorded = recorded_durations_s(self.source.engine, key, on_devices=True)
-            self._durations[key] = Durations(recorded)
+            self._durations[key] = Durations(recorded, step_work)
         return self._durations[key]
 
     @cached_property

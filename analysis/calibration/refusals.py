@@ -12,11 +12,10 @@ from costs.profiles import sound
 from costs.step import Step
 from costs.work import Work
 from scalemark import models
-from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES
+from scalemark.abilities import DEFAULT_UPDATE, least_replicas
 
 _TIMES_GPUS = 8  # more than any row has
 _TIMES_BATCH = 8  # more, or fewer, than any row of the model has
-_TOO_MUCH_MEMORY = 1.25  # times the GPU's: the estimate is no better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def refusal(
 
 def _refused_by_trainer(work: Work) -> str:
     """Return why nobody could measure it; empty where somebody could."""
-    least, name = _least_gpus(work), work.network.name
+    least, name = least_replicas(work.variable_update), work.network.name
     if work.num_gpus < least:
         return (
             f"num_gpus={work.num_gpus}: variable_update={work.variable_update} takes {least} "
@@ -63,15 +62,9 @@ def _refused_by_trainer(work: Work) -> str:
     return ""
 
 
-def _least_gpus(work: Work) -> int:
-    """Return the fewest that share variables so; 1 of names of others, as horovod."""
-    abilities = VARIABLE_UPDATES.get(work.variable_update)
-    return abilities.least_replicas if abilities else 1
-
-
 def _on(row: Row, num_gpus: int) -> Row:
     """Ask for so many GPUs, or for the fewest that its strategy takes."""
-    num_gpus = max(num_gpus, _least_gpus(row.work))
+    num_gpus = max(num_gpus, least_replicas(row.work.variable_update))
     return replace(row, work=replace(row.work, num_gpus=num_gpus), throughput=None)
 
 
@@ -126,17 +119,17 @@ def _other_batch(asked: Row, rows: Sequence[Row]) -> Refusal | None:
 
 
 def _memory(asked: Row, hardware: Hardware, ran: Sequence[Row]) -> Refusal | None:
-    """Refuse what does not fit, but never what needs no more than a row that ran.
-
-    The estimate is wrong then, or what is known of the GPU.
+    """Refuse what does not fit by the estimate that a simulated trial runs out of memory by, but
+    never what needs no more than a row that ran: the estimate is wrong then, or what is known of
+    the GPU.
     """
     needed, there = memory_bytes(asked.work), hardware.memory_gib * 2**30
     most = max((memory_bytes(row.work) for row in ran if row.is_batch_known), default=0.0)
-    if needed <= max(_TOO_MUCH_MEMORY * there, most):
+    if needed <= max(there, most):
         return None
     return Refusal(
         reason=(
-            f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.0f} GiB, and "
+            f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.1f} GiB, and "
             f"{hardware.gpu} has {hardware.memory_gib:g}; choose a smaller batch"
         )
     )

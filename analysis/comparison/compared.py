@@ -20,7 +20,7 @@ from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import command
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.text.wording import counted
+from scalemark.text.wording import as_typed, counted
 
 _AT_A_TIME = 100  # pairs whose steps are in memory together
 _SPEAKING = ("strategy", "model", "precision", "data")  # axes whose values need no name beside them
@@ -100,7 +100,7 @@ def _name(result: Result, axes: Sequence[str]) -> str:
         if value is None and result.environment.origin.is_ours:
             continue
         name = axis.removeprefix(PREFIX)
-        names.append(str(value) if axis in _SPEAKING and value else f"{name}={value}")
+        names.append(str(value) if axis in _SPEAKING and value else f"{name}={as_typed(value)}")
     return " ".join(names)
 
 

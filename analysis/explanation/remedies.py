@@ -24,6 +24,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_to
+from scalemark.text.wording import as_typed
 
 _NOT_SIMULATED = unknown_to(Engine.simulated)
 MORE_BATCHES = 8  # that wait on each device
@@ -80,8 +81,7 @@ def _fits(spec: TrialSpec, hardware_profile: str) -> bool:
 def _said(changes: Mapping[str, Any]) -> str:
     said = []
     for axis, value in changes.items():
-        text = str(value).lower() if isinstance(value, bool) else value
-        said.append(f"{axis}={text}")
+        said.append(f"{axis}={as_typed(value)}")
     return " ".join(said)
 
 

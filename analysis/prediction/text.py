@@ -12,7 +12,7 @@ from costs.step import Costs
 from scalemark.cli.terminal import print_columns
 from scalemark.text.natural import natural
 from scalemark.text.untrusted import visible
-from scalemark.text.wording import counted
+from scalemark.text.wording import as_typed, counted
 
 _MOST_NAMED = 6  # refused cells of one cause that are named
 
@@ -125,7 +125,7 @@ def _way(one: Prediction) -> str:
         said.append("recompute")
     if work.real_data:
         said.append("real data")
-    said += [f"{axis}={value}" for axis, value in one.apart]
+    said += [f"{axis}={as_typed(value)}" for axis, value in one.apart]
     return ", ".join(said)
 
 

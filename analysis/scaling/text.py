@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.neighbors import with_num_gpus, with_strategy
-from analysis.results import BaselineRule
+from analysis.results import Result
 from analysis.scaling.curves import Curve, Scaling
 from analysis.scaling.paying import Added
 from analysis.scaling.scalability import FEWEST_COUNTS, Law
 from analysis.text.summary import change_text, quoted, summarize
-from scalemark.abilities import DEFAULT_UPDATE, has_enough_replicas
+from scalemark.abilities import DEFAULT_UPDATE, has_enough_replicas, least_replicas
 from scalemark.records.overrides import command
 
 LITTLE_LOST = 0.9  # efficiency from which on there is little to explain
@@ -145,9 +145,9 @@ def _missing(scaling: Scaling) -> str:
         was = "was" if counts[0] == 1 else "were"
         what = f"Only {where} {was} tried, and nothing scales on one number"
         return f"{what}; more: {_command(scaling, able[0])}" if able else f"{what}."
-    if not any(one.num_gpus == 1 or one.baseline for one in results):
+    if not any(_needs_no_number_on_1(one) for one in results):
         what = "No number on 1 to tell speed-ups against; it is measured by"
-        return f"{what} {_command(scaling, 1)}{_to_take_it(scaling)}"
+        return f"{what} {_command(scaling, 1)}"
     between = [num for num in able if num < max(counts)]
     if scaling.speaks_of_gpus and len(counts) < FEWEST_COUNTS and between:
         what = f"A law of what limits needs {FEWEST_COUNTS} numbers of GPUs; one more:"
@@ -155,12 +155,14 @@ def _missing(scaling: Scaling) -> str:
     return ""
 
 
-def _to_take_it(scaling: Scaling) -> str:
-    """Return the option by which a baseline of another strategy counts, where none has its own."""
-    first = scaling.curves[0].points[0].result
-    if has_enough_replicas(with_num_gpus(first.spec, 1)):
-        return ""
-    return f"; --baseline {BaselineRule.BEST} takes it"
+def _needs_no_number_on_1(result: Result) -> bool:
+    """Say whether it has a baseline, and for want of a number on 1 no wider one."""
+    if result.num_gpus == 1:
+        return True
+    if result.baseline is None:
+        return False
+    can_run_on_1 = least_replicas(result.axes["variable_update"]) == 1
+    return can_run_on_1 or result.baseline.num_gpus == 1
 
 
 def _command(scaling: Scaling, num_gpus: int) -> str:

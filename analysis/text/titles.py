@@ -9,7 +9,7 @@ from analysis.pivot import Label, Table
 from analysis.results import Environment, Result, over, scales_strongly
 from scalemark.host.own_code import typed
 from scalemark.own_model import is_own
-from scalemark.text.wording import counted, listed
+from scalemark.text.wording import as_typed, counted, listed
 
 _SIZES = ("image_px", "seq_len")  # 0 of a model that takes no such input, or has its own
 _BARE = {
@@ -53,7 +53,7 @@ def named(axis: str, value: object) -> str:
         return program_name(str(value))
     if is_of_own_model(axis, value):
         return f"{axis} of its own"
-    return _BARE.get(axis, f"{axis} {{}}").format(value)
+    return _BARE.get(axis, f"{axis} {{}}").format(as_typed(value))
 
 
 def program_name(command_line: str) -> str:
@@ -137,7 +137,7 @@ def model_notes(table: Table) -> list[str]:
             if axis in _SIZES and of[axis] == 0 and not is_own(model):
                 is_of_some = True
                 continue
-            value = "not reported" if of[axis] in (None, "") else str(of[axis])
+            value = "not reported" if of[axis] in (None, "") else as_typed(of[axis])
             if _says_nothing(axis, of[axis]):
                 value = "of its own"
             by_value.setdefault(value, []).append(model)

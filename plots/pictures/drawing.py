@@ -19,7 +19,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from analysis.pivot import NoSuchAxisError
-from analysis.results import Origin
 from plots import charts
 from plots.parts import Failed, attempted, stop
 from plots.pictures.choices import PictureFormat, Theme
@@ -112,9 +111,10 @@ def draw(
     failed: Failed = stop,
     resolution: Resolution = Resolution(),
 ) -> Iterator[Path]:
-    """Yield files as they are written, CHART[-simulated]-WHAT[-dark].png. A chart that has nothing
-    to show is reported to `passed_over`, one that cannot be imported, drawn or written to `failed`,
-    perhaps after some of its files, and one with more than `most` pictures to `cut_short`.
+    """Yield files as they are written, CHART[-simulated-PROFILE]-WHAT[-dark].png. A chart that has
+    nothing to show is reported to `passed_over`, one that cannot be imported, drawn or written to
+    `failed`, perhaps after some of its files, and one with more than `most` pictures to
+    `cut_short`.
 
     Raises StoreError for an unknown chart, where there is no result to draw, and where the folder
     cannot be made.
@@ -172,8 +172,7 @@ def _write(
     append each file to `paths`. Return whether the chart has more.
     """
     one = chart(name)
-    is_simulated = source.selection.origin is Origin.SIMULATED
-    first = f"{name}-simulated" if is_simulated else name
+    first = source.file_name(name)
     taken: dict[str, str] = {}
     with matplotlib.rc_context(settings(theme)):
         pictures = one.draw(source, PALETTES[theme])

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from analysis.pivot import Table
 from analysis.text.titles import program_name
 from scalemark.text.file_name import safe_name
+from scalemark.text.wording import as_typed
 
 
 def file_names(tables: Sequence[Table]) -> list[str]:
@@ -51,4 +52,6 @@ def _name(table: Table, neighbors: Sequence[Table], num_environments: int) -> st
 
 
 def _part(axis: str, value: object) -> str:
-    return program_name(str(value)).replace(" ", "=") if axis == "command" else f"{axis}={value}"
+    if axis == "command":
+        return program_name(str(value)).replace(" ", "=")
+    return f"{axis}={as_typed(value)}"

@@ -104,7 +104,7 @@ def _draw(
     baseline = _baseline_in_words(table, results, rule)
     sheet.text(ratio.label.format(devices=devices, baseline=baseline))
     sheet.gap(0.05)
-    curves = _curves(table, results, ratio, looks)
+    curves = _curves(table, results, ratio, rule, looks)
     ideal = _ideal(table, results, ratio)
     beyond = draw_curves(sheet, curves, ideal, ratio.values, f"number of {devices}")
     return [*notes(table, bars=_BARS), *beyond, *partly_failed(results.values(), "ringed")]
@@ -114,13 +114,15 @@ def _of_row(table: Table, results: Compared, row: Label) -> list[Result]:
     return [results[row, column] for column in table.columns if (row, column) in results]
 
 
-def _curves(table: Table, results: Compared, ratio: Ratio, looks: Looks) -> list[Curve]:
+def _curves(
+    table: Table, results: Compared, ratio: Ratio, rule: BaselineRule, looks: Looks
+) -> list[Curve]:
     found = []
     for row in table.rows:
         of_row = _of_row(table, results, row)
         points = [_point(result, ratio) for result in of_row]
         curve = Curve(
-            name=row_title(table, row) + _own_baseline(of_row),
+            name=row_title(table, row) + _own_baseline(of_row, rule),
             points=tuple(point for point in points if point is not None),
             failures=failures(of_row),
             look=looks[of_row[0].line],
@@ -140,12 +142,17 @@ def _without_baseline(table: Table, results: Compared) -> list[str]:
     return found
 
 
-def _own_baseline(results: Sequence[Result]) -> str:
-    """Return as ` (over its 2)` what a curve that does not begin at 1 begins at."""
+def _own_baseline(results: Sequence[Result], rule: BaselineRule) -> str:
+    """Return as ` (over its 2)` what a curve that does not begin at 1 begins at, and as
+    ` (over ps_cpu)` the strategy that one which cannot run on 1 is compared with.
+    """
     baselines = [result.baseline for result in results if result.baseline]
     wider = [baseline for baseline in baselines if baseline.num_gpus > 1]
     if not wider:
-        return ""
+        others = {baseline.strategy for baseline in baselines}.difference({results[0].strategy})
+        if rule is BaselineRule.BEST or not others:
+            return ""
+        return f" (over {', '.join(sorted(others))})"
     return f" (over its {min(wider, key=lambda baseline: baseline.num_gpus).width})"
 
 

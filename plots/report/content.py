@@ -34,6 +34,7 @@ from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.overrides import again
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.counted_calls import counted_calls
+from scalemark.text.wording import as_typed
 
 MOST_STEPS = 60_000  # calls of training functions that one page holds
 
@@ -389,7 +390,7 @@ def _series(table: Table, row: Label, column: Label) -> str:
     """Return the name of the line that a cell is part of."""
     if table.rows_by == ("strategy", "hosts"):
         return table.cells[row, column].result.line
-    return ", ".join(str(value) for value in (column if table.rows_by == ("num_gpus",) else row))
+    return ", ".join(map(as_typed, column if table.rows_by == ("num_gpus",) else row))
 
 
 # of the list: a setting need not repeat them

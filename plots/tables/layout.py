@@ -10,7 +10,9 @@ from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
 from analysis.text.numbers import number
 from analysis.text.titles import model_notes, reported_notes, short_title, table_notes, table_title
+from plots.tables import unknown_mfu
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
+from scalemark.abilities import least_replicas
 from scalemark.records.outcomes import Outcome
 
 NOT_RUN = "–"
@@ -90,6 +92,8 @@ def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None
     notes = [*model_notes(table), *(line for line in table_notes(table) if line not in marked)]
     notes += [*(f"{REPORTED} {line}" for line in marked), *selection.notes]
     notes += _how_to_read(table, wanted, selection.baseline)
+    if "mfu" in wanted:
+        notes += unknown_mfu.reasons(table.results, selection.show_command)
     notes += _doubts(table, selection)
     return Layout(
         title=table_title(table.environment, table.setting),
@@ -180,8 +184,18 @@ def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
     """Name what speed-ups are against, and the options that find a baseline where there is none."""
     able = [result for result in table.results if result.throughput is not None]
     with_one = [result for result in able if result.baseline]
-    if with_one:
-        yield f"speed-up: against {_baseline_in_words(table, with_one, rule)}"
+    others = []
+    if rule is BaselineRule.SAME:
+        others = [one for one in with_one if least_replicas(one.axes["variable_update"]) > 1]
+    own = [one for one in with_one if one not in others]
+    if own:
+        yield f"speed-up: against {_baseline_in_words(table, own, rule)}"
+    for strategy in dict.fromkeys(one.strategy for one in others):
+        of_it = [one for one in others if one.strategy == strategy]
+        has_one = any(one.baseline and one.baseline.num_gpus == 1 for one in of_it)
+        taken = BaselineRule.BEST if has_one else BaselineRule.FEWEST
+        against = _baseline_in_words(table, of_it, taken)
+        yield f"speed-up of {strategy}, which cannot run on 1: against {against}"
     without = [result for result in able if not result.baseline]
     if not without:
         return

@@ -44,6 +44,7 @@ __all__ = [
     "distributed",
     "has_enough_replicas",
     "jobs_of",
+    "least_replicas",
     "names",
     "precision_of",
     "preferring",
@@ -71,10 +72,15 @@ def trains_apart(variable_update: str) -> bool:
     return abilities is not None and not abilities.exchanges
 
 
+def least_replicas(variable_update: str) -> int:
+    """Return the fewest replicas that it shares variables among; 1 for a name of others."""
+    abilities = VARIABLE_UPDATES.get(variable_update)
+    return 1 if abilities is None else abilities.least_replicas
+
+
 def has_enough_replicas(spec: TrialSpec) -> bool:
     """Return whether its variable update shares variables among so few replicas."""
-    abilities = VARIABLE_UPDATES.get(spec.variable_update)
-    return abilities is None or spec.num_gpus >= abilities.least_replicas
+    return spec.num_gpus >= least_replicas(spec.variable_update)
 
 
 def precision_of(name: str) -> PrecisionAbilities | None:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import as_typed
 
 PIPE_WIDTH = 100_000  # characters; a pipe has no width
 _WIDE = 120  # characters that a table of attempts takes
@@ -63,7 +64,7 @@ def for_people(cell: object) -> str:
     if isinstance(cell, float):
         return f"{cell:.0f}" if 1e4 <= abs(cell) < 1e15 else f"{cell:.4g}"
     if isinstance(cell, int | Decimal):
-        return str(cell)
+        return as_typed(cell)
     return "" if cell is None else visible(as_text(cell))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.trial import AXES, PROGRAM_AXES
+from scalemark.text.wording import as_typed
 
 VARIABLE_PREFIX = "SCALEMARK_"
 RUN_DIR_VARIABLE = "SCALEMARK_RUN_DIR"
@@ -70,10 +71,10 @@ def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
         if value is None:
             continue
         if name.startswith(PREFIX):
-            found[name] = _text(value)
-            found.setdefault(name.removeprefix(PREFIX), _text(value))
+            found[name] = as_typed(value)
+            found.setdefault(name.removeprefix(PREFIX), as_typed(value))
         elif name not in _NOT_FOR_PROGRAMS:
-            found[name] = _text(value)
+            found[name] = as_typed(value)
     return found
 
 
@@ -90,8 +91,3 @@ def variables(values: Mapping[str, str]) -> dict[str, str]:
             continue
         found[f"{VARIABLE_PREFIX}{name.upper()}"] = value
     return found
-
-
-def _text(value: AxisValue) -> str:
-    """Return 1e-05 as it is, and true for True, as the command line has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from scalemark.records.axes import Engine
 from scalemark.records.trial import AXES, TrialSpec
+from scalemark.text.wording import as_typed
 
 
 def unknown_to(engine: Engine) -> tuple[str, ...]:
@@ -23,12 +24,14 @@ def unknown_axes(spec: TrialSpec) -> Iterator[str]:
         value = getattr(spec, name)
         if value == AXES[name].default:
             continue
-        shown = str(value).lower() if isinstance(value, bool) else value
         why = (
             f"engine={engine} does not know it, {', '.join(AXES[name].engines)} does; leave it out"
         )
         if engine is Engine.simulated:
             why = "the cost model does not know what it changes; leave it out of simulated trials"
-        yield f"{name}={shown}: {why}"
+        yield f"{name}={as_typed(value)}: {why}"
     for name, value in spec.free:
-        yield f"{name}={value}: engine={engine} takes no free axes; leave it out"
+        yield (
+            f"{name}={value}: only a program that command= gives takes axes of your own; leave it "
+            "out"
+        )

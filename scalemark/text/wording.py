@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def as_typed(value: object) -> str:
+    """Return a value as the command line takes it: `true` for True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def counted(count: int, what: str) -> str:
     """Return `1 trial` or `3 trials`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"

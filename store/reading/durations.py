@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -12,11 +13,20 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading.queries import Row, rows
 
+SIZES = (
+    *("model", "image_px", "num_classes", "seq_len", "batch_size", "gradient_accumulation"),
+    "recompute",
+)
+"""Axes that tell how much a step computes on each device."""
+
+_COLUMNS = ", ".join(SIZES)
+
 _MEDIANS = """
 WITH taken AS (
-  SELECT attempts.trial_id, trials.model, trials.device_kind, trials.num_gpus, trials.hosts,
-         trials.num_steps, trials.min_window_s, {duration_s} AS duration_s, measurements.window_s,
-         measurements.num_steps AS num_measured
+  SELECT attempts.trial_id, {columns}, trials.device_kind, trials.num_gpus, trials.hosts,
+         trials.num_steps, trials.min_window_s, {duration_s} AS duration_s,
+         {window_s} AS window_s, measurements.num_steps AS num_measured,
+         measurements.num_warm_up_steps
   FROM attempts
   JOIN trials ON trials.id = attempts.trial_id
   JOIN machines ON machines.id = attempts.machine_id
@@ -24,9 +34,9 @@ WITH taken AS (
   LEFT JOIN measurements ON measurements.attempt_id = attempts.id
   WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND ({where})
 )
-SELECT trial_id, model, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
+SELECT trial_id, {columns}, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
        avg(duration_s) AS duration_s, avg(window_s) AS window_s,
-       avg(window_s / num_measured) AS step_s
+       avg(window_s / num_measured) AS step_s, avg(num_warm_up_steps) AS num_warm_up_steps
 FROM (
   SELECT taken.*, row_number() OVER (PARTITION BY trial_id ORDER BY duration_s) AS place,
          count(*) OVER (PARTITION BY trial_id) AS num_attempts
@@ -34,21 +44,28 @@ FROM (
   WHERE duration_s IS NOT NULL
 ) AS ranked
 WHERE place IN ((num_attempts + 1) / 2, (num_attempts + 2) / 2)
-GROUP BY trial_id, model, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts
+GROUP BY trial_id, {columns}, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts
 ORDER BY trial_id
 """
 
 
 _ON_MACHINE = "machines.key = :machine"
-_OF_PROCESSES = _MEDIANS.format(where=_ON_MACHINE, duration_s="attempts.duration_s")
-_OF_SHARED = _MEDIANS.format(
-    where="sweeps.name = :sweep OR machines.pool = :pool", duration_s="attempts.duration_s"
-)
+_IS_SIMULATED = f"trials.device_kind = '{DeviceKind.SIMULATED_GPU}'"
+# the window of simulated devices is no part of the time that their process took
+_PROCESS = {
+    "columns": _COLUMNS,
+    "duration_s": "attempts.duration_s",
+    "window_s": f"CASE WHEN {_IS_SIMULATED} THEN NULL ELSE measurements.window_s END",
+}
+_OF_PROCESSES = _MEDIANS.format(where=_ON_MACHINE, **_PROCESS)
+_OF_SHARED = _MEDIANS.format(where="sweeps.name = :sweep OR machines.pool = :pool", **_PROCESS)
 _OF_DEVICES = _MEDIANS.format(
     where=_ON_MACHINE,
-    duration_s=f"""CASE WHEN trials.device_kind = '{DeviceKind.SIMULATED_GPU}'
+    columns=_COLUMNS,
+    duration_s=f"""CASE WHEN {_IS_SIMULATED}
          THEN measurements.time_to_first_step_s + measurements.window_s
          ELSE attempts.duration_s END""",
+    window_s="measurements.window_s",
 )
 
 
@@ -56,9 +73,10 @@ def recorded_durations_s(
     engine: sa.Engine, machine_key: str, *, on_devices: bool = False
 ) -> list[Row]:
     """Return each trial's median over its completed attempts on this machine, of whatever software:
-    trial_id, model, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
-    duration_s; of that, window_s and step_s where they were measured. `on_devices`: of simulated
-    ones what their devices would take, and not the process that simulates them.
+    trial_id, SIZES, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
+    duration_s; of that, window_s, step_s and num_warm_up_steps where they were measured.
+    `on_devices`: of simulated ones what their devices would take, and not the process that
+    simulates them.
     """
     return rows(engine, _OF_DEVICES if on_devices else _OF_PROCESSES, machine=machine_key)
 
@@ -73,18 +91,25 @@ def recorded_durations_shared_s(engine: sa.Engine, sweep: str, pool: str | None)
 class Durations:
     """Estimates how long attempts will take, from what was recorded."""
 
-    def __init__(self, recorded: Sequence[Row] = ()) -> None:
-        """`recorded` as `recorded_durations_s` gives it."""
+    def __init__(
+        self,
+        recorded: Sequence[Row] = (),
+        step_work: Callable[[Mapping[str, Any]], float | None] = lambda sizes: None,
+    ) -> None:
+        """`recorded` as `recorded_durations_s` gives it. `step_work` says by SIZES how much a step
+        computes, to be compared for one model; None where nobody knows.
+        """
+        self._step_work = step_work
         self._own_s: dict[str, float] = {row["trial_id"]: row["duration_s"] for row in recorded}
         self._alike: dict[_Like, list[Row]] = defaultdict(list)
         for row in recorded:
             self._alike[row["model"], row["device_kind"], row["num_gpus"], row["hosts"]].append(row)
-        self._alike_s: dict[tuple[_Like, int, float], float] = {}  # as far as it was asked for
+        self._alike_s: dict[tuple[object, ...], float] = {}  # as far as it was asked for
 
     def expected_s(self, spec: TrialSpec) -> float | None:
         """Return the median of this trial's own attempts, else of trials of equal model,
-        device_kind, num_gpus and hosts, else None. Those that measured more or fewer steps count as
-        if they had measured as many as this one.
+        device_kind, num_gpus and hosts, else None. Those that measured other numbers of steps, or
+        computed more or less in a step, count as if they had done as this one.
         """
         if self._own_s:  # only then is the id, a digest of the whole spec, worth computing
             own_s = self._own_s.get(spec.trial_id)
@@ -93,25 +118,34 @@ class Durations:
         like = (spec.model, str(spec.device_kind), spec.num_gpus, spec.hosts)
         if like not in self._alike:
             return None
-        key = like, spec.num_steps, spec.min_window_s
+        sizes = {name: getattr(spec, name) for name in SIZES}
+        key = (like, spec.num_steps, spec.min_window_s, *sizes.values())
         if key not in self._alike_s:
+            work = self._step_work(sizes)
             self._alike_s[key] = median(
-                _with_steps_s(row, spec.num_steps, spec.min_window_s) for row in self._alike[like]
+                _as_if_s(row, spec, self._times(work, row)) for row in self._alike[like]
             )
         return self._alike_s[key]
 
+    def _times(self, work: float | None, row: Row) -> float:
+        """Return how many times the work of a step of that trial this is."""
+        other = self._step_work({name: row[name] for name in SIZES})
+        return work / other if work and other else 1.0
 
-def _with_steps_s(row: Row, num_steps: int, min_window_s: float) -> float:
-    """Return how long that trial would take with so many steps: what is not its window stays."""
+
+def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:
+    """Return how long that trial would take with the steps of this one, each of so many times its
+    work: what is no step stays.
+    """
     duration_s: float = row["duration_s"]
-    if row["step_s"] is None or (row["num_steps"], row["min_window_s"]) == (
-        num_steps,
-        min_window_s,
-    ):
+    asked = (spec.num_steps, spec.min_window_s, 1.0)
+    if row["step_s"] is None or (row["num_steps"], row["min_window_s"], times) == asked:
         return duration_s
-    window_s: float = row["window_s"]
     step_s: float = row["step_s"]
-    return max(0.0, duration_s - window_s) + max(num_steps * step_s, min_window_s)
+    warm_up_s = (row["num_warm_up_steps"] or 0) * step_s
+    rest_s = max(0.0, duration_s - row["window_s"] - warm_up_s)
+    window_s = max(spec.num_steps * step_s * times, spec.min_window_s)
+    return rest_s + warm_up_s * times + window_s
 
 
 _Like = tuple[str, str, int, int]  # model, device_kind, num_gpus, hosts

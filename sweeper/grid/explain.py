@@ -92,14 +92,17 @@ def no_such_axis(name: str) -> str:
         return f"{name}: no axis yet; a free axis is added with a plus: +{name}=VALUE,VALUE"
     own = name.removeprefix("+").removeprefix("axis.")
     if own.isidentifier() and own != name:
-        return f"{name}: no such axis; one of your own is added as +{PREFIX}{own}=VALUE,VALUE"
+        return (
+            f"{name}: no such axis; a program that command= gives takes it as "
+            f"+{PREFIX}{own}=VALUE,VALUE"
+        )
     if "." in name:
         head, _, tail = name.rpartition(".")
         hint = nearest(tail, _settings(head)).rstrip() or f"see {typed('sweep')} --help"
         return f"{name}: {head} has no setting {tail}; {hint}"
     return (
-        f"{name}: no such axis; {nearest(name, axes)}One of your own is added as "
-        f"+{PREFIX}{name}=VALUE; all others: {typed('sweep')} --help"
+        f"{name}: no such axis; {nearest(name, axes)}{typed('sweep')} --help has them all. A "
+        f"program that command= gives takes axes of your own, as +{PREFIX}{name}=VALUE"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from costs.work import step_work
 from store.reading.durations import Durations, recorded_durations_s, recorded_durations_shared_s
 from store.reading.queries import Row
 from sweeper.planning.plan import Plan
@@ -25,7 +26,7 @@ class Estimate(Durations):
     """Durations of attempts and of whole plans; `where` they were recorded, for people."""
 
     def __init__(self, recorded: Sequence[Row] = (), where: str = "on this machine") -> None:
-        super().__init__(recorded)
+        super().__init__(recorded, step_work)
         self._where = where
 
     @classmethod

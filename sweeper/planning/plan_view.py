@@ -12,7 +12,7 @@ from scalemark.cli.terminal import print_columns
 from scalemark.records.devices import CPU_DEVICES_NOTE, SIMULATED_NOTE, DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
-from scalemark.text.wording import counted
+from scalemark.text.wording import as_typed, counted
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.planning.plan import Plan, PlannedTrial
@@ -209,4 +209,4 @@ def _shown(trial: PlannedTrial, axis: str) -> str:
         return trial.strategy
     value = trial.spec.axes.get(axis)
     is_no_size = axis in ("image_px", "seq_len") and value == 0  # the model has none, or says it
-    return "-" if value is None or is_no_size else str(value)
+    return "-" if value is None or is_no_size else as_typed(value)

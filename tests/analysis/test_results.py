@@ -70,6 +70,24 @@ def test_without_a_run_on_one_there_is_no_speed_up():
     assert (result.speed_up, result.efficiency, result.baseline) == (None, None, None)
 
 
+SHARDED = {"variable_update": "sharded"}
+
+
+def test_shards_are_against_the_fastest_on_one_or_the_fewest_they_ran_on():
+    """They need two replicas, so that no run of their own can be the baseline."""
+    entries = [
+        (small(**PS), 50.0),
+        (small(), 100.0),
+        (small(num_gpus=2, **SHARDED), 120.0),
+        (small(num_gpus=4, **SHARDED), 180.0),
+        (small(num_gpus=2, model="other", **SHARDED), 60.0),
+        (small(num_gpus=4, model="other", **SHARDED), 90.0),
+    ]
+    found = results(entries)
+    assert [one.baseline.strategy for one in found[2:4]] == ["replicated_none"] * 2
+    assert [one.speed_up for one in found] == pytest.approx([1.0, 1.0, 1.2, 1.8, 1.0, 1.5])
+
+
 def test_a_baseline_of_0_throughput_is_none():
     found = by_cell(results([(small(), 0.0), (small(num_gpus=2), 100.0)]))
     assert [found["replicated_none", num].speed_up for num in (1, 2)] == [None, None]

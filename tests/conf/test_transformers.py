@@ -56,6 +56,8 @@ def test_a_vision_transformer_is_one_of_images():
             "model=vit_b16 image_px=30",
             "model=vit_b16: image_px=30: wanted a multiple of 16, the patch",
         ),
+        ("model=bert_tiny seq_len=1", "seq_len=1: wanted 2 or more, for the model masks"),
+        ("model=bert_tiny +axes.zero=1", "axes.zero=1: only a program that command= gives takes"),
         ("model=gpt2 data_format=NCHW", "data_format=NCHW: gpt2 takes no images; leave it out"),
         ("model=vit_b16 image_px=8", "image_px=8: vit_b16 needs at least 16"),
         (

@@ -13,6 +13,7 @@ from analysis.pivot import pivot
 from analysis.results import Origin
 from analysis.selection import Selection, load, load_against
 from analysis.text.summary import summarize
+from costs.profiles import profile
 from plots import at_end
 from plots.pictures import drawing
 from plots.report.content import compose
@@ -22,6 +23,7 @@ from plots.tables import formats
 from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
+from sweeper.devices.simulated_box import machine_of
 from tests.filled import fill
 from tests.plots.charts.charting import pictures, resnet, steps
 from tests.portables import TWO_GPUS
@@ -193,11 +195,26 @@ def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
     )
     check(capsys.readouterr().out, Origin.SIMULATED)
     files = sorted(path.name for path in Path("figures").iterdir())
-    assert all("-simulated" in name for name in files)
+    assert all("-simulated-dgx1_p100" in name for name in files)
     assert (
         "python -m plots report --sweep simulated --origin simulated"
-        in Path("figures/report-simulated.html").read_text()
+        in Path("figures/report-simulated-dgx1_p100.html").read_text()
     )
+
+
+def test_sweeps_of_two_profiles_leave_the_files_of_both():
+    """A bug: the pictures of the second had the names of the first."""
+    fill_simulated()
+    again = [(one, 100.0) for one in trials(DeviceKind.SIMULATED_GPU)]
+    fill("results.db", again, name="h100", machine=machine_of(profile("h100_8")))
+    names = []
+    for sweep in ("simulated", "h100", None):
+        chosen = Selection(db="results.db", sweep=sweep, origin=Origin.SIMULATED)
+        source = Source(selection=chosen, command="plots charts")
+        names.append({path.name for path in drawing.draw(source, Path("figures"), ["scaling"])})
+    first, second, both = names
+    assert "scaling-simulated-h100_8-resnet50-precision=fp32-batch_size=4.png" in second
+    assert len(first | second | both) == len(first) + len(second) + len(both)
 
 
 @pytest.mark.parametrize("command", [("tables",), ("report",), ("charts",)])

@@ -67,7 +67,8 @@ DOUBTS = {
     "speeding up": {"durations_s": [0.2] * 10 + [0.1] * 10},
     "wide interval": {"throughput_low": 70.0, "throughput_high": 130.0},
     "no interval": {"throughput_low": None, "throughput_high": None},
-    "few calls": {"durations_s": [0.1] * 7},
+    "few calls": {"durations_s": [0.1] * 7, "num_steps": 8},
+    "one call": {"durations_s": [0.1], "num_steps": 1},
     "unwatched": {
         "spec": small(device_kind=DeviceKind.GPU, num_gpus=2),
         "gpus": (COOL,),
@@ -153,4 +154,4 @@ def test_of_a_program_only_what_its_user_can_change_is_advised():
         "only 4 calls of 10 steps, too few to know their spread; let the program run for more steps",
     )
     _, reasons = verdict(spec=replace(COMMAND, num_steps=40), durations_s=EVEN[:4], num_steps=40)
-    assert reasons[0].endswith("raise num_steps=40")
+    assert reasons[0].endswith("set num_steps to 90 or more")

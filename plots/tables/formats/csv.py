@@ -9,6 +9,7 @@ from plots.tables.document import Document
 from plots.tables.records import records
 from scalemark.text.csv_lines import CsvLines, guarded
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import as_typed
 
 
 def write(documents: Sequence[Document], out: TextIO) -> None:
@@ -23,6 +24,8 @@ def write(documents: Sequence[Document], out: TextIO) -> None:
 
 def _cell(value: object, shown: Callable[[str], str]) -> object:
     """Join lists with spaces, and guard text that a spreadsheet would take for a formula."""
+    if isinstance(value, bool):
+        return as_typed(value)
     if isinstance(value, list):
         value = " ".join(map(str, value))
     return guarded(shown(value)) if isinstance(value, str) else value

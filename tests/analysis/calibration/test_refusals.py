@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.calibration.refusals import refusal
+from costs.step import costs
 from tests.analysis.calibration.test_fit import BOX, TRUE, row
 
 KNOWN = [row("resnet50", 1, "nccl", TRUE)]
@@ -61,6 +62,14 @@ def test_a_batch_that_cannot_fit_is_refused() -> None:
     found = refusal(row("resnet50", 2, "nccl", batch_size=512), KNOWN, BOX)
     assert found is not None
     assert "GiB, and Tesla P100-PCIE-16GB has 16; choose a smaller batch" in found.reason
+
+
+def test_what_a_simulated_trial_has_no_room_for_is_refused() -> None:
+    """A bug: a batch was predicted that `engine=simulated` refuses."""
+    asked = row("resnet50", 2, "nccl", batch_size=128)
+    needed_gib = costs(asked.work, BOX).memory_bytes / 2**30
+    assert refusal(asked, KNOWN, replace(BOX, memory_gib=1.001 * needed_gib)) is None
+    assert refusal(asked, KNOWN, replace(BOX, memory_gib=0.999 * needed_gib)) is not None
 
 
 def test_a_missing_link_is_refused_with_what_to_add() -> None:

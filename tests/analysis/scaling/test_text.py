@@ -15,7 +15,6 @@ def test_one_replica_of_shards_is_measured_without_sharing():
     )
     (proposed,) = (one for one in sentences(found) if one.startswith("No number on 1"))
     assert " num_gpus=1 strategy=replicated_none " in proposed
-    assert proposed.endswith("; --baseline best takes it")
 
 
 def test_the_baseline_that_is_proposed_for_shards_is_taken_as_one():
@@ -23,11 +22,5 @@ def test_the_baseline_that_is_proposed_for_shards_is_taken_as_one():
         ({"num_gpus": 1}, [60.0, 61.0]),
         ({"strategy": "sharded", "num_gpus": 2}, [100.0, 101.0]),
     )
-    alone, shards = with_baselines(results, BaselineRule.BEST)
+    alone, shards = with_baselines(results, BaselineRule.SAME)
     assert shards.baseline.trial_id == alone.trial_id
-
-
-def test_a_strategy_with_a_baseline_of_its_own_needs_no_option():
-    (found,) = scalings(made(({"num_gpus": 2}, [100.0, 101.0]), ({"num_gpus": 4}, [180.0, 181.0])))
-    (proposed,) = (one for one in sentences(found) if one.startswith("No number on 1"))
-    assert "--baseline" not in proposed

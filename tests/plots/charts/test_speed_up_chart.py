@@ -69,6 +69,20 @@ def test_the_best_on_1_is_named_with_its_number():
     assert "times replicated_none on 1 CPU device (100 images/s)" in words(figure)
 
 
+def test_a_curve_that_cannot_begin_on_1_names_what_it_is_over():
+    shards = {"variable_update": "sharded"}
+    fill(
+        "results.db",
+        [
+            (resnet(), 100.0),
+            (resnet(num_gpus=2), 150.0),
+            (resnet(num_gpus=2, **shards), 180.0),
+            (resnet(num_gpus=4, **shards), 300.0),
+        ],
+    )
+    assert curves(picture("speed_up"))["sharded (over replicated_none)"] == ([2, 4], [1.8, 3])
+
+
 def test_the_bars_are_intervals_of_the_ratio_where_both_ran_twice():
     fill_with(1, (1, 2))
     (bars,) = picture("speed_up").axes[0].collections

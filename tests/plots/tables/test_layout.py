@@ -184,6 +184,17 @@ def test_what_a_repeat_does_not_tell_is_unknown(other):
     assert texts(layout)["replicated_none"] == ["unknown, unknown, unknown, unknown"]
 
 
+def test_each_reason_that_utilization_is_unknown_is_told_once(snapshot):
+    own = small(model="my_model.py:build")
+    fill(
+        "r.db", [(one, 9.0) for one in (small(), small(num_gpus=2), own, replace(own, num_gpus=2))]
+    )
+    results = measured(queries.measured(open_for_reading("r.db")))
+    (table,) = pivot(results, ("model",), ("num_gpus",))
+    notes = lay_out(table, Selection(db="r.db"), ("mfu",)).notes
+    assert [line for line in notes if "unknown" in line] == snapshot
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("outcome", "symbol"),
@@ -262,6 +273,13 @@ def test_a_missing_baseline_names_the_rules_that_find_one():
         "no speed-up: no number of ps_cpu on 1 CPU device; --baseline best compares with the "
         "fastest on 1; --baseline fewest compares with the fewest it ran on" in layout.notes
     )
+
+
+def test_a_strategy_that_cannot_run_on_1_is_compared_with_the_fastest_there(snapshot):
+    shards = {"variable_update": "sharded", "num_gpus": 2}
+    layout = laid_out([(small(), 100.0), (small(**PS), 50.0), (small(**shards), 150.0)])
+    assert texts(layout)["sharded"] == ["–", "150 (1.50x)"]
+    assert [line for line in layout.notes if line.startswith("speed-up")] == snapshot
 
 
 def test_the_unit_is_that_of_what_the_records_count():
