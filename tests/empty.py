@@ -1,4 +1,4 @@
-"""Makes empty SQLite databases quickly: they are copies of one."""
+"""Makes SQLite databases quickly: they are copies of one, with an id of their own."""
 
 import sqlite3
 import tempfile
@@ -11,8 +11,13 @@ from store.writer import Writer
 
 
 def make_empty(path: Path | str) -> None:
-    """As a writer makes one where there is none, with an id of its own."""
-    Path(path).write_bytes(_made())
+    """As a writer makes one where there is none."""
+    make_copy(path, _made())
+
+
+def make_copy(path: Path | str, content: bytes) -> None:
+    """Make the database whose file holds `content`, but for its id."""
+    Path(path).write_bytes(content)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             "UPDATE database_info SET value = ? WHERE name = 'id'", [uuid.uuid4().hex]

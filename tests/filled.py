@@ -1,9 +1,12 @@
 """A database with known numbers, written by the real writer."""
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from costs.profiles import profile
@@ -18,7 +21,7 @@ from store.finished_attempt import FinishedAttempt
 from store.sweeps.ledger import Ledger
 from store.writer import NewSweep, Writer
 from sweeper.devices.simulated_box import machine_of
-from tests.empty import make_empty
+from tests.empty import make_copy, make_empty
 
 MACHINE = Machine(
     host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2**30, gpus=(), driver=""
@@ -166,8 +169,30 @@ def fill(
     details: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """One sweep with one attempt per entry; entries of the same trial are its repeats. `details`: of each what `attempt` takes."""
-    if "://" not in url and not Path(url).exists():
-        make_empty(url)
+    if "://" in url or Path(url).exists():
+        _write(url, results, name, machine, environment, details)
+    else:
+        make_copy(url, _written(pickle.dumps((results, name, machine, environment, details))))
+
+
+@lru_cache(maxsize=100)  # the tests of a file fill many databases alike
+def _written(arguments: bytes) -> bytes:
+    """Return the file of a database that a writer made anew and filled with these."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "filled.db"
+        make_empty(path)
+        _write(str(path), *pickle.loads(arguments))
+        return path.read_bytes()
+
+
+def _write(
+    url: str,
+    results: list[tuple[TrialSpec, float | None]],
+    name: str,
+    machine: Machine | None,
+    environment: dict[str, Any],
+    details: Sequence[Mapping[str, Any]],
+) -> None:
     writer = Writer(url)
     specs = [spec for spec, _ in results]
     num_repeats = {spec: specs.count(spec) for spec in specs}
