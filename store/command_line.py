@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
+from scalemark.cli import entry_point
 from scalemark.cli.terminal import silence, tolerate
 from scalemark.text.untrusted import quoted_lines
 from store.database import default_url
@@ -27,6 +31,29 @@ Db = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """The commands of a program, each of which is imported when it is asked for: the others would
+    more than double its start.
+    """
+
+    about: str
+    commands: Mapping[str, str]  # name -> "package.module:function", in the order of the help
+
+    def typer(self, word: str = "") -> typer.Typer:
+        """Return an app with the command of this name, or with all where there is none."""
+        app = make_app(self.about)
+        app.callback()(lambda: None)  # a command is named even where there is one alone
+        for name in [word] if word in self.commands else self.commands:
+            module, _, function = self.commands[name].partition(":")
+            found = getattr(import_module(module), function)
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=name)
+            else:
+                app.command(name)(found)
+        return app
+
+
 def make_app(about: str) -> typer.Typer:
     return typer.Typer(
         help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
@@ -43,7 +70,7 @@ def ask(what: str, *, yes: bool) -> None:
         raise StoreError("nothing was changed")
 
 
-def run(app: typer.Typer, name: str, program: str | None = None) -> int:
+def run(app: App, name: str, program: str | None = None) -> int:
     """Run a command; `program` is what the help calls it.
 
     Exit codes: 0 ok; 2 usage, and when its output cannot be written; 130 when a command that lasts
@@ -53,9 +80,11 @@ def run(app: typer.Typer, name: str, program: str | None = None) -> int:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
     tolerate(sys.stdout)
+    with entry_point.importing():
+        chosen = app.typer(next(iter(sys.argv[1:]), ""))
     try:
         try:
-            app(prog_name=program)
+            chosen(prog_name=program)
         finally:
             sys.stdout.flush()
     except StoreError as error:

@@ -19,7 +19,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
-from store.command_line import Db, Json, make_app
+from store.command_line import Db, Json
 from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
 from store.filters.bare_names import full_names
@@ -30,8 +30,6 @@ from store.formats.tabular import Format
 from store.reading import elsewhere, queries
 from store.reading.show import show as shown
 from store.schema import TrialRow
-
-app = make_app("Read the results database.")
 
 Filters = Annotated[
     list[str] | None,
@@ -63,7 +61,6 @@ _USUALLY: Mapping[str, int | str | None] = {
 """Columns that tables leave out where no attempt has another value, or any."""
 
 
-@app.command("list")
 def list_(
     db: Db,
     filters: Filters = None,
@@ -114,7 +111,6 @@ def list_(
         tell_left_out(dropped, "--columns NAME,NAME shows others, --format csv all")
 
 
-@app.command()
 def show(
     which: Annotated[
         str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")
@@ -127,7 +123,6 @@ def show(
     return print_json(found) if as_json else print_sections(found)
 
 
-@app.command()
 def query(
     sql: Annotated[str, typer.Argument(help="A SELECT statement; nothing can be changed.")],
     db: Db,
