@@ -6,9 +6,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import silence, tolerate
@@ -50,14 +51,36 @@ class App:
             if isinstance(found, typer.Typer):
                 app.add_typer(found, name=name)
             else:
-                app.command(name)(found)
+                app.command(name, cls=_Command)(found)
         return app
 
 
 def make_app(about: str) -> typer.Typer:
     return typer.Typer(
-        help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+        cls=_Group,
+        help=about,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
     )
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+def _without_types(options: list[Any]) -> list[Any]:
+    """Have the help show flags as `--json`, without `<bool>` behind them."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
 
 
 def ask(what: str, *, yes: bool) -> None:

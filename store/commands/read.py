@@ -7,6 +7,7 @@ import itertools
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ import typer
 
 from scalemark.cli.terminal import is_narrow, make_console, print_json, tell_left_out
 from scalemark.host.own_code import typed
+from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
@@ -61,10 +63,28 @@ _USUALLY: Mapping[str, int | str | None] = {
 """Columns that tables leave out where no attempt has another value, or any."""
 
 
+class Origin(StrEnum):
+    """The makers of attempts, as `analysis` and `plots` call them."""
+
+    MEASURED = "measured"
+    SIMULATED = "simulated"
+
+
+_OF_ORIGIN: Mapping[Origin | None, Sequence[str]] = {
+    None: (),
+    Origin.MEASURED: (f"device_kind!={DeviceKind.SIMULATED_GPU}",),
+    Origin.SIMULATED: (f"device_kind={DeviceKind.SIMULATED_GPU}",),
+}
+
+
 def list_(
     db: Db,
     filters: Filters = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
+    origin: Annotated[
+        Origin | None,
+        typer.Option(help="Only measured or only simulated attempts.", show_default="both"),
+    ] = None,
     deleted: Annotated[
         bool, typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
     ] = False,
@@ -85,7 +105,7 @@ def list_(
     """List one line per attempt, oldest first."""
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
-    filters = full_names(engine, filters or ())
+    filters = full_names(engine, [*(filters or ()), *_OF_ORIGIN[origin]])
     listing = partial(
         queries.listing, engine, filters, sweep=sweep, deleted=deleted, sort=sort, limit=limit
     )
