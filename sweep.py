@@ -25,7 +25,7 @@ from conf.axes_help import axes_help
 from conf.schema import register
 from costs.profiles import profiles
 from plots import again
-from scalemark.cli.terminal import silence, tolerate
+from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, typed
 from scalemark.records.outcomes import State
 from scalemark.text.redact import masked
@@ -49,7 +49,6 @@ def main() -> int:
     """Return 0, 1 for failed trials or charts, 2 for wrong usage, 130 after an interrupt."""
     # closed: nobody wants the tables
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
-    tolerate(sys.stdout)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
     OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
-from scalemark.cli.terminal import silence, tolerate
+from scalemark.cli.terminal import silence
 from scalemark.text.untrusted import quoted_lines
 from store.database import default_url
 from store.errors import StoreError
@@ -102,7 +102,6 @@ def run(app: App, name: str, program: str | None = None) -> int:
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
-    tolerate(sys.stdout)
     with entry_point.importing():
         chosen = app.typer(next(iter(sys.argv[1:]), ""))
     try:

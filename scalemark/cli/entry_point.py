@@ -21,6 +21,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from scalemark.text.readable import tolerate
+
 USAGE, INTERRUPTED = 2, 130
 
 
@@ -44,8 +46,11 @@ def loading() -> None:
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
     """Return the command's exit code, or INTERRUPTED.
 
+    What an encoding of the standard streams lacks is written in ASCII.
+
     A process that ignores SIGINT goes on ignoring it, unless it `hears_ignored`.
     """
+    tolerate(sys.stdout, sys.stderr)
     listens = hears_ignored or not _is_ignored()
     gc.freeze()
     gc.enable()
