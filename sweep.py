@@ -25,14 +25,14 @@ from conf.help import axes_help, settings_help
 from conf.schema import register
 from costs.profiles import profiles
 from plots import again
-from scalemark.cli.terminal import silence, tolerate
+from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, typed
 from scalemark.records.outcomes import State
-from scalemark.records.trial import AXES
 from scalemark.text.redact import masked
 from scalemark.text.untrusted import quoted_lines
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
+from sweeper.grid.argument_forms import check_forms
 from sweeper.grid.explain import explain, is_of_null
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
@@ -49,7 +49,6 @@ def main() -> int:
     """Return 0, 1 for failed trials or charts, 2 for wrong usage, 130 after an interrupt."""
     # closed: nobody wants the tables
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
-    tolerate(sys.stdout)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
     OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
@@ -117,8 +116,7 @@ def _without_multirun(arguments: list[str]) -> list[str]:
     Hydra takes -m neither between overrides nor with flags that show something. Raises
     SweepRefusedError for flags that Hydra answers with a traceback.
     """
-    for argument in arguments:
-        _check_form(argument)
+    check_forms(arguments)
     flags = {argument.split("=")[0] for argument in arguments}
     if "--resolve" in flags and not flags & {"--cfg", "-c", "--help", "-h"}:
         raise SweepRefusedError("--resolve: goes with --cfg job only")
@@ -133,27 +131,6 @@ def _without_multirun(arguments: list[str]) -> list[str]:
     if not shows and not flags & _OTHER_MODES:
         kept.append("--multirun")  # explicit, or a mistyped setting makes Hydra forget it
     return kept
-
-
-_GROUPS = ("model", "data", "strategy", "launcher", "hardware")  # every trial needs a choice
-
-
-def _check_form(argument: str) -> None:
-    """Raise SweepRefusedError for what other programs take, and Hydra answers with a traceback or
-    the usage of its own flags.
-    """
-    name, equals, value = argument.partition("=")
-    if equals and not name:
-        raise SweepRefusedError(f"{argument}: wanted AXIS=VALUE")
-    axis = name.removeprefix("--").replace("-", "_")
-    if name.startswith("--") and axis in (*AXES, *_GROUPS):
-        raise SweepRefusedError(f"{argument}: axes have no dashes; write {axis}={value or 'VALUE'}")
-    if name in (*AXES, *_GROUPS) and value.startswith("[") and value.endswith("]"):
-        raise SweepRefusedError(
-            f"{argument}: brackets make one value of a list; write {name}={value[1:-1]}"
-        )
-    if name in _GROUPS and value == "null":
-        raise SweepRefusedError(f"{argument}: wanted a file of conf/{name}/")
 
 
 def _conclude(report: Report) -> int:

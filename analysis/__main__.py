@@ -9,19 +9,19 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-from importlib import import_module
 from pkgutil import iter_modules
 
 import analysis.commands
-from store.command_line import make_app, run
+from store.command_line import App, run
 
-app = make_app(
-    "Answers from the results database: what scales, what differs, what holds it back, and "
-    "what to do."
+app = App(
+    about="Answers from the results database: what scales, what differs, what holds it back, and "
+    "what to do.",
+    commands={
+        found.name: f"{analysis.commands.__name__}.{found.name}:{found.name}"
+        for found in iter_modules(analysis.commands.__path__)
+    },
 )
-app.callback()(lambda: None)  # a command is named even where there is one alone
-for found in iter_modules(analysis.commands.__path__):
-    app.command()(getattr(import_module(f"analysis.commands.{found.name}"), found.name))
 
 
 def main(program: str = "python -m analysis") -> int:

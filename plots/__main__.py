@@ -11,30 +11,20 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-import atexit
-import gc
+from store.command_line import App, run
 
-gc.disable()  # imports make no garbage
-
-from plots.commands.charts import charts
-from plots.commands.report import report
-from plots.commands.serve import serve
-from plots.commands.tables import tables
-from store.command_line import make_app, run
-
-app = make_app("Tables and charts of the results database.")
-app.command()(tables)
-app.command()(charts)
-app.command()(report)
-app.command()(serve)
-
-gc.freeze()
-gc.enable()
+app = App(
+    about="Tables and charts of the results database.",
+    commands={
+        "tables": "plots.commands.tables:tables",
+        "charts": "plots.commands.charts:charts",
+        "report": "plots.commands.report:report",
+        "serve": "plots.commands.serve:serve",
+    },
+)
 
 
 def main(program: str = "python -m plots") -> int:
-    # or Python looks through everything once more before it ends: a fifth of a second
-    atexit.register(gc.freeze)
     return run(app, "plots", program)
 
 

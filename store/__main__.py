@@ -11,18 +11,29 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-from store.command_line import make_app, run
-from store.commands import annotate, compare, exchange, maintain, read, rebuild, reference
+from store.command_line import App, run
 
-app = make_app("Read the results database, and look after it.")
-for part in (read.app, compare.app, annotate.app):
-    app.add_typer(part)
-app.add_typer(reference.app, name="reference")
-app.command("export")(exchange.export_)
-app.command("import")(exchange.import_)
-app.command()(rebuild.rebuild)
-for command in (maintain.backup, maintain.check, maintain.vacuum):
-    app.command()(command)
+app = App(
+    about="Read the results database, and look after it.",
+    commands={
+        "list": "store.commands.read:list_",
+        "show": "store.commands.read:show",
+        "query": "store.commands.read:query",
+        "diff": "store.commands.compare:diff",
+        "compare": "store.commands.compare:compare",
+        "tag": "store.commands.annotate:tag",
+        "note": "store.commands.annotate:note",
+        "delete": "store.commands.annotate:delete",
+        "restore": "store.commands.annotate:restore",
+        "reference": "store.commands.reference:app",
+        "export": "store.commands.exchange:export_",
+        "import": "store.commands.exchange:import_",
+        "rebuild": "store.commands.rebuild:rebuild",
+        "backup": "store.commands.maintain:backup",
+        "check": "store.commands.maintain:check",
+        "vacuum": "store.commands.maintain:vacuum",
+    },
+)
 
 
 def main(program: str = "python -m store") -> int:

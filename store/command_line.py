@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from scalemark.cli.terminal import silence, tolerate
+from scalemark.cli import entry_point
+from scalemark.cli.terminal import silence
 from scalemark.text.untrusted import quoted_lines
 from store.database import default_url
 from store.errors import StoreError
@@ -27,10 +32,55 @@ Db = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """The commands of a program, each of which is imported when it is asked for: the others would
+    more than double its start.
+    """
+
+    about: str
+    commands: Mapping[str, str]  # name -> "package.module:function", in the order of the help
+
+    def typer(self, word: str = "") -> typer.Typer:
+        """Return an app with the command of this name, or with all where there is none."""
+        app = make_app(self.about)
+        app.callback()(lambda: None)  # a command is named even where there is one alone
+        for name in [word] if word in self.commands else self.commands:
+            module, _, function = self.commands[name].partition(":")
+            found = getattr(import_module(module), function)
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=name)
+            else:
+                app.command(name, cls=_Command)(found)
+        return app
+
+
 def make_app(about: str) -> typer.Typer:
     return typer.Typer(
-        help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+        cls=_Group,
+        help=about,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
     )
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+def _without_types(options: list[Any]) -> list[Any]:
+    """Have the help show flags as `--json`, without `<bool>` behind them."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
 
 
 def ask(what: str, *, yes: bool) -> None:
@@ -43,7 +93,7 @@ def ask(what: str, *, yes: bool) -> None:
         raise StoreError("nothing was changed")
 
 
-def run(app: typer.Typer, name: str, program: str | None = None) -> int:
+def run(app: App, name: str, program: str | None = None) -> int:
     """Run a command; `program` is what the help calls it.
 
     Exit codes: 0 ok; 2 usage, and when its output cannot be written; 130 when a command that lasts
@@ -52,10 +102,11 @@ def run(app: typer.Typer, name: str, program: str | None = None) -> int:
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
-    tolerate(sys.stdout)
+    with entry_point.importing():
+        chosen = app.typer(next(iter(sys.argv[1:]), ""))
     try:
         try:
-            app(prog_name=program)
+            chosen(prog_name=program)
         finally:
             sys.stdout.flush()
     except StoreError as error:

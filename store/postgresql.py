@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_BESIDE_OTHERS, SCALEMARK_ONLY_READS
 from store.errors import AwayError, LockedError, StoreError
+from store.schema import Base
 from store.version import VERSION_QUERY, check_is_ours, check_version, create
 
 _WRITERS, _MAKERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
@@ -28,6 +29,12 @@ _CONNECT_TIMEOUT_S = 10
 _GONE_AFTER_S = 30
 _IDLE_IN_TRANSACTION_S = 60  # of who writes: who stands still with locks keeps all others waiting
 _ASK_AGAIN_S = 0.5
+
+
+# not with the tables: naming the dialect there would import it at every start
+for _table in Base.metadata.tables.values():
+    for _index in _table.indexes:
+        _index.dialect_options["postgresql"]["where"] = _index.dialect_options["sqlite"]["where"]
 
 
 class PostgresDatabase:

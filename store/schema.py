@@ -21,12 +21,16 @@ from sqlalchemy import (
     text,
     types,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from scalemark.records.axes import Axis, AxisValue
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.trial import ALWAYS_OF_COMMANDS, AXES
 from scalemark.records.validation import canonical
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+else:
+    from store.declared import DeclarativeBase, mapped_column
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -319,15 +323,13 @@ class RepeatRow(Base):
         Index(
             "ix_repeats_in_flight",
             "trial_id",
-            sqlite_where=text(IN_FLIGHT),
-            postgresql_where=text(IN_FLIGHT),
+            sqlite_where=text(IN_FLIGHT),  # `store.postgresql` makes it the same there
         ),
         Index(
             "ix_repeats_waiting",
             "sweep_id",
             "turn",
             sqlite_where=text(WAITING),
-            postgresql_where=text(WAITING),
         ),
     )
 

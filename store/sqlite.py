@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import filelock
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
@@ -64,6 +63,8 @@ class SqliteFile:
         """Create it under a lock file: of two processes that turn on SQLite's write-ahead log at
         once, SQLite would refuse one.
         """
+        import filelock  # here, because only who makes a database needs it
+
         try:
             with filelock.FileLock(f"{self.path}.lock", timeout=engines.BUSY_TIMEOUT_S):
                 if not self.is_made():

@@ -4,9 +4,8 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-import typer
 
-from store.command_line import run
+from store.command_line import App, run
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class Ended:
 
 
 def run_app(
-    app: typer.Typer,
+    app: App,
     name: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -52,7 +52,9 @@ def commands(of: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
 
 APPS = {"analysis": analysis, "plots": plots, "store": store, "sweeper": sweeper}
 SUBCOMMANDS = [
-    (name, *names) for name, app in APPS.items() for names in commands(typer.main.get_command(app))
+    (name, *names)
+    for name, app in APPS.items()
+    for names in commands(typer.main.get_command(app.typer()))
 ]
 
 

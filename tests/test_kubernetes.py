@@ -48,7 +48,7 @@ def test_a_wrong_word_would_be_found():
 
 def agent_options(arguments: list[str]) -> dict[str, Any]:
     """As `python -m sweeper agent` reads them."""
-    agent = typer.main.get_command(app).commands["agent"]  # type: ignore[attr-defined]  # a group
+    agent = typer.main.get_command(app.typer()).commands["agent"]  # type: ignore[attr-defined]  # a group
     return agent.make_context("agent", [*arguments]).params
 
 

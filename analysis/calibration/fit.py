@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.optimize import least_squares
 
 from analysis.calibration.layout import Floats, Key, Layout, RatesOf
 from analysis.calibration.priors import LEFT_OUT, LeftOut
@@ -132,6 +130,10 @@ def _residuals(rows: Sequence[Prepared], vector: Floats) -> Floats:
 def _most_probable(rows: Sequence[Prepared], start: Floats, inner: Floats) -> tuple[Floats, Floats]:
     if not rows:
         return start, np.eye(len(start))
+    # here, because their import takes longer than most commands do
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import least_squares
+
     lower = np.linalg.cholesky(inner)
 
     def misfits(vector: Floats) -> Floats:

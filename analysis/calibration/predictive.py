@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from zlib import crc32
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from analysis.calibration.doubts import doubts, guess_doubt, width_doubt
 from analysis.calibration.fit import Fit, Prepared
@@ -72,6 +71,8 @@ def _draws(fit: Fit, num: int, seed: tuple[int, int]) -> tuple[Floats, Floats]:
     further = np.array([_further(target, fit) for target in fit.targets])
     spread = np.sqrt(fit.outer + further)
     if fit.rows:
+        from scipy.linalg import cho_factor, cho_solve  # here, as in `analysis.calibration.fit`
+
         measured = np.log([one.row.step_s for one in fit.rows])
         computed = np.column_stack([one.log_step(vectors) for one in fit.rows])
         weights = cho_solve(cho_factor(fit.inner), fit.cross.T).T  # (T, R)

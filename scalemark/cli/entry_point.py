@@ -2,6 +2,7 @@
 
 ```
   loading()      imports: Ctrl-C ends at once, with nothing to lose
+  importing()    the same, for what a command imports later
   run(command)   Ctrl-C raises KeyboardInterrupt, which the command turns into its end
                  afterwards Python tidies up: Ctrl-C ends at once again
 ```
@@ -12,10 +13,15 @@ interrupted with a traceback.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from scalemark.text.readable import tolerate
 
 USAGE, INTERRUPTED = 2, 130
 
@@ -27,6 +33,7 @@ def loading() -> None:
     Exits with USAGE when a file that owns a name declares too little, and for a Python that has not
     got our packages.
     """
+    gc.disable()  # imports make no garbage, and looking for it takes a third of a start
     _open_missing_streams()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if not _is_ignored():
@@ -39,9 +46,16 @@ def loading() -> None:
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
     """Return the command's exit code, or INTERRUPTED.
 
+    What an encoding of the standard streams lacks is written in ASCII.
+
     A process that ignores SIGINT goes on ignoring it, unless it `hears_ignored`.
     """
+    tolerate(sys.stdout, sys.stderr)
     listens = hears_ignored or not _is_ignored()
+    gc.freeze()
+    gc.enable()
+    # or Python looks through everything once more before it ends: a fifth of a second
+    atexit.register(gc.freeze)
     try:
         if listens:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,6 +65,25 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
     finally:
         if listens:
             signal.signal(signal.SIGINT, _end_at_once)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Let Ctrl-C end at once in here, as while loading; elsewhere than in a command nothing
+    changes.
+    """
+    is_command = gc.get_freeze_count() > 0  # `run` froze what was imported before
+    if not is_command or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _end_at_once)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _check_packages() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import math
 import os
@@ -29,14 +28,6 @@ def silence(*streams: TextIO) -> None:
     for stream in streams:
         os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
-
-
-def tolerate(*streams: TextIO) -> None:
-    """Write what the streams' encodings lack as escapes, which else ended the program."""
-    for stream in streams:
-        # the latter in the C locale
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def print_json(value: object) -> None:

@@ -13,13 +13,11 @@ import typer
 
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import visible
-from store.command_line import Db, ask, make_app
+from store.command_line import Db, ask
 from store.database import check_writable, open_for_reading, open_for_writing
 from store.filters import targets
 from store.filters.filter_values import ID_BEGINNING
 from store.upkeep import marking
-
-app = make_app("Annotate results.")
 
 Target = Annotated[
     str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")
@@ -29,7 +27,6 @@ Targets = Annotated[
 ]
 
 
-@app.command()
 def tag(
     target: Target,
     words: Annotated[list[str], typer.Argument(help="What to find it by: `list tag=WORD`.")],
@@ -46,7 +43,6 @@ def tag(
     print(f"{visible(found.name)}: {num} of {len(words)} tags {done}")
 
 
-@app.command()
 def note(
     target: Target,
     text: Annotated[str, typer.Argument(help="What there is to say; `show` prints it.")],
@@ -59,7 +55,6 @@ def note(
     print(f"{visible(found.name)}: note added")
 
 
-@app.command()
 def delete(
     what: Targets, db: Db, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 ) -> None:
@@ -76,7 +71,6 @@ def delete(
     print(f"{num_deleted} deleted{hint}")
 
 
-@app.command()
 def restore(what: Targets, db: Db) -> None:
     """Let deleted attempts count again."""
     engine = _writable(db)

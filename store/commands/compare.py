@@ -11,15 +11,13 @@ from rich.console import Console
 
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from scalemark.records.measurement import unit_of
-from store.command_line import Db, Json, make_app
+from store.command_line import Db, Json
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING
 from store.reading import comparison
 from store.reading.comparison import Comparison, Speed
 from store.reading.differences import Difference, Side, differences, sides
-
-app = make_app("Compare results.")
 
 First = Annotated[
     str, typer.Argument(metavar="A", help=f"Number of an attempt, or {ID_BEGINNING}.")
@@ -40,7 +38,6 @@ Anyway = Annotated[
 ]
 
 
-@app.command()
 def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
     """Show in what two attempts or trials differ: axes, machine, software, environment."""
     of_a, of_b = sides(open_for_reading(db), a, b)
@@ -52,7 +49,6 @@ def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
     _print_differences(make_console(), of_a, of_b, found)
 
 
-@app.command()
 def compare(
     a: First, b: Second, db: Db, axis: Axes = None, anyway: Anyway = False, as_json: Json = False
 ) -> None:

@@ -7,6 +7,7 @@ import itertools
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,10 +17,11 @@ import typer
 
 from scalemark.cli.terminal import is_narrow, make_console, print_json, tell_left_out
 from scalemark.host.own_code import typed
+from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
-from store.command_line import Db, Json, make_app
+from store.command_line import Db, Json
 from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
 from store.filters.bare_names import full_names
@@ -30,8 +32,6 @@ from store.formats.tabular import Format
 from store.reading import elsewhere, queries
 from store.reading.show import show as shown
 from store.schema import TrialRow
-
-app = make_app("Read the results database.")
 
 Filters = Annotated[
     list[str] | None,
@@ -63,11 +63,28 @@ _USUALLY: Mapping[str, int | str | None] = {
 """Columns that tables leave out where no attempt has another value, or any."""
 
 
-@app.command("list")
+class Origin(StrEnum):
+    """The makers of attempts, as `analysis` and `plots` call them."""
+
+    MEASURED = "measured"
+    SIMULATED = "simulated"
+
+
+_OF_ORIGIN: Mapping[Origin | None, Sequence[str]] = {
+    None: (),
+    Origin.MEASURED: (f"device_kind!={DeviceKind.SIMULATED_GPU}",),
+    Origin.SIMULATED: (f"device_kind={DeviceKind.SIMULATED_GPU}",),
+}
+
+
 def list_(
     db: Db,
     filters: Filters = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
+    origin: Annotated[
+        Origin | None,
+        typer.Option(help="Only measured or only simulated attempts.", show_default="both"),
+    ] = None,
     deleted: Annotated[
         bool, typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
     ] = False,
@@ -88,7 +105,7 @@ def list_(
     """List one line per attempt, oldest first."""
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
-    filters = full_names(engine, filters or ())
+    filters = full_names(engine, [*(filters or ()), *_OF_ORIGIN[origin]])
     listing = partial(
         queries.listing, engine, filters, sweep=sweep, deleted=deleted, sort=sort, limit=limit
     )
@@ -114,7 +131,6 @@ def list_(
         tell_left_out(dropped, "--columns NAME,NAME shows others, --format csv all")
 
 
-@app.command()
 def show(
     which: Annotated[
         str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")
@@ -127,7 +143,6 @@ def show(
     return print_json(found) if as_json else print_sections(found)
 
 
-@app.command()
 def query(
     sql: Annotated[str, typer.Argument(help="A SELECT statement; nothing can be changed.")],
     db: Db,

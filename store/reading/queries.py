@@ -209,7 +209,11 @@ def measured(
     with reading(engine) as connection:
         trials = sa.select(*_OF_A_TRIAL, *free_values(connection))
         if like_sweep is not None:
-            asked_for = sa.select(TrialRow.model).join(SweepTrialRow).join(SweepRow)
+            asked_for = (
+                sa.select(TrialRow.model)
+                .join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)
+                .join(SweepRow, SweepRow.id == SweepTrialRow.sweep_id)
+            )
             is_alike = TrialRow.model.in_(asked_for.where(SweepRow.name == like_sweep))
             trials = trials.where(is_alike)
             chosen = sa.and_(

@@ -81,7 +81,9 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """Return 'did you mean NAME? ' or nothing."""
     known = list(choices)
     begun = [choice for choice in known if name and choice.startswith(name)]
-    close = begun[:1] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    # as nccl of replicated_nccl
+    holding = sorted((choice for choice in known if name in choice.split("_")), key=len)
+    close = begun[:1] or holding[:1] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]}? " if close else ""
 
 

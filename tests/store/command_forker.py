@@ -35,12 +35,9 @@ def main() -> None:
 def _import_all() -> None:
     """What commands import at once or when they want it, and what they in turn import."""
 
-    import store.checks.every
-    import store.formats.mlperf
-    import store.postgresql
-    import store.upkeep.backup
-    import store.upkeep.vacuum  # noqa: F401
+    from store.__main__ import app
 
+    app.typer()
     with (
         redirect_stderr(StringIO()),
         suppress(SystemExit),

@@ -14,11 +14,11 @@ from typing import Protocol
 
 import pytest
 import sqlalchemy as sa
-import typer
 
 from analysis.__main__ import app as analysis
 from plots.__main__ import app as plots
 from store.__main__ import app as store
+from store.command_line import App
 from store.database import open_for_writing, writing
 from store.errors import LostDatabaseError, StoreError
 from store.writer import Writer
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.integration
 
 PAGE_BYTES = 4096
 
-COMMANDS: dict[str, tuple[typer.Typer, tuple[str, ...]]] = {
+COMMANDS: dict[str, tuple[App, tuple[str, ...]]] = {
     "store list": (store, ("list",)),
     "store show 1": (store, ("show", "1")),
     "store query": (store, ("query", "SELECT * FROM attempts")),

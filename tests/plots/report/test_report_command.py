@@ -101,7 +101,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
     )
     monkeypatch.setattr(sys, "argv", ["plots", "report"])
     with pytest.raises(SystemExit) as ended:
-        app(["report"])
+        app.typer()(["report"])
     assert ended.value.code == 1
     why = {
         "answers": "a mistake of ours",

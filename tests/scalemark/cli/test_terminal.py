@@ -43,17 +43,40 @@ def test_columns_are_whole_in_a_pipe_however_long():
     ],
     ids=["latin-1", "C"],
 )
-def test_what_an_encoding_lacks_is_written_as_an_escape(reported):
+def test_what_an_encoding_lacks_is_written_in_ascii_or_as_an_escape(reported):
+    script = (
+        "from scalemark.text.readable import tolerate; import sys; tolerate(sys.stdout)\n"
+        "print('2\\u2026 \\u2248 3 \\u2014 \\u256d\\u2500 \\u540d')"
+    )
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys\nfrom scalemark.cli.terminal import tolerate\ntolerate(sys.stdout)\nprint('a \\u2248 b')",
-        ],
+        [sys.executable, "-c", script],
         env={**os.environ, **reported},
         cwd=PROJECT,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert ended.stdout == "a \\u2248 b\n"
+    assert ended.stdout == "2... ~ 3 - +- \\u540d\n"
+
+
+@pytest.mark.parametrize("command", ["plots tables", "analysis advise", "analysis scaling"])
+def test_a_command_of_figures_writes_ascii_where_that_is_all_there_is(command):
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "scalemark",
+            *command.split(),
+            "--origin",
+            "published",
+            "model=vgg16",
+        ],
+        env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
+        cwd=PROJECT,
+        capture_output=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"\\u" not in ended.stdout
+    assert b"\\x" not in ended.stdout
+    assert ended.stdout.isascii()

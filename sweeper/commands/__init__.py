@@ -1,0 +1,1 @@
+"""Each file brings the command of its name."""
