@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the definitions of axes and settings: `python -m docs.make_settings`."""
+"""Writes docs/settings.md from the definitions of axes and settings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from conf.help import Line, among, axes, settings
 PAGE = Path(__file__).resolve().parent / "settings.md"
 BEGIN = """# Axes and settings
 
-`python -m docs.make_settings` writes this page, from the definitions that `python sweep.py --help` prints, too.
+`python -m docs.make_settings` writes this page from the definitions that `python sweep.py --help`
+prints, too.
 
 ## Axes
 
-`axis=value` sets one, `axis=a,b,c` sweeps it. Those with a `*` also hold for a program of your own. `model`, `data`, `strategy`, `hardware`,
-`launcher` and `experiment` are groups: each choice is a file of `conf/`, and a strategy sets `variable_update`, `local_parameter_device` and
-`all_reduce`. [models.md](models.md) describes models and data, [strategies.md](strategies.md) the strategies.
+`axis=value` sets one, `axis=a,b,c` sweeps it. Those with a `*` also hold for a program of your own.
+`model`, `data`, `strategy`, `hardware`, `launcher` and `experiment` are groups: each choice is a
+file of `conf/`, and a strategy sets `variable_update`, `local_parameter_device` and `all_reduce`.
+[models.md](models.md) describes models and data, [strategies.md](strategies.md) the strategies.
 """
 
 

@@ -128,7 +128,8 @@ def test_a_picture_that_fails_leaves_the_old_one_and_no_draft(monkeypatch):
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(
-        "plots.pictures.drawing.write", lambda figure, path, form, resolution: break_down(path, form)
+        "plots.pictures.drawing.write",
+        lambda figure, path, form, resolution: break_down(path, form),
     )
     with pytest.raises(StoreError, match="No space left on device"):
         list(draw(source(), Path(), ["scaling"]))
