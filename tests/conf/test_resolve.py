@@ -222,7 +222,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["strategy=ps_cpu", "gradient_repacking=2"],
-            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=distributed_all_reduce, mirrored, replicated, sharded$",
+            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=distributed_all_reduce, distributed_sharded, mirrored, replicated, sharded$",
         ),
         (
             ["variable_update=mirrored", "all_reduce=ring", "gradient_repacking=2"],
@@ -243,7 +243,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (
             ["hosts=2", "num_gpus=4"],
             "hosts=2: variable_update=replicated is of one host; choose strategy=distributed_ps, distributed_replicated, distributed_ring, "
-            "distributed_nccl, multi_worker_mirrored_ring, multi_worker_mirrored_nccl",
+            "distributed_nccl, distributed_sharded, multi_worker_mirrored_ring, multi_worker_mirrored_nccl",
         ),
         (
             ["hosts=2", "num_gpus=2", "strategy=ps_cpu"],

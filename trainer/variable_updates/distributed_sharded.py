@@ -61,7 +61,7 @@ class ShardRing:
 
     def __init__(self, devices: Devices) -> None:
         self._ring = ChunkedRing(devices.replicas)
-        self.shard_numbers = range(len(devices.replicas))
+        self.shard_numbers: Sequence[int] = range(len(devices.replicas))
 
     def scatter(self, rows: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
         pieces = []

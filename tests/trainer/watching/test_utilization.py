@@ -150,6 +150,20 @@ def test_a_peak_that_others_may_have_lowered_is_not_kept(
     assert doubt in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("spec", "seen"),
+    [
+        (replace(SPEC, variable_update="multi_worker_mirrored", all_reduce="ring"), ()),
+        (SPEC, (replace(COOL, num_foreign_processes=2),)),
+    ],
+)
+def test_a_peak_that_is_in_doubt_anyway_is_not_measured(used, monkeypatch, spec, seen):
+    measured = []
+    monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: measured.append(1))
+    assert used(spec, seen=seen) == measurement(100.0)
+    assert measured == []
+
+
 def test_without_room_for_a_product_it_is_unknown(used, monkeypatch):
     monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: None)
     assert (used().mfu, used().peak_flops_per_s) == (None, None)
