@@ -21,7 +21,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from conf.axes_help import axes_help
+from conf.help import axes_help, settings_help
 from conf.schema import register
 from costs.profiles import profiles
 from plots import again
@@ -53,6 +53,7 @@ def main() -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
     OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
+    OmegaConf.register_new_resolver("settings_help", settings_help, replace=True)
     OmegaConf.register_new_resolver("typed", typed, replace=True)
     if "--version" in sys.argv[1:]:
         print(f"scalemark {version('scalemark')}")

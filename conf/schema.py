@@ -16,6 +16,7 @@ from costs.hardware import Hardware
 from scalemark.abilities import LAUNCHERS, names
 from scalemark.records.axes import AUTO, Axis, Engine
 from scalemark.records.injected import INJECTED
+from scalemark.records.setting import setting
 from scalemark.records.trial import AXES
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
@@ -56,37 +57,42 @@ class DataConfig:
     # labels are less than this; null = known only once the set is read
     num_labels: int | None = None
     cache: bool = True  # small enough to be kept in memory
-    # folder of the shards; null = a cache of our own where the set makes itself
-    dir: str | None = None
+    dir: str | None = setting(
+        "folder of the shards; null = a cache folder, where the product makes them", default=None
+    )
 
 
 @dataclass
 class CommandConfig:
     """A file in conf/command/: a program of the user's own, with engine=command."""
 
-    run: str = ""  # its command line, with {axis} where the value of an axis goes
-    name: str = ""  # in tables and charts; empty = that of its script
-    read: str = ""  # how its output is read: KIND or KIND:ARGUMENT, see docs/your_program.md
-    item: str = ""  # what is counted per second, as images, tokens, samples
-    items_per_step: str = ""  # of all replicas, as batch_size*num_gpus
-    per_gpu: bool = False  # its numbers are of one GPU
-    compare: str = ""  # the axis that plays the part of the strategy; empty = all free axes
-    shell: bool = False  # let /bin/sh read the command line
-    uses: list[str] = field(default_factory=list)  # axes that it reads from its environment
+    run: str = setting("the command line, with {AXIS} where an axis's value goes", default="")
+    name: str = setting("its name in tables and charts; empty = its script's", default="")
+    read: str = setting(
+        "how its output is read: KIND or KIND:ARGUMENT (docs/your_program.md)", default=""
+    )
+    item: str = setting("what it counts per second: images, tokens, samples, ...", default="")
+    items_per_step: str = setting(
+        "items in a step of all replicas, as batch_size*num_gpus", default=""
+    )
+    per_gpu: bool = setting("the speed that it prints is of one GPU", default=False)
+    compare: str = setting("the axis to compare; empty = all free axes", default="")
+    shell: bool = setting("/bin/sh reads the command line", default=False)
+    uses: list[str] = setting("axes that it reads from its environment", default=[])
 
 
 @dataclass
 class AgentsConfig:
     """Hosts that share a sweep through PostgreSQL, with launcher=agents, slurm and ray."""
 
-    # hosts that agents are started on, all together; launcher=agents starts none itself
-    num_hosts: int = 1
-    # null = as Slurm or Ray reports; the number of CPU devices is hardware.num_cpu_devices
-    gpus_per_host: int | None = None
-    # seconds without a heartbeat, by the database's clock, until others run an agent's trials
-    lease_s: float = 60.0
-    # equal hosts count as one machine of this name; null = each host stands for itself
-    pool: str | None = None
+    num_hosts: int = setting("hosts on which launcher=slurm and ray start an agent each", default=1)
+    gpus_per_host: int | None = setting("GPUs; null = as Slurm or Ray reports", default=None)
+    lease_s: float = setting(
+        "seconds without a heartbeat after which other agents run an agent's trials", default=60.0
+    )
+    pool: str | None = setting(
+        "name under which equal hosts count as one machine; null = each is its own", default=None
+    )
 
 
 @dataclass
@@ -94,29 +100,40 @@ class LauncherConfig:
     """A file in conf/launcher/."""
 
     name: str = MISSING
-    # fork a server that has TensorFlow loaded, or spawn a new Python for every attempt
-    start: Start = Start.fork
-    # run trials side by side on the devices that are free; results are marked
-    share_host: bool = False
-    # trials side by side, with share_host; null = one per GPU, on CPU devices one per core
-    max_parallel: int | None = None
-    # a GPU of which other programs hold as much memory is in use, and not given to trials
-    in_use_from_mib: float = 64.0
-    # seconds without a trial that can start, because others use GPUs, until a sweep ends; null =
-    # wait for ever
-    wait_for_gpus_s: float | None = None
-    timeout_s: float = 3600.0  # an attempt that takes longer is ended
-    # an attempt that has not done its first step by then has hung, and is ended
-    start_timeout_s: float = 1800.0
-    # an attempt whose steps stop coming for longer has hung, and is ended
-    step_timeout_s: float = 600.0
-    # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL, when an attempt is ended
-    grace_s: float = 5.0
-    # more data an attempt may not have on a host, all its processes alike; null = none
-    host_memory_gib: float | None = None
-    # a rank of a distributed trial that cannot be reached by then has hung: all are ended
-    rank_start_timeout_s: float = 300.0
-    rank_timeout_s: float = 30.0  # a rank that gives no sign for longer has hung: all are ended
+    start: Start = setting(
+        "fork attempts from a server that has TensorFlow loaded, or spawn a Python each",
+        default=Start.fork,
+    )
+    share_host: bool = setting(
+        "run trials side by side on free devices; their results are suspect", default=False
+    )
+    max_parallel: int | None = setting(
+        "most trials side by side, with share_host; null = one per GPU or core", default=None
+    )
+    in_use_from_mib: float = setting(
+        "a GPU on which other programs hold this much memory gets no trials", default=64.0
+    )
+    wait_for_gpus_s: float | None = setting(
+        "seconds to wait for GPUs that others use before the sweep ends; null = no limit",
+        default=None,
+    )
+    timeout_s: float = setting("seconds that an attempt may take", default=3600.0)
+    start_timeout_s: float = setting(
+        "seconds to the first step, after which an attempt counts as hung", default=1800.0
+    )
+    step_timeout_s: float = setting(
+        "seconds between steps, after which an attempt counts as hung", default=600.0
+    )
+    grace_s: float = setting("seconds from SIGINT to SIGTERM, and to SIGKILL", default=5.0)
+    host_memory_gib: float | None = setting(
+        "memory limit of an attempt on a host, shared by its processes; null = none", default=None
+    )
+    rank_start_timeout_s: float = setting(
+        "seconds until each process of a distributed trial must be reachable", default=300.0
+    )
+    rank_timeout_s: float = setting(
+        "heartbeat timeout of each process of a distributed trial, in seconds", default=30.0
+    )
     agents: AgentsConfig = field(default_factory=AgentsConfig)
 
     if TYPE_CHECKING:
@@ -138,14 +155,13 @@ if not TYPE_CHECKING:
 class RetryConfig:
     """Numbers of retries, by the end of an attempt; after an interrupt there is always one."""
 
-    # the process ended without a result, by a signal or lost, or somebody else interrupted it
-    crashed: int = 1
-    failed: int = 0  # the trainer itself said what went wrong: it would again
-    out_of_memory: int = 0
-    timed_out: int = 0
-    hung: int = 0
-    invalid: int = 0
-    disturbed: int = 1  # it completed, and other programs computed on its GPUs meanwhile
+    crashed: int = setting("retries after an end without a result, as by a signal", default=1)
+    failed: int = setting("retries after an error of the program", default=0)
+    out_of_memory: int = setting("retries after out of memory", default=0)
+    timed_out: int = setting("retries after launcher.timeout_s", default=0)
+    hung: int = setting("retries after a hang", default=0)
+    invalid: int = setting("retries after an invalid result", default=0)
+    disturbed: int = setting("retries after other programs computed on the trial's GPUs", default=1)
 
 
 def _profile_config() -> type:
@@ -177,7 +193,7 @@ class HardwareConfig:
     """A file in conf/hardware/: what replicas run on."""
 
     device_kind: str = MISSING  # auto, gpu, cpu_device, or simulated_gpu with a profile
-    num_cpu_devices: int = 16  # the number of CPU devices
+    num_cpu_devices: int = setting("logical CPU devices", default=16)
     # of simulated hardware: the fields of costs.hardware.Hardware
     profile: ProfileConfig | None = None
 
@@ -186,40 +202,54 @@ class HardwareConfig:
 class SweepConfig:
     """The grid as a whole."""
 
-    name: str | None = None  # null = the time it started
-    reason: str = ""  # why it was run, for the record
-    # meaningless cells of a grid: leave out and list, or refuse the sweep
-    invalid: Invalid = Invalid.skip
-    # trials to leave out, as "model=vgg16,alexnet num_gpus>=4"
-    exclude: list[str] = field(default_factory=list)
-    max_trials: int = 10000  # a larger grid is refused: it was probably a slip
-    # fresh processes per trial; each round of repeats runs all trials in a random order of its own
-    repeats: int = 1
-    seed: int = 1  # of that order
-    # repeats is the most: none that could hardly change which contender of a race leads is run
-    race: bool = False
-    # trials that differ in these axes alone are one race
-    race_over: list[str] = field(default_factory=lambda: ["strategy"])
-    # stop: start nothing more after an attempt that is not tried again
-    on_failure: OnFailure = OnFailure["continue"]
-    # of the first Ctrl-C, SIGTERM, SIGHUP: end what is running, or let it finish
-    on_interrupt: OnInterrupt = OnInterrupt.stop
-    # after out_of_memory skip trials that are equal but for a larger batch or image
-    skip_larger_after_oom: bool = False
-    # a shell command to run at the end; it finds SCALEMARK_SWEEP_* in its environment; never stored
-    notify: str | None = None
-    rerun: bool = False  # run finished trials again
-    dry_run: bool = False  # print the plan and stop
-    plan_format: PlanFormat = PlanFormat.table  # of a dry run: for people, or for scripts
+    name: str | None = setting("name of the sweep; null = the time it started", default=None)
+    reason: str = setting("why it is run, for the record", default="")
+    invalid: Invalid = setting(
+        "meaningless cells of a grid: skip lists them, error refuses the sweep",
+        default=Invalid.skip,
+    )
+    exclude: list[str] = setting(
+        'trials to leave out, as "model=vgg16,alexnet num_gpus>=4"', default=[]
+    )
+    max_trials: int = setting("a larger grid is refused", default=10000)
+    repeats: int = setting("fresh processes per trial, in random order", default=1)
+    seed: int = setting("seed of that order", default=1)
+    race: bool = setting(
+        "leave out repeats that could hardly change which strategy leads (docs/racing.md)",
+        default=False,
+    )
+    race_over: list[str] = setting(
+        "trials that differ in these axes alone race each other", default=["strategy"]
+    )
+    on_failure: OnFailure = setting(
+        "after a failed trial go on with the others, or stop", default=OnFailure["continue"]
+    )
+    on_interrupt: OnInterrupt = setting(
+        "at the first Ctrl-C stop what is running, or let it finish", default=OnInterrupt.stop
+    )
+    skip_larger_after_oom: bool = setting(
+        "after out of memory skip trials with only a larger batch or image", default=False
+    )
+    notify: str | None = setting(
+        "shell command to run at the end; it finds SCALEMARK_SWEEP_NAME, _SUMMARY, _EXIT_CODE and "
+        "_STORE in its environment; never stored",
+        default=None,
+    )
+    rerun: bool = setting("run finished trials again", default=False)
+    dry_run: bool = setting("print the plan and stop", default=False)
+    plan_format: PlanFormat = setting("format of a dry run's plan", default=PlanFormat.table)
 
 
 @dataclass
 class StoreConfig:
     """The places of results."""
 
-    url: str = "${oc.env:SCALEMARK_DB,results.db}"  # path, sqlite:/// or postgresql:// URL
-    runs_dir: str = "runs"  # run folders
-    figures_dir: str = "figures"  # pictures
+    url: str = setting(
+        "results database, also SCALEMARK_DB: a path, sqlite:/// or postgresql:// URL",
+        default="${oc.env:SCALEMARK_DB,results.db}",
+    )
+    runs_dir: str = setting("folder of run folders", default="runs")
+    figures_dir: str = setting("folder of charts and the report", default="figures")
 
 
 @dataclass
@@ -235,9 +265,10 @@ class Settings:
     command: CommandConfig = field(default_factory=CommandConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 
-    # simulated: play trials by the cost model, on a profile of conf/hardware/
-    # command: run a program of your own, which command= gives
-    engine: Engine = Engine.tensorflow
+    engine: Engine = setting(
+        "simulated plays trials by the cost model; command runs your own program",
+        default=Engine.tensorflow,
+    )
     # free axes of your own, as +axes.zero=0,1,2
     axes: dict[str, int | float | bool | str] = field(default_factory=dict)
     # slowed or broken on purpose; null = nothing

@@ -6,7 +6,8 @@ S = bytes of all gradients, n = GPUs:
                            sends and gets (n-1) times them
   all-reduce               as the file of each in trainer/all_reduces/ declares
   reduce-scatter           equal shards of the elements of all variables: every GPU pulls (n-1)/n S
-                           of weights, and pushes as much of gradients
+                           of weights, and pushes as much of gradients; TensorFlow's ring pushes
+                           twice as much
 
 Repacking joins all gradients before it cuts them, as tf_cnn_benchmarks does: fewer messages, of
 which none hides behind the backward pass. Nor does any where gradients of several micro-batches
@@ -105,21 +106,55 @@ def _sharded(work: Work, hardware: Hardware) -> Exchange:
     n = work.num_gpus
     if n == 1:
         return _independent(work, hardware)
-    pieces = [shard or [0] for shard in spread.shards(work.network.tensors, n)]
+    if work.all_reduce in _SCATTERING:
+        return _scattered(work, hardware)
     pull, push = Traffic(hardware=hardware), Traffic(hardware=hardware)
     sizes: list[float] = []
-    for owner, of_shard in enumerate(pieces):
-        elements = sum(of_shard)
-        num_messages = min(work.gradient_repacking, elements) or len(of_shard)
+    for owner, of_shard in enumerate(spread.cuts(work.network.tensors, n)):
+        pieces = [piece.end - piece.begin for piece in of_shard]
+        elements = sum(pieces)
+        num_messages = min(work.gradient_repacking, elements) or len(pieces)
         if work.gradient_repacking:
             sizes += [_element_bytes(work) * elements / num_messages] * num_messages
         else:
-            sizes += [float(_element_bytes(work) * piece) for piece in of_shard]
+            sizes += [float(_element_bytes(work) * piece) for piece in pieces]
         for gpu in range(n):
-            pull.copy(owner, gpu, _VARIABLE_BYTES * elements, len(of_shard))
+            pull.copy(owner, gpu, _VARIABLE_BYTES * elements, len(pieces))
             push.copy(gpu, owner, _element_bytes(work) * elements, num_messages)
     casts = 2 * len(sizes) * (bool(work.gradient_repacking) + work.compact_gradients)
     return _exchange(work, sizes, push, pull=pull, num_casts=casts, updated_share=1 / n)
+
+
+def _scattered(work: Work, hardware: Hardware) -> Exchange:
+    """Do the same by collectives, a message per tensor or pack, of which each GPU has its part."""
+    n, sizes = work.num_gpus, _sizes(work)
+    pull, push = Traffic(hardware=hardware), Traffic(hardware=hardware)
+    weights = [size * _VARIABLE_BYTES / _element_bytes(work) for size in sizes]
+    _SCATTERING[work.all_reduce](pull, push, weights, sizes, n)
+    casts = 2 * len(sizes) * (bool(work.gradient_repacking) + work.compact_gradients)
+    return _exchange(work, sizes, push, pull=pull, num_casts=casts, updated_share=1 / n)
+
+
+def _by_nccl(
+    pull: Traffic, push: Traffic, weights: Sequence[float], sizes: Sequence[float], n: int
+) -> None:
+    pull.collective(weights, n, launchers=n, num_passes=1)
+    push.collective(sizes, n, launchers=n, num_passes=1)
+
+
+def _by_ring(
+    pull: Traffic, push: Traffic, weights: Sequence[float], sizes: Sequence[float], n: int
+) -> None:
+    """Gather in n - 1 rounds; sums go all the way round, for TensorFlow's ring cannot scatter."""
+    for gpu in range(n):
+        pull.copy(gpu, (gpu + 1) % n, (n - 1) / n * sum(weights), (n - 1) * len(weights))
+    ALL_REDUCES["ring"].sends(push, sizes, n)
+
+
+_SCATTERING: dict[
+    str, Callable[[Traffic, Traffic, Sequence[float], Sequence[float], int], None]
+] = {"nccl": _by_nccl, "ring": _by_ring}
+"""The all-reduces of shards that are collectives."""
 
 
 def _independent(work: Work, hardware: Hardware) -> Exchange:

@@ -58,11 +58,3 @@ def cuts(sizes: Sequence[int], num: int) -> list[list[Piece]]:
         if pieces:
             parts.append(pieces)
     return parts
-
-
-def shards(sizes: Sequence[int], num: int) -> list[list[int]]:
-    """Return the elements of the pieces of each of `num` replicas; the last ones have none where
-    elements are fewer.
-    """
-    found = [[piece.end - piece.begin for piece in pieces] for pieces in cuts(sizes, num)]
-    return found + [[] for _ in range(num - len(found))]

@@ -59,8 +59,11 @@ class Traffic:
         else:
             self._peer_copy(source, target, num_bytes)
 
-    def collective(self, sizes: Sequence[float], num_gpus: int, launchers: int) -> None:
-        """All-reduce messages by NCCL, one after another.
+    def collective(
+        self, sizes: Sequence[float], num_gpus: int, launchers: int, num_passes: int = 2
+    ) -> None:
+        """All-reduce messages by NCCL, one after another; with one pass of the ring, scatter their
+        sums, or gather them.
 
         A process launches the kernel of a message for each of its `launchers` GPUs while the
         message before is sent.
@@ -68,9 +71,9 @@ class Traffic:
         num_bytes = latency_us = 0.0
         us_per_byte = self._ring_us_per_byte(num_gpus)
         for size in sizes:
-            sent = 2 * (num_gpus - 1) / num_gpus * size
+            sent = num_passes * (num_gpus - 1) / num_gpus * size
             ways = [
-                (base_us + 2 * (num_gpus - 1) * hops * self.hardware.hop_us, times * sent)
+                (base_us + num_passes * (num_gpus - 1) * hops * self.hardware.hop_us, times * sent)
                 for base_us, hops, times in NCCL_PROTOCOLS
             ]
             waited_us, loaded = min(ways, key=lambda way: way[0] + way[1] * us_per_byte)

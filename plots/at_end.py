@@ -23,6 +23,9 @@ from store.errors import LostDatabaseError
 
 MOST_TABLES = 30
 MOST_PICTURES = 12  # of each chart
+# the first of these that have something to show; the report has all that a sweep tells
+CHARTS = ("scaling", "efficiency", "batch_sizes", "precisions", "strategies")
+MOST_CHARTS = 2
 
 Tell = Callable[[str], None]
 
@@ -36,10 +39,9 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     try:
         ending.attempt("tables", ending.print_tables)
         ending.attempt("report", ending.write_report)
-        from plots.pictures import drawing  # here, because matplotlib is slow to import
-
-        for name in drawing.names():
-            ending.attempt(f"chart {name}", partial(ending.draw, name))
+        for name in CHARTS:
+            if ending.num_charts < MOST_CHARTS:
+                ending.attempt(f"chart {name}", partial(ending.draw, name))
     except LostDatabaseError as error:
         tell(f"sweep: nothing more is drawn: {in_words(error)}")
         return False
@@ -50,6 +52,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
             "draw them"
         )
         raise
+    tell(f"all charts: {ending.command('charts')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
     tell(f"ask what it means: {ending.command('advise', 'analysis')}{secret}")
     return ending.is_well
@@ -60,6 +63,7 @@ class _Ending:
 
     def __init__(self, selection: Selection, folder: Path, tell: Tell) -> None:
         self.is_well = True
+        self.num_charts = 0  # drawn
         self.doing = ""
         self._selection, self._folder, self._tell = selection, folder, tell
 
@@ -100,14 +104,17 @@ class _Ending:
         self._tell(f"report: {path}")
 
     def draw(self, chart: str) -> None:
-        from plots.pictures import drawing  # here, as above
+        from plots.pictures import drawing  # here, because matplotlib is slow to import
 
         source = self._of_charts
         further: list[str] = []
+        paths = []
         for path in drawing.draw(
             source, self._folder, [chart], most=MOST_PICTURES, cut_short=further.append
         ):
             self._tell(f"chart: {path}")
+            paths.append(path)
+        self.num_charts += bool(paths)
         for text in further:
             self._tell(f"chart: {text}; all are drawn by {source.command} --chart {chart}")
 

@@ -40,7 +40,7 @@ class GradientPacks:
         messages = []
         for device, of_replica in zip(devices, gradients, strict=True):
             with tf.device(device), tf.name_scope("pack"):
-                packed = _pack(of_replica, packs) if packs else list(of_replica)
+                packed = pack(of_replica, packs) if packs else list(of_replica)
                 if self.compact:
                     packed = [tf.cast(message, tf.float16) for message in packed]
                 messages.append(packed)
@@ -56,7 +56,7 @@ class GradientPacks:
                 whole = list(received)
                 if self.compact:
                     whole = [tf.cast(message, tf.float32) for message in whole]
-                sums.append(_unpack(whole, packs, shapes) if packs else whole)
+                sums.append(unpack(whole, packs, shapes) if packs else whole)
         return sums
 
 
@@ -70,19 +70,33 @@ def parts_of(tensors: Sequence[tf.Tensor], pieces: Sequence[Piece]) -> list[tf.T
     return parts
 
 
-def _pack(gradients: Sequence[tf.Tensor], packs: Sequence[Sequence[Piece]]) -> list[tf.Tensor]:
-    return [tf.concat(parts_of(gradients, pieces), 0) for pieces in packs]
+def pack(
+    tensors: Sequence[tf.Tensor],
+    packs: Sequence[Sequence[Piece]],
+    paddings: Sequence[int] | None = None,
+) -> list[tf.Tensor]:
+    """Join the pieces of each pack, and where asked for so many zeros behind them."""
+    packed = []
+    for pieces, padding in zip(packs, paddings or [0] * len(packs), strict=True):
+        parts = parts_of(tensors, pieces)
+        if padding:
+            parts.append(tf.zeros([padding], parts[0].dtype))
+        packed.append(parts[0] if len(parts) == 1 else tf.concat(parts, 0))
+    return packed
 
 
-def _unpack(
+def unpack(
     received: Sequence[tf.Tensor],
     packs: Sequence[Sequence[Piece]],
     shapes: Sequence[tf.TensorShape],
+    paddings: Sequence[int] | None = None,
 ) -> list[tf.Tensor]:
+    """Return the tensors of which `pack` made these packs."""
     parts: list[list[tf.Tensor]] = [[] for _ in shapes]
-    for pack, pieces in zip(received, packs, strict=True):
+    for whole, pieces, padding in zip(received, packs, paddings or [0] * len(packs), strict=True):
         sizes = [piece.end - piece.begin for piece in pieces]
-        for piece, part in zip(pieces, tf.split(pack, sizes), strict=True):
+        of_pieces = tf.split(whole, [*sizes, padding] if padding else sizes)
+        for piece, part in zip(pieces, of_pieces[: len(pieces)], strict=True):
             parts[piece.tensor].append(part)
     tensors = []
     for of_tensor, shape in zip(parts, shapes, strict=True):

@@ -47,6 +47,11 @@ def charts(
         list[Theme] | None, typer.Option(help="Ground; may be given twice.", show_default="light")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
+    dpi: Annotated[int, typer.Option(help="Pixels per inch of a PNG.", min=50, max=1200)] = 240,
+    width: Annotated[
+        int | None,
+        typer.Option(help="Pixels of a PNG's width, instead of --dpi.", min=200, max=8000),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Draw the results, and print the paths of the pictures. A chart that fails is named at the
@@ -76,6 +81,7 @@ def charts(
         theme or [Theme.LIGHT],
         reasons.append,
         failed=failures.setdefault,
+        resolution=drawing.Resolution(dpi=dpi, width_px=width),
     )
     paths = []
     for path in with_progress(files, time.monotonic):

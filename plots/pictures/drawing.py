@@ -29,7 +29,7 @@ from plots.whole_file import draft_of
 from store.errors import StoreError
 from store.filters.selection import nearest
 
-DPI = 120  # 500 pixels wide; who needs more asks for SVG
+DPI = 240  # sharp on today's screens
 _COMPRESSION = 1  # of 9: higher ones take longer than they save
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9=._-]+")  # in names of files
 _LONGEST = 120  # characters of a file's name, without its ending
@@ -45,6 +45,19 @@ class Picture:
     figure: Figure
     # lines for the footer: machine and versions of what it shows, notes a reader needs
     about: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """The pixels of a PNG. SVG has none."""
+
+    dpi: int = DPI
+    width_px: int | None = None  # of each picture; None = as wide as it is in inches
+
+    def dpi_of(self, figure: Figure) -> float:
+        if self.width_px is None:
+            return self.dpi
+        return self.width_px / float(figure.get_figwidth())
 
 
 class Chart(Protocol):
@@ -96,6 +109,7 @@ def draw(
     most: int | None = None,
     cut_short: Callable[[str], None] = lambda what: None,
     failed: Failed = stop,
+    resolution: Resolution = Resolution(),
 ) -> Iterator[Path]:
     """Yield files as they are written, CHART[-simulated-PROFILE]-WHAT[-dark].png. A chart that has
     nothing to show is reported to `passed_over`, one that cannot be imported, drawn or written to
@@ -119,7 +133,9 @@ def draw(
             paths: list[Path] = []
             failure: Exception | None = None
             try:
-                has_more = _write(paths, source, folder, name, dict.fromkeys(formats), theme, most)
+                has_more = _write(
+                    paths, source, folder, name, dict.fromkeys(formats), theme, most, resolution
+                )
                 if has_more and is_first:
                     cut_short(f"{name}: more than {most} pictures")
             except NothingToShow as reason:
@@ -150,6 +166,7 @@ def _write(
     formats: Iterable[PictureFormat],
     theme: Theme,
     most: int | None,
+    resolution: Resolution,
 ) -> bool:
     """Write all of one chart at once, for matplotlib's settings are its own while it draws, and
     append each file to `paths`. Return whether the chart has more.
@@ -173,7 +190,7 @@ def _write(
             for form in formats:
                 path = folder / f"{stem}.{form}"
                 with draft_of(path) as draft:
-                    write(figure, draft, form)
+                    write(figure, draft, form, resolution)
                 paths.append(path)
         has_more = next(pictures, None) is not None
     if not paths:
@@ -190,7 +207,7 @@ def finish(source: Source, picture: Picture, palette: Palette) -> Figure:
     return picture.figure
 
 
-def write(figure: Figure, path: Path, form: PictureFormat) -> None:
+def write(figure: Figure, path: Path, form: PictureFormat, resolution: Resolution) -> None:
     """Write the same figure as the same bytes. Unlike `Figure.savefig` this does not draw twice,
     the first time for nothing.
     """
@@ -198,7 +215,7 @@ def write(figure: Figure, path: Path, form: PictureFormat) -> None:
         canvas: Any = FigureCanvasSVG(figure)  # matplotlib's writers have no types
         canvas.print_svg(path, metadata={"Date": None})
     else:
-        figure.set_dpi(DPI)
+        figure.set_dpi(resolution.dpi_of(figure))
         canvas = FigureCanvasAgg(figure)
         canvas.print_png(path, pil_kwargs={"compress_level": _COMPRESSION})
 

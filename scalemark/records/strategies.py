@@ -16,10 +16,12 @@ STRATEGY_COLUMNS = {
 
 STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("sharded", "gpu", "none"): "sharded",
+    ("sharded", "gpu", "nccl"): "sharded_nccl",
     ("distributed_parameter_server", "cpu", "none"): "distributed_ps",
     ("distributed_replicated", "cpu", "none"): "distributed_replicated",
     ("distributed_all_reduce", "gpu", "ring"): "distributed_ring",
     ("distributed_all_reduce", "gpu", "nccl"): "distributed_nccl",
+    ("distributed_sharded", "gpu", "ring"): "distributed_sharded",
     ("multi_worker_mirrored", "gpu", "ring"): "multi_worker_mirrored_ring",
     ("multi_worker_mirrored", "gpu", "nccl"): "multi_worker_mirrored_nccl",
 }

@@ -118,7 +118,7 @@ class TrialAxes:
     )
     distortions: bool = axis("random crop, flip and colors", auto=True, engines=OWN_MODELS)
     data_format: str = axis(
-        "order of dimensions",
+        "order of dimensions; auto = NCHW for fp32 on GPUs, else NHWC",
         default="NHWC",
         choices=("NHWC", "NCHW"),
         auto=True,
@@ -146,7 +146,7 @@ class TrialAxes:
         engines=OWN_MODELS,
     )
     batch_size: int = axis(
-        "examples per replica and micro-batch", auto=True, least=1, engines=ENGINES
+        "examples per replica and micro-batch; auto = the model's, small on CPU devices", auto=True, least=1, engines=ENGINES
     )
     gradient_accumulation: int = axis(
         "micro-batches per update, whose gradients are summed",
@@ -189,7 +189,7 @@ class TrialAxes:
         "cuDNN's persistent batch normalization", default="auto", choices=_SWITCH
     )
     cache: bool = axis(
-        "keep serialized records in memory once read", default=True, auto=True, engines=OWN_MODELS
+        "keep serialized records in memory once read; auto = all data but imagenet", default=True, auto=True, engines=OWN_MODELS
     )
     data_threads: int = axis(
         "private threads of the input pipeline; 0 = TensorFlow's", default=0, least=0, most=1024
@@ -203,7 +203,7 @@ class TrialAxes:
         choices=("masked", "all"),
     )
     min_warm_up_steps: int = axis(
-        "least number of warm-up steps", auto=True, least=0, sets_step_time=False, engines=ENGINES
+        "least number of warm-up steps, until the step time is steady", auto=True, least=0, sets_step_time=False, engines=ENGINES
     )
     num_steps: int = axis(
         "measured steps, at least", auto=True, least=1, sets_step_time=False, engines=ENGINES

@@ -16,15 +16,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalemark.abilities.launcher import LauncherAbilities
+from scalemark.records.setting import setting
 
 
 @dataclass
 class Settings:
     """`launcher.ray.*`"""
 
-    # of the cluster; null = as RAY_ADDRESS or a cluster of this host tells, else one is started
-    # here
-    address: str | None = None
+    address: str | None = setting(
+        "of the cluster; null = RAY_ADDRESS, a cluster of this host, or a new one here",
+        default=None,
+    )
 
 
 ABILITIES = LauncherAbilities(starts_agents=True, settings=Settings)

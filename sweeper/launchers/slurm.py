@@ -19,24 +19,30 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scalemark.abilities.launcher import LauncherAbilities
+from scalemark.records.setting import setting
 
 
 @dataclass
 class Settings:
     """`launcher.slurm.*`"""
 
-    partition: str | None = None  # null = the cluster's default
-    account: str | None = None
-    time_min: int | None = None  # minutes that a job may take; null = the partition's
-    # what each host is asked for, as gpu:8; null = its GPUs, when trials run on GPUs
-    gres: str | None = None
-    # lines of shell before an agent starts, as "module load cuda"
-    setup: list[str] = field(default_factory=list)
-    options: list[str] = field(default_factory=list)  # more of sbatch's options, as "--qos=long"
+    partition: str | None = setting("partition; null = the cluster's default", default=None)
+    account: str | None = setting("account to charge; null = the user's default", default=None)
+    time_min: int | None = setting(
+        "minutes that a job may take; null = the partition's", default=None
+    )
+    gres: str | None = setting(
+        "what each host is asked for, as gpu:8; null = its GPUs, when trials run on GPUs",
+        default=None,
+    )
+    setup: list[str] = setting(
+        'lines of shell before an agent starts, as "module load cuda"', default=[]
+    )
+    options: list[str] = setting('more options of sbatch, as "--qos=long"', default=[])
 
 
 ABILITIES = LauncherAbilities(starts_agents=True, settings=Settings)

@@ -25,6 +25,8 @@ STRATEGIES = {
     "horovod": ("horovod", "", "nccl"),
     "ddp": ("ddp", "", "nccl"),
     "sharded": ("sharded", "gpu", "none"),
+    "sharded_nccl": ("sharded", "gpu", "nccl"),
+    "sharded_ring": ("sharded", "gpu", "ring"),
     "independent": ("independent", "gpu", "none"),
 }
 BOX = profile("p100_pcie_8")
@@ -115,6 +117,25 @@ def test_packs_are_of_a_shard_and_compact_ones_half_as_large() -> None:
     sent = exchange(work("vgg16", num_gpus=4, strategy="sharded", **change), BOX)
     assert sent.message_bytes == pytest.approx([2 * 138_361_641 / 12] * 12, rel=1e-6)
     assert sent.num_casts == 2 * 2 * 12
+
+
+@pytest.mark.parametrize(("strategy", "pushed"), [("sharded_nccl", 0.75), ("sharded_ring", 1.5)])
+def test_collectives_gather_weights_and_scatter_sums(strategy: str, pushed: float) -> None:
+    """Gradients in half precision; TensorFlow's ring, which cannot scatter, sends them twice."""
+    sent = exchange(work("vgg16", num_gpus=4, strategy=strategy, compact_gradients=True), BOX)
+    weights = 4 * 138_361_641
+    assert sent.pull.num_bytes == pytest.approx(4 * 0.75 * weights)
+    assert sent.push.num_bytes == pytest.approx(4 * pushed * weights / 2)
+    assert sent.updated_bytes == pytest.approx(weights / 4)
+    assert len(sent.message_bytes) == 32
+
+
+def test_nccl_scatters_with_half_the_time_of_an_all_reduce() -> None:
+    halves = exchange(work("vgg16", strategy="sharded_nccl"), NVLINK)
+    whole = exchange(work("vgg16", strategy="nccl"), NVLINK)
+    (_, gathered_s), (_, scattered_s) = halves.pull.busiest(), halves.push.busiest()
+    assert gathered_s == scattered_s
+    assert gathered_s + scattered_s == pytest.approx(whole.push.busiest()[1], rel=0.05)
 
 
 def test_images_of_all_micro_batches_are_counted() -> None:

@@ -10,7 +10,6 @@ import pytest
 from analysis.pivot import Table
 from plots import at_end
 from plots.charts import scaling
-from plots.pictures import drawing
 from plots.tables import layout
 from tests.filled import fill
 from tests.specs import small
@@ -42,10 +41,19 @@ def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys
     assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
     assert reported.after("report: ") == ["figures/report.html"]
     assert reported[-1] == "ask what it means: python -m analysis advise --sweep first"
-    assert "figures/scaling-trivial.png" in reported.after("chart: ")
+    charts = ["figures/scaling-trivial.png", "figures/efficiency-trivial.png"]  # two of eleven
+    assert reported.after("chart: ") == charts
+    assert reported[-2] == "all charts: python -m plots charts --sweep first"
     files = {str(path) for path in Path("figures").iterdir()}
     assert files == {*reported.after("report: "), *reported.after("chart: ")}
     assert "python -m plots report --sweep first" in Path("figures/report.html").read_text()
+
+
+def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
+    fill("results.db", [(small(batch_size=batch), 100.0 + batch) for batch in (4, 8)])
+    assert show(reported)
+    kinds = [Path(path).stem.split("-")[0] for path in reported.after("chart: ")]
+    assert kinds == ["scaling", "scaling", "batch_sizes"]  # one count has no efficiency
 
 
 def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, reported, capsys):
@@ -62,7 +70,7 @@ def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, re
 def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys, monkeypatch):
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
     monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
-    monkeypatch.setattr(drawing, "names", lambda: ["scaling"])
+    monkeypatch.setattr(at_end, "CHARTS", ("scaling",))
     fill(
         "it's.db", [(small(seed=seed, num_gpus=num), 100.0) for seed in (1, 2, 3) for num in (1, 2)]
     )
@@ -71,7 +79,7 @@ def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys,
     again = "--db 'it'\"'\"'s.db' --sweep first"
     assert reported[0] == f"1 more table: python -m plots tables {again}"
     assert (
-        reported[-2]
+        reported[-3]
         == f"chart: scaling: more than 1 pictures; all are drawn by python -m plots charts {again} --chart scaling"
     )
     assert len(list(Path("figures").glob("*.png"))) == 1

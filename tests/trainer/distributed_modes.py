@@ -19,21 +19,38 @@ from trainer.ranks import local_servers
 from trainer.watching import op_placement
 
 PER_HOST, NUM_STEPS = 2, 3
+REFERENCE = ("optimizer", "momentum", "learning_rate", "learning_rate_warm_up", "weight_decay")
 PLAIN = {"-": {}}
 SCALED = {"precision": "fp16", "loss_scale": "dynamic", "steps_per_execution": 3}
 ACCUMULATED = {"micro-batches": {"gradient_accumulation": 4}}
+WARMED = {
+    "adamw": {
+        "optimizer": "adamw",
+        "momentum": 0.0,
+        "learning_rate": 0.01,
+        "weight_decay": 0.1,
+        "learning_rate_warm_up": 2,
+    }
+}
 OPTIONS = {
     "distributed_parameter_server": PLAIN
     | ACCUMULATED
+    | WARMED
     | {
         "staged": {"staged_vars": True, "weight_decay": 0.0, "steps_per_execution": 3},
         "loss_scale": SCALED,
     },
     "distributed_replicated": PLAIN
     | ACCUMULATED
+    | WARMED
     | {"adam": {"optimizer": "adam", "momentum": 0.0, "learning_rate": 0.01}, "loss_scale": SCALED},
+    "distributed_sharded": PLAIN
+    | ACCUMULATED
+    | WARMED
+    | {"packs": {"gradient_repacking": 2, "steps_per_execution": 3}},
     "distributed_all_reduce": PLAIN
     | ACCUMULATED
+    | WARMED
     | {
         "packs": {"gradient_repacking": 2, "steps_per_execution": 3},
         "compact": {"compact_gradients": True},
@@ -70,11 +87,7 @@ def check_all(num_hosts, on):
     references = {}
 
     def reference(changes):
-        plain = {
-            name: value
-            for name, value in changes.items()
-            if name in ("optimizer", "momentum", "learning_rate")
-        }
+        plain = {name: value for name, value in changes.items() if name in REFERENCE}
         if "staged_vars" in changes:
             return exactness.one_step_stale(alone, one, batches), None
         if str(plain) not in references:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scalemark.abilities import VARIABLE_UPDATES
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES
 from trainer.check.exactness import convolutional
@@ -13,7 +14,10 @@ from trainer.towers import optimizer_state_bytes, variable_bytes
 WEIGHTS = 4 * sum((3 * 3 * 3 * 4, 4, 3 * 3 * 4 * 5, 5, 4 * 4 * 5 * 5, 5))
 SPREAD = 4 * (3 * 3 * 3 * 4 + 5 + 4 * 4 * 5 * 5)  # of two devices, the one that is dealt more
 
-SPREAD_MODES = ("ps_gpu", "sharded")
+# of two devices, each with half of every tensor
+PADDED_HALF = 4 * (3 * 3 * 3 * 4 // 2 + 2 + 3 * 3 * 4 * 5 // 2 + 3 + 4 * 4 * 5 * 5 // 2 + 3)
+
+SPREAD_MODES = ("ps_gpu", "sharded", "sharded_ring")
 
 
 def counted(devices, **axes):
@@ -33,6 +37,13 @@ def test_replicas_alone_hold_all_weights(make_devices):
 def test_a_shard_is_an_equal_part_of_weights_and_momentum(make_devices):
     half = 4 * -(-WEIGHTS // 8)
     assert counted(make_devices(2), **MODES["sharded"]) == (half, half)
+
+
+def test_shards_of_messages_are_equal_and_padded(make_devices):
+    one_pack = {"gradient_repacking": 1}
+    half = 4 * -(-WEIGHTS // 8)
+    assert counted(make_devices(2), **MODES["sharded_ring"]) == (PADDED_HALF, PADDED_HALF)
+    assert counted(make_devices(2), **MODES["sharded_ring"], **one_pack) == (half, half)
 
 
 def test_of_spread_variables_the_fuller_device_counts(make_devices):
@@ -58,6 +69,7 @@ def test_staged_weights_count_where_they_wait(make_devices):
         ("distributed_parameter_server", WEIGHTS, WEIGHTS),
         ("distributed_replicated", WEIGHTS, WEIGHTS),
         ("distributed_all_reduce", WEIGHTS, WEIGHTS),
+        ("distributed_sharded", PADDED_HALF, PADDED_HALF),
     ],
 )
 def test_distributed_modes_are_counted_on_all_devices(
@@ -65,7 +77,7 @@ def test_distributed_modes_are_counted_on_all_devices(
 ):
     devices = make_devices(2)
     with_server = replace(devices, parameter_servers=(devices.host,))
-    all_reduce = "ring" if variable_update == "distributed_all_reduce" else "none"
+    all_reduce = VARIABLE_UPDATES[variable_update].all_reduces[0]
     axes = {"variable_update": variable_update, "all_reduce": all_reduce}
     assert counted(with_server, **axes) == (weights, state)
 

@@ -26,6 +26,7 @@ MODES = [
     "distributed_parameter_server none",
     *(f"distributed_replicated {name}" for name in ("none", "pscpu", "psgpu", "hierarchical_copy")),
     "distributed_all_reduce ring",
+    "distributed_sharded ring",
 ]
 HOSTS = {f"worker-{host} CPU:0" for host in range(2)}
 REPLICAS = {f"worker-{host} CPU:{number}" for host in range(2) for number in (1, 2)}
@@ -76,6 +77,12 @@ def test_three_hosts_reach_one_devices_loss_and_weights(three_hosts, mode):
         ("distributed_replicated none micro-batches", EXACT),
         ("distributed_all_reduce ring micro-batches", EXACT),
         ("distributed_all_reduce ring compact", HALF),
+        ("distributed_sharded ring packs", EXACT),
+        ("distributed_sharded ring micro-batches", EXACT),
+        ("distributed_parameter_server none adamw", EXACT),
+        ("distributed_replicated none adamw", EXACT),
+        ("distributed_all_reduce ring adamw", EXACT),
+        ("distributed_sharded ring adamw", EXACT),
     ],
 )
 def test_other_axes_work_over_several_hosts(two_hosts, options, bound):
@@ -92,6 +99,7 @@ def test_other_axes_work_over_several_hosts(two_hosts, options, bound):
         ("distributed_replicated pscpu", HOSTS | PS, PS),
         ("distributed_replicated psgpu", REPLICAS | PS, PS),
         ("distributed_all_reduce ring", REPLICAS, REPLICAS),
+        ("distributed_sharded ring", REPLICAS, REPLICAS),
     ],
 )
 def test_ops_sit_on_the_hosts_that_the_mode_says(two_hosts, mode, reductions, updates):

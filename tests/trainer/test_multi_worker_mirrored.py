@@ -45,6 +45,14 @@ EXACT = {
     "exact-2": MIRRORED,
     "exact-2-calls-of-3": replace(MIRRORED, steps_per_execution=3),
     "exact-3": replace(MIRRORED, num_gpus=3, hosts=3),
+    "exact-2-adamw": replace(
+        MIRRORED,
+        optimizer="adamw",
+        momentum=0.0,
+        learning_rate=0.01,
+        weight_decay=0.1,
+        learning_rate_warm_up=2,
+    ),
 }
 # Measured for so long, not so many steps: the clocks of both workers would end it at other steps.
 TRIAL = replace(
@@ -92,7 +100,8 @@ def test_workers_reach_one_devices_weights_and_losses(ran, make_devices, name):
         ran / name / "log.txt"
     ).read_text()[-2000:]
     batches = list(whole_batches(spec.num_gpus, NUM_STEPS))
-    one = small(learning_rate=0.1)
+    one = replace(spec, variable_update="replicated", all_reduce="none", num_gpus=1, hosts=1)
+    one = replace(one, steps_per_execution=1)
     weights = train(one, alone, batches).update.weights(0)
     training = run.build(one, alone, convolutional)
     losses = [float(training.towers.step(split([batch], alone))) for batch in batches]

@@ -36,6 +36,7 @@ MODES = {
         for name in ("none", "pscpu", "hierarchical_copy", "ring")
     },
     "sharded": {"variable_update": "sharded"},
+    "sharded_ring": {"variable_update": "sharded", "all_reduce": "ring"},
 }
 COMPACT = [name for name in MODES if name.startswith(("replicated", "sharded"))]
 PACKS = [*COMPACT, "mirrored_hierarchical_copy"]
@@ -369,7 +370,16 @@ def test_channels_first_normalization_is_that_of_channels_last(make_devices):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "replicated_ring", "mirrored_ring", "sharded"]
+    "mode",
+    [
+        "ps_cpu",
+        "ps_gpu",
+        "replicated_none",
+        "replicated_ring",
+        "mirrored_ring",
+        "sharded",
+        "sharded_ring",
+    ],
 )
 @pytest.mark.parametrize("loss_scale", ["none", "128", "dynamic"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
@@ -399,7 +409,7 @@ def test_bfloat16_follows_float32_and_keeps_variables_in_float32(make_devices, a
 
 
 @pytest.mark.parametrize(
-    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_none", "sharded"]
+    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_none", "sharded", "sharded_ring"]
 )
 def test_a_step_that_overflows_changes_nothing_and_halves_the_scale(make_devices, mode):
     images, labels = next(whole_batches(2, 1))
@@ -455,7 +465,7 @@ def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name():
     assert {op.get_attr("num_devices") for op in ops} == {2}
 
 
-@pytest.mark.parametrize("variable_update", ["replicated", "mirrored"])
+@pytest.mark.parametrize("variable_update", ["replicated", "mirrored", "sharded"])
 @pytest.mark.parametrize(
     ("changes", "described"),
     [
@@ -557,7 +567,7 @@ def test_rmsprop_follows_its_formula(make_devices):
 @pytest.mark.integration
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
-    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring", "sharded"]
+    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring", "sharded", "sharded_ring"]
 )
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_every_optimizer_is_exact_in_every_variable_update(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 
 from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
 
@@ -20,9 +19,8 @@ ABILITIES = AllReduceAbilities(sends=sends, within_hosts=False)
 
 import tensorflow as tf
 
+from trainer.collectives.group import Group
 from trainer.devices import Devices
-
-_groups = count(1)  # group keys must differ within the process
 
 
 def create(devices: Devices) -> Ring:
@@ -34,27 +32,8 @@ class Ring:
 
     def __init__(self, devices: Devices) -> None:
         self.reduction_devices = devices.replicas
-        self._group = next(_groups)
-        # one per device: its collectives run in the order of the graph; without, they deadlock
-        self._tokens = []
-        for device in devices.replicas:
-            with tf.device(device):
-                self._tokens.append(tf.Variable(0.0))
+        self._group = Group(devices.replicas, "ring")
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
-        sums = []
-        for device, token, copy in zip(self.reduction_devices, self._tokens, copies, strict=True):
-            with tf.device(device), tf.name_scope("reduce"):
-                sums.append(
-                    tf.raw_ops.CollectiveReduceV2(
-                        input=copy,
-                        group_size=len(copies),
-                        group_key=self._group,
-                        instance_key=index,
-                        ordering_token=[token.handle],
-                        merge_op="Add",
-                        final_op="Id",
-                        communication_hint="ring",
-                    )
-                )
-        return sums
+        with tf.name_scope("reduce"):
+            return self._group.reduce(copies, index)

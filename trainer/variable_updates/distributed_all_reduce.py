@@ -83,29 +83,36 @@ class ChunkedRing:
         for device, copy in zip(devices, copies, strict=True):
             with tf.device(device):
                 pieces.append(tf.split(tf.reshape(copy, [-1]), sizes))
-        received = [
-            self._round(chunk, [own[chunk] for own in pieces])
-            for chunk in range(num)
-            if sizes[chunk]
-        ]
+        received = []
+        for chunk in range(num):
+            if sizes[chunk]:
+                total = self.sum_chunk(chunk - 1, [own[chunk] for own in pieces])
+                received.append(self.copy_chunk(chunk - 1, total))
         sums = []
         for device, chunks in zip(devices, zip(*received, strict=True), strict=True):
             with tf.device(device):
                 sums.append(tf.reshape(tf.concat(chunks, 0), shape))
         return sums
 
-    def _round(self, first: int, pieces: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Sum one chunk of every replica, starting at `first`; return the sum on every replica."""
+    def sum_chunk(self, last: int, pieces: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Sum one piece of every replica around the ring, and end on the replica `last`."""
         num = len(pieces)
-        order = [(first + hop) % num for hop in range(num)]
+        first = (last + 1) % num
         total = pieces[first]
-        for replica in order[1:]:
+        for hop in range(1, num):
+            replica = (first + hop) % num
             with tf.device(self.reduction_devices[replica]), tf.name_scope("reduce"):
                 total = tf.add_n([total, pieces[replica]])
-        found = [total] * num
-        for replica in order[:-1]:
+        return total
+
+    def copy_chunk(self, owner: int, chunk: tf.Tensor) -> list[tf.Tensor]:
+        """Copy what the replica `owner` has around the ring; return it on every replica."""
+        num = len(self.reduction_devices)
+        found = [chunk] * num
+        for hop in range(1, num):
+            replica = (owner + hop) % num
             with tf.device(self.reduction_devices[replica]):
-                found[replica] = total = tf.identity(total)
+                found[replica] = chunk = tf.identity(chunk)
         return found
 
 

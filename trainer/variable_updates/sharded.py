@@ -11,21 +11,25 @@ Weights are gathered when a step begins, and held while its towers compute: betw
 holds its shard alone. (ZeRO stage 1, Rajbhandari et al. 2020, shards the optimizer's state alone.)
 A replica sends and receives as much as in an all-reduce. parameter_server with
 local_parameter_device=gpu shards whole variables; here a large one is cut.
+
+`all_reduce=none` sums by plain adds and gathers by copies; whole variables stay whole. nccl and
+ring are TensorFlow's collectives, which want shards of equal size: see
+`trainer/collectives/equal_shards.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
-    all_reduces=("none",),
+    all_reduces=("none", "nccl", "ring"),
     why="each GPU keeps one shard of the variables, and gradients are summed at their shard",
     sends=Sends.REDUCE_SCATTER,
-    repacks_with=("none",),
+    repacks_with=("none", "nccl", "ring"),
     compacts=True,
     least_replicas=2,
 )
@@ -35,27 +39,45 @@ import tensorflow as tf
 
 from costs.spread import Piece, cuts
 from scalemark.records.trial import TrialSpec
+from trainer.collectives import exchanges
+from trainer.collectives.equal_shards import EqualShards
+from trainer.collectives.exchanges import Exchange
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.gradient_packs import GradientPacks, parts_of
-from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.towers import (
+    Batch,
+    Optimizer,
+    Placed,
+    Tower,
+    TowerResult,
+    VariableUpdate,
+    run_explicit_towers,
+)
+
+_EXCHANGES: dict[str, Callable[[Devices], Exchange]] = {
+    "nccl": exchanges.nccl,
+    "ring": exchanges.ring,
+}
 
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
-) -> Sharded:
-    """Raise UnsupportedTrialError for a single replica."""
+) -> VariableUpdate:
+    """Raise UnsupportedTrialError for a single replica, or without GPUs for nccl."""
     if len(devices.replicas) < ABILITIES.least_replicas:
         raise UnsupportedTrialError(
             f"num_gpus={spec.num_gpus}: variable_update={spec.variable_update} shards over "
             f"{ABILITIES.least_replicas} replicas or more"
         )
+    if create_exchange := _EXCHANGES.get(spec.all_reduce):
+        return EqualShards(spec, initial, devices, optimizer, create_exchange(devices))
     return Sharded(spec, initial, devices, optimizer)
 
 
 class Sharded:
     inlines_towers = False
-    reduction_ops = ("AddN",)
+    reduction_ops: tuple[str, ...] = ("AddN",)
 
     def __init__(
         self,
@@ -154,7 +176,7 @@ class _Shard:
 class _AtOwner:
     """Sums all messages on one device, where they stay."""
 
-    reduction_ops: tuple[str, ...] = Sharded.reduction_ops
+    reduction_ops = Sharded.reduction_ops
 
     def __init__(self, owner: str) -> None:
         self.reduction_devices: tuple[str, ...] = (owner,)

@@ -25,9 +25,10 @@ _CONVOLUTION = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?Conv2D")
 _PRODUCT = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?(Conv2D|MatMul)")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _LOOPS = ("While", "StatelessWhile")  # of a function that is not inlined
+_SPECIALIZED = "_specialized_for_"  # behind the name of the function it was made of
 _XLA = ("_XlaRun", "XlaLaunch")
 _REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
-_REDUCTIONS = ("AddN", "NcclAllReduce", "CollectiveReduceV2")
+_REDUCTIONS = ("AddN", "NcclAllReduce", "CollectiveReduceV2", "CollectiveReduceScatterV2")
 _UPDATES = re.compile("ResourceApply")
 _ROLES = ("convolution", "reduction", "update", "xla", "data_format", "compute_type")
 
@@ -123,21 +124,29 @@ def recorded() -> Iterator[OpPlacement]:
     finally:
         context.context().disable_graph_collection()
     for function in metadata.function_graphs:
-        for graph in function.partition_graphs:
-            _count(graph, placement)
+        _count(function.partition_graphs, placement)
 
 
-def _count(graph: GraphDef, placement: OpPlacement) -> None:
-    bodies = {function.signature.name: function.node_def for function in graph.library.function}
+def _count(graphs: Iterable[GraphDef], placement: OpPlacement) -> None:
+    """Count the nodes of all partitions of a function."""
+    bodies = {
+        called.signature.name: called.node_def
+        for graph in graphs
+        for called in graph.library.function
+    }
+
+    def body_of(name: str) -> Iterable[NodeDef]:
+        """Find the body; that of a call specialized by its constants may be left out of graphs."""
+        return bodies.get(name) or bodies.get(name.partition(_SPECIALIZED)[0], ())
 
     def visit(nodes: Iterable[NodeDef], caller_device: str) -> None:
         for node in nodes:
             # a called function's ops run where its call is placed
             device = node.device or caller_device
             if node.op in _CALLS:
-                visit(bodies.get(node.attr["f"].func.name, ()), device)
+                visit(body_of(node.attr["f"].func.name), device)
             if node.op in _LOOPS:
-                visit(bodies.get(node.attr["body"].func.name, ()), device)
+                visit(body_of(node.attr["body"].func.name), device)
             if _CONVOLUTION.fullmatch(node.op):
                 counts["convolution"][node.op, device] += 1
                 counts["data_format"][node.attr["data_format"].s.decode(), device] += 1
@@ -151,7 +160,8 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
                 counts["xla"][node.op, device] += 1
 
     counts = placement.counts
-    visit(graph.node, "")
+    for graph in graphs:
+        visit(graph.node, "")
 
 
 def _listed(devices: set[str]) -> str:

@@ -70,6 +70,8 @@ def with_utilization(
     if kept is not None and not measured.exceeds_peak(at(kept)):
         return at(kept)
     own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
+    if kept is None and (doubt := _doubt_before(spec, seen)):
+        return _unknown(measurement, doubt)
     begin = contention.now(own_cpu_s)
     found = _measured(spec, devices, of)
     taken = None
@@ -77,9 +79,8 @@ def with_utilization(
         taken = contention.cores_taken_by_others(begin, contention.now(own_cpu_s))
     if kept is not None:  # a disturbed one is a bound, too
         found = max(kept, found or 0.0)
-    elif doubt := _doubt(spec, devices, found, taken, seen):
-        print(f"model FLOPs utilization is not known: {doubt}", flush=True)
-        return measurement
+    elif doubt := _doubt(devices, found, taken):
+        return _unknown(measurement, doubt)
     assert found is not None
     kept_peaks.write(of, found)
     return at(found)
@@ -93,21 +94,25 @@ def _measured(spec: TrialSpec, devices: Devices, of: PeakOf) -> float | None:
     return peak_flops_per_s(devices, dtype, num_at_once)
 
 
-def _doubt(
-    spec: TrialSpec,
-    devices: Devices,
-    found: float | None,
-    taken: float | None,
-    seen: Sequence[GpuTelemetry],
-) -> str:
-    """Return why nothing may be divided by this peak; empty where it may."""
-    if found is None:
-        return "the device has no room for a large product of matrices beside the model"
+def _unknown(measurement: Measurement, doubt: str) -> Measurement:
+    print(f"model FLOPs utilization is not known: {doubt}", flush=True)
+    return measurement
+
+
+def _doubt_before(spec: TrialSpec, seen: Sequence[GpuTelemetry]) -> str:
+    """Return why no peak need be measured, because nothing may be divided by it."""
     if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
         return "the trial's other workers compute while the peak would be measured"
     for gpu in seen:
         if gpu.num_foreign_processes:
             return said_of_others(gpu)
+    return ""
+
+
+def _doubt(devices: Devices, found: float | None, taken: float | None) -> str:
+    """Return why nothing may be divided by the peak that was measured; empty where it may."""
+    if found is None:
+        return "the device has no room for a large product of matrices beside the model"
     if devices.kind is not DeviceKind.CPU_DEVICE:
         return ""
     if taken is None:

@@ -128,7 +128,7 @@ def test_a_picture_that_fails_leaves_the_old_one_and_no_draft(monkeypatch):
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(
-        "plots.pictures.drawing.write", lambda figure, path, form: break_down(path, form)
+        "plots.pictures.drawing.write", lambda figure, path, form, resolution: break_down(path, form)
     )
     with pytest.raises(StoreError, match="No space left on device"):
         list(draw(source(), Path(), ["scaling"]))
@@ -493,3 +493,14 @@ def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, fille
     first, second = (path.name for path in draw(source(), Path(), ["timeline"]))
     assert first == "timeline-a_b.png"
     assert second.startswith("timeline-a_b-")
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(
+    ("options", "factor"), [((), 240 / 100), (("--dpi", "100"), 1.0), (("--width", "900"), None)]
+)
+def test_a_png_has_the_pixels_that_are_asked_for(options, factor):
+    assert run("--chart", "scaling", *options).returncode == 0
+    width_px = image.imread("figures/scaling-resnet50.png").shape[1]
+    wanted = 900 if factor is None else round(WIDTH_IN * 100 * factor)
+    assert abs(width_px - wanted) <= 1

@@ -1,0 +1,121 @@
+"""Writes what `python sweep.py --help` and docs/settings.md say of each axis and setting."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import MISSING as REQUIRED
+from dataclasses import Field, dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, get_type_hints
+
+from conf.schema import AXES_SET_BY_NAME, Settings, choices_of
+from scalemark.records.axes import Axis, Engine
+from scalemark.records.injected import INJECTED
+from scalemark.records.setting import help_of
+
+WIDTH = 100
+_FROM_ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+,(.*)\}")
+_COLUMN = 34  # where the help begins, unless name and default are longer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An axis or a setting, as people read about it."""
+
+    name: str
+    default: str  # as it is typed
+    choices: tuple[str, ...]
+    help: str
+    for_programs: bool  # also of trials that run the user's own program
+
+
+def axes() -> Iterator[Line]:
+    """Yield the axes in the order of their definitions."""
+    for axis in AXES_SET_BY_NAME:
+        yield _line_of(axis)
+
+
+def settings() -> Iterator[Line]:
+    """Yield the settings in the order of `conf/schema.py`."""
+    yield from _settings_of(Settings, "")
+    for name, meaning in INJECTED.items():
+        yield Line(
+            name=f"injected.{name}", default="null", choices=(), help=meaning, for_programs=False
+        )
+
+
+def axes_help() -> str:
+    return "\n".join(map(_text, axes()))
+
+
+def settings_help() -> str:
+    return "\n".join(map(_text, settings()))
+
+
+def among(line: Line) -> str:
+    """Return the choices in brackets; nothing where they are not listed."""
+    return f" ({', '.join(line.choices)})" if line.choices else ""
+
+
+def _text(line: Line) -> str:
+    head = f"  {line.name}={line.default}"
+    if line.for_programs:
+        head += "  *"
+    rows = textwrap.wrap(line.help + among(line), WIDTH - _COLUMN)
+    if len(head) > _COLUMN - 2:
+        rows.insert(0, "")  # the help begins below
+    rest = [" " * _COLUMN + row for row in rows[1:]]
+    return "\n".join([f"{head:{_COLUMN}}{rows[0]}".rstrip(), *rest])
+
+
+def _line_of(axis: Axis) -> Line:
+    return Line(
+        name=axis.name,
+        default=_typed(axis.given),
+        choices=tuple(choices_of(axis)),
+        help=axis.help,
+        for_programs=Engine.command in axis.engines,
+    )
+
+
+def _settings_of(record: type, prefix: str) -> Iterator[Line]:
+    hints = get_type_hints(record)
+    for one in fields(record):
+        inner = hints[one.name]
+        if isinstance(inner, type) and is_dataclass(inner):
+            yield from _settings_of(inner, f"{prefix}{one.name}.")
+        elif help_of(one):
+            yield Line(
+                name=f"{prefix}{one.name}",
+                default=_default_of(one),
+                choices=_choices_of(inner),
+                help=help_of(one),
+                for_programs=False,
+            )
+
+
+def _default_of(one: Field[Any]) -> str:
+    if one.default_factory is not REQUIRED:
+        return _typed(one.default_factory())
+    return _typed(one.default)
+
+
+def _choices_of(kind: Any) -> tuple[str, ...]:
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return tuple(member.name for member in kind)
+    return ()
+
+
+def _typed(value: Any) -> str:
+    """Return a value as the command line takes it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, list):
+        return f"[{','.join(value)}]"
+    return _FROM_ENVIRONMENT.sub(r"\1", str(value))

@@ -1,0 +1,58 @@
+"""`python sweep.py --help` says of every axis and setting what it is, and which values it takes."""
+
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from conf.help import WIDTH, axes, axes_help, settings, settings_help
+from conf.schema import AXES_SET_BY_NAME, LauncherConfig, RetryConfig, SweepConfig
+from docs import make_settings
+from scalemark.records.injected import INJECTED
+from tests.conftest import PROJECT
+
+
+def test_every_axis_stands_there_with_its_meaning():
+    reported = " ".join(axes_help().split())
+    for axis in AXES_SET_BY_NAME:
+        assert f"{axis.name}=" in reported
+        assert axis.help in reported
+    assert "auto = clusters of operations (off, on, auto)" in reported
+    assert "how gradients meet (auto, hierarchical_copy, nccl," in reported
+    assert "staged_vars=false use the weights" in reported
+    assert "optimizer=momentum * how gradients change weights (adam, adamw," in reported
+    assert max(map(len, axes_help().splitlines())) <= WIDTH
+    assert [line.name for line in axes()] == [axis.name for axis in AXES_SET_BY_NAME]
+
+
+def test_every_setting_of_a_sweep_stands_there_with_its_default():
+    names = {line.name for line in settings()}
+    groups = (("sweep", SweepConfig), ("retry", RetryConfig), ("launcher", LauncherConfig))
+    for group, record in groups:
+        own = {f"{group}.{one.name}" for one in fields(record)}
+        # what a file of conf/launcher/ says, and what has settings below it
+        assert own - names <= {f"launcher.{name}" for name in ("name", "agents", "ray", "slurm")}
+    assert {f"injected.{name}" for name in INJECTED} <= names
+    assert {"launcher.agents.lease_s", "launcher.slurm.gres", "data.dir", "store.url"} <= names
+    text = settings_help()
+    assert all(line.help for line in settings())
+    assert "  sweep.repeats=1                 fresh processes per trial" in text
+    assert "(skip, error)" in text
+    assert "  store.url=results.db" in text
+    assert "  sweep.race_over=[strategy]" in text
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_the_page_of_settings_is_as_made():
+    assert make_settings.PAGE.read_text() == make_settings.page()  # python -m docs.make_settings
+
+
+@pytest.mark.integration
+def test_the_command_prints_it():
+    command = [sys.executable, str(PROJECT / "sweep.py"), "--help"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (
+        "  gradient_repacking=0            number of packs; 0 = one message per tensor\n"
+        in ended.stdout
+    )

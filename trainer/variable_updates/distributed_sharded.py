@@ -1,0 +1,86 @@
+"""Every replica of every host keeps and updates an equal shard of all variables, as `sharded`.
+
+```
+  gradients: shard 0  replica 1 ─► 2 ─► 3 ─► 0   each adds its part; replica 0 holds the sum
+  weights:   shard 0  replica 0 ─► 1 ─► 2 ─► 3   when the next step begins
+```
+As many shards as replicas are on their way at once, host by host: a ring of plain adds and sends.
+TensorFlow's collectives wait for ever when one client drives several processes. Every host's link
+carries (N - 1) / N of the gradients and of the weights each way, as in distributed_all_reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("gpu",),
+    all_reduces=("ring",),
+    why="each replica of each host keeps one shard, and gradients are summed on their way to it",
+    sends=Sends.UNKNOWN,
+    sends_between_hosts=SendsBetweenHosts.RING,
+    repacks_with=("ring",),
+    least_replicas=2,
+    rank_jobs=("worker",),
+)
+
+import numpy as np
+import tensorflow as tf
+
+from scalemark.records.trial import TrialSpec
+from trainer.collectives.equal_shards import EqualShards
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
+from trainer.towers import Optimizer
+from trainer.variable_updates.distributed_all_reduce import ChunkedRing
+
+
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> EqualShards:
+    """Raise UnsupportedTrialError for a single replica, and for another way than the ring."""
+    if len(devices.replicas) < ABILITIES.least_replicas:
+        raise UnsupportedTrialError(
+            f"num_gpus={spec.num_gpus}: variable_update={spec.variable_update} shards over "
+            f"{ABILITIES.least_replicas} replicas or more"
+        )
+    if spec.all_reduce not in ABILITIES.all_reduces:
+        raise UnsupportedTrialError(
+            f"all_reduce={spec.all_reduce}: variable_update={spec.variable_update} has "
+            f"{', '.join(ABILITIES.all_reduces)}"
+        )
+    return EqualShards(spec, initial, devices, optimizer, ShardRing(devices))
+
+
+class ShardRing:
+    """Half of a ring sums each shard on its replica, the other half copies it to all."""
+
+    reduction_ops = ChunkedRing.reduction_ops
+
+    def __init__(self, devices: Devices) -> None:
+        self._ring = ChunkedRing(devices.replicas)
+        self.shard_numbers = range(len(devices.replicas))
+
+    def scatter(self, rows: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        pieces = []
+        for device, row in zip(self._ring.reduction_devices, rows, strict=True):
+            with tf.device(device):
+                pieces.append(tf.split(row, len(rows)))
+        return [
+            self._ring.sum_chunk(number, [own[number] for own in pieces])
+            for number in self.shard_numbers
+        ]
+
+    def gather(self, shards: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        received = []
+        for number, shard in enumerate(shards):
+            received.append(self._ring.copy_chunk(number, shard))
+        rows = []
+        for device, parts in zip(
+            self._ring.reduction_devices, zip(*received, strict=True), strict=True
+        ):
+            with tf.device(device), tf.name_scope("gather"):
+                rows.append(tf.concat(parts, 0))
+        return rows
