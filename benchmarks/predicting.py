@@ -164,7 +164,7 @@ def _published(one: Checked) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Of predictions against what was published."""
+    """The errors of predictions against what was published."""
 
     num: int
     median_error: float  # absolute
@@ -176,12 +176,12 @@ class Summary:
 
 
 def summary(found: Sequence[Checked]) -> Summary:
-    """Of at least one that rests on rows."""
+    """Sum up those that rest on rows, one at least."""
     return summary_of(rested(found))
 
 
 def summary_of(of: Sequence[Checked]) -> Summary:
-    """Of predictions, one or more of which was not refused."""
+    """Sum up predictions, of which one at least was not refused."""
     of = [one for one in of if one.predictive is not None]
     far = [one for one in of if abs(one.error) > FAR]
     return Summary(
@@ -196,7 +196,7 @@ def summary_of(of: Sequence[Checked]) -> Summary:
 
 
 FAR = 0.25
-"""Of an error: a prediction that may be so wrong must say that it is uncertain."""
+"""A prediction whose error may be so large must say that it is uncertain."""
 
 
 def _of_environment(

@@ -126,6 +126,11 @@ FAST = 3.0
 # feed them. Products of matrices do: transformers reach 44 to 52 % of A100's (Narayanan et al.
 # 2021, arXiv 2104.04473, table 1)
 _TENSOR_CORES = 0.4
+# Times the half of ordinary cores' peak that convolutions reach: large products in FP32 reach 84 %
+# of V100's (DeepBench at da81ba7, DeepBench_NV_V100.xlsx, median of the 30 GEMMs with 5481 columns
+# or more, but for those of 1024 rows, some of which exceed the peak). Tensor cores are fed as well
+# by such, and idle sooner with less: with 128 columns the medians are 71 and 28 %.
+_PRODUCTS = 1.68
 _BACKWARD = 2.0  # times the flops of the forward pass: gradients of inputs and of weights
 # how often activations go through memory: written, read by the next layer, and both again backward
 _PASSES = 3.5
@@ -178,7 +183,8 @@ class Step:
         if _has_tensor_cores(hardware, peak):
             flops *= network.product_share + (1 - network.product_share) / _TENSOR_CORES
         else:
-            flops *= _computed_share(network)
+            products = network.product_share
+            flops *= _computed_share(network) - products * (1 - 1 / _PRODUCTS)
         memory = hardware.memory_gb_per_s * 1e9
         launch_s = hardware.launch_us * 1e-6
         parameters = 4.0 * network.num_parameters

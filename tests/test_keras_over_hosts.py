@@ -1,4 +1,6 @@
-"""What docs/distributed.md says of Keras 3 over several hosts is so: its loop runs, and `fit` does not."""
+"""What docs/distributed.md says of Keras 3 over several hosts is so: its loop runs, and `fit` does
+not.
+"""
 
 import json
 import os

@@ -172,7 +172,9 @@ def _attempt(
         outcome=Outcome.COMPLETED.value,
         message="",
         exit_code=0,
-        run_dir=f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1",
+        run_dir=(
+            f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1"
+        ),
         started_at=started,
         duration_s=(ended - started).total_seconds(),
         measured=_measured(speed, steps, spec, chance),

@@ -10,7 +10,7 @@ from scalemark.own_model import is_own
 
 def reasons(results: Sequence[Result], show_command: str) -> list[str]:
     """Return a line for each reason that numbers have no `mfu`."""
-    found = {}
+    found: dict[str, str] = {}
     for result in results:
         if result.throughput is not None and result.usage.mfu is None:
             why = _why(result)

@@ -142,9 +142,9 @@ def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:
     if row["step_s"] is None or (row["num_steps"], row["min_window_s"], times) == asked:
         return duration_s
     step_s: float = row["step_s"]
-    warm_up_s = (row["num_warm_up_steps"] or 0) * step_s
-    rest_s = max(0.0, duration_s - row["window_s"] - warm_up_s)
-    window_s = max(spec.num_steps * step_s * times, spec.min_window_s)
+    warm_up_s: float = (row["num_warm_up_steps"] or 0) * step_s
+    rest_s: float = max(0.0, duration_s - row["window_s"] - warm_up_s)
+    window_s: float = max(spec.num_steps * step_s * times, spec.min_window_s)
     return rest_s + warm_up_s * times + window_s
 
 

@@ -47,6 +47,16 @@ def work(
     )  # fmt: skip
 
 
+def test_products_reach_more_of_ordinary_cores_than_convolutions() -> None:
+    """A bug: transformers in fp32 were taken to feed ordinary cores no better than convolutions."""
+    for model, share in (("resnet152", 0.5), ("bert_base", 0.84)):
+        step = Step.of(work(model, num_gpus=1), BOX)
+        flops = 3 * step.work.network.forward_flops * 64
+        computed = flops * (1 - step.work.network.winograd_share * 2 / 3)
+        reached = computed / (step.flops_s / Rates().compute) / (BOX.tflops["fp32"] * 1e12)
+        assert reached == pytest.approx(share, rel=0.01)
+
+
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "ps_cpu"])
 def test_one_gpu_communicates_nothing(strategy: str) -> None:
     one = costs(work(num_gpus=1, strategy=strategy), BOX)

@@ -1,4 +1,6 @@
-"""Counts the FLOPs of a training step as TensorFlow's traced graph has it: of every matrix product and convolution, forward and backward."""
+"""Counts the FLOPs of a training step as TensorFlow's traced graph has it: of every matrix product
+and convolution, forward and backward.
+"""
 
 from collections.abc import Iterator
 from math import prod
@@ -27,7 +29,9 @@ def traced_flops(training: Training, batch_size: int) -> int:
 
 
 def graph_flops(graph: tf.Graph) -> int:
-    """Count what runs: TensorFlow's gradients make products that nothing takes, as of the input of the first convolution."""
+    """Count what runs: TensorFlow's gradients make products that nothing takes, as of the input of
+    the first convolution.
+    """
     return sum(_flops(op) for op in _needed(graph))
 
 
@@ -62,7 +66,9 @@ def _einsum(op: tf.Operation) -> int:
 
 
 def _convolution_backward(op: tf.Operation) -> int:
-    """Each number of the output's gradient meets the kernel of its channel. (TensorFlow's own count divides the image by the strides: too many at edges.)"""
+    """Each number of the output's gradient meets the kernel of its channel. (TensorFlow's own count
+    divides the image by the strides: too many at edges.)
+    """
     _, _, gradient = op.inputs  # before it images and the kernel, of one of them the sizes
     kernel = op.outputs[0] if op.type.endswith("Filter") else op.inputs[1]
     height, width, channels, _ = kernel.shape

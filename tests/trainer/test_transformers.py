@@ -1,4 +1,6 @@
-"""Transformers without dropout train on N replicas as on one, and with it each replica drops its own."""
+"""Transformers without dropout train on N replicas as on one, and with it each replica drops its
+own.
+"""
 
 import numpy as np
 import pytest
