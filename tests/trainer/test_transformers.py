@@ -2,6 +2,8 @@
 own.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,28 +23,40 @@ MODELS = {"causal": (causal, TOKENS), "masked, recomputed": (masked, MASKED_TOKE
 TEXT = {"image_px": 0, "seq_len": 16, "num_classes": 256}
 
 
-def difference(make_devices, kind, num_replicas, **changes):
-    """Largest difference to the weights of one device with the whole batches, after 3 steps."""
-    model, example = MODELS[kind]
-    batches = list(batches_of(example, num_replicas, 3))
-    one = trained(make_devices, 1, batches, model, **RATE).update.weights(0)
-    update = trained(make_devices, num_replicas, batches, model, **RATE, **changes).update
-    return max(largest_difference(update.weights(each), one) for each in range(num_replicas))
+@pytest.fixture(scope="module")
+def difference(all_devices):
+    """difference(kind, num_replicas, **changes): to one device with the whole batches, after 3 steps."""
+    known = {}
+
+    def make_devices(num_replicas):
+        return replace(all_devices, replicas=all_devices.replicas[:num_replicas])
+
+    def largest(kind, num_replicas, **changes):
+        model, example = MODELS[kind]
+        batches = list(batches_of(example, num_replicas, 3))
+        key = kind, num_replicas
+        if key not in known:
+            known[key] = trained(make_devices, 1, batches, model, **RATE).update.weights(0)
+        update = trained(make_devices, num_replicas, batches, model, **RATE, **changes).update
+        weights = map(update.weights, range(num_replicas))
+        return max(largest_difference(each, known[key]) for each in weights)
+
+    return largest
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("mode", ["replicated_none", "sharded"])
-def test_a_transformer_trains_on_two_replicas_as_on_one(make_devices, kind, mode):
-    assert difference(make_devices, kind, 2, **MODES[mode], gradient_accumulation=4) < 1e-6
+def test_a_transformer_trains_on_two_replicas_as_on_one(difference, kind, mode):
+    assert difference(kind, 2, **MODES[mode], gradient_accumulation=4) < 1e-6
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("gradient_accumulation", [1, 4])
 @pytest.mark.parametrize("xla", ["off", "on"])
-def test_a_transformer_trains_exactly_in_every_mode(make_devices, mode, gradient_accumulation, xla):
+def test_a_transformer_trains_exactly_in_every_mode(difference, mode, gradient_accumulation, xla):
     axes = {"gradient_accumulation": gradient_accumulation, "xla": xla}
-    assert difference(make_devices, "causal", 2, **MODES[mode], **axes) < 1e-6
+    assert difference("causal", 2, **MODES[mode], **axes) < 1e-6
 
 
 @pytest.mark.integration
