@@ -1,4 +1,4 @@
-"""`python -m benchmarks.starts`: the CPU time of commands that read, on a database without attempts."""
+"""`python -m benchmarks.starts`: CPU time of commands that read, on a database without attempts."""
 
 from __future__ import annotations
 
