@@ -18,10 +18,10 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+from analysis import again
 from analysis.results import Origin, Result, items_per_step
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
-from scalemark.records import overrides
 from scalemark.records.injected import injected_text, read_injected
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import AXES, free_names
@@ -248,7 +248,7 @@ def command(ablation: Ablation, target: Result) -> str:
         axes["batch_size"] = 2 * target.axes["batch_size"]
     # The batch of each replica is known, whatever the target scaled.
     wanted = {name: axes[name] for name in AXES} | {"scaling": "weak"}
-    return overrides.command(replace(target.spec, **wanted), target.environment.hardware)
+    return again.command(replace(target.spec, **wanted), [target])
 
 
 def _own(axes: Mapping[str, Any]) -> Ablation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.again import command
 from analysis.neighbors import with_num_gpus, with_strategy
 from analysis.results import BaselineRule
 from analysis.scaling.curves import Curve, Scaling
@@ -11,7 +12,6 @@ from analysis.scaling.paying import Added
 from analysis.scaling.scalability import FEWEST_COUNTS, Law
 from analysis.text.summary import change_text, quoted, summarize
 from scalemark.abilities import DEFAULT_UPDATE, has_enough_replicas
-from scalemark.records.overrides import command
 
 LITTLE_LOST = 0.9  # efficiency from which on there is little to explain
 _ALL_KEPT = 0.995  # efficiency that rounds to 100 %
@@ -168,7 +168,7 @@ def _command(scaling: Scaling, num_gpus: int) -> str:
     spec = with_num_gpus(first.spec, num_gpus)
     if not has_enough_replicas(spec):
         spec = with_strategy(spec, DEFAULT_UPDATE, "gpu", "none")
-    return command(spec, first.environment.hardware)
+    return command(spec, [first])
 
 
 def _how_scaled(scaling: Scaling) -> Iterator[str]:
