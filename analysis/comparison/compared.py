@@ -133,10 +133,10 @@ def fold(value: float) -> str:
 
 
 def interval_text(ratio: Ratio) -> str:
-    """Return `0.971..1.043`; empty where there is no interval."""
+    """Return `[0.971, 1.043]`; empty where there is no interval."""
     if ratio.low is None or ratio.high is None:
         return ""
-    return f"{fold(ratio.low)}..{fold(ratio.high)}"
+    return f"[{fold(ratio.low)}, {fold(ratio.high)}]"
 
 
 def _basis(ratio: Ratio) -> str:

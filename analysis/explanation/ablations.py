@@ -196,7 +196,7 @@ class AblationFinder:
                 copies = on_one | exchanging_nothing() | {"variable_update": DEFAULT_UPDATE}
                 reduces = VARIABLE_UPDATES[DEFAULT_UPDATE].all_reduces
                 ways += [copies | {"all_reduce": name} for name in reduces]
-            ways.append(on_one)
+            ways += [on_one, *_alone_of_any(on_one, target)]
             if target.num_gpus == 1 and variables_on == "gpu":
                 ways.reverse()  # its variables are where it computes: it is alone itself
         for changes in ways:
@@ -231,6 +231,20 @@ class AblationFinder:
         alike = self._floors[(target.environment.key, target.item), _kind_of_floor(axes)]
         plain = [one for one in alike if _is_plain(one)]
         return min(plain or alike, key=_step_s, default=None)
+
+
+def _alone_of_any(on_one: Mapping[str, Any], target: Result) -> list[dict[str, Any]]:
+    """Return one replica of each variable update, where the target's own needs several."""
+    own = VARIABLE_UPDATES.get(str(target.axes["variable_update"]))
+    if own is None or own.least_replicas == 1:
+        return []
+    return [
+        {**on_one, "variable_update": name, "local_parameter_device": device, "all_reduce": reduce}
+        for name, update in VARIABLE_UPDATES.items()
+        if update.least_replicas == 1 and not update.is_distributed
+        for device in update.local_parameter_devices
+        for reduce in update.all_reduces
+    ]
 
 
 def _step_s(result: Result) -> float:

@@ -111,7 +111,7 @@ def _measure_all(fall: Waterfall) -> str:
     return overrides.sweep(["experiment=explain", *overrides.of_axes(asked)])
 
 
-def chosen(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
+def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
     """Choose the result on the most GPUs of each curve.
 
     A result that is an ablation of another's ablations is left out: there it is explained already.

@@ -25,6 +25,13 @@ _DECIDED_BY = {
     "command.run": ("command.name",),
     "command.read": ("read",),
 }
+# another precision, and the loss scale that it then has by itself
+_LOSS_SCALES = (
+    ("precision=fp16", "loss_scale=dynamic"),
+    ("precision=fp32", "loss_scale=none"),
+    ("precision=tf32", "loss_scale=none"),
+    ("precision=bf16", "loss_scale=none"),
+)
 
 
 def with_changes(trial: Sequence[str], changes: Iterable[str]) -> list[str]:
@@ -94,7 +101,9 @@ def changes_to(wanted: Sequence[str], trial: Sequence[str]) -> list[str] | None:
             return None
         found.append(f"{key}={hydra_value(AXES[key].default)}")
     usual = set(found).difference(wanted)
+    implied = {scale for precision, scale in _LOSS_SCALES if precision in found}
+    found = [one for one in found if one not in implied]
     made = with_changes(trial, found)
-    found += [one for one in wanted if one not in made]
+    found += [one for one in wanted if one not in (*made, *implied)]
     made = with_changes(trial, found)
-    return found if set(made).difference(usual) == set(wanted) else None
+    return found if set(made).difference(usual) == set(wanted).difference(implied) else None

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.conclusions import models, slowdown
 from analysis.explanation.ablations import Ablation, AblationFinder
-from analysis.explanation.explanations import chosen
+from analysis.explanation.explanations import of_each_curve
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import Rank, by_hosts, lines, pivot
 from analysis.reported_hosts import hosts_of
@@ -272,7 +272,7 @@ def test_each_number_of_hosts_is_explained_by_itself():
         {("distributed_ring", *of): 100.0 for of in SPREADS}, kind=DeviceKind.CPU_DEVICE
     )
     finder = AblationFinder(results)
-    targets = chosen(results, finder)
+    targets = of_each_curve(results, finder)
     assert [(one.num_gpus, one.hosts) for one in targets] == [(4, 1), (8, 2), (8, 4)]
     for target in targets:
         around = finder.around(target)
