@@ -17,6 +17,7 @@ from scalemark.text.wording import listed
 
 _MOST_ROWS = 12
 _MOST_MODELS = 8
+_MOST_DOUBTS = 2  # of a row of many, the gravest first
 
 
 def screen(found: Sequence[Explanation]) -> Screen:
@@ -34,7 +35,7 @@ def screen(found: Sequence[Explanation]) -> Screen:
             badges=frozenset((*used, *_doubts(one))),
         )
     worst_first = sorted(found, key=_lost, reverse=True)
-    used |= {badge for one in worst_first[:_MOST_ROWS] for badge in _doubts(one)}
+    used |= {badge for one in worst_first[:_MOST_ROWS] for badge in _doubts(one)[:_MOST_DOUBTS]}
     return Screen(
         headlines=tuple(_by_model(found)),
         columns=("model", "strategy", "GPUs", "lost", "held back by", "doubts"),
@@ -58,10 +59,7 @@ def _by_model(found: Sequence[Explanation]) -> Iterator[str]:
     for model, of_model in list(of_models.items())[:_MOST_MODELS]:
         bounds = Counter(_bound(one) for one in of_model).most_common(2)
         said = [f"{bound} in {num}" for bound, num in bounds]
-        worst = max(of_model, key=_lost)
-        lost = ""
-        if _lost(worst) > 0:
-            lost = f"; {worst.target.strategy} on {worst.target.width} loses {_lost(worst):.0%}"
+        lost = f"; {most:.0%} lost at most" if (most := max(map(_lost, of_model))) > 0 else ""
         yield f"{model}: {listed(said)} of {len(of_model)}{lost}."
     if len(of_models) > _MOST_MODELS:
         yield f"And {len(of_models) - _MOST_MODELS} more models."
@@ -82,7 +80,7 @@ def _of_trial(one: Explanation) -> tuple[str, ...]:
     target: Result = one.target
     lost = "?" if one.fall.efficiency is None else f"{_lost(one):.0%}"
     bound = str(one.diagnosis.bound or "?")
-    doubts = ", ".join(_doubts(one))
+    doubts = ", ".join(_doubts(one)[:_MOST_DOUBTS])
     return str(target.axes["model"]), target.strategy, target.width, lost, bound, doubts
 
 

@@ -95,7 +95,7 @@ def test_two_programs_of_one_name_are_two_answers(analysis):
     for name in ("scaling", "advise"):
         shown = analysis(name).stdout
         assert shown.count(f": {COMMAND}\n") == shown.count(f": {other}\n") == 1
-    advice = json.loads(analysis("advise", "--all", "--json").stdout)
+    advice = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
     assert [one["pick"]["throughput"] for one in advice] == wanted
 
 
@@ -103,7 +103,7 @@ def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis
     """It was of geometric means, and the numbers were medians."""
     rows = repeated(program(1, 0), 99.0, 100.0, 30.0) + repeated(program(1, 2), 98.0, 97.0, 99.0)
     fill_programs(rows)
-    (advice,) = json.loads(analysis("advise", "--all", "--json").stdout)
+    (advice,) = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
     top, (other,) = advice["top"], advice["worse"] + advice["unclear"] + advice["tied"]
     assert other["throughput"] == other["score"] == pytest.approx(66.7, rel=1e-3)
     assert other["throughput"] / top["throughput"] == pytest.approx(1 - other["behind"])
@@ -123,7 +123,9 @@ def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis
 def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
     left_out = program(8, 10, "none")
     fill_programs([one for one in grid() if one[0] != left_out])
-    proposed = json.loads(analysis("advise", "--all", "--json").stdout)[0]["next_trials"]
+    proposed = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)[0][
+        "next_trials"
+    ]
     ((suggested,),) = [one["commands"] for one in proposed]
     specs = {spec.trial_id[:8]: spec for spec, _ in grid()}
     named, *changes = shlex.split(suggested)[2:]
@@ -135,13 +137,15 @@ def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
 def test_a_value_beside_the_best_is_proposed(analysis):
     rows = [*grid(zeros=(0,), counts=(1, 2)), *around(program(2, 5, "cpu"), 100.0)]
     fill_programs(rows)
-    proposed = json.loads(analysis("advise", "--all", "--json").stdout)[0]["next_trials"]
+    proposed = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)[0][
+        "next_trials"
+    ]
     assert "offload=none zero=5 was not tried at all" in [one["why"] for one in proposed]
 
 
 def test_a_batch_that_the_program_uses_is_doubled(analysis, snapshot):
     fill_programs(grid(zeros=(0,), counts=(1, 2), batch_size=16))
-    ended = analysis("advise", "--all")
+    ended = analysis("advise", "--all", "--origin", "measured")
     assert " batch_size=32 " in ended.stdout
     assert foreign_words(ended) == []
     assert ended.stdout == snapshot
@@ -157,7 +161,7 @@ def test_the_compared_axis_is_the_strategy_and_others_are_the_setting(analysis):
     assert [one["setting"]["axes.offload"] for one in scalings] == ["cpu", "none"]
     assert [
         one["work"]["axes.offload"]
-        for one in json.loads(analysis("advise", "--all", "--json").stdout)
+        for one in json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
     ]
 
 
@@ -189,11 +193,14 @@ def test_a_number_that_the_program_reported_is_called_so(analysis, name):
 
 def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
     fill_gpus([*around(on_gpus(), 100.0), *around(program(), 900.0)])
-    ended = analysis("explain", "--all", "--json")
+    ended = analysis("explain", "--all", "--origin", "measured", "--json")
     assert [one["throughput"] for one in json.loads(ended.stdout)] == pytest.approx(
         [100.0], rel=1e-4
     )
-    assert "left out: the steps of your own programs" in analysis("explain", "--all").stdout
+    assert (
+        "left out: the steps of your own programs"
+        in analysis("explain", "--all", "--origin", "measured").stdout
+    )
 
 
 def test_an_environment_is_named_by_the_framework_of_the_program():
@@ -223,14 +230,26 @@ def test_a_deadline_is_met_by_what_the_program_counts(analysis):
     (found,) = json.loads(analysis(*asked, "--json").stdout)
     assert found["item"] == "tokens"
     assert found["sentences"][0].endswith(", 10,000,000 tokens done in 1.44 h.")
-    ended = analysis("advise", "--all", "--goal", "deadline", "--items", "1e9", "--deadline-h", "2")
+    ended = analysis(
+        "advise",
+        "--all",
+        "--origin",
+        "measured",
+        "--goal",
+        "deadline",
+        "--items",
+        "1e9",
+        "--deadline-h",
+        "2",
+    )
     assert " h for 1,000,000,000 tokens instead of 2.00 h " in ended.stdout
 
 
 def test_repeats_that_contradict_each_other_are_in_the_unit_of_the_program(analysis):
     fill_programs([(program(), value) for value in (500.0, 501.0, 900.0)])
     assert (
-        "(500, 501 against 900 tokens/s): something else ran" in analysis("advise", "--all").stdout
+        "(500, 501 against 900 tokens/s): something else ran"
+        in analysis("advise", "--all", "--origin", "measured").stdout
     )
 
 
@@ -266,11 +285,11 @@ def test_steps_on_more_gpus_tell_no_efficiency(analysis):
     assert [point["efficiency"] for point in curve["points"]] == [None, None]
     assert [point["added_share"] for point in curve["points"]] == [None, None]
     assert curve["stops_paying"] is None
-    for advice in json.loads(analysis("advise", "--all", "--json").stdout):
+    for advice in json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout):
         assert advice["pick"]["num_gpus"] == advice["work"]["num_gpus"]
         assert advice["worse"] == advice["tied"] == []
         assert (advice["bought"], advice["next_trials"]) == ([], [])
-    refused = analysis("advise", "--all", "--goal", "per_gpu_hour")
+    refused = analysis("advise", "--all", "--origin", "measured", "--goal", "per_gpu_hour")
     assert "nobody knows what a step is worth" in refused.stderr
 
 
@@ -287,13 +306,13 @@ def test_steps_on_several_numbers_of_gpus_say_how_items_are_counted(analysis, sn
 def test_steps_on_one_number_of_gpus_need_no_caveat(analysis):
     rows = [*around(program(1, 0), 100.0), *around(program(1, 2), 150.0)]
     fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
-    assert "counts steps" not in analysis("advise", "--all").stdout
+    assert "counts steps" not in analysis("advise", "--all", "--origin", "measured").stdout
 
 
 def test_a_program_without_axes_is_called_by_its_name(analysis, snapshot):
     rows = [*around(program(1, free={}), 100.0), *around(program(2, free={}), 190.0)]
     fill_programs(rows)
-    assert analysis("advise", "--all").stdout == snapshot
+    assert analysis("advise", "--all", "--origin", "measured").stdout == snapshot
     assert analysis("scaling").stdout == snapshot
 
 

@@ -56,7 +56,7 @@ def test_a_hundred_trials_fit_one_screen(analysis, origin):
         fill_gpus(hundred())
     else:
         fill("results.db", hundred(**SIMULATED))
-    advice, explained = analysis("advise"), analysis("explain")
+    advice, explained = analysis("advise", "--no-predict"), analysis("explain")
     assert len(shown(advice)) <= 25, advice.stdout
     assert len(shown(explained)) <= 40, explained.stdout
     for ended in (advice, explained):

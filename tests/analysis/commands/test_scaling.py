@@ -70,11 +70,13 @@ def test_an_interval_within_one_process_says_so(analysis):
     alone = "n 1: a single run, whose interval is within it; another may bring more, or less"
     fill_gpus(curve([100.0, 190.0], **PS))
     assert (
-        alone not in analysis("scaling").stdout + analysis("advise", "--all", "--no-predict").stdout
+        alone
+        not in analysis("scaling").stdout
+        + analysis("advise", "--all", "--origin", "measured", "--no-predict").stdout
     )
     fill("results.db", [(on_gpus(4, **PS), 300.0)], name="second", machine=GPU_BOX)
     assert alone in analysis("scaling").stdout
-    assert alone in analysis("advise", "--all", "--no-predict").stdout
+    assert alone in analysis("advise", "--all", "--origin", "measured", "--no-predict").stdout
 
 
 def test_weak_and_strong_scaling_are_distinguished(analysis):
