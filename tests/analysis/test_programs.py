@@ -29,11 +29,11 @@ from tests.programs import (
 
 EVERY = [
     ("scaling",),
-    ("advise",),
+    ("advise", "--all"),
     ("compare", "zero=0", "zero=2"),
     ("conclusions",),
     ("conclusions", "--check"),
-    ("explain",),
+    ("explain", "--all"),
     ("predict",),
     ("predict", "--to", "num_gpus=16"),
 ]

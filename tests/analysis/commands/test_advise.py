@@ -635,6 +635,7 @@ def test_goals_of_single_gpus_are_refused_of_cpu_devices(analysis, goal):
     fill("results.db", [(small(), 100.0)])
     ended = analysis(
         "advise",
+        "--all",
         "--goal",
         goal,
         *(("--items", "1e6", "--deadline-h", "2") if goal == "deadline" else ()),
@@ -663,6 +664,7 @@ def test_of_a_place_whose_goal_is_refused_nothing_is_asked_for(analysis):
     fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
     ended = analysis(
         "advise",
+        "--all",
         "--all",
         "--origin",
         "measured",
@@ -899,6 +901,7 @@ def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysi
     ended = analysis(
         "advise",
         "--all",
+        "--all",
         "--origin",
         "measured",
         "--origin",
@@ -915,7 +918,7 @@ def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysi
 def test_a_heading_says_where_a_source_does_not_tell_the_data(analysis):
     fill("results.db", [])
     headings = analysis(
-        "advise", "--origin", "published", "--source", "Question"
+        "advise", "--all", "--origin", "published", "--source", "Question"
     ).stdout.splitlines()
     assert "resnet18_cifar? (data not reported)" in headings
     assert "resnet18_cifar? (synthetic data)" in headings
@@ -925,6 +928,7 @@ def test_the_next_is_behind_by_its_share_of_the_best(analysis):
     fill("results.db", [])
     ended = analysis(
         "advise",
+        "--all",
         "--origin",
         "published",
         "--source",

@@ -336,7 +336,7 @@ def test_simulated_trials_are_compared_with_each_other_and_called_so(compared):
     assert any(note.startswith("Simulated: ") for note in found["notes"])
 
 
-def test_commands_for_simulated_trials_name_their_hardware(compared):
+def test_commands_for_simulated_trials_name_them(compared):
     fill(
         "r.db",
         [
@@ -348,8 +348,6 @@ def test_commands_for_simulated_trials_name_their_hardware(compared):
     found = compared(*SIDES)
     (pair,) = found["pairs"]
     assert pair["answer"] == "tie"
-    ids = [pair["a"]["trial_id"], pair["b"]["trial_id"]]
-    assert [text.split()[2] for text in pair["to_run"]] == [f"from={one[:8]}" for one in ids]
     assert f"from={found['only_b'][0]['trial_id'][:8]}" in found["only_b"][0]["command"]
 
 

@@ -40,8 +40,8 @@ def take_in(*, compare: str = "", **constants: str) -> None:
     "arguments",
     [
         ("scaling",),
-        ("advise",),
-        ("advise", "--goal", "cost", "--usd-per-gpu-hour", "2"),
+        ("advise", "--all"),
+        ("advise", "--all", "--goal", "cost", "--usd-per-gpu-hour", "2"),
         ("compare", "way=ddp", "way=fsdp zero=2"),
     ],
 )

@@ -202,7 +202,6 @@ def test_remedies_of_a_slow_network_are_of_several_hosts_too():
     assert fewer.why == "67% of the bytes go over each host's link"
     assert "strategy=distributed_ps" in fewer.command
     assert "hosts=1" not in fewer.command
-    assert "injected.link_mbit=200" in fewer.command
 
 
 def test_the_rate_of_the_links_is_the_median_of_the_attempts():
