@@ -92,8 +92,8 @@ def test_two_programs_of_one_name_are_two_answers(analysis):
     fill_programs([*around(program(), 100.0), *around(program(command=other), 400.0)])
     wanted = pytest.approx([100.0, 400.0], rel=1e-4)
     assert sorted(result.throughput for result in load(Selection(db="results.db"))) == wanted
-    for name in ("scaling", "advise"):
-        shown = analysis(name).stdout
+    for asked in (["scaling"], ["advise", "--all"]):
+        shown = analysis(*asked).stdout
         assert shown.count(f": {COMMAND}\n") == shown.count(f": {other}\n") == 1
     advice = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
     assert [one["pick"]["throughput"] for one in advice] == wanted
@@ -185,10 +185,10 @@ def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
     )
 
 
-@pytest.mark.parametrize("name", ["scaling", "advise"])
-def test_a_number_that_the_program_reported_is_called_so(analysis, name):
+@pytest.mark.parametrize("asked", [["scaling"], ["advise", "--all"]])
+def test_a_number_that_the_program_reported_is_called_so(analysis, asked):
     fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED)
-    assert "as reported by the program, whose steps were not timed: all" in analysis(name).stdout
+    assert "as reported by the program, whose steps were not timed: all" in analysis(*asked).stdout
 
 
 def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):

@@ -399,7 +399,7 @@ def test_what_to_measure_first_is_said_with_all_axes_of_our_own_trials(analysis)
     fill_gpus(repeated(trial, 390))
     reported = analysis("predict", "--to", "model=vgg16")
     assert (
-        f"first measure: python sweep.py from={trial.trial_id[:8]} model=vgg16 num_gpus=1 batch_size="
+        f"first measure: python sweep.py from={trial.trial_id[:8]} model=vgg16 num_gpus=1"
         in reported.stdout
     )
 
