@@ -34,6 +34,7 @@ from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.argument_forms import check_forms
 from sweeper.grid.explain import explain, is_of_null
+from sweeper.grid.from_trial import with_trial
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
 from sweeper.report import Report
@@ -41,8 +42,9 @@ from sweeper.report import Report
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
-Begin = Callable[[Sequence[str]], Report | None]
-"""Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed."""
+Begin = Callable[[Sequence[str], str], Report | None]
+"""Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, and what
+of them came from an earlier trial."""
 
 
 def main() -> int:
@@ -90,7 +92,8 @@ def main() -> int:
 def _run(typed: list[str]) -> Report | None:
     """Have Hydra run what the arguments ask for; None where that is no sweep."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
-    sys.argv[1:] = with_program(_without_multirun(typed))
+    asked = with_trial(typed)
+    sys.argv[1:] = with_program(_without_multirun(list(asked.arguments)))
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
     def run(begin: Begin | DictConfig) -> None:
@@ -98,7 +101,7 @@ def _run(typed: list[str]) -> Report | None:
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
-        reports.append(begin(typed))
+        reports.append(begin(typed, asked.taken))
 
     run()
     return reports[0] if reports else None

@@ -31,6 +31,17 @@ OriginOption = Annotated[
         "tables, which were measured elsewhere.",
     ),
 ]
+AnyOrigin = Annotated[
+    Origin | None,
+    typer.Option(
+        "--origin",
+        help="Numbers that we measured or simulated, those that others published, or those of "
+        "tables, which were measured elsewhere.",
+        show_default="that of the sweep, else measured",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="Everything that is known, at length.")]
+Brief = Annotated[bool, typer.Option("--brief", help="The headline alone.")]
 SourceOption = Annotated[
     str | None,
     typer.Option(
@@ -63,7 +74,7 @@ def own(origin: Origin) -> Origin:
     return origin
 
 
-def of_known_programs(origin: Origin, what: str) -> Origin:
+def of_known_programs(origin: Origin | None, what: str) -> None:
     """Refuse numbers that were measured elsewhere with StoreError, for commands that must know what
     ran: `what` they say of it.
     """
@@ -72,7 +83,6 @@ def of_known_programs(origin: Origin, what: str) -> Origin:
             f"--origin {origin}: a table says how fast a program was, and not what it did, so that "
             f"{what} cannot be said; see {typed('analysis')} scaling or advise --origin {origin}"
         )
-    return origin
 
 
 def select(

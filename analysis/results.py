@@ -167,6 +167,8 @@ class Result:
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
     usage: Usage = UNKNOWN  # of its devices, by the completed repeats
+    # settings by which a sweep finds it: its database, its hardware where it ran on several
+    found_by: tuple[str, ...] = ()
 
     @property
     def strategy(self) -> str:

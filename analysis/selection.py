@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,8 @@ from analysis.published import elsewhere as measured_elsewhere
 from analysis.published import named, of_source, published
 from analysis.results import BaselineRule, Origin, Result, measured
 from scalemark.host.own_code import typed
-from scalemark.text.redact import command_line
+from scalemark.records.overrides import hydra_value
+from scalemark.text.redact import command_line, masked
 from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection
@@ -170,7 +172,22 @@ def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
     wanted = [result for result in found if result.environment.origin is selection.origin]
     if not wanted:
         raise OtherOriginError(selection, found[0].environment.origin)
-    return _with_races(engine, wanted, attempts)
+    return _with_races(engine, _findable(wanted, selection.db), attempts)
+
+
+def _findable(results: list[Result], db: str) -> list[Result]:
+    """Mark them with the settings by which a sweep finds them."""
+    database = () if db == default_url() else (f"store.url={hydra_value(masked(db))}",)
+    simulated: dict[str, set[str]] = defaultdict(set)
+    for result in results:
+        simulated[result.trial_id].add(result.environment.hardware_profile)
+    found = []
+    for result in results:
+        is_on_several = len(simulated[result.trial_id]) > 1
+        # the engine is the trial's own
+        hardware = result.environment.hardware[1:] if is_on_several else ()
+        found.append(replace(result, found_by=(*database, *hardware)))
+    return found
 
 
 def _with_races(

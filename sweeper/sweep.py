@@ -32,11 +32,14 @@ from sweeper.way import Planned
 Way = LocalSweep | SharedSweep
 
 
-def run(cells: Sequence[Cell], composer: Composer, typed: Sequence[str]) -> Report | None:
+def run(
+    cells: Sequence[Cell], composer: Composer, typed: Sequence[str], taken: str = ""
+) -> Report | None:
     """Plan and run a sweep; None when the plan was all that was asked for.
 
-    `typed` are the arguments of the command, which the database keeps. Raises
-    SweepRefusedError or StoreError before anything runs.
+    `typed` are the arguments of the command, which the database keeps, and `taken` a line of the
+    plan that says what came from an earlier trial. Raises SweepRefusedError or StoreError before
+    anything runs.
     """
     config = composer.base
     name = check(config)
@@ -56,14 +59,14 @@ def run(cells: Sequence[Cell], composer: Composer, typed: Sequence[str]) -> Repo
         if config.sweep.plan_format is PlanFormat.json:
             print(plan_json(planned, way.machine))
         else:
-            _print(make_console(), way, planned)
+            _print(make_console(), way, planned, taken)
         return None
     with ExitStack() as stack:
         writer = _open(config.store.url)
         stack.callback(writer.close)
         planned = plan(writer.engine)
         try:
-            _print(make_console(stderr=True), way, planned)
+            _print(make_console(stderr=True), way, planned, taken)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
         runner = way.runner(planned, writer, stack, typed)
@@ -81,7 +84,9 @@ def run(cells: Sequence[Cell], composer: Composer, typed: Sequence[str]) -> Repo
     )
 
 
-def _print(console: Console, way: Way, planned: Planned) -> None:
+def _print(console: Console, way: Way, planned: Planned, taken: str) -> None:
+    if taken:
+        console.print(taken, markup=False, soft_wrap=True)
     print_plan(console, planned, way.machine, way.inventory)
 
 

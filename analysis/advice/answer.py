@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim, Goal
@@ -12,7 +13,7 @@ from analysis.advice.facts import Facts
 from analysis.advice.next_trials import Next, next_trials
 from analysis.advice.questions import Question, questions
 from analysis.advice.ranking import Candidate, Ranking, candidates, rank
-from analysis.results import Origin
+from analysis.results import Origin, Result
 from analysis.scaling.curves import curve_of
 from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
@@ -44,13 +45,25 @@ class Answer:
     next_trials: tuple[Next, ...] = ()
 
 
-def answers(source: Source, aim: Aim, *, predicts: bool = False) -> list[Answer]:
+def answers(
+    source: Source,
+    aim: Aim,
+    *,
+    predicts: bool = False,
+    wanted: Callable[[Result], bool] | None = None,
+) -> list[Answer]:
     """Answer for each environment and work, never across; `predicts` as in `next_trials`.
+
+    `wanted` tells which results an answer must be about, one at least; all without it.
 
     Raises StoreError where nothing was found, or the goal's inputs are missing everywhere.
     """
     facts = Facts(source=source)
-    found = [_answer(one, aim, facts, predicts) for one in questions(source.results)]
+    asked = questions(source.results)
+    if wanted is not None:
+        # all that was asked for may train replicas apart
+        asked = [one for one in asked if any(map(wanted, one.choices))] or asked
+    found = [_answer(one, aim, facts, predicts) for one in asked]
     if all(one.refusal for one in found):
         reasons = dict.fromkeys(one.refusal for one in found)
         raise StoreError(f"--goal {aim.goal}: {'; '.join(reasons)}")

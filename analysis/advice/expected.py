@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from analysis.advice.questions import Question
 from analysis.results import Result
-from analysis.text.numbers import number, span
+from analysis.text.numbers import with_interval
 from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
@@ -31,9 +31,10 @@ class Expected:
 
     @property
     def text(self) -> str:
-        interval = span(self.low, self.high, self.throughput)
         doubts = ", with doubts" if self.doubts else ""
-        return f"predicted {number(self.throughput)} {self.unit} [{interval}]{doubts}"
+        return (
+            f"predicted {with_interval(self.throughput, self.low, self.high)} {self.unit}{doubts}"
+        )
 
     def chance(self, throughput: float, best: Result) -> float:
         """Return the chance to reach `throughput`, known as well as the repeats of the best are.

@@ -12,6 +12,7 @@ from analysis.advice.expected import expected
 from analysis.advice.facts import Facts
 from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
+from analysis.again import command, repeated
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy, with_way
 from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
@@ -21,7 +22,6 @@ from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.records.axes import AxisValue
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
-from scalemark.records.overrides import command
 from scalemark.records.strategies import STRATEGY_COLUMNS, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 
@@ -87,8 +87,7 @@ class _Asked:
         for spec, repeats in wanted:
             missing = max(0, repeats - have.get(spec.trial_id, 0))
             expected_s = durations.expected_s(spec) or durations.expected_s(like)
-            run = command(spec, self.question.environment.hardware)
-            commands.append(f"{run} sweep.repeats={repeats}")
+            commands.append(command(spec, self.question.choices, *repeated(repeats)))
             num_attempts += missing
             seconds += (expected_s or 0.0) * missing * spec.num_gpus
             is_known &= expected_s is not None

@@ -12,7 +12,7 @@ from analysis.advice.measure_it import measure_it
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.results import Origin
 from analysis.scaling.text import LITTLE_LOST, brings
-from analysis.text.numbers import number, span
+from analysis.text.numbers import number, with_interval
 from analysis.text.titles import host_notes, title
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import free_names
@@ -46,7 +46,7 @@ def sentences(answer: Answer) -> list[str]:
     if ranking is None:
         return [_nothing(answer), *answer.doubts]
     return [
-        _headline(answer, ranking),
+        headline(answer, ranking),
         *_sure(answer, ranking),
         *_efficiency(answer, ranking),
         *_more(answer, ranking),
@@ -65,10 +65,12 @@ def _nothing(answer: Answer) -> str:
     return f"No advice for {question.model}: none of {choices} has a number."
 
 
-def _headline(answer: Answer, ranking: Ranking) -> str:
+def headline(answer: Answer, ranking: Ranking) -> str:
     pick, aim = ranking.pick, answer.aim
-    throughput = number(pick.throughput, exactly=answer.question.is_published)
-    brought = f"{throughput} {pick.result.unit}{_interval(pick)}"
+    throughput = with_interval(pick.throughput, pick.result.low, pick.result.high)
+    if answer.question.is_published:
+        throughput = number(pick.throughput, exactly=True)
+    brought = f"{throughput} {pick.result.unit}"
     hours = (aim.num_items or 0.0) / (3600 * pick.throughput)
     items = f"{aim.num_items or 0.0:,.0f} {answer.question.item}"
     if ranking.misses:
@@ -92,11 +94,6 @@ def _headline(answer: Answer, ranking: Ranking) -> str:
     if pick.result.strategy != model:  # of a program without axes of its own, its name
         choice = f"{model} with {choice}"
     return f"For {wanted}, {verb} {choice}: {brought}."
-
-
-def _interval(one: Candidate) -> str:
-    low, high = one.result.low, one.result.high
-    return "" if low is None or high is None else f" [{span(low, high, one.throughput)}]"
 
 
 def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
@@ -161,7 +158,7 @@ def _next_worse(ranking: Ranking) -> str:
     name = described(nearest.candidate.result, against=ranking.top.result)
     share = f"{nearest.share:.1%}"
     if nearest.share_low is not None and nearest.share_high is not None:
-        share = f"{share} [{nearest.share_low:.1%}..{nearest.share_high:.1%}]"
+        share = f"{share} [{nearest.share_low:.1%}, {nearest.share_high:.1%}]"
     return f"{how}: the next, {name}, is {share} behind."
 
 
@@ -200,7 +197,7 @@ def _more(answer: Answer, ranking: Ranking) -> Iterator[str]:
 def _buys(one: Bought) -> str:
     more, fewer = one.more.result, one.fewer.result
     on_one_host = " on one host" if fewer.hosts == 1 < more.hosts else ""
-    interval = "" if one.low is None or one.high is None else f" [{one.low:.2f}..{one.high:.2f}]"
+    interval = "" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]"
     differing = ""
     if not one.is_alike:
         names = described(more, against=fewer), described(fewer, against=more)

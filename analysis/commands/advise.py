@@ -12,20 +12,23 @@ from analysis.advice.aims import Aim, Goal
 from analysis.advice.answer import Answer, answers
 from analysis.advice.description import described
 from analysis.advice.next_trials import Next
+from analysis.advice.one_screen import screen
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import heading, sentences
+from analysis.newest import selected
 from analysis.options import (
+    All,
+    AnyOrigin,
+    Brief,
     Filters,
-    OriginOption,
     SourceOption,
     Sweep,
     result_record,
     say,
-    select,
 )
-from analysis.results import Origin
 from analysis.source import Source
 from analysis.text.numbers import number, span
+from analysis.text.one_screen import show
 from analysis.text.titles import (
     ITEMS_OF_STEPS,
     alone_notes,
@@ -60,7 +63,7 @@ def advise(
         typer.Option(help="For --goal deadline: hours until then.", show_default=False),
     ] = None,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: AnyOrigin = None,
     source: SourceOption = None,
     predict: Annotated[
         bool,
@@ -68,18 +71,25 @@ def advise(
             help="Predict what untried trials would reach, and leave out what cannot win."
         ),
     ] = True,
+    shows_all: All = False,
+    brief: Brief = False,
     as_json: Json = False,
 ) -> None:
     """Recommend a strategy, GPU count, batch and precision, with the cheapest trials that could
-    change the answer.
+    change the answer. Without filters it is about the newest sweep.
     """
     aim = Aim(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_items=items, deadline_h=deadline_h)
-    chosen = select(db, filters, sweep, origin, source)
-    found = answers(Source(selection=chosen), aim, predicts=predict)
+    chosen, newest = selected(db, filters, sweep, origin, source)
+    wanted = newest.has if newest else None
+    found = answers(Source(selection=chosen), aim, predicts=predict, wanted=wanted)
     if as_json:
         print_json([_record(one) for one in found])
-        return
+        return None
     console = make_console()
+    if not shows_all:
+        return show(console, screen(found), newest, chosen.notes, brief=brief)
+    if newest is not None:
+        say(console, newest.line, "dim")
     environments = {one.question.environment.key for one in found}
     if len(environments) > 1:
         say(
@@ -172,7 +182,7 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
 def _against(ranking: Ranking, behind: Behind) -> str:
     text = f"{1 / behind.ratio:.2f}x"
     if behind.low is not None and behind.high is not None:
-        text += f" [{1 / behind.high:.2f}..{1 / behind.low:.2f}]"
+        text += f" [{1 / behind.high:.2f}, {1 / behind.low:.2f}]"
     for mark, marked in (("≈", ranking.tied), ("?", ranking.unclear), ("↓", ranking.out)):
         if behind in marked:
             return mark + text

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from analysis.again import command
 from analysis.comparison.compared import Compared, compared, fold, interval_text
 from analysis.comparison.pairs import Paired, paired
 from analysis.comparison.sides import Side, sides
@@ -32,7 +33,6 @@ from analysis.text.titles import (
 )
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
-from scalemark.records.overrides import command
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
@@ -253,5 +253,5 @@ def _row_record(row: Compared) -> dict[str, Any]:
 def _missing_record(result: Result) -> dict[str, Any]:
     found = result_record(result) | {"injected": result.axes.get("injected", ""), "command": ""}
     if result.environment.origin.is_ours:
-        found["command"] = command(result.spec, result.environment.hardware)
+        found["command"] = command(result.spec, [result])
     return found

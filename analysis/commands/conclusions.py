@@ -56,7 +56,7 @@ def conclusions(
     """Say what follows from the results, with the rows behind each sentence; --check: whether
     published conclusions hold.
     """
-    origin = of_known_programs(origin, "what follows for other programs")
+    of_known_programs(origin, "what follows for other programs")
     found = Source(selection=select(db, filters, sweep, origin, source, baseline))
     references = found.references if origin is Origin.PUBLISHED else ()
     results, notes = counting(with_notes(found.results, references, baseline), filters or ())

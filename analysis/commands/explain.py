@@ -11,22 +11,26 @@ from rich.console import Console
 
 from analysis.explanation import text
 from analysis.explanation.ablations import AblationFinder
-from analysis.explanation.explanations import Explanation, chosen, explain_all
+from analysis.explanation.explanations import Explanation, explain_all, of_each_curve
 from analysis.explanation.observed import observer
+from analysis.explanation.one_screen import screen
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile
 from analysis.explanation.step_times import Seconds
+from analysis.newest import selected
 from analysis.options import (
+    All,
+    AnyOrigin,
+    Brief,
     Filters,
-    OriginOption,
     SourceOption,
     Sweep,
     of_known_programs,
     say,
-    select,
 )
-from analysis.results import Origin, Result, has_steps, why_no_steps
+from analysis.results import Result, has_steps, why_no_steps
 from analysis.selection import Selection, load
 from analysis.source import Source
+from analysis.text.one_screen import show
 from analysis.text.titles import environment_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
@@ -63,27 +67,40 @@ def explain(
     filters: Filters = None,
     trial: Trial = None,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: AnyOrigin = None,
     source: SourceOption = None,
     gb_per_s: GbPerS = None,
+    shows_all: All = False,
+    brief: Brief = False,
     as_json: Json = False,
 ) -> None:
-    """Say where the time of a step goes, by ablation, and what holds each trial back."""
-    selected = select(db, filters, sweep, of_known_programs(origin, "where its time went"), source)
+    """Say where the time of a step goes, by ablation, and what holds each trial back. Without
+    filters it is about the newest sweep.
+    """
+    of_known_programs(origin, "where its time went")
+    chosen, newest = selected(db, filters, sweep, origin, source)
     everything = Source(
-        selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None)
+        selection=replace(chosen, filters=tuple(chosen.attempt_filters), sweep=None)
     )
+    if newest is not None and trial is None:
+        chosen = newest.selection
     of_models = [result for result in everything.results if not result.is_of_program]
     finder = AblationFinder(of_models)
-    targets = _targets(selected, everything.results, finder, trial)
+    targets = _targets(chosen, everything.results, finder, trial)
     found = explain_all(targets, finder, observer(everything), _bandwidths(everything, gb_per_s))
     if as_json:
         print_json([_record(one) for one in found])
-        return
+        return None
     console = make_console()
-    notes = [*selected.notes]
+    if trial is not None:
+        newest = None
+    notes = [*chosen.notes]
     if len(of_models) < len(everything.results):
         notes.append(f"left out: {NOT_TAKEN_APART}")
+    if not shows_all:
+        return show(console, screen(found), newest, notes, brief=brief)
+    if newest is not None:
+        say(console, newest.line, "dim")
     for one in found:
         _print(console, one)
         notes += environment_notes(one.target.environment)
@@ -92,10 +109,12 @@ def explain(
 
 
 def _targets(
-    selected: Selection, everything: Sequence[Result], finder: AblationFinder, trial: str | None
+    asked_for: Selection, everything: Sequence[Result], finder: AblationFinder, trial: str | None
 ) -> list[Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
-    asked = load(selected) if selected.trial_filters or selected.sweep else list(everything)
+    asked = list(everything)
+    if asked_for.trial_filters or asked_for.sweep:
+        asked = load(asked_for)
     if trial is not None:
         if begins_id(trial):
             asked = [result for result in asked if result.trial_id.startswith(trial)]
@@ -119,7 +138,7 @@ def _targets(
     numbers = with_steps
     if not any(result.axes["batch_size"] for result in numbers):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
-    return numbers if trial is not None else chosen(numbers, finder)
+    return numbers if trial is not None else of_each_curve(numbers, finder)
 
 
 def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result], Bandwidth | None]:

@@ -132,7 +132,7 @@ def predict(
     """Predict untried cells, with intervals, from the rows that filters choose. A prediction is no
     measurement.
     """
-    origin = of_known_programs(origin, "what it would reach on other devices")
+    of_known_programs(origin, "what it would reach on other devices")
     read = Source(selection=select(db, filters, sweep, origin, source))
     of_models = [result for result in read.results if not result.is_of_program]
     if not of_models:

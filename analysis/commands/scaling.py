@@ -96,7 +96,7 @@ def _row(curve: Curve, point: Point) -> list[str]:
     if result.efficiency is not None:
         cells["efficiency"] = f"{100 * result.efficiency:.1f} %"
     if point.speed_up_low is not None:
-        cells["its 95 % CI"] = f"[{point.speed_up_low:.2f}..{point.speed_up_high:.2f}]"
+        cells["its 95 % CI"] = f"[{point.speed_up_low:.2f}, {point.speed_up_high:.2f}]"
     if point.added is not None:
         cells["marginal"] = f"{100 * point.added.share:.0f} %"
     return list(cells.values())

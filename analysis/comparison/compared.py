@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from analysis.again import command, repeated
 from analysis.comparison.pairs import Pair
 from analysis.comparison.sides import Side
 from analysis.results import Result
@@ -18,7 +19,6 @@ from analysis.text.numbers import number
 from analysis.text.versions import differing
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
-from scalemark.records.overrides import command
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.text.wording import as_typed, counted
 
@@ -133,10 +133,10 @@ def fold(value: float) -> str:
 
 
 def interval_text(ratio: Ratio) -> str:
-    """Return `0.971..1.043`; empty where there is no interval."""
+    """Return `[0.971, 1.043]`; empty where there is no interval."""
     if ratio.low is None or ratio.high is None:
         return ""
-    return f"{fold(ratio.low)}..{fold(ratio.high)}"
+    return f"[{fold(ratio.low)}, {fold(ratio.high)}]"
 
 
 def _basis(ratio: Ratio) -> str:
@@ -173,5 +173,4 @@ def _to_run(pair: Pair, a: Sample, b: Sample, planned: Plan) -> Iterator[str]:
     if not more:
         return
     for result, side in ((pair.a, a), (pair.b, b)):
-        repeats = f"sweep.repeats={side.num_processes + more}"
-        yield f"{command(result.spec, result.environment.hardware)} {repeats}"
+        yield command(result.spec, [result], *repeated(side.num_processes + more))

@@ -18,10 +18,10 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+from analysis import again
 from analysis.results import Origin, Result, items_per_step
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
-from scalemark.records import overrides
 from scalemark.records.injected import injected_text, read_injected
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import AXES, free_names
@@ -196,7 +196,7 @@ class AblationFinder:
                 copies = on_one | exchanging_nothing() | {"variable_update": DEFAULT_UPDATE}
                 reduces = VARIABLE_UPDATES[DEFAULT_UPDATE].all_reduces
                 ways += [copies | {"all_reduce": name} for name in reduces]
-            ways.append(on_one)
+            ways += [on_one, *_alone_of_any(on_one, target)]
             if target.num_gpus == 1 and variables_on == "gpu":
                 ways.reverse()  # its variables are where it computes: it is alone itself
         for changes in ways:
@@ -233,6 +233,20 @@ class AblationFinder:
         return min(plain or alike, key=_step_s, default=None)
 
 
+def _alone_of_any(on_one: Mapping[str, Any], target: Result) -> list[dict[str, Any]]:
+    """Return one replica of each variable update, where the target's own needs several."""
+    own = VARIABLE_UPDATES.get(str(target.axes["variable_update"]))
+    if own is None or own.least_replicas == 1:
+        return []
+    return [
+        {**on_one, "variable_update": name, "local_parameter_device": device, "all_reduce": reduce}
+        for name, update in VARIABLE_UPDATES.items()
+        if update.least_replicas == 1 and not update.is_distributed
+        for device in update.local_parameter_devices
+        for reduce in update.all_reduces
+    ]
+
+
 def _step_s(result: Result) -> float:
     return items_per_step(result) / (result.throughput or 1)
 
@@ -248,7 +262,7 @@ def command(ablation: Ablation, target: Result) -> str:
         axes["batch_size"] = 2 * target.axes["batch_size"]
     # The batch of each replica is known, whatever the target scaled.
     wanted = {name: axes[name] for name in AXES} | {"scaling": "weak"}
-    return overrides.command(replace(target.spec, **wanted), target.environment.hardware)
+    return again.command(replace(target.spec, **wanted), [target])
 
 
 def _own(axes: Mapping[str, Any]) -> Ablation:

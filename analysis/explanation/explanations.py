@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from analysis import again
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, AblationFinder
 from analysis.explanation.host_links import HostLinks, host_links
 from analysis.explanation.inner_links import InnerLinks, inner_links
@@ -101,8 +102,7 @@ def _measure_all(fall: Waterfall) -> str:
         return ""
     if target.environment.origin is not Origin.PUBLISHED:
         spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
-        axes = overrides.overrides(spec, target.environment.hardware)
-        return overrides.sweep(["experiment=explain", *axes])
+        return again.command(spec, [target], "experiment=explain")
     if target.axes["model"] not in trainable():
         return ""
     asked = {name: target.axes[name] for name in ("model", "num_gpus", "batch_size")}
@@ -111,7 +111,7 @@ def _measure_all(fall: Waterfall) -> str:
     return overrides.sweep(["experiment=explain", *overrides.of_axes(asked)])
 
 
-def chosen(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
+def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
     """Choose the result on the most GPUs of each curve.
 
     A result that is an ablation of another's ablations is left out: there it is explained already.
@@ -161,8 +161,5 @@ def _notes(fall: Waterfall) -> Iterator[str]:
 def _again(result: Result) -> str:
     if not result.attempt_ids:
         return ""
-    environment = result.environment
-    command = overrides.again(
-        result.spec, environment.hardware, repeats=3, shares_host=environment.shares_host
-    )
+    command = again.again(result, 3)
     return f"; measure it again: {command}"

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from analysis import again
 from analysis.explanation.host_links import link_bytes
 from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
@@ -18,7 +19,6 @@ from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
 from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, trains_apart
-from scalemark.records import overrides
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
@@ -64,7 +64,7 @@ def remedies(
             profile = target.environment.hardware_profile
             if profile and not _fits(changed, profile):
                 continue
-            command = overrides.as_often(changed, target.environment.hardware, len(target.repeats))
+            command = again.command(changed, [target], *again.repeated(len(target.repeats)))
         found.append(Remedy(change=_said(changes), why=why, command=command))
     return found
 
@@ -129,7 +129,8 @@ def _communication(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
             "staged_vars": False,
         }
         own = ""
-    for all_reduce in ("nccl", "pscpu", "hierarchical_copy"):
+    ways = ("nccl", "pscpu", "hierarchical_copy") if is_replicated else ("nccl", "pscpu")
+    for all_reduce in ways:
         if all_reduce != own and _can_run(all_reduce, kind):
             yield {**changes, "all_reduce": all_reduce}, "gradients take another way"
     if is_replicated and not axes.get("gradient_repacking", 0):

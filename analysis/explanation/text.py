@@ -55,7 +55,7 @@ def rows(explained: Explanation) -> Iterator[list[str]]:
     """Yield the step from its base upwards, the whole step, and what stands beside it."""
     fall = explained.fall
     first = fall.parts[0].before if fall.parts else fall.target
-    yield _row(explained, _base(explained), fall.base_s, [first])
+    yield _row(explained, base(explained), fall.base_s, [first])
     for part in fall.parts:
         trials = [part.before, part.after]
         yield _row(explained, " or ".join(part.causes), part.seconds, trials, is_lost=True)
@@ -107,7 +107,8 @@ def _row(
     ]
 
 
-def _base(explained: Explanation) -> str:
+def base(explained: Explanation) -> str:
+    """Return the name of what the parts stand on."""
     environment, num_gpus = explained.target.environment, explained.target.num_gpus
     names = {
         Ablation.ALONE: f"{environment.counted(1)} alone: compute",
@@ -149,6 +150,8 @@ def sentences(explained: Explanation) -> Iterator[str]:
     yield from _quick_check(explained)
     for note in explained.notes:
         yield f"{note[0].upper()}{note[1:]}."
+    if explained.fall.calls or explained.fall.fixed or explained.fall.floor:
+        yield "Rows within and beside overlap those above; only these add up to the step."
     seconds = [part.seconds for part in explained.fall.parts]
     if any(not one.over_processes and one.low is not None for one in seconds):
         yield "* within a single run: too narrow, another run may differ by more."

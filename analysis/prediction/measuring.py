@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from analysis import again
 from analysis.neighbors import with_strategy
 from analysis.results import Result
 from costs.work import Work
@@ -44,10 +45,8 @@ def measuring(work: Work, alike: Sequence[Result]) -> str:
         return ""
     same_model = [result for result in ours if result.axes["model"] == work.network.name]
     like = (same_model or ours)[0]
-    found = overrides.overrides(_changed(like.spec, work), like.environment.hardware)
-    if work.optimizer != like.axes["optimizer"]:
-        found = [one for one in found if one.partition("=")[0] not in _OF_AN_OPTIMIZER]
-    return overrides.sweep(found)
+    own = _OF_AN_OPTIMIZER if work.optimizer != like.axes["optimizer"] else ()
+    return again.command(_changed(like.spec, work), same_model or [like], without=own)
 
 
 def _axes(work: Work) -> dict[str, object]:

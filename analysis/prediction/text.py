@@ -81,7 +81,7 @@ def _print_table(console: Console, found: Sequence[Prediction]) -> None:
         throughput, interval, doubt = "refused", "", ""
         if one.predictive is not None:
             throughput = number(one.predictive.throughput)
-            interval = f"{number(one.predictive.low)}..{number(one.predictive.high)}"
+            interval = f"[{number(one.predictive.low)}, {number(one.predictive.high)}]"
             doubt = "uncertain" if one.predictive.uncertain else ""
         row += [throughput, interval]
         if has_figures:

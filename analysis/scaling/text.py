@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.again import command
 from analysis.neighbors import with_num_gpus, with_strategy
 from analysis.results import Result
 from analysis.scaling.curves import Curve, Scaling
@@ -11,7 +12,6 @@ from analysis.scaling.paying import Added
 from analysis.scaling.scalability import FEWEST_COUNTS, Law
 from analysis.text.summary import change_text, quoted, summarize
 from scalemark.abilities import DEFAULT_UPDATE, has_enough_replicas, least_replicas
-from scalemark.records.overrides import command
 
 LITTLE_LOST = 0.9  # efficiency from which on there is little to explain
 _ALL_KEPT = 0.995  # efficiency that rounds to 100 %
@@ -63,7 +63,7 @@ def _speed_up(curve: Curve) -> str:
         return f"{quoted(result)} {where}, {times}; no number on 1 to tell a speed-up against"
     interval = ""
     if last.speed_up_low is not None:
-        interval = f" [{last.speed_up_low:.2f}..{last.speed_up_high:.2f}]"
+        interval = f" [{last.speed_up_low:.2f}, {last.speed_up_high:.2f}]"
     against = baseline.width
     if baseline.strategy != curve.strategy:
         against = f"{baseline.strategy} on {baseline.width}"
@@ -83,12 +83,12 @@ def _stop(curve: Curve) -> str:
 
 
 def brings(added: Added) -> str:
-    """Return `each of the 4 that make it 8 brings 31% [25%..37%] of one of the first`."""
+    """Return `each of the 4 that make it 8 brings 31% [25%, 37%] of one of the first`."""
     sign, does = (1, "brings") if added.share >= 0 else (-1, "takes away")
     interval = ""
     if added.low is not None and added.high is not None:
         low, high = sorted((sign * added.low, sign * added.high))
-        interval = f" [{low:.0%}..{high:.0%}]"
+        interval = f" [{low:.0%}, {high:.0%}]"
     num, most = added.after.num_gpus - added.before.num_gpus, added.after.num_gpus
     each = f"each of the {num} that make it {most}" if num > 1 else f"the one that makes it {most}"
     return f"{each} {does} {sign * added.share:.0%}{interval} of one of the first"
@@ -105,7 +105,7 @@ def _limit(curve: Curve) -> str:
     if serial is None:
         is_lossy = efficiency is not None and bool(curve.no_law)
         return f"not known, for {curve.no_law}" if is_lossy else ""
-    interval = f" [{serial.low:.1%}..{serial.high:.1%}]" if serial.low is not None else ""
+    interval = f" [{serial.low:.1%}, {serial.high:.1%}]" if serial.low is not None else ""
     return (
         f"as if {serial.share:.1%}{interval} of the work did not scale ({serial.law}'s law on "
         f"{serial.num_gpus} alone); {curve.no_law}"
@@ -118,8 +118,8 @@ def _law(law: Law) -> str:
         way = "whether its loss grows with every one or with every pair more is not conclusive"
     elif law.lost_by_sigma >= law.lost_by_kappa:
         way = "its loss grows with every one more, as where they queue for something shared"
-    sigma = f"sigma {law.sigma:.3f} [{law.sigma_low:.3f}..{law.sigma_high:.3f}]"
-    kappa = f"kappa {law.kappa:.4f} [{law.kappa_low:.4f}..{law.kappa_high:.4f}]"
+    sigma = f"sigma {law.sigma:.3f} [{law.sigma_low:.3f}, {law.sigma_high:.3f}]"
+    kappa = f"kappa {law.kappa:.4f} [{law.kappa_low:.4f}, {law.kappa_high:.4f}]"
     return f"{way} (Universal Scalability Law: {sigma}, {kappa})"
 
 
@@ -170,7 +170,7 @@ def _command(scaling: Scaling, num_gpus: int) -> str:
     spec = with_num_gpus(first.spec, num_gpus)
     if not has_enough_replicas(spec):
         spec = with_strategy(spec, DEFAULT_UPDATE, "gpu", "none")
-    return command(spec, first.environment.hardware)
+    return command(spec, [first])
 
 
 def _how_scaled(scaling: Scaling) -> Iterator[str]:

@@ -16,9 +16,16 @@ def number(value: float, *, exactly: bool = False) -> str:
 
 
 def span(low: float, high: float, around: float) -> str:
-    """Return `88.7..93.2`, with as many decimals as the number that they lie around."""
+    """Return `88.7, 93.2`, with as many decimals as the number that they lie around."""
     decimals = _decimals(abs(around))
-    return f"{low:.{decimals}f}..{high:.{decimals}f}"
+    return f"{low:.{decimals}f}, {high:.{decimals}f}"
+
+
+def with_interval(value: float, low: float | None, high: float | None) -> str:
+    """Return `91.8 [88.7, 93.2]`, the one notation of an interval."""
+    if low is None or high is None:
+        return number(value)
+    return f"{number(value)} [{span(low, high, value)}]"
 
 
 def _decimals(size: float) -> int:

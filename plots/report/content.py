@@ -15,6 +15,7 @@ from analysis.advice.aims import Aim
 from analysis.advice.answer import answers
 from analysis.advice.next_trials import Next
 from analysis.advice.text import heading, sentences
+from analysis.again import again
 from analysis.pivot import Label, Table, usual_tables
 from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.selection import Selection
@@ -31,7 +32,6 @@ from plots.source import Source
 from plots.tables.layout import Layout, lay_out
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
-from scalemark.records.overrides import again
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.counted_calls import counted_calls
 from scalemark.text.wording import as_typed
@@ -415,12 +415,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
     if result.baseline:
         baseline = f"{result.baseline.strategy} on {result.baseline.width}"
     if is_ours:
-        command = again(
-            result.spec,
-            result.environment.hardware,
-            repeats=len(result.repeats),
-            shares_host=result.environment.shares_host,
-        )
+        command = again(result, len(result.repeats))
     return Trial(
         key=f"{result.environment.key}-{result.trial_id}",
         trial_id=result.trial_id,

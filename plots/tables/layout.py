@@ -57,7 +57,7 @@ _ID_LENGTH = 12  # characters of a trial's id that the command `show` surely fin
 class Shown:
     """One cell."""
 
-    text: str  # as "1131 [1120..1142] (7.97x)", "OOM", or NOT_RUN
+    text: str  # as "1131 [1120, 1142] (7.97x)", "OOM", or NOT_RUN
     rank: Rank
     result: Result | None  # None where it was not run
 

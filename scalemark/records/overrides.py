@@ -18,6 +18,7 @@ HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_DEVICE: "hardware=cpu
 CPU_DEVICES = 16  # CPU devices unless more are asked for
 # set by hardware, model and strategy
 _NO_AXES = ("device_kind", "num_classes", "model_digest", *STRATEGY_AXES)
+_INDEPENDENT = ("independent", "gpu", "none")  # conf/strategy/ has a name for it, too
 # their defaults on the command line differ from those of a spec
 _ALWAYS = ("loss_scale", "data_format", "cache", "min_window_s")
 
@@ -60,19 +61,6 @@ def of_axes(axes: Mapping[str, object]) -> list[str]:
 def sweep(arguments: Sequence[str]) -> str:
     """Return a shell command that can be pasted."""
     return f"{typed('sweep')} {joined(arguments)}"
-
-
-def as_often(spec: TrialSpec, hardware: Sequence[str], repeats: int) -> str:
-    """Return `command` with as many repeats as the trial that it is compared with."""
-    return command(spec, hardware) + (f" sweep.repeats={repeats}" if repeats > 1 else "")
-
-
-def again(
-    spec: TrialSpec, hardware: Sequence[str], *, repeats: int = 1, shares_host: bool = False
-) -> str:
-    """Return `command` so that it runs also where it is done."""
-    shared = " launcher.share_host=true" if shares_host else ""
-    return f"{command(spec, hardware)}{shared} sweep.repeats={max(1, repeats)} sweep.rerun=true"
 
 
 # axes that a program must use where they are not 1 -> the placeholders by which it does
@@ -119,7 +107,8 @@ def _in_further_quotes(command: str) -> str:
 
 def _strategy(spec: TrialSpec) -> list[str]:
     values = (spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    if named := STRATEGY_NAMES.get(values):
+    named = "independent" if values == _INDEPENDENT else STRATEGY_NAMES.get(values)
+    if named:
         return [f"strategy={named}"]
     return [
         f"{axis}={hydra_value(value)}" for axis, value in zip(STRATEGY_AXES, values, strict=True)

@@ -15,7 +15,7 @@ SHOWN = re.findall(r"```text\n\$ python -m analysis (.*?)\n(.*?)```", ADVICE, re
 
 
 def test_there_is_output_of_both_commands():
-    assert [command.split()[0] for command, _ in SHOWN] == ["scaling", "advise"]
+    assert [command.split()[0] for command, _ in SHOWN] == ["scaling", "advise", "advise"]
 
 
 @pytest.mark.parametrize(("command", "output"), SHOWN)

@@ -9,7 +9,8 @@ import pytest
 from analysis.pivot import pivot
 from analysis.selection import Selection, load
 from scalemark.records.devices import DeviceKind
-from scalemark.records.overrides import command
+from scalemark.records.earlier_trial import with_changes
+from scalemark.records.overrides import overrides
 from scalemark.text.natural import natural
 from tests.analysis.commands.command import analysis as run
 from tests.analysis.gpu_box import around, fill_gpus, on_gpus, repeated
@@ -28,11 +29,11 @@ from tests.programs import (
 
 EVERY = [
     ("scaling",),
-    ("advise",),
+    ("advise", "--all"),
     ("compare", "zero=0", "zero=2"),
     ("conclusions",),
     ("conclusions", "--check"),
-    ("explain",),
+    ("explain", "--all"),
     ("predict",),
     ("predict", "--to", "num_gpus=16"),
 ]
@@ -91,10 +92,10 @@ def test_two_programs_of_one_name_are_two_answers(analysis):
     fill_programs([*around(program(), 100.0), *around(program(command=other), 400.0)])
     wanted = pytest.approx([100.0, 400.0], rel=1e-4)
     assert sorted(result.throughput for result in load(Selection(db="results.db"))) == wanted
-    for name in ("scaling", "advise"):
-        shown = analysis(name).stdout
+    for asked in (["scaling"], ["advise", "--all"]):
+        shown = analysis(*asked).stdout
         assert shown.count(f": {COMMAND}\n") == shown.count(f": {other}\n") == 1
-    advice = json.loads(analysis("advise", "--json").stdout)
+    advice = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
     assert [one["pick"]["throughput"] for one in advice] == wanted
 
 
@@ -102,7 +103,7 @@ def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis
     """It was of geometric means, and the numbers were medians."""
     rows = repeated(program(1, 0), 99.0, 100.0, 30.0) + repeated(program(1, 2), 98.0, 97.0, 99.0)
     fill_programs(rows)
-    (advice,) = json.loads(analysis("advise", "--json").stdout)
+    (advice,) = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
     top, (other,) = advice["top"], advice["worse"] + advice["unclear"] + advice["tied"]
     assert other["throughput"] == other["score"] == pytest.approx(66.7, rel=1e-3)
     assert other["throughput"] / top["throughput"] == pytest.approx(1 - other["behind"])
@@ -122,21 +123,29 @@ def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis
 def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
     left_out = program(8, 10, "none")
     fill_programs([one for one in grid() if one[0] != left_out])
-    proposed = json.loads(analysis("advise", "--json").stdout)[0]["next_trials"]
-    assert [one["commands"] for one in proposed] == [[f"{command(left_out, ())} sweep.repeats=3"]]
-    assert f"command.run={COMMAND}" in shlex.split(proposed[0]["commands"][0])
+    proposed = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)[0][
+        "next_trials"
+    ]
+    ((suggested,),) = [one["commands"] for one in proposed]
+    specs = {spec.trial_id[:8]: spec for spec, _ in grid()}
+    named, *changes = shlex.split(suggested)[2:]
+    like = specs[named.removeprefix("from=")]
+    assert changes.pop() == "sweep.repeats=3"
+    assert with_changes(overrides(like, ()), changes) == overrides(left_out, ())
 
 
 def test_a_value_beside_the_best_is_proposed(analysis):
     rows = [*grid(zeros=(0,), counts=(1, 2)), *around(program(2, 5, "cpu"), 100.0)]
     fill_programs(rows)
-    proposed = json.loads(analysis("advise", "--json").stdout)[0]["next_trials"]
+    proposed = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)[0][
+        "next_trials"
+    ]
     assert "offload=none zero=5 was not tried at all" in [one["why"] for one in proposed]
 
 
 def test_a_batch_that_the_program_uses_is_doubled(analysis, snapshot):
     fill_programs(grid(zeros=(0,), counts=(1, 2), batch_size=16))
-    ended = analysis("advise")
+    ended = analysis("advise", "--all", "--origin", "measured")
     assert " batch_size=32 " in ended.stdout
     assert foreign_words(ended) == []
     assert ended.stdout == snapshot
@@ -150,7 +159,10 @@ def test_the_compared_axis_is_the_strategy_and_others_are_the_setting(analysis):
         ["zero=0", "zero=2"],
     ]
     assert [one["setting"]["axes.offload"] for one in scalings] == ["cpu", "none"]
-    assert [one["work"]["axes.offload"] for one in json.loads(analysis("advise", "--json").stdout)]
+    assert [
+        one["work"]["axes.offload"]
+        for one in json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
+    ]
 
 
 def test_bare_names_of_free_axes_are_their_filters(analysis):
@@ -173,19 +185,22 @@ def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
     )
 
 
-@pytest.mark.parametrize("name", ["scaling", "advise"])
-def test_a_number_that_the_program_reported_is_called_so(analysis, name):
+@pytest.mark.parametrize("asked", [["scaling"], ["advise", "--all"]])
+def test_a_number_that_the_program_reported_is_called_so(analysis, asked):
     fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED)
-    assert "as reported by the program, whose steps were not timed: all" in analysis(name).stdout
+    assert "as reported by the program, whose steps were not timed: all" in analysis(*asked).stdout
 
 
 def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
     fill_gpus([*around(on_gpus(), 100.0), *around(program(), 900.0)])
-    ended = analysis("explain", "--json")
+    ended = analysis("explain", "--all", "--origin", "measured", "--json")
     assert [one["throughput"] for one in json.loads(ended.stdout)] == pytest.approx(
         [100.0], rel=1e-4
     )
-    assert "left out: the steps of your own programs" in analysis("explain").stdout
+    assert (
+        "left out: the steps of your own programs"
+        in analysis("explain", "--all", "--origin", "measured").stdout
+    )
 
 
 def test_an_environment_is_named_by_the_framework_of_the_program():
@@ -215,13 +230,27 @@ def test_a_deadline_is_met_by_what_the_program_counts(analysis):
     (found,) = json.loads(analysis(*asked, "--json").stdout)
     assert found["item"] == "tokens"
     assert found["sentences"][0].endswith(", 10,000,000 tokens done in 1.44 h.")
-    ended = analysis("advise", "--goal", "deadline", "--items", "1e9", "--deadline-h", "2")
+    ended = analysis(
+        "advise",
+        "--all",
+        "--origin",
+        "measured",
+        "--goal",
+        "deadline",
+        "--items",
+        "1e9",
+        "--deadline-h",
+        "2",
+    )
     assert " h for 1,000,000,000 tokens instead of 2.00 h " in ended.stdout
 
 
 def test_repeats_that_contradict_each_other_are_in_the_unit_of_the_program(analysis):
     fill_programs([(program(), value) for value in (500.0, 501.0, 900.0)])
-    assert "(500, 501 against 900 tokens/s): something else ran" in analysis("advise").stdout
+    assert (
+        "(500, 501 against 900 tokens/s): something else ran"
+        in analysis("advise", "--all", "--origin", "measured").stdout
+    )
 
 
 def test_pairs_are_in_the_order_of_free_axes(analysis):
@@ -256,11 +285,11 @@ def test_steps_on_more_gpus_tell_no_efficiency(analysis):
     assert [point["efficiency"] for point in curve["points"]] == [None, None]
     assert [point["added_share"] for point in curve["points"]] == [None, None]
     assert curve["stops_paying"] is None
-    for advice in json.loads(analysis("advise", "--json").stdout):
+    for advice in json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout):
         assert advice["pick"]["num_gpus"] == advice["work"]["num_gpus"]
         assert advice["worse"] == advice["tied"] == []
         assert (advice["bought"], advice["next_trials"]) == ([], [])
-    refused = analysis("advise", "--goal", "per_gpu_hour")
+    refused = analysis("advise", "--all", "--origin", "measured", "--goal", "per_gpu_hour")
     assert "nobody knows what a step is worth" in refused.stderr
 
 
@@ -277,13 +306,13 @@ def test_steps_on_several_numbers_of_gpus_say_how_items_are_counted(analysis, sn
 def test_steps_on_one_number_of_gpus_need_no_caveat(analysis):
     rows = [*around(program(1, 0), 100.0), *around(program(1, 2), 150.0)]
     fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
-    assert "counts steps" not in analysis("advise").stdout
+    assert "counts steps" not in analysis("advise", "--all", "--origin", "measured").stdout
 
 
 def test_a_program_without_axes_is_called_by_its_name(analysis, snapshot):
     rows = [*around(program(1, free={}), 100.0), *around(program(2, free={}), 190.0)]
     fill_programs(rows)
-    assert analysis("advise").stdout == snapshot
+    assert analysis("advise", "--all", "--origin", "measured").stdout == snapshot
     assert analysis("scaling").stdout == snapshot
 
 

@@ -19,7 +19,7 @@ from conf.resolve import TrialRefusedError, resolve
 from conf.schema import register
 from costs.profiles import overrides_of, profile
 from scalemark.records.devices import DeviceKind
-from scalemark.records.overrides import again, overrides
+from scalemark.records.overrides import command, overrides
 from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.simulated_box import machine_of
@@ -217,7 +217,7 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
         DeviceKind.CPU_DEVICE,
     )
     wanted = replace(first, data_dir=str(place))
-    reported = again(wanted, (), repeats=3, shares_host=True)
+    reported = f"{command(wanted, ())} launcher.share_host=true sweep.repeats=3"
     assert reported.isprintable()
     pasted = reported.replace(
         "python sweep.py", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1
@@ -261,7 +261,7 @@ def test_a_pasted_command_plans_the_identical_simulated_trial(changes):
     )
     wanted = replace(spec, injected="hang=1 process_noise=0.005")
     found = plan(
-        again(wanted, overrides_of(machine.hardware_profile)).removeprefix("python sweep.py ")
+        command(wanted, overrides_of(machine.hardware_profile)).removeprefix("python sweep.py ")
     )
     assert found["machine"] == machine.key
     assert [trial["trial"] for trial in found["trials"]] == [wanted.trial_id]

@@ -40,8 +40,8 @@ def take_in(*, compare: str = "", **constants: str) -> None:
     "arguments",
     [
         ("scaling",),
-        ("advise",),
-        ("advise", "--goal", "cost", "--usd-per-gpu-hour", "2"),
+        ("advise", "--all"),
+        ("advise", "--all", "--goal", "cost", "--usd-per-gpu-hour", "2"),
         ("compare", "way=ddp", "way=fsdp zero=2"),
     ],
 )
@@ -154,7 +154,14 @@ def test_two_free_axes_of_a_table_are_never_mixed(analysis):
 
 def test_a_free_axis_that_is_not_compared_is_other_work(analysis):
     take_in(compare="way", model="gpt2")
-    found = json.loads(analysis("advise", "--origin", "elsewhere", "--json").stdout)
+    found = json.loads(
+        analysis(
+            "advise", "--all", "--origin", "measured", "--origin", "elsewhere", "--json"
+        ).stdout
+    )
     assert [one["work"]["axes.zero"] for one in found] == [2, 3]
     assert [one["pick"]["strategy"] for one in found] == ["way=ddp", "way=fsdp"]
-    assert "gpt2 (axes.zero 3)" in analysis("advise", "--origin", "elsewhere").stdout
+    assert (
+        "gpt2 (axes.zero 3)"
+        in analysis("advise", "--all", "--origin", "measured", "--origin", "elsewhere").stdout
+    )

@@ -36,14 +36,14 @@ FLOOR = repeated(0.5, num_gpus=2, **INDEPENDENT | {"model": "trivial"})
 
 
 def explained(analysis, *arguments):
-    ended = analysis("explain", *arguments, "--json")
+    ended = analysis("explain", "--all", "--origin", "measured", *arguments, "--json")
     assert ended.exit_code == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
 def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):
     fill("results.db", [*ABLATION_ORDER, *FLOOR])
-    ended = analysis("explain")
+    ended = analysis("explain", "--all", "--origin", "measured")
     assert ended.exit_code == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert (
@@ -77,9 +77,8 @@ def test_the_json_holds_all_of_it(analysis):
     assert all(
         shlex.split(missing["command"])[:2] == ["python", "sweep.py"] for missing in one["missing"]
     )
-    assert one["remedies"][0]["command"].startswith(
-        "python sweep.py model=resnet18_cifar num_gpus=2 "
-    )
+    named = f"python sweep.py from={one['trial_id'][:8]} "
+    assert one["remedies"][0]["command"].startswith(named)
 
 
 def test_filters_choose_what_is_explained_and_not_what_it_is_compared_with(analysis):
@@ -93,15 +92,15 @@ def test_filters_choose_what_is_explained_and_not_what_it_is_compared_with(analy
 
 def test_one_trial_only_cannot_be_reported_and_says_what_is_missing(analysis):
     fill("results.db", repeated(150, num_gpus=2))
-    ended = analysis("explain")
+    ended = analysis("explain", "--all", "--origin", "measured")
     assert "Cannot tell: nothing to compare it with." in ended.stdout
     assert (
         "Missing, independent replicas, which tell contention from communication:" in ended.stdout
     )
     assert (
-        "All but a larger batch at once:\n  python sweep.py experiment=explain model=resnet18_cifar num_gpus=2 "
-        in ended.stdout
-    )
+        "All but a larger batch at once:\n  python sweep.py from="
+        f"{small(num_gpus=2, **MODEL).trial_id[:8]} experiment=explain\n"
+    ) in ended.stdout
 
 
 def test_what_ran_with_other_software_does_not_count(analysis):
@@ -114,7 +113,7 @@ def test_what_ran_with_other_software_does_not_count(analysis):
 
 def test_contradictory_repeats_are_named_with_their_command(analysis):
     fill("results.db", [*ABLATION_ORDER[:6], *repeated(150, (0.5, 1.0, 1.6), num_gpus=2)])
-    ended = analysis("explain")
+    ended = analysis("explain", "--all", "--origin", "measured")
     assert "Repeats of reducing contradict each other" in ended.stdout
     assert "sweep.repeats=3 sweep.rerun=true" in ended.stdout
     assert "Verdict" not in ended.stdout
@@ -149,7 +148,7 @@ def test_cpu_devices_have_no_bandwidth(analysis):
 
 def test_a_trial_that_brought_no_number_cannot_be_explained(analysis):
     fill("results.db", [(small(num_gpus=2), None)])
-    ended = analysis("explain")
+    ended = analysis("explain", "--all", "--origin", "measured")
     assert ended.exit_code == 2
     assert "brought no number (failed); nothing to explain" in ended.stderr
 
@@ -171,7 +170,7 @@ def test_simulated_trials_of_a_model_that_is_not_known_are_explained(analysis):
 @pytest.mark.parametrize("trial", ["", "3", "3fa", "xyzw"])
 def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", ABLATION_ORDER)
-    ended = analysis("explain", "--trial", trial)
+    ended = analysis("explain", "--all", "--origin", "measured", "--trial", trial)
     assert ended.exit_code == 2
     wanted = "wanted the beginning of a trial's id (4 hexadecimal digits or more); python -m store list names them"
     assert f"--trial {trial}: no such trial in what was chosen; {wanted}" in ended.stderr
@@ -179,13 +178,22 @@ def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
 
 def test_a_trial_that_is_none_is_refused(analysis):
     fill("results.db", ABLATION_ORDER)
-    ended = analysis("explain", "--trial", "ffff")
+    ended = analysis("explain", "--all", "--origin", "measured", "--trial", "ffff")
     assert ended.exit_code == 2
     assert "--trial ffff: no such trial in what was chosen; wanted" in ended.stderr
 
 
 def test_published_figures_without_a_batch_are_no_steps(analysis):
-    ended = analysis("explain", "--origin", "published", "--source", "MLPerf Training v2.0")
+    ended = analysis(
+        "explain",
+        "--all",
+        "--origin",
+        "measured",
+        "--origin",
+        "published",
+        "--source",
+        "MLPerf Training v2.0",
+    )
     assert ended.exit_code == 2
     assert "the chosen figures have no batch size" in ended.stderr
 
@@ -200,7 +208,7 @@ def test_published_vgg16_is_communication_bound(analysis):
         "batch_size=32",
         "data=synthetic",
     )
-    ended = analysis("explain", *asked, "--gb-per-s", "72")
+    ended = analysis("explain", "--all", "--origin", "measured", *asked, "--gb-per-s", "72")
     assert (
         "Verdict: communication-bound (likely): contention or communication: 90 ms more per step (29% of the step)."
         in ended.stdout
@@ -236,9 +244,7 @@ def test_contradictory_simulated_repeats_are_named_with_theirs(
     )
     command = shlex.split(note.partition("again: ")[2])
     assert {
-        "engine=simulated",
-        "hardware=dgx1_p100",
-        "num_gpus=1",
+        f"from={alone.trial_id[:8]}",
         "sweep.repeats=3",
         "sweep.rerun=true",
     } <= set(command)
@@ -266,6 +272,8 @@ def test_a_slow_link_is_reported_with_bytes_and_expected_time(analysis):
         ["communication"],
         ["network between hosts"],
     ]
-    reported = analysis("explain", "hosts=2", "injected~*link_mbit*").stdout
+    reported = analysis(
+        "explain", "--all", "--origin", "measured", "hosts=2", "injected~*link_mbit*"
+    ).stdout
     assert "beside: 0.004 MB between hosts at 23.91 MB/s" in reported
     assert "host's link" in reported

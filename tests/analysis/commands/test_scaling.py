@@ -69,10 +69,14 @@ def test_from_one_process_each_nothing_is_sure(analysis):
 def test_an_interval_within_one_process_says_so(analysis):
     alone = "n 1: a single run, whose interval is within it; another may bring more, or less"
     fill_gpus(curve([100.0, 190.0], **PS))
-    assert alone not in analysis("scaling").stdout + analysis("advise", "--no-predict").stdout
+    assert (
+        alone
+        not in analysis("scaling").stdout
+        + analysis("advise", "--all", "--origin", "measured", "--no-predict").stdout
+    )
     fill("results.db", [(on_gpus(4, **PS), 300.0)], name="second", machine=GPU_BOX)
     assert alone in analysis("scaling").stdout
-    assert alone in analysis("advise", "--no-predict").stdout
+    assert alone in analysis("advise", "--all", "--origin", "measured", "--no-predict").stdout
 
 
 def test_weak_and_strong_scaling_are_distinguished(analysis):
@@ -115,7 +119,7 @@ def test_three_numbers_make_no_law_and_the_fourth_has_a_command(analysis):
         for line in reported
         if line.startswith("A law of what limits needs 4 numbers of GPUs; one more: ")
     ]
-    assert "python sweep.py model=trivial num_gpus=4 strategy=ps_cpu hardware=gpu" in more
+    assert more.endswith(" num_gpus=4")
 
 
 def test_without_a_number_on_1_the_command_that_brings_it_is_reported(analysis):
@@ -130,7 +134,7 @@ def test_without_a_number_on_1_the_command_that_brings_it_is_reported(analysis):
         for line in reported
         if line.startswith("No number on 1 to tell speed-ups against; it is measured by ")
     ]
-    assert "num_gpus=1 strategy=ps_cpu" in more
+    assert more.endswith(" num_gpus=1")
 
 
 def test_one_number_of_gpus_does_not_scale(analysis):

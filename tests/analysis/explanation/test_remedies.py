@@ -1,6 +1,5 @@
 """Every remedy is a trial that can be run: its command composes to the same trial with what it changes."""
 
-import shlex
 from dataclasses import replace
 
 import pytest
@@ -29,6 +28,7 @@ from tests.analysis.explanation.explained import (
     finder,
     result,
 )
+from tests.analysis.run_by import arguments
 from tests.conf.test_resolve import FOLDER
 
 TARGETS = [
@@ -43,7 +43,7 @@ TARGETS = [
 
 @pytest.fixture(scope="module")
 def run():
-    """run(command, kind): the trial that it makes. Raises what refuses it."""
+    """run(command, target, kind): the trial that it makes of one. Raises what refuses it."""
     register()
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
@@ -51,8 +51,9 @@ def run():
         HydraConfig.instance().set_config(base)
         composer = Composer(hydra.config_loader, base)
 
-        def run(command, kind):
-            (cell,) = expand(Request(arguments=shlex.split(command)[2:]), 1, hydra.config_loader)
+        def run(command, target, kind):
+            request = Request(arguments=arguments(command, [target]))
+            (cell,) = expand(request, 1, hydra.config_loader)
             return resolve(
                 composer.compose(cell), kind, 8, (9, 0) if kind is DeviceKind.GPU else None
             )
@@ -75,10 +76,11 @@ def test_a_remedy_can_be_run(run, bound, target, environment):
     changes = {"num_classes": 1001, "num_gpus": 2, "image_px": 64, **target}
     if environment is CPU_DEVICES:
         changes["data_format"] = "NHWC"
-    found = remedies(bound, result(100, environment, **changes), num_cores=8)
+    target = result(100, environment, **changes)
+    found = remedies(bound, target, num_cores=8)
     assert found or (bound is Bound.CONTENTION and environment is CPU_DEVICES)
     for remedy in found:
-        spec = run(remedy.command, environment.device_kind)
+        spec = run(remedy.command, target, environment.device_kind)
         for change in remedy.change.split():
             axis, _, value = change.partition("=")
             assert str(getattr(spec, axis)).lower() == value.lower()

@@ -185,12 +185,9 @@ def test_without_independent_replicas_communication_is_only_likely():
     )
     assert "missing to tell it from other causes: independent" in found.diagnosis.doubts
     (missing,) = (one for one in found.diagnosis.needed if one.ablation is Ablation.INDEPENDENT)
-    assert missing.command.startswith(
-        "python sweep.py model=resnet50 num_gpus=8 variable_update=independent "
-    )
-    assert found.measure_all.startswith(
-        "python sweep.py experiment=explain model=resnet50 num_gpus=8 strategy=replicated_none "
-    )
+    of_target = f"python sweep.py from={target.trial_id[:8]}"
+    assert missing.command == f"{of_target} strategy=independent"
+    assert found.measure_all == f"{of_target} experiment=explain"
 
 
 def test_what_links_do_not_explain_is_not_laid_on_communication():
@@ -344,7 +341,7 @@ def test_repeats_that_contradict_each_other_leave_nothing_sure():
     assert found.diagnosis.confidence is Confidence.CANNOT_TELL
     assert "its repeats cannot tell it from nothing" in found.diagnosis.evidence
     (note,) = (note for note in found.notes if note.startswith("repeats of reducing"))
-    assert "measure it again: python sweep.py model=resnet50" in note
+    assert "measure it again: python sweep.py from=" in note
     assert note.endswith("sweep.repeats=3 sweep.rerun=true")
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from analysis.explanation.ablations import Ablation, AblationFinder
-from analysis.explanation.explanations import chosen
+from analysis.explanation.explanations import of_each_curve
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile, quick_check
 from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.suspects import LAUNCH_S, at_most_launching_s
@@ -153,7 +153,7 @@ def test_the_top_of_each_set_of_ablations_is_explained():
     whole = finder(100, 101, 102, 110, 120)
     fewer = result(101, num_gpus=4, **DISTORTED)
     other = result(70, num_gpus=4, batch_size=16)
-    assert chosen([*whole, fewer, other], AblationFinder([*whole, fewer, other])) == [
+    assert of_each_curve([*whole, fewer, other], AblationFinder([*whole, fewer, other])) == [
         whole[0],
         other,
     ]
@@ -272,7 +272,7 @@ def test_a_trial_that_counts_another_item_is_no_ablation():
     found = AblationFinder([of_samples, *counting]).around(of_samples).found
     assert {Ablation.ALONE, Ablation.INDEPENDENT, Ablation.REDUCING} <= set(found)
     assert Ablation.FLOOR not in found  # the trivial model counts images
-    assert chosen([target, of_samples], AblationFinder([target, of_samples])) == [
+    assert of_each_curve([target, of_samples], AblationFinder([target, of_samples])) == [
         target,
         of_samples,
     ]

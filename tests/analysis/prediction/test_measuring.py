@@ -1,7 +1,5 @@
 """Commands that supply a missing row are of trials that can be run."""
 
-import shlex
-
 import pytest
 
 from analysis.calibration.row import row
@@ -15,6 +13,7 @@ from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.reading.queries import known_references
 from tests.analysis.made import made
+from tests.analysis.run_by import arguments
 from tests.conf.test_resolve import trial
 
 PHOTOS = {"model": "resnet50", "image_px": 224, "num_classes": 1001, "num_gpus": 2}
@@ -27,9 +26,7 @@ def run_by(axes: dict[str, object], **to: str) -> TrialSpec:
     work = Work.of(rows[0].axes)
     for axis, value in to.items():
         work = changed(work, axis, value)
-    command = measuring(work, rows)
-    overrides = shlex.split(command.partition("sweep.py")[2])
-    return trial(*overrides, kind=DeviceKind.GPU)
+    return trial(*arguments(measuring(work, rows), rows), kind=DeviceKind.GPU)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def test_one_replica_of_shards_is_measured_without_sharing():
         )
     )
     (proposed,) = (one for one in sentences(found) if one.startswith("No number on 1"))
-    assert " num_gpus=1 strategy=replicated_none " in proposed
+    assert proposed.endswith(" num_gpus=1 strategy=replicated_none")
 
 
 def test_the_baseline_that_is_proposed_for_shards_is_taken_as_one():

@@ -45,4 +45,4 @@ def test_published_numbers_keep_every_digit(value, text):
 
 
 def test_an_interval_has_the_decimals_of_its_number():
-    assert span(93.84, 100.2, 97.1) == "93.8..100.2"
+    assert span(93.84, 100.2, 97.1) == "93.8, 100.2"

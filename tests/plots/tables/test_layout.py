@@ -57,8 +57,8 @@ def test_repeats_bring_an_interval_and_ties_are_marked():
     ]
     layout = laid_out(entries)
     assert texts(layout) == {
-        "ps_cpu": ["101 ≈ [96..106] (1.00x)"],
-        "replicated_none": ["101 [99..104] (1.00x)"],
+        "ps_cpu": ["101 ≈ [96, 106] (1.00x)"],
+        "replicated_none": ["101 [99, 104] (1.00x)"],
     }
     assert layout.legend == (
         "≈: not distinguished from the fastest: the 95 % interval of their ratio reaches 1",
@@ -132,7 +132,7 @@ def test_one_process_each_is_said_to_be_too_few():
                 "ms/step",
                 "per-device",
             ),
-            "200 [190..210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU device)",
+            "200 [190, 210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU device)",
         ),
         (("efficiency",), "80.0 %"),
         (("ms/step", "repeats"), "20.0 ms, n=1"),

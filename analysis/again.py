@@ -1,0 +1,45 @@
+"""The command that runs a trial, as short as an earlier trial makes it: `from=TRIAL num_gpus=8`.
+
+Every command that analysis and the report suggest for a sweep of ours is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.results import Result
+from scalemark.records.earlier_trial import ID_DIGITS, SETTING, changes_to
+from scalemark.records.overrides import overrides, sweep
+from scalemark.records.trial import TrialSpec
+
+
+def command(
+    spec: TrialSpec, known: Sequence[Result], *settings: str, without: Sequence[str] = ()
+) -> str:
+    """Return the command that runs a trial unless that is done, on the hardware of `known`.
+
+    `known` are results of one environment; the one that is most like the trial is named by its id.
+    `settings` follow, and the overrides in `without` are left to the sweep.
+    """
+    axes = spec.axes
+    like = min(known, key=lambda one: sum(one.axes.get(axis) != axes[axis] for axis in axes))
+    hardware = like.environment.hardware
+    wanted = [one for one in overrides(spec, hardware) if one.partition("=")[0] not in without]
+    changes = changes_to(wanted, overrides(like.spec, hardware))
+    if changes is not None and not without:
+        wanted = [f"{SETTING}={like.trial_id[:ID_DIGITS]}", *like.found_by, *changes]
+    else:
+        wanted += [one for one in like.found_by if one not in wanted]
+    return sweep([*wanted, *settings])
+
+
+def repeated(num_repeats: int) -> tuple[str, ...]:
+    """Return the setting of so many repeats; one is usual."""
+    return (f"sweep.repeats={num_repeats}",) if num_repeats > 1 else ()
+
+
+def again(result: Result, num_repeats: int) -> str:
+    """Return the command that runs a result's trial once more, though it is done."""
+    shared = ("launcher.share_host=true",) if result.environment.shares_host else ()
+    rerun = (*shared, *repeated(num_repeats), "sweep.rerun=true")
+    return command(result.spec, [result], *rerun)

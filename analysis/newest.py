@@ -1,0 +1,72 @@
+"""The newest sweep of a database, which commands without flags are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from analysis.options import select
+from analysis.results import Origin, Result
+from analysis.selection import NothingFoundError, OtherOriginError, Selection, load
+from store.database import open_for_reading, reading
+from store.schema import SweepRow
+
+_MOST_LOOKED_AT = 20  # sweeps without a number, before all of them are taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """A sweep with its trials that have a number."""
+
+    name: str
+    selection: Selection  # of it alone
+    keys: frozenset[tuple[str, str]]  # environment and trial of each
+
+    def has(self, result: Result) -> bool:
+        return (result.environment.key, result.trial_id) in self.keys
+
+    @property
+    def line(self) -> str:
+        return f"Newest sweep: {self.name} ({self.selection.origin}); --sweep or filters choose."
+
+
+def selected(
+    db: str,
+    filters: Sequence[str] | None,
+    sweep: str | None,
+    origin: Origin | None,
+    source: str | None,
+) -> tuple[Selection, Newest | None]:
+    """Return what the options choose, and the newest sweep where they choose nothing.
+
+    Then everything of that sweep's origin is selected, so that what it repeats or completes counts.
+    """
+    if filters or origin or source:
+        return select(db, filters, sweep, origin or Origin.MEASURED, source), None
+    if sweep is not None:
+        found = _of_sweep(db, sweep)
+        return found.selection if found else select(db, None, sweep, Origin.MEASURED, None), None
+    with reading(open_for_reading(db)) as connection:
+        names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_LOOKED_AT)
+        newest_first = list(connection.scalars(names))
+    for name in newest_first:
+        if found := _of_sweep(db, name):
+            return replace(found.selection, sweep=None), found
+    return select(db, None, None, Origin.MEASURED, None), None
+
+
+def _of_sweep(db: str, name: str) -> Newest | None:
+    """Return None where none of its trials has a number."""
+    selection = select(db, None, name, Origin.MEASURED, None)
+    try:
+        results = load(selection)
+    except OtherOriginError as error:
+        selection = replace(selection, origin=error.there)
+        results = load(selection)
+    except NothingFoundError:
+        return None
+    able = [one for one in results if one.throughput is not None]
+    keys = frozenset((one.environment.key, one.trial_id) for one in able)
+    return Newest(name=name, selection=selection, keys=keys) if able else None

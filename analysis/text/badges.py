@@ -1,0 +1,61 @@
+"""Badges: one word for each doubt about a number, explained once at the foot and in
+docs/glossary.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.results import Environment, Origin, Result
+from scalemark.records.devices import DeviceKind
+
+_NOISY = 0.1  # width of a 95 % CI, as a share of the number
+
+MEANINGS = {
+    "single run": "one process; the next may differ",
+    "tie": "the repeats cannot tell it from the best",
+    "unclear": "it may be as good as the best, or better; more repeats would tell",
+    "raced out": "a race stopped it, for it would hardly win",
+    "noisy": "a 95 % CI wider than 10 % of the number",
+    "suspect": "its verdict says why it may not be quoted",
+    "in doubt": "left so by its source",
+    "failures": "some of its repeats brought no number",
+    "likely": "the evidence is not enough to be sure",
+    "cannot tell": "trials are missing, or too noisy, to name one cause",
+    "simulated": "computed by a cost model; no GPU was measured",
+    "published": "measured by others, without repeats",
+    "elsewhere": "measured by another program",
+    "CPU devices": "parts of one machine's cores; nothing here speaks of GPUs",
+    "shared host": "run side by side with other trials",
+}
+
+
+def of_result(result: Result) -> list[str]:
+    """Return the doubts about one number."""
+    found = []
+    if len(result.repeats) == 1 and result.environment.origin.is_ours:
+        found.append("single run")
+    low, high, throughput = result.low, result.high, result.throughput
+    if low is not None and high is not None and throughput and high - low > _NOISY * throughput:
+        found.append("noisy")
+    if not result.is_valid:
+        found.append("suspect" if result.environment.origin.is_ours else "in doubt")
+    if result.failed:
+        found.append("failures")
+    return found
+
+
+def of_environment(environment: Environment) -> list[str]:
+    """Return what must be known of every number made there."""
+    found = [] if environment.origin is Origin.MEASURED else [str(environment.origin)]
+    if environment.device_kind is DeviceKind.CPU_DEVICE:
+        found.append("CPU devices")
+    if environment.shares_host:
+        found.append("shared host")
+    return found
+
+
+def foot(used: Iterable[str]) -> str:
+    """Explain the badges that were used; empty without any."""
+    known = set(used)
+    return "; ".join(f"{badge}: {text}" for badge, text in MEANINGS.items() if badge in known)

@@ -1,0 +1,110 @@
+"""Lets the command line name an earlier trial: `from=TRIAL batch_size=128`, `--from TRIAL`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from costs.profiles import overrides_of
+from scalemark.host.own_code import typed
+from scalemark.records.earlier_trial import ID_DIGITS, SETTING, key_of, with_changes
+from scalemark.records.overrides import overrides
+from scalemark.records.trial import TrialSpec
+from scalemark.text.shell_words import joined
+from store.database import default_url, locate, open_for_reading, reading
+from store.filters.filter_values import ID_BEGINNING, begins_id
+from store.filters.selection import id_begins_with
+from store.schema import AttemptRow, MachineRow, TrialRow
+from sweeper.errors import SweepRefusedError
+
+_MOST_NAMED = 3
+_FLAG = f"--{SETTING}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromTrial:
+    """The arguments of a sweep, with those of the trial that they name."""
+
+    arguments: Sequence[str]
+    taken: str = ""  # what came from the trial, as a line of the plan; empty without one
+
+
+def with_trial(arguments: Sequence[str]) -> FromTrial:
+    """Return the arguments with those of an earlier trial in the place of `from=TRIAL`.
+
+    The trial is in the database that the sweep writes to. Raises SweepRefusedError for anything
+    but the beginning of one trial's id, and StoreError where there is no database.
+    """
+    named, others = _named(arguments)
+    if not named:
+        return FromTrial(arguments=arguments)
+    if len(named) > 1 or not begins_id(named[0]):
+        raise SweepRefusedError(
+            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}; see {typed('store')} list"
+        )
+    url = default_url()
+    for argument in others:
+        if key_of(argument) == "store.url":
+            url = argument.partition("=")[2]
+    trial = _overrides(url, named[0])
+    settings = [one for one in others if "=" in one and not one.startswith("-")]
+    flags = [one for one in others if one not in settings]
+    found = with_changes(trial.arguments, settings)
+    kept = joined(one for one in trial.arguments if one in found)
+    return FromTrial(arguments=[*flags, *found], taken=f"{trial.taken}: {kept}")
+
+
+def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what `from` names, and the other arguments."""
+    named, others = [], []
+    waiting = iter(arguments)
+    for argument in waiting:
+        key, equals, value = argument.partition("=")
+        if key == _FLAG and not equals:
+            named.append(next(waiting, ""))
+        elif key in (SETTING, _FLAG) and equals:
+            named.append(value)
+        else:
+            others.append(argument)
+    return named, others
+
+
+def _overrides(url: str, beginning: str) -> FromTrial:
+    """Return the overrides of the one trial whose id begins so."""
+    engine = open_for_reading(url)
+    with reading(engine) as connection:
+        begins = sa.select(TrialRow.id, TrialRow.spec).where(id_begins_with(beginning))
+        found = connection.execute(begins.order_by(TrialRow.id)).all()
+        if len(found) != 1:
+            near = list(_near(connection, beginning, [row.id for row in found]))
+            what = "not just one trial" if found else "no such trial"
+            raise SweepRefusedError(
+                f"{SETTING}={beginning}: {what} in {locate(url).name}; near it are "
+                f"{', '.join(near) or 'none'}, and {typed('store')} list shows all"
+            )
+        trial_id, spec = found[0]
+        newest = (
+            sa.select(MachineRow.hardware_profile)
+            .join(AttemptRow, AttemptRow.machine_id == MachineRow.id)
+            .where(AttemptRow.trial_id == trial_id)
+            .order_by(AttemptRow.id.desc())
+        )
+        profile = connection.scalar(newest.limit(1))
+    try:
+        arguments = overrides(TrialSpec.from_json(spec), overrides_of(profile) if profile else ())
+    except ValueError as error:
+        raise SweepRefusedError(f"{SETTING}={beginning}: {error}; name another trial") from None
+    return FromTrial(arguments=arguments, taken=f"from trial {trial_id[:ID_DIGITS]}")
+
+
+def _near(connection: sa.Connection, beginning: str, ambiguous: Sequence[str]) -> Iterator[str]:
+    """Yield trials whose ids begin alike, with as much as tells them apart."""
+    ids = list(ambiguous)
+    for length in range(len(beginning) - 1, 0, -1):
+        if not ids:
+            alike = sa.select(TrialRow.id).where(TrialRow.id.startswith(beginning[:length]))
+            ids = list(connection.scalars(alike.order_by(TrialRow.id).limit(_MOST_NAMED)))
+    for one in ids[:_MOST_NAMED]:
+        yield one[: max(ID_DIGITS, len(beginning) + 1)]
