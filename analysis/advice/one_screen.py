@@ -47,7 +47,10 @@ _Table = tuple[tuple[str, ...], list[tuple[str, ...]], dict[str, None]]
 def _headline(one: Answer) -> str:
     if one.ranking is None:
         return sentences(one)[0]
-    found = badges.of_environment(one.question.environment)
+    found = [
+        *badges.of_environment(one.question.environment),
+        *badges.of_result(one.ranking.pick.result),
+    ]
     said = headline(one, one.ranking)
     return f"{said[:-1]} ({', '.join(found)})." if found else said
 

@@ -123,5 +123,5 @@ def test_every_badge_is_in_the_glossary():
 def test_a_single_run_on_cpu_devices_has_its_badges(analysis):
     fill("results.db", [(small(num_gpus=1), 100.0), (small(num_gpus=2), 110.0)])
     ended = analysis("advise")
-    assert "(CPU devices)" in ended.stdout
+    assert "(CPU devices, single run)" in ended.stdout
     assert f"single run: {MEANINGS['single run']}" in ended.stdout
