@@ -40,6 +40,15 @@ def repeated(num_repeats: int) -> tuple[str, ...]:
 
 def again(result: Result, num_repeats: int) -> str:
     """Return the command that runs a result's trial once more, though it is done."""
-    shared = ("launcher.share_host=true",) if result.environment.shares_host else ()
-    rerun = (*shared, *repeated(num_repeats), "sweep.rerun=true")
-    return command(result.spec, [result], *rerun)
+    return command(result.spec, [result], *_rerun(result, num_repeats))
+
+
+def elsewhere(result: Result, num_repeats: int) -> str:
+    """Return what `again` does with every axis, for a reader who has not the database."""
+    axes = overrides(result.spec, result.environment.hardware)
+    return sweep([*axes, *_rerun(result, num_repeats)])
+
+
+def _rerun(result: Result, num_repeats: int) -> list[str]:
+    shared = ["launcher.share_host=true"] if result.environment.shares_host else []
+    return [*shared, *repeated(num_repeats), "sweep.rerun=true"]

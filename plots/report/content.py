@@ -15,7 +15,7 @@ from analysis.advice.aims import Aim
 from analysis.advice.answer import answers
 from analysis.advice.next_trials import Next
 from analysis.advice.text import heading, sentences
-from analysis.again import again
+from analysis.again import elsewhere
 from analysis.pivot import Label, Table, usual_tables
 from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.selection import Selection
@@ -415,7 +415,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
     if result.baseline:
         baseline = f"{result.baseline.strategy} on {result.baseline.width}"
     if is_ours:
-        command = again(result, len(result.repeats))
+        command = elsewhere(result, len(result.repeats))
     return Trial(
         key=f"{result.environment.key}-{result.trial_id}",
         trial_id=result.trial_id,

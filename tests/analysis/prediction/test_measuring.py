@@ -83,5 +83,5 @@ def test_sharding_is_a_strategy_to_predict():
         "gpu",
         "none",
     )
-    with pytest.raises(StoreError, match=r"wanted one of ps_cpu, .*sharded; others"):
+    with pytest.raises(StoreError, match=r"wanted one of ps_cpu, .*sharded, sharded_nccl; others"):
         changed(after, "strategy", "distributed_ring")
