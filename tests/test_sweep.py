@@ -617,7 +617,7 @@ WRONG = [
     (["--num-gpu", "2"], "did you mean num_gpus=2?"),
     (["--zzz"], "axes are written AXIS=VALUE"),
     (["model", "x"], "write model=x"),
-    (["strategy=nccl"], "did you mean replicated_nccl?"),
+    (["strategy=nccl"], "did you mean sharded_nccl or replicated_nccl or distributed_nccl?"),
     (["hardware=dgx1"], "did you mean dgx1_p100?"),
     (["num_gpus=17"], "num_gpus=17: there are 16 CPU devices"),
     (["hardware=gpu"], "hardware=gpu: no usable GPU"),

@@ -78,13 +78,13 @@ def is_of_null(error: AssertionError) -> bool:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return 'did you mean NAME? ' or nothing."""
+    """Return 'did you mean NAME? ' or nothing; of names that hold a word, up to three."""
     known = list(choices)
     begun = [choice for choice in known if name and choice.startswith(name)]
     # as nccl of replicated_nccl
     holding = sorted((choice for choice in known if name in choice.split("_")), key=len)
-    close = begun[:1] or holding[:1] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}? " if close else ""
+    close = begun[:1] or holding[:3] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}? " if close else ""
 
 
 def no_such_axis(name: str) -> str:

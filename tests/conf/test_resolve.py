@@ -152,8 +152,8 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "num_gpus=1: variable_update=sharded takes 2 replicas or more; raise num_gpus, or choose variable_update=replicated",
         ),
         (
-            ["strategy=sharded", "num_gpus=2", "all_reduce=ring"],
-            "all_reduce=ring: not with variable_update=sharded, because each GPU keeps one shard",
+            ["strategy=sharded", "num_gpus=2", "all_reduce=pscpu"],
+            "all_reduce=pscpu: not with variable_update=sharded, because each GPU keeps one shard",
         ),
         (["model=vgg16", "image_px=16"], "image_px=16: vgg16 needs at least 32"),
         (["distortions=true"], "data=synthetic has no images to distort"),
