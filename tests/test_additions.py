@@ -76,11 +76,12 @@ QUEUE = """
 from dataclasses import dataclass
 
 from scalemark.abilities.launcher import LauncherAbilities
+from scalemark.records.setting import setting
 
 
 @dataclass
 class Settings:
-    name: str | None = None
+    name: str | None = setting("queue to wait in; null = the shortest", default=None)
 
 
 ABILITIES = LauncherAbilities(starts_agents=True, settings=Settings)
@@ -224,7 +225,7 @@ def test_a_launcher_is_one_file_and_its_choice(tmp_path):
     assert "launcher=local ignores it; leave it out, or choose launcher=queue, ray" in said
     shown = project.run("sweep.py", "--help").stdout
     assert "launcher: agents, local, queue, ray, slurm" in shown
-    assert "  queue:\n    name: null\n" in shown
+    assert "  launcher.queue.name=null        queue to wait in; null = the shortest\n" in shown
 
 
 def test_a_sweep_of_an_added_launcher_is_planned_by_it(tmp_path, postgresql_url):

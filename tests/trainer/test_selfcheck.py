@@ -134,6 +134,7 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
         "distributed_parameter_server",
         "distributed_replicated",
         "distributed_all_reduce",
+        "distributed_sharded",
     }
     assert benches == {Bench(kind="cpu_device", num_replicas=6, num_hosts=3)}
     reported = capsys.readouterr().out
