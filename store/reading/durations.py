@@ -36,7 +36,8 @@ WITH taken AS (
 )
 SELECT trial_id, {columns}, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
        avg(duration_s) AS duration_s, avg(window_s) AS window_s,
-       avg(window_s / num_measured) AS step_s, avg(num_warm_up_steps) AS num_warm_up_steps
+       avg(window_s / num_measured) AS step_s,
+       avg(CAST(num_warm_up_steps AS FLOAT)) AS num_warm_up_steps
 FROM (
   SELECT taken.*, row_number() OVER (PARTITION BY trial_id ORDER BY duration_s) AS place,
          count(*) OVER (PARTITION BY trial_id) AS num_attempts

@@ -14,7 +14,7 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import targets
 from store.reading import queries
-from store.reading.durations import recorded_durations_s
+from store.reading.durations import Durations, recorded_durations_s
 from store.reading.show import show
 from store.sweeps.ledger import Claim
 from store.sweeps.sweep_status import sweep_status
@@ -201,3 +201,14 @@ def test_everything_is_reported_as_json(filled):
         json.loads(run(filled, "show", "1", "--json").stdout)["attempts"][0]["tags"][0]["tag"]
         == "x"
     )
+
+
+def test_recorded_durations_are_numbers_that_can_be_multiplied(db):
+    """PostgreSQL averages whole numbers to Decimal."""
+    fill(db, [(small(), 100.0)])
+    engine = open_for_reading(db)
+    (row,) = recorded_durations_s(engine, MACHINE.key)
+    assert isinstance(row["num_warm_up_steps"], float)
+    longer = small(num_steps=1000)
+    durations = Durations([row])
+    assert durations.expected_s(longer) > durations.expected_s(small())

@@ -88,7 +88,7 @@ def test_an_attempt_whose_end_nobody_saw_is_listed_and_shown():
     )
     assert "completed" in run("list").stdout
     lines = [line.split() for line in run("show", "1").stdout.splitlines()]
-    for line in (["exit_code"], ["duration_s"], ["start", "spawn"], ["shares_host", "False"]):
+    for line in (["exit_code"], ["duration_s"], ["start", "spawn"], ["shares_host", "false"]):
         assert line in lines
 
 
