@@ -60,8 +60,15 @@ def test_a_transformer_trains_exactly_in_every_mode(difference, mode, gradient_a
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("xla", ["off", "on"])
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize(
+    ("xla", "recompute"),
+    [
+        ("off", False),
+        ("on", True),
+        pytest.param("off", True, marks=pytest.mark.slow),
+        pytest.param("on", False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_model_with_dropout_learns_in_every_precision(make_devices, xla, recompute):
     for precision in ("fp32", "bf16", "fp16"):
         spec = small(
