@@ -89,15 +89,15 @@ def end_all(but: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[s
 def living(but: Collection[int] = ()) -> list[Child]:
     """Return the descendants that run, but these.
 
-    Adopted ones that have ended are let go of; their CPU seconds become this process's.
+    Adopted ones that have ended are let go of; their CPU seconds become this process's. What such
+    a one had started meanwhile the same look may have missed, so another follows.
     """
-    found = []
-    for child in descendants(but):
-        if child.is_zombie:
-            _reap(child)
-        else:
-            found.append(child)
-    return found
+    while True:
+        found = descendants(but)
+        running = [child for child in found if not child.is_zombie]
+        let_go = [child for child in found if child.is_zombie and _reap(child)]
+        if running or not let_go:
+            return running
 
 
 def command_of(pid: int) -> str:
@@ -109,10 +109,14 @@ def command_of(pid: int) -> str:
     return " ".join(os.fsdecode(word) for word in words if word)[:100]
 
 
-def _reap(child: Child) -> None:
-    if child.parent == os.getpid():
-        with suppress(ChildProcessError):
-            os.waitpid(child.pid, os.WNOHANG)
+def _reap(child: Child) -> bool:
+    """Return whether it was a child of this process, and is gone."""
+    if child.parent != os.getpid():
+        return False
+    try:
+        return os.waitpid(child.pid, os.WNOHANG)[0] == child.pid
+    except ChildProcessError:
+        return True
 
 
 def _child(pid: int, proc: Path) -> Child | None:
