@@ -15,7 +15,7 @@ from scalemark.cli.terminal import print_columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """What is printed, from top to bottom."""
+    """Holds what is printed, from top to bottom."""
 
     headlines: tuple[str, ...]
     columns: tuple[str, ...]

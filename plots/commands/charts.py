@@ -16,7 +16,7 @@ from analysis.results import BaselineRule, Origin
 from analysis.selection import Selection
 from plots.options import command
 from plots.parts import in_words
-from plots.pictures.choices import PictureFormat, Theme
+from plots.pictures.choices import DPI, PictureFormat, Theme
 from plots.source import Source
 from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
@@ -47,7 +47,7 @@ def charts(
         list[Theme] | None, typer.Option(help="Ground; may be given twice.", show_default="light")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
-    dpi: Annotated[int, typer.Option(help="Pixels per inch of a PNG.", min=50, max=1200)] = 240,
+    dpi: Annotated[int, typer.Option(help="Pixels per inch of a PNG.", min=50, max=1200)] = DPI,
     width: Annotated[
         int | None,
         typer.Option(help="Pixels of a PNG's width, instead of --dpi.", min=200, max=8000),

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+DPI = 240  # of PNGs, unless others are asked for: sharp on today's screens
+
 
 class PictureFormat(StrEnum):
     """Kinds of picture files."""

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from analysis.pivot import NoSuchAxisError
 from plots import charts
 from plots.parts import Failed, attempted, stop
-from plots.pictures.choices import PictureFormat, Theme
+from plots.pictures.choices import DPI, PictureFormat, Theme
 from plots.pictures.sheet import add_footer
 from plots.pictures.theme import PALETTES, Palette, settings
 from plots.source import Source
@@ -29,7 +29,6 @@ from plots.whole_file import draft_of
 from store.errors import StoreError
 from store.filters.selection import nearest
 
-DPI = 240  # sharp on today's screens
 _COMPRESSION = 1  # of 9: higher ones take longer than they save
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9=._-]+")  # in names of files
 _LONGEST = 120  # characters of a file's name, without its ending

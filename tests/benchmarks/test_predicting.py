@@ -139,7 +139,7 @@ def test_an_input_that_collapses_is_uncertain(found: list[Checked]) -> None:
 
 
 def test_figures_that_nothing_was_fitted_to_are_met() -> None:
-    """As docs/prediction.md says of each precision."""
+    """docs/prediction.md reports the errors of each precision."""
     found = judged(known_references(None))
     assert len(found) == 24
     assert {one.num_rows for one in found} == {0}

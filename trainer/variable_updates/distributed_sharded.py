@@ -41,11 +41,7 @@ def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> EqualShards:
     """Raise UnsupportedTrialError for a single replica, and for another way than the ring."""
-    if len(devices.replicas) < ABILITIES.least_replicas:
-        raise UnsupportedTrialError(
-            f"num_gpus={spec.num_gpus}: variable_update={spec.variable_update} shards over "
-            f"{ABILITIES.least_replicas} replicas or more"
-        )
+    devices.check_enough_replicas(ABILITIES.least_replicas, spec.variable_update)
     if spec.all_reduce not in ABILITIES.all_reduces:
         raise UnsupportedTrialError(
             f"all_reduce={spec.all_reduce}: variable_update={spec.variable_update} has "

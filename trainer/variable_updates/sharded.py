@@ -43,7 +43,6 @@ from trainer.collectives import exchanges
 from trainer.collectives.equal_shards import EqualShards
 from trainer.collectives.exchanges import Exchange
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.gradient_packs import GradientPacks, parts_of
 from trainer.towers import (
     Batch,
@@ -65,11 +64,7 @@ def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> VariableUpdate:
     """Raise UnsupportedTrialError for a single replica, or without GPUs for nccl."""
-    if len(devices.replicas) < ABILITIES.least_replicas:
-        raise UnsupportedTrialError(
-            f"num_gpus={spec.num_gpus}: variable_update={spec.variable_update} shards over "
-            f"{ABILITIES.least_replicas} replicas or more"
-        )
+    devices.check_enough_replicas(ABILITIES.least_replicas, spec.variable_update)
     if create_exchange := _EXCHANGES.get(spec.all_reduce):
         return EqualShards(spec, initial, devices, optimizer, create_exchange(devices))
     return Sharded(spec, initial, devices, optimizer)

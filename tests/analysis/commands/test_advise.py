@@ -665,7 +665,6 @@ def test_of_a_place_whose_goal_is_refused_nothing_is_asked_for(analysis):
     ended = analysis(
         "advise",
         "--all",
-        "--all",
         "--origin",
         "measured",
         "--json",
@@ -870,10 +869,7 @@ def test_simulated_answers_say_so_and_never_mix_with_measured_ones(
     assert cost["origin"] == "simulated"
     assert "USD 10.0 per million images" in cost["sentences"][0]
     assert energy["pick"]["score"] == pytest.approx(100.0 / 250.0, rel=1e-4)
-    assert (
-        "no GPU was measured"
-        in analysis("advise", "--all", "--origin", "measured", "--origin", "simulated").stdout
-    )
+    assert "no GPU was measured" in analysis("advise", "--all", "--origin", "simulated").stdout
     assert answer(analysis)["origin"] == "measured"
 
 
@@ -901,9 +897,6 @@ def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysi
     ended = analysis(
         "advise",
         "--all",
-        "--all",
-        "--origin",
-        "measured",
         "--origin",
         "published",
         "--source",
@@ -942,9 +935,7 @@ def test_the_next_is_behind_by_its_share_of_the_best(analysis):
 
 def test_every_source_has_an_answer(analysis):
     fill("results.db", [])
-    assert (
-        analysis("advise", "--all", "--origin", "measured", "--origin", "published").exit_code == 0
-    )
+    assert analysis("advise", "--all", "--origin", "published").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -962,9 +953,7 @@ def test_every_source_has_an_answer(analysis):
 )
 def test_figures_of_others_come_with_the_command_that_measures_them(analysis, arguments, command):
     fill("results.db", [])
-    reported = lines(
-        analysis("advise", "--all", "--origin", "measured", "--origin", "published", *arguments)
-    )
+    reported = lines(analysis("advise", "--all", "--origin", "published", *arguments))
     assert reported[-1].endswith(f"; to measure on your own machine: python sweep.py -m {command}")
 
 

@@ -188,8 +188,6 @@ def test_published_figures_without_a_batch_are_no_steps(analysis):
         "explain",
         "--all",
         "--origin",
-        "measured",
-        "--origin",
         "published",
         "--source",
         "MLPerf Training v2.0",

@@ -611,11 +611,9 @@ def test_rows_are_in_order_of_their_names_and_numbers(analysis) -> None:
 
 def test_advice_and_prediction_agree(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9, 889.7), (129.6, 235.0, 470.0, 820.0))
-    advised = json.loads(
-        analysis(
-            "advise", "--all", "--origin", "measured", "--origin", "simulated", "--json"
-        ).stdout
-    )[0]["next_trials"]
+    advised = json.loads(analysis("advise", "--all", "--origin", "simulated", "--json").stdout)[0][
+        "next_trials"
+    ]
     [larger] = [one["why"] for one in advised if "a larger batch" in one["why"]]
     reported = json.loads(simulated(analysis, "--to", "batch_size=128", "--json").stdout)[
         "predictions"
