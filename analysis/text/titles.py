@@ -11,6 +11,7 @@ from scalemark.host.own_code import typed
 from scalemark.own_model import is_own
 from scalemark.text.wording import as_typed, counted, listed
 
+SIMULATED = "simulated: "  # before the title of such a table
 _SIZES = ("image_px", "seq_len")  # 0 of a model that takes no such input, or has its own
 _BARE = {
     "model": "{}",
@@ -38,7 +39,7 @@ def title(setting: Mapping[str, object]) -> str:
 def table_title(environment: Environment, setting: Mapping[str, object]) -> str:
     """Return the title, and say so of a simulated table."""
     text = title(setting)
-    return f"simulated: {text}" if text and environment.is_simulated else text
+    return f"{SIMULATED}{text}" if text and environment.is_simulated else text
 
 
 def named(axis: str, value: object) -> str:
