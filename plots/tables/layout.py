@@ -146,6 +146,8 @@ def _shown(
         text = _MISSING.get(table.environment.origin, NOT_RUN)
         return Shown(text=text, short=text, rank=Rank.ALONE, result=None)
     text, short = _text(cell, wanted), _text(cell, briefly)
+    for mark in _MARKS.values() if briefly is not wanted else ():
+        short = short.replace(f" {mark}", mark)
     return Shown(text=text, short=short, rank=cell.rank, result=cell.result)
 
 
