@@ -224,17 +224,15 @@ def step_notes(results: Iterable[Result]) -> list[str]:
     ]
 
 
-def alone_notes(results: Iterable[Result]) -> list[str]:
-    """Explain intervals beside numbers of one process."""
-    if any(len(result.repeats) == 1 and result.low is not None for result in results):
-        return ["n 1: a single run, whose interval is within it; another may bring more, or less"]
-    return []
-
-
 def table_notes(table: Table) -> list[str]:
     """Return what must stand below every number of this table."""
+    return [*environment_notes(table.environment), *table_facts(table)[1:]]
+
+
+def table_facts(table: Table) -> list[str]:
+    """Return what must stand below every number of this table, but for what badges say."""
     return [
-        *environment_notes(table.environment),
+        made_with(table.environment),
         *program_notes(table.results),
         *reported_notes(table.results),
         *step_notes(table.results),

@@ -10,16 +10,7 @@ from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
 from analysis.text import badges
 from analysis.text.numbers import number
-from analysis.text.titles import (
-    host_notes,
-    made_with,
-    model_notes,
-    program_notes,
-    reported_notes,
-    short_title,
-    step_notes,
-    table_title,
-)
+from analysis.text.titles import model_notes, reported_notes, short_title, table_facts, table_title
 from plots.tables import unknown_mfu
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from scalemark.abilities import least_replicas
@@ -126,9 +117,7 @@ def _bare(table: Table, axes: Sequence[str], label: Label) -> str:
 def _notes(table: Table, selection: Selection, wanted: Sequence[str]) -> Iterator[str]:
     marked = reported_notes(table.results)
     yield from model_notes(table)
-    yield made_with(table.environment)
-    yield from (*program_notes(table.results), *step_notes(table.results))
-    yield from host_notes(table.results)
+    yield from (line for line in table_facts(table) if line not in marked)
     yield from (f"{REPORTED} {line}" for line in marked)
     yield from selection.notes
     yield from _how_to_read(table, wanted, selection.baseline)

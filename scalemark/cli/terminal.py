@@ -20,6 +20,7 @@ from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed
 
 PIPE_WIDTH = 100_000  # characters; a pipe has no width
+_LINES = re.compile(r".+")
 _WORDS = re.compile(r"\[[^\]]*\]|\S+")  # an interval in brackets is one
 _PARTS = re.compile(r"[^\s_=,:/-]*[_=,:/-]+|[^\s_=,:/-]+")  # of words, where nothing else is left
 
@@ -188,16 +189,16 @@ def _least_widths(
     found = [[cell_len(part) for part in _PARTS.findall(name)] for name in columns]
     for row in rows:
         for place, cell in enumerate(row):
-            found[place] += [cell_len(unit) for unit in units.findall(cell)]
+            found[place] += map(cell_len, units.findall(cell))
     return [max(of_column, default=0) for of_column in found]
 
 
 def _narrowed(
     most: Sequence[int], columns: Sequence[str], rows: Sequence[Sequence[str]], room: int
 ) -> list[int]:
-    """Take what is too much from the widest columns: between words, then within them."""
+    """Take what is too much from the widest columns: of headings, between words, within them."""
     widths = list(most)
-    floors = [_least_widths(columns, rows, units) for units in (_WORDS, _PARTS)]
+    floors = [_least_widths(columns, rows, units) for units in (_LINES, _WORDS, _PARTS)]
     for floor in (*floors, [1] * len(widths)):
         while sum(widths) > room:
             spare = [place for place, width in enumerate(widths) if width > floor[place]]
