@@ -308,8 +308,8 @@ def _legend(table: Table, cells: Sequence[Shown]) -> Iterator[str]:
         yield f"{badges.foot(['single run'])} (sweep.repeats=3 tells)"
     if Rank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
         yield "the fastest is not certain where a trial has one row only"
-    if not all(result.is_valid for result in table.results):
-        yield f"{SUSPECT} {badges.foot(['suspect' if origin.is_ours else 'in doubt'])}"
+    if not origin.is_ours and not all(result.is_valid for result in table.results):
+        yield f"{SUSPECT} {badges.foot(['in doubt'])}"
     yield from map(badges.foot, ([badge] for badge in badges.of_environment(table.environment)))
     for symbol, meaning in MEANINGS.items():
         if symbol in found:

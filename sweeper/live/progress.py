@@ -11,6 +11,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.live import Live
 
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import State
 from sweeper.devices.machine import Inventory
@@ -39,6 +40,9 @@ class Progress(Log):
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self.is_live = self._console.is_terminal
         self._total = plan.num_attempts
+        # nothing runs before a fork server has done so once
+        is_loading = any(trial.spec.engine == Engine.tensorflow for trial in plan.trials)
+        self._first = "loading TensorFlow" if is_loading else ""
         self._states: Counter[State] = Counter()
         self._snapshot = Snapshot(
             sweep=sweep,
@@ -67,6 +71,9 @@ class Progress(Log):
             return
         num_left = self._total - self._states.total()
         states = self._states | Counter({State.PENDING: num_left})
+        if running:
+            self._first = ""
+        note = note or self._first
         self._snapshot = replace(
             self._snapshot,
             running=tuple(self._view(started, now_s) for started in running),
