@@ -34,7 +34,7 @@ from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.argument_forms import check_forms
 from sweeper.grid.explain import explain, is_of_null
-from sweeper.grid.from_trial import with_trial
+from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
 from sweeper.report import Report
@@ -42,7 +42,7 @@ from sweeper.report import Report
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
-Begin = Callable[[Sequence[str], str], Report | None]
+Begin = Callable[[Sequence[str], Taken | None], Report | None]
 """Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, and what
 of them came from an earlier trial."""
 

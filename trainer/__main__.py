@@ -150,6 +150,8 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         if given:
             placement.take(given)
         _import_tensorflow()
+        if own is None or own.leads:
+            folder.write(folder.loaded, "")
         if given:
             # Only now: an import that finds no memory looks like a broken library.
             placement.limit_memory(given, spec)
