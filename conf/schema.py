@@ -13,8 +13,9 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from costs.hardware import Hardware
-from scalemark.abilities import LAUNCHERS, names
-from scalemark.records.axes import AUTO, Axis, Engine
+from scalemark.abilities import LAUNCHERS
+from scalemark.abilities.choices import choices_of
+from scalemark.records.axes import Axis, Engine
 from scalemark.records.injected import INJECTED
 from scalemark.records.setting import setting
 from scalemark.records.trial import AXES
@@ -273,16 +274,6 @@ class Settings:
     axes: dict[str, int | float | bool | str] = field(default_factory=dict)
     # slowed or broken on purpose; null = nothing
     injected: InjectedConfig = field(default_factory=InjectedConfig)
-
-
-def choices_of(axis: Axis) -> list[str]:
-    """Return all values that the command line takes, `auto` included; empty where it does not list
-    them.
-    """
-    folder = axis.folder
-    choices = names(f"trainer/{folder}") if folder else axis.choices
-    may_be_auto = choices and axis.auto
-    return [AUTO, *choices] if may_be_auto else list(choices)
 
 
 def _field_of(axis: Axis) -> tuple[str, Any, Any]:
