@@ -53,6 +53,11 @@ COMMANDS = {
     "agent": Command(
         about="Join a sweep that hosts share.", module="sweeper.__main__", is_subcommand=True
     ),
+    "settings": Command(
+        about="Show your defaults, and where each comes from.",
+        module="sweeper.__main__",
+        is_subcommand=True,
+    ),
     "read": Command(
         about="Look at a log of your own program, and say how to read it.",
         module="scalemark.readers.__main__",

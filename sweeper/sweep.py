@@ -37,8 +37,8 @@ def run(
 ) -> Report | None:
     """Plan and run a sweep; None when the plan was all that was asked for.
 
-    `typed` are the arguments of the command, which the database keeps, and `taken` a line of the
-    plan that says what came from an earlier trial. Raises SweepRefusedError or StoreError before
+    `typed` are the arguments of the command, which the database keeps, and `taken` lines of the
+    plan that say what came from elsewhere. Raises SweepRefusedError or StoreError before
     anything runs.
     """
     config = composer.base
