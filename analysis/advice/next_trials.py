@@ -44,12 +44,14 @@ class Next:
     num_attempts: int  # that are not there yet
     # of devices, all attempts together; None where nothing like it has been timed here
     gpu_seconds: float | None
+    chance: float = 0.5  # to change the answer; a half where it is not predicted
 
 
 def next_trials(
     question: Question, ranking: Ranking | None, aim: Aim, facts: Facts, *, predicts: bool
 ) -> list[Next]:
-    """Suggest trials, cheapest first, those of unknown cost last; none for figures of others.
+    """Suggest trials, none for figures of others; first what changes the answer most likely for the
+    time that it takes, and last what takes unknown time.
 
     With `predicts` untried trials are predicted, which takes a second, and those without a chance
     to win are left out.
@@ -66,11 +68,13 @@ def next_trials(
     distinct: dict[tuple[str, ...], Next] = {}
     for one in found:
         distinct.setdefault(one.commands, one)
-    return sorted(distinct.values(), key=_cost)[:MOST]
+    return sorted(distinct.values(), key=cost)[:MOST]
 
 
-def _cost(one: Next) -> float:
-    return math.inf if one.gpu_seconds is None else one.gpu_seconds
+def cost(one: Next) -> tuple[float, float]:
+    """Return the seconds of devices until the answer may be expected to change, for sorting."""
+    seconds = math.inf if one.gpu_seconds is None else one.gpu_seconds
+    return seconds / one.chance, -one.chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +164,14 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
     predicted = expected(asked.question, [spec for _, spec in found]) if predicts else {}
     like = ranking.pick.result.spec
     for why, spec in found:
+        chance = None
         if one := predicted.get(spec.trial_id):
             chance = one.chance(_needed(asked, ranking, spec.num_gpus), ranking.top.result)
             if chance < LEAST_CHANCE:
                 continue
             why = f"{why}; {one.text}, a chance of {chance:.0%} to win"
-        yield asked.to_run(why, [(spec, REPEATS)], like)
+        suggested = asked.to_run(why, [(spec, REPEATS)], like)
+        yield suggested if chance is None else replace(suggested, chance=chance)
 
 
 def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:
@@ -281,7 +287,7 @@ def _halves(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
     tried = {str(one.axes["precision"]) for one in asked.question.choices}
     capability = float(gpus[0]["compute_capability"]) if gpus else 0.0
     if capability >= _HALVES and capability != _BUT_FOR and tried.isdisjoint(("fp16", "bf16")):
-        spec = replace(pick.spec, precision="fp16", loss_scale="dynamic")
+        spec = replace(pick.spec, precision="fp16", loss_scale="dynamic", data_format="NHWC")
         yield "fp16 was not tried: it computes faster, and changes the numerics", spec
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -10,11 +9,12 @@ from analysis.advice.aims import Goal
 from analysis.advice.answer import Answer
 from analysis.advice.description import column_heading, described
 from analysis.advice.measure_it import measure_it
+from analysis.advice.next_trials import cost
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import headline, sentences
 from analysis.text import badges
 from analysis.text.numbers import number, with_interval
-from analysis.text.one_screen import Screen
+from analysis.text.one_screen import NextStep, Screen
 from scalemark.text.wording import counted, listed
 
 _MOST_ROWS = 8
@@ -93,7 +93,7 @@ def _of_one(one: Answer) -> _Table:
         if candidate is one.ranking.pick and behind is not None:
             doubts = ["taken", *doubts]
         rows.append((*cells, ", ".join(doubts)))
-    scores = () if one.aim.goal is Goal.THROUGHPUT else (str(one.aim.goal),)
+    scores = (str(one.aim.goal),) if _has_score(one) else ()
     choice = column_heading(one.ranking.top.result)
     return (choice, unit, *scores, "vs best", "doubts"), rows, used
 
@@ -153,28 +153,30 @@ def _throughput(one: Answer, candidate: Candidate) -> str:
     return with_interval(candidate.throughput, result.low, result.high)
 
 
+def _has_score(one: Answer) -> bool:
+    """Return whether choices are judged by another number than their throughput."""
+    misses = one.ranking is not None and one.ranking.misses
+    return one.aim.goal is not Goal.THROUGHPUT and not misses
+
+
 def _score(one: Answer, candidate: Candidate) -> list[str]:
-    if one.aim.goal is Goal.THROUGHPUT:
+    if not _has_score(one):
         return []
     return [one.aim.text(candidate.score, one.question.environment.devices, one.question.item)]
 
 
-def _next_step(answers: Sequence[Answer]) -> tuple[str, str] | None:
-    """Return the cheapest trial that could change an answer, else what explains the first."""
-    found = [
-        (math.inf if todo.gpu_seconds is None else todo.gpu_seconds, len(todo.commands), todo)
-        for one in answers
-        for todo in one.next_trials
-        if todo.commands
-    ]
+def _next_step(answers: Sequence[Answer]) -> NextStep | None:
+    """Return the trials that most cheaply could change an answer, else what explains the first."""
+    found = [(one, todo) for one in answers for todo in one.next_trials if todo.commands]
     if found:
-        *_, todo = min(found, key=lambda item: item[:2])
-        return todo.why, todo.commands[0]
+        answer, todo = min(found, key=lambda item: cost(item[1]))
+        model = f"{answer.question.model}: " if len(answers) > 1 else ""
+        return NextStep(why=f"{model}{todo.why}", commands=todo.commands)
     for one in answers:
         if one.explain:
-            return "where its time goes", one.explain
+            return NextStep(why="where its time goes", commands=(one.explain,))
         if one.ranking and (command := _measured_here(one, one.ranking)):
-            return "measure it on your own machine", command
+            return NextStep(why="measure it on your own machine", commands=(command,))
     return None
 
 

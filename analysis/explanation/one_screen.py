@@ -12,7 +12,7 @@ from analysis.explanation.verdicts import Confidence
 from analysis.results import Result
 from analysis.text import badges
 from analysis.text.numbers import number, with_interval
-from analysis.text.one_screen import Screen
+from analysis.text.one_screen import NextStep, Screen
 from scalemark.text.wording import listed
 
 _MOST_ROWS = 12
@@ -99,15 +99,24 @@ def _part(one: Explanation, what: str, seconds: Seconds) -> tuple[str, ...]:
     return what, ms, text.percent(one.fall.share(seconds.value))
 
 
-def _next_step(found: Sequence[Explanation]) -> tuple[str, str] | None:
+def _next_step(found: Sequence[Explanation]) -> NextStep | None:
     """Return the first remedy, else the first trial that is missing."""
     for one in found:
         for remedy in one.remedies:
             if remedy.command:
-                return f"try {remedy.change}, for {remedy.why}", remedy.command
+                why = f"try {remedy.change}, for {remedy.why}"
+                return NextStep(why=f"{_which(one, found)}{why}", commands=(remedy.command,))
         for what, command in text.missing(one):
             if command:
-                return what, command
+                return NextStep(why=f"{_which(one, found)}{what}", commands=(command,))
         if one.measure_all:
-            return "measure it on your own machine", one.measure_all
+            return NextStep(why="measure it on your own machine", commands=(one.measure_all,))
     return None
+
+
+def _which(one: Explanation, of: Sequence[Explanation]) -> str:
+    """Name the trial that a step is for, where it is one of several."""
+    if len(of) == 1:
+        return ""
+    target = one.target
+    return f"{target.axes['model']} by {target.strategy} on {target.counted}: "

@@ -14,6 +14,14 @@ from scalemark.cli.terminal import print_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """What to do next."""
+
+    why: str
+    commands: tuple[str, ...]  # each of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
     """Holds what is printed, from top to bottom."""
 
@@ -22,7 +30,7 @@ class Screen:
     rows: Sequence[tuple[str, ...]]
     right: frozenset[str] = frozenset()  # columns of numbers
     most_rows: int
-    next_step: tuple[str, str] | None  # why, and the command
+    next_step: NextStep | None
     badges: frozenset[str]
 
 
@@ -41,10 +49,10 @@ def show(
         console.print()
         print_columns(console, screen.columns, shown, screen.right)
     if screen.next_step is not None:
-        why, command = screen.next_step
         console.print()
-        say(console, f"Next: {why}:")
-        say(console, f"  {command}")
+        say(console, f"Next: {screen.next_step.why}:")
+        for command in screen.next_step.commands:
+            say(console, f"  {command}")
     for note in notes:
         say(console, note)
     if meanings := badges.foot(screen.badges):

@@ -17,7 +17,9 @@ _STRATEGY = ("strategy", *STRATEGY_AXES)
 _DECIDED_BY = {
     "strategy": (*_STRATEGY, "staged_vars"),
     "variable_update": (*_STRATEGY, "staged_vars"),
-    "precision": ("loss_scale",),
+    "precision": ("loss_scale", "data_format"),
+    "optimizer": ("learning_rate", "momentum", "weight_decay"),
+    "model": ("learning_rate", "data_format"),
     "data": ("data.dir", "distortions", "cache"),
     "engine": ("engine", "hardware"),
     "hardware": ("hardware",),
@@ -25,6 +27,7 @@ _DECIDED_BY = {
     "command.run": ("command.name",),
     "command.read": ("read",),
 }
+_ON_CPU_DEVICES = "hardware=cpu"
 # another precision, and the loss scale that it then has by itself
 _LOSS_SCALES = (
     ("precision=fp16", "loss_scale=dynamic"),
@@ -38,10 +41,12 @@ def with_changes(trial: Sequence[str], changes: Iterable[str]) -> list[str]:
     """Return the overrides of a trial with the changes in their places, new ones last.
 
     A change also takes the place of what depends on it: another precision has a loss scale of its
-    own, and a strategy is another name for three axes.
+    own, another optimizer a learning rate, and a strategy is another name for three axes.
     """
     changed = {key_of(change): change for change in changes}
     gone = {key for name in changed for key in _DECIDED_BY.get(name, ())}
+    if _ON_CPU_DEVICES in trial:
+        gone.discard("data_format")  # it is the same for all
     if "model" in changed:
         gone.update(_sizes_not_of(changed["model"].partition("=")[2].split(",")))
     parts = [part for override in trial for part in _apart(override, changed)]

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from omegaconf import OmegaConf
 
 from costs.profiles import overrides_of
-from scalemark.host.own_code import typed
+from scalemark.host.own_code import ROOT, typed
 from scalemark.records.earlier_trial import ID_DIGITS, SETTING, key_of, with_changes
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
@@ -52,21 +53,49 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     named, others = _named(arguments)
     if not named:
         return FromTrial(arguments=arguments)
-    if len(named) > 1 or not begins_id(named[0]):
+    beginning = named[0].lower()
+    if len(named) > 1 or not begins_id(beginning):
         raise SweepRefusedError(
-            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}; see {typed('store')} list"
+            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
+            f"{typed('store')} list"
         )
     url = default_url()
     for argument in others:
         if key_of(argument) == "store.url":
             url = argument.partition("=")[2]
-    trial_id, known = _overrides(url, named[0])
+    trial_id, known = _overrides(url, beginning)
     settings = [one for one in others if "=" in one and not one.startswith("-")]
     flags = [one for one in others if one not in settings]
+    _check_changes(beginning, known, settings)
     found = with_changes(known, settings)
     kept = tuple(one for one in known if one in found)
     taken = Taken(trial=trial_id, arguments=kept)
     return FromTrial(arguments=[*flags, *found], taken=taken)
+
+
+def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str]) -> None:
+    """Refuse what cannot change a trial, but is one of its own."""
+    keys = {key_of(one) for one in trial}
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name == "experiment" and (both := sorted(_chosen_by(value) & keys)):
+            raise SweepRefusedError(
+                f"{SETTING}={beginning} and {change} both choose {', '.join(both)}; leave one out"
+            )
+        if name in ("command", "command.run") and "model" in keys:
+            raise SweepRefusedError(
+                f"{SETTING}={beginning} is a trial of a model, and command= runs a program; leave "
+                "one out"
+            )
+
+
+def _chosen_by(experiment: str) -> set[str]:
+    """Return the axes that an experiment sets; none of one that is not there."""
+    path = ROOT / "conf" / "experiment" / f"{experiment}.yaml"
+    if not path.is_file():
+        return set()
+    found = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
+    return set(found) - {"data"}  # which experiment=explain sets for trials that read nothing
 
 
 def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -115,9 +144,9 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
 def _near(connection: sa.Connection, beginning: str, ambiguous: Sequence[str]) -> Iterator[str]:
     """Yield trials whose ids begin alike, with as much as tells them apart."""
     ids = list(ambiguous)
-    for length in range(len(beginning) - 1, 0, -1):
+    for length in range(len(beginning) - 1, 1, -1):
         if not ids:
             alike = sa.select(TrialRow.id).where(TrialRow.id.startswith(beginning[:length]))
             ids = list(connection.scalars(alike.order_by(TrialRow.id).limit(_MOST_NAMED)))
     for one in ids[:_MOST_NAMED]:
-        yield one[: max(ID_DIGITS, len(beginning) + 1)]
+        yield one[: max(ID_DIGITS, len(beginning) + bool(ambiguous))]
