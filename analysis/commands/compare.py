@@ -170,8 +170,8 @@ def _badges(rows: Sequence[Compared]) -> set[str]:
 
 
 def _more(row: Compared) -> str:
-    """Return how many repeats of each are missing; empty where none is."""
-    if row.plan is None or row.judgement is None:
+    """Return how many repeats of each are missing; empty where none is, or none would help."""
+    if row.plan is None or row.judgement is None or abs(row.judgement.ratio.ratio - 1) < 1e-9:
         return ""
     if row.plan.more is not None:
         return str(row.plan.more)
