@@ -8,12 +8,14 @@ from scalemark.abilities.folder import names
 from scalemark.host.own_code import typed
 from scalemark.models import trainable
 from scalemark.records.strategies import STRATEGY_COLUMNS
+from scalemark.records.trial import AXES
 
 
 def measure_it(question: Question, pick: Result) -> str:
     """Return the command for all numbers of GPUs of the question; empty without such a model.
 
-    Axes that the source does not report, or not in our words, are left to the sweep.
+    Axes that the source does not report, or not in our words, are left to the sweep, as are those
+    that it takes as they were.
     """
     model = question.model.rstrip("?")
     if model not in trainable():
@@ -24,7 +26,7 @@ def measure_it(question: Question, pick: Result) -> str:
         said.append(f"strategy={pick.strategy}")
     if pick.axes["batch_size"]:
         said.append(f"batch_size={pick.axes['batch_size']}")
-    if precision in names("trainer/precisions"):
+    if precision in names("trainer/precisions") and precision != AXES["precision"].given:
         said.append(f"precision={precision}")
     if pick.axes["data"] == "synthetic":  # where real pictures are is for each to say
         said.append("data=synthetic")

@@ -42,7 +42,7 @@ _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
 _RATIO = "A / B [95 % CI]"
 _NUMBERS = frozenset({_RATIO, "processes", "repeats", "num_gpus"})
 _MORE = "more"  # the column of repeats that are missing
-SINGLE_RUN = "single run"
+_SINGLE_RUN = "single run"
 
 
 def compare(
@@ -152,7 +152,7 @@ def _answer(row: Compared) -> str:
     if row.judgement is None:
         return "nothing to compare"
     answer, ratio = row.judgement.answer, row.judgement.ratio
-    doubt = "" if row.judgement.is_sure or min(ratio.num_a, ratio.num_b) > 1 else SINGLE_RUN
+    doubt = "" if row.judgement.is_sure or min(ratio.num_a, ratio.num_b) > 1 else _SINGLE_RUN
     if answer is Answer.UNKNOWN:
         return doubt or "unclear"
     text = str(answer)
@@ -170,8 +170,8 @@ def _badges(rows: Sequence[Compared]) -> set[str]:
 
 
 def _more(row: Compared) -> str:
-    """Return how many repeats of each are missing; empty where none is."""
-    if row.plan is None or row.judgement is None:
+    """Return how many repeats of each are missing; empty where none is, or none would help."""
+    if row.plan is None or row.judgement is None or abs(row.judgement.ratio.ratio - 1) < 1e-9:
         return ""
     if row.plan.more is not None:
         return str(row.plan.more)

@@ -14,6 +14,7 @@ from analysis.text.titles import model_notes, reported_notes, short_title, table
 from plots.tables import unknown_mfu
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from scalemark.abilities import least_replicas
+from scalemark.records.earlier_trial import ID_DIGITS
 from scalemark.records.outcomes import Outcome
 
 NOT_RUN = "–"
@@ -49,7 +50,6 @@ MEANINGS = {
 }
 _MARKS = {Rank.TIE: TIE, Rank.OUT: OUT}
 _MOST_NAMED = 3  # strategies or attempts in a note
-_ID_LENGTH = 12  # characters of a trial's id that the command `show` surely finds it by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +271,7 @@ def _attempts_to_see(results: Sequence[Result], selection: Selection) -> Iterato
             yield f"{what}: {show} {_first_of(attempts)} says why"
     if partly:
         symbols = ", ".join(_symbols_of_repeats(partly))
-        trial = partly[0].trial_id[:_ID_LENGTH]
+        trial = partly[0].trial_id[:ID_DIGITS]
         yield (
             f"{PARTLY_FAILED} failures: some of its repeats brought no number: {symbols} "
             f"({show} {trial} says what happened)"

@@ -23,6 +23,7 @@ PIPE_WIDTH = 100_000  # characters; a pipe has no width
 _LINES = re.compile(r".+")
 _WORDS = re.compile(r"\[[^\]]*\]|\S+")  # an interval in brackets is one
 _PARTS = re.compile(r"[^\s_=,:/-]*[_=,:/-]+|[^\s_=,:/-]+")  # of words, where nothing else is left
+_HEADINGS = re.compile(rf"\[[^\]]*\]|{_PARTS.pattern}")
 
 
 def silence(*streams: TextIO) -> None:
@@ -173,7 +174,7 @@ def _print_fitted(
         show_header=any(columns),
     )
     for column, width in zip(columns, widths, strict=True):
-        heading = Text(folded(column, width, _PARTS))
+        heading = Text(folded(column, width, _HEADINGS))
         justify: JustifyMethod = "right" if column in right else "left"
         table.add_column(heading, justify=justify, overflow="fold", width=width)
     for row in rows:
@@ -186,7 +187,7 @@ def _least_widths(
     columns: Sequence[str], rows: Sequence[Sequence[str]], units: re.Pattern[str]
 ) -> list[int]:
     """Return how narrow columns can be with no unit broken; headings break into parts."""
-    found = [[cell_len(part) for part in _PARTS.findall(name)] for name in columns]
+    found = [[cell_len(part) for part in _HEADINGS.findall(name)] for name in columns]
     for row in rows:
         for place, cell in enumerate(row):
             found[place] += map(cell_len, units.findall(cell))

@@ -124,7 +124,7 @@ def _described(side: Side) -> str:
 def _print_comparison(console: Console, found: Comparison, unit: str) -> None:
     console.print()
     rows = [(label, *_speed(speed)) for label, speed in (("A", found.a), ("B", found.b))]
-    print_columns(console, ("", unit, "95 % CI", "processes"), rows)
+    print_columns(console, ("", f"{unit} [95 % CI]", "processes"), rows)
     interval = "no interval"
     if found.low is not None and found.high is not None:
         interval = f"[{found.low:.4g}, {found.high:.4g}]"
@@ -140,7 +140,8 @@ def _units(a: Side, b: Side) -> str:
     return " and ".join(units)
 
 
-def _speed(speed: Speed) -> tuple[str, str, str]:
-    known = speed.low is not None and speed.high is not None
-    interval = f"{for_people(speed.low)} .. {for_people(speed.high)}" if known else ""
-    return for_people(speed.throughput), interval, str(speed.num_processes)
+def _speed(speed: Speed) -> tuple[str, str]:
+    text = for_people(speed.throughput)
+    if speed.low is not None and speed.high is not None:
+        text += f" [{for_people(speed.low)}, {for_people(speed.high)}]"
+    return text, str(speed.num_processes)

@@ -12,10 +12,11 @@ def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
     """Say it to people, as "loading TensorFlow", "tracing" or "measuring, step 12 of about 40"."""
     try:
         doing, newest = folder.read_doing(), folder.newest_step()
+        is_loaded = folder.loaded.exists()
     except (OSError, ValueError):  # its deadlines decide what comes of it
         return "unknown"
     if doing is Doing.BUILDING and spec.engine == Engine.tensorflow:
-        return "tracing" if folder.loaded.exists() else "loading TensorFlow"
+        return "tracing" if is_loaded else "loading TensorFlow"
     if doing is not Doing.STEPPING or newest is None:
         return str(doing)
     step, about = newest.step + 1, spec.min_warm_up_steps + spec.num_steps

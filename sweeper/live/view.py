@@ -240,10 +240,14 @@ def _speed(ended: EndedAttempt) -> str:
 
 
 def _doubt(ended: EndedAttempt) -> str:
+    """Return the verdict with its first reason; `store show` has the others, and what to do."""
     if ended.verdict in (None, Verdict.VALID):
         return ""
-    reasons = one_line("; ".join(ended.verdict_reasons))
-    return f"  ({ended.verdict}: {reasons})" if reasons else f"  ({ended.verdict})"
+    if not ended.verdict_reasons:
+        return f"  ({ended.verdict})"
+    first, *others = ended.verdict_reasons
+    more = f", and {len(others)} more" if others else ""
+    return f"  ({ended.verdict}: {one_line(first.partition('; ')[0])}{more})"
 
 
 def one_line(text: str) -> str:

@@ -12,6 +12,7 @@ from analysis.comparison.against import opposed
 from analysis.pivot import pivot
 from analysis.results import Origin
 from analysis.selection import Selection, load, load_against
+from analysis.text import badges
 from analysis.text.summary import summarize
 from costs.profiles import profile
 from plots import at_end
@@ -83,7 +84,7 @@ def test_tables_are_of_one_origin_in_every_format(both, plots, origin, form):
     assert ended.exit_code == 0
     check(ended.stdout, origin)
     if form not in ("csv", "json") and origin is Origin.SIMULATED:
-        assert SIMULATED_NOTE in " ".join(ended.stdout.split())
+        assert badges.foot(["simulated"]) in " ".join(ended.stdout.split())
 
 
 @OF_BOTH

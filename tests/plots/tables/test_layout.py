@@ -237,7 +237,7 @@ def test_a_number_of_which_some_repeats_failed_is_marked():
         details=[{}, out_of_memory, {}],
     )
     assert texts(layout) == {"replicated_none": ["100† (1.00x)", "150 (1.50x)"]}
-    said = f"† failures: some of its repeats brought no number: OOM ({SHOW} {small().trial_id[:12]} says what happened)"
+    said = f"† failures: some of its repeats brought no number: OOM ({SHOW} {small().trial_id[:8]} says what happened)"
     assert said in layout.notes
     assert layout.legend[-1] == "OOM: out of memory"
 

@@ -80,3 +80,21 @@ def test_a_command_of_figures_writes_ascii_where_that_is_all_there_is(command):
     assert b"\\u" not in ended.stdout
     assert b"\\x" not in ended.stdout
     assert ended.stdout.isascii()
+
+
+COLUMNS = ["model", "strategy", "images/s [95 % CI]", "batch_size", "sweep"]
+ROWS = [
+    ["resnet18_cifar", "replicated_pscpu", "1323 [1245, 1406]", "64", "a_name_as_long_as_some"],
+    ["vgg16", "ps_cpu on 4 GPUs", "787 [750, 827]", "64", "night"],
+]
+
+
+@pytest.mark.parametrize("width", [88, 80, 60, 50, 30])
+def test_a_narrow_terminal_breaks_headings_then_lines_and_names_last(width, capsys, snapshot):
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
+    print_columns(console, COLUMNS, ROWS, frozenset(["batch_size"]), ["sweep"], "--json has it")
+    shown = console.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= width
+    assert [line.rstrip() for line in shown.splitlines()] == snapshot
+    is_named = "left out for width: sweep; --json has it" in capsys.readouterr().err
+    assert is_named is ("sweep" not in shown)

@@ -190,7 +190,7 @@ def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
         )
     )
     assert "  1234.50 images/s  vgg16-ps_cpu-x1" in lines
-    assert "  1234.50 images/s  b  (suspect: jitter 12 %; hot)" in lines
+    assert "  1234.50 images/s  b  (suspect: jitter 12 %, and 1 more)" in lines
 
 
 @pytest.mark.parametrize(
