@@ -34,18 +34,18 @@ from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.argument_forms import check_forms
 from sweeper.grid.explain import explain, is_of_null
-from sweeper.grid.from_trial import with_trial
+from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
-from sweeper.planning.own_defaults import own_defaults
+from sweeper.planning.own_defaults import OwnDefaults, own_defaults
 from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
-Begin = Callable[[Sequence[str], str], Report | None]
-"""Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, and what
-came from an earlier trial and the user's settings."""
+Begin = Callable[[Sequence[str], Taken | None, OwnDefaults], Report | None]
+"""Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, what of
+them came from an earlier trial, and what from the user's settings."""
 
 
 def main() -> int:
@@ -96,7 +96,6 @@ def _run(typed: list[str]) -> Report | None:
     own = own_defaults(asked.arguments)
     register(own.of_schema)
     sys.argv[1:] = with_program(_without_multirun(own.typed(asked.arguments)))
-    taken = "\n".join(line for line in (asked.taken, own.line) if line)
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
     def run(begin: Begin | DictConfig) -> None:
@@ -104,7 +103,7 @@ def _run(typed: list[str]) -> Report | None:
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
-        reports.append(begin(typed, taken))
+        reports.append(begin(typed, asked.taken, own))
 
     run()
     return reports[0] if reports else None

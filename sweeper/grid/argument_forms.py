@@ -33,6 +33,10 @@ FLAGS: Mapping[str, tuple[str, ...]] = {  # of Hydra, with what is short for the
     "--experimental-rerun": (),
     "--info": ("-i",),
 }
+_VALUES: Mapping[str, tuple[str, ...]] = {  # of flags that Hydra answers with its usage
+    "--cfg": ("job", "hydra", "all"),
+    "-c": ("job", "hydra", "all"),
+}
 _KNOWN = {*FLAGS, *(short for shorts in FLAGS.values() for short in shorts)}
 
 
@@ -50,6 +54,12 @@ def _check(argument: str, following: str) -> None:
         raise SweepRefusedError(f"{argument}: wanted AXIS=VALUE")
     if name.startswith("-") and name not in _KNOWN:
         raise SweepRefusedError(_no_such_flag(name, value or following))
+    if name in _VALUES and (value or following) not in _VALUES[name]:
+        *others, last = _VALUES[name]
+        raise SweepRefusedError(
+            f"{name}: wanted {', '.join(others)} or {last} behind it; write {typed('sweep')} --cfg "
+            "job, which prints the settings of the command"
+        )
     if not equals and name in _NAMES and following and name != "command":
         raise SweepRefusedError(
             f"{name} {following}: an equals sign joins them; write {name}={following}"
