@@ -37,15 +37,15 @@ from sweeper.grid.explain import explain, is_of_null
 from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
-from sweeper.planning.own_defaults import own_defaults
+from sweeper.planning.own_defaults import OwnDefaults, own_defaults
 from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
-Begin = Callable[[Sequence[str], Taken | None, str], Report | None]
-"""Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, and what
-came from an earlier trial and the user's settings."""
+Begin = Callable[[Sequence[str], Taken | None, OwnDefaults], Report | None]
+"""Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, what of
+them came from an earlier trial, and what from the user's settings."""
 
 
 def main() -> int:
@@ -103,7 +103,7 @@ def _run(typed: list[str]) -> Report | None:
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
-        reports.append(begin(typed, asked.taken, own.line))
+        reports.append(begin(typed, asked.taken, own))
 
     run()
     return reports[0] if reports else None

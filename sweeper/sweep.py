@@ -22,6 +22,7 @@ from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Cell
 from sweeper.grid.from_trial import Taken
 from sweeper.local_sweep import LocalSweep
+from sweeper.planning.own_defaults import OwnDefaults
 from sweeper.planning.plan import make_plan, resolve_grid
 from sweeper.planning.plan_view import plan_json, print_plan
 from sweeper.planning.settings import check
@@ -38,13 +39,13 @@ def run(
     composer: Composer,
     typed: Sequence[str],
     taken: Taken | None = None,
-    own_line: str = "",
+    own: OwnDefaults | None = None,
 ) -> Report | None:
     """Plan and run a sweep; None when the plan was all that was asked for.
 
-    `typed` are the arguments of the command, which the database keeps, `taken` is what came from
-    an earlier trial, and `own_line` says what came from the user's settings. Raises
-    SweepRefusedError or StoreError before anything runs.
+    `typed` are the arguments of the command, which the database keeps, `taken` is what came from an
+    earlier trial, and `own` from the user's settings. Raises SweepRefusedError or StoreError before
+    anything runs.
     """
     config = composer.base
     name = check(config)
@@ -57,22 +58,22 @@ def run(
         made = make_plan(specs, left_out, config.sweep, way.num_completed(engine, specs))
         return way.planned(made, engine)
 
-    came_from = [taken.line if taken else "", own_line]
+    sources = [one.line for one in (taken, own) if one]
     if config.sweep.dry_run:
         check_writable(config.store.url)
         # the plan is what was asked for: on stdout
         planned = plan(open_existing(config.store.url))
         if config.sweep.plan_format is PlanFormat.json:
-            print(plan_json(planned, way.machine, taken))
+            print(plan_json(planned, way.machine, taken, own))
         else:
-            _print(make_console(), way, planned, came_from)
+            _print(make_console(), way, planned, sources)
         return None
     with ExitStack() as stack:
         writer = _open(config.store.url)
         stack.callback(writer.close)
         planned = plan(writer.engine)
         try:
-            _print(make_console(stderr=True), way, planned, came_from)
+            _print(make_console(stderr=True), way, planned, sources)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
         runner = way.runner(planned, writer, stack, typed)
@@ -90,9 +91,9 @@ def run(
     )
 
 
-def _print(console: Console, way: Way, planned: Planned, came_from: Sequence[str]) -> None:
-    for line in filter(None, came_from):
-        console.print(line, markup=False, soft_wrap=True)
+def _print(console: Console, way: Way, planned: Planned, sources: Sequence[str]) -> None:
+    for source in sources:
+        console.print(source, markup=False, soft_wrap=True)
     print_plan(console, planned, way.machine, way.inventory)
 
 

@@ -42,7 +42,8 @@ class Site:
 
     def __init__(self, shown: Shown, clock: Callable[[], float] = time.monotonic) -> None:
         self._shown, self._clock = shown, clock
-        self._lock = threading.Lock()
+        # apart, because reading the list may wait for a locked database
+        self._lock, self._list_lock = threading.Lock(), threading.Lock()
         self._kept: OrderedDict[str | None, Current] = OrderedDict()  # least recently asked first
         self._list = sweeps.NO_LIST
         self._listed_s: float | None = None
@@ -71,7 +72,7 @@ class Site:
 
     def _newest_list(self) -> sweeps.SweepList:
         """Look into the database, unless somebody just has."""
-        with self._lock:
+        with self._list_lock:
             now_s = self._clock()
             if self._listed_s is None or now_s - self._listed_s >= self._shown.every_s:
                 self._list = sweeps.read(self._shown.selection.db, self._shown.every_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from scalemark.host.user_settings import (
     DATABASE_VARIABLE,
@@ -20,10 +21,18 @@ from sweeper.errors import SweepRefusedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnDefaults:
-    """The settings of the user's file that nothing typed replaces."""
+    """The settings of the user's file that nothing typed replaces; false where there are none."""
 
+    path: Path | None
     values: Mapping[str, str | int]
-    line: str = ""  # of the plan: what came from which file; empty where nothing did
+
+    def __bool__(self) -> bool:
+        return bool(self.values)
+
+    @property
+    def line(self) -> str:
+        settings = [masked(f"{name}={value}") for name, value in self.values.items()]
+        return f"from {self.path}: {' '.join(settings)}"
 
     @property
     def of_schema(self) -> dict[str, str | int]:
@@ -40,6 +49,12 @@ class OwnDefaults:
         place = is_override.index(True) if any(is_override) else len(arguments)
         return [*arguments[:place], f"{LAUNCHER}={self.values[LAUNCHER]}", *arguments[place:]]
 
+    def to_json(self) -> dict[str, object]:
+        values = {}
+        for name, value in self.values.items():
+            values[name] = masked(value) if isinstance(value, str) else value
+        return {"path": str(self.path), "values": values}
+
 
 def own_defaults(arguments: Sequence[str]) -> OwnDefaults:
     """Raises SweepRefusedError for a file with anything unknown or wrong in it."""
@@ -53,7 +68,4 @@ def own_defaults(arguments: Sequence[str]) -> OwnDefaults:
     if "engine=simulated" in arguments:
         typed.add(LAUNCHER)  # it runs on this machine alone, whatever starts trials on GPUs
     values = {name: value for name, value in own.values.items() if name not in typed}
-    if not values:
-        return OwnDefaults(values={})
-    settings = [masked(f"{name}={value}") for name, value in values.items()]
-    return OwnDefaults(values=values, line=f"from {own.path}: {' '.join(settings)}")
+    return OwnDefaults(path=own.path, values=values)

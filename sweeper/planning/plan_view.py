@@ -16,6 +16,7 @@ from scalemark.text.wording import as_typed, counted
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
+from sweeper.planning.own_defaults import OwnDefaults
 from sweeper.planning.plan import Plan, PlannedTrial
 from sweeper.race.planned import PlannedRace, PlannedRaces
 from sweeper.way import Planned
@@ -65,7 +66,12 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
         console.print(expected, markup=False)
 
 
-def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) -> str:
+def plan_json(
+    planned: Planned,
+    machine: Machine,
+    taken: Taken | None = None,
+    own: OwnDefaults | None = None,
+) -> str:
     """Return the whole plan as JSON; where trials race, with the most that is to be run."""
     plan, races, estimate = planned.plan, planned.races, planned.estimate
     trials = []
@@ -82,6 +88,7 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
     left_out = [{"overrides": overrides, "reason": reason} for overrides, reason in plan.left_out]
     found = {
         "from": taken and asdict(taken),  # an earlier trial, and what came from it
+        "settings": own.to_json() if own else None,  # of the user's own file
         "machine": machine.key,
         "simulated": bool(machine.hardware_profile),
         "gpus_in_use": [asdict(gpu) for gpu in planned.in_use],  # by others

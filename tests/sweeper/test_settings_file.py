@@ -47,9 +47,11 @@ def test_what_is_typed_wins(path):
 
 def test_a_variable_wins_and_a_password_is_not_shown(path, monkeypatch):
     path.write_text('store.url = "postgresql://me:hidden@db/x"')
-    assert own_defaults([]).line == f"from {path}: store.url=postgresql://me:***@db/x"
+    found = own_defaults([])
+    assert found.to_json()["values"] == {"store.url": "postgresql://me:***@db/x"}
+    assert found.line == f"from {path}: store.url=postgresql://me:***@db/x"
     monkeypatch.setenv("SCALEMARK_DB", "other.db")
-    assert (own_defaults([]).values, own_defaults([]).line) == ({}, "")
+    assert not own_defaults([])
 
 
 def test_simulated_trials_need_no_launcher(path):

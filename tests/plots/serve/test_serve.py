@@ -170,6 +170,8 @@ def test_without_a_port_the_next_free_one_is_taken_and_said():
         for port in PORTS[:2]:
             with suppress(OSError):  # as good
                 other = stack.enter_context(socket.socket())
+                # or connections that were closed just before keep it out, and not the server
+                other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 other.bind(("127.0.0.1", port))
                 other.listen()
         process, url = stack.enter_context(serving(port=None))

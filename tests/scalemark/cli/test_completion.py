@@ -29,7 +29,7 @@ def completed(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("s", ["sweep", "store", "status", "selfcheck"]),
+        ("s", ["sweep", "store", "status", "settings", "selfcheck"]),
         ("nonsense ", []),
         ("sweep mod", ["model="]),
         ("sweep -m num_g", ["num_gpus="]),
