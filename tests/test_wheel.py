@@ -13,7 +13,17 @@ from tests.conftest import PROJECT
 
 pytestmark = pytest.mark.integration
 
-ROOMS = ("analysis", "conf", "costs", "hydra_plugins", "plots", "scalemark", "simulator", "store")
+ROOMS = (
+    "analysis",
+    "conf",
+    "costs",
+    "frames",
+    "hydra_plugins",
+    "plots",
+    "scalemark",
+    "simulator",
+    "store",
+)
 ROOMS_OF_SWEEPS = ("sweeper", "trainer")
 FILES = ("LICENSE", "README.md", "pyproject.toml", "sweep.py")
 HIDDEN = ("tensorflow", "keras", "scalemark", "__editable__")

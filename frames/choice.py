@@ -1,0 +1,137 @@
+"""Filters as keyword arguments: `model="vgg16", num_gpus=">=4"` means what the commands mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from analysis.newest import Newest, selected
+from analysis.options import select
+from analysis.results import BaselineRule, Origin
+from analysis.selection import OtherOriginError, Selection
+from analysis.source import Source
+from scalemark.text.redact import masked
+from scalemark.text.wording import as_typed
+from store.errors import StoreError
+from store.filters.selection import nearest
+
+Value = str | int | float | bool
+Wanted = Value | Sequence[Value] | None
+"""A value, several of which one must hold, or text that begins with an operator, as `>=4`; None
+stands for no filter.
+"""
+
+_OPERATOR = re.compile(r"\s*(>=|<=|!=|==|=|>|<|~)")
+_OPTIONS = ("sweep", "origin", "source", "baseline")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A choice of results, as the options of a command make it."""
+
+    db: str  # file or URL
+    filters: tuple[str, ...] = ()
+    sweep: str | None = None
+    origin: Origin | None = None  # None: that of the newest sweep, or measured
+    source_name: str | None = None  # of figures of others
+    baseline: BaselineRule = BaselineRule.SAME
+
+    def narrowed(self, filters: Sequence[str], wanted: Mapping[str, Wanted]) -> Choice:
+        """Return the choice with more filters; an option replaces an earlier one. Raises StoreError
+        for an option that is none.
+        """
+        options = {name: wanted[name] for name in _OPTIONS if wanted.get(name) is not None}
+        of_axes = [
+            _filter(name, value)
+            for name, value in wanted.items()
+            if name not in _OPTIONS and value is not None
+        ]
+        found = replace(self, filters=(*self.filters, *filters, *of_axes))
+        if "sweep" in options:
+            found = replace(found, sweep=str(options["sweep"]))
+        if "source" in options:
+            found = replace(found, source_name=str(options["source"]))
+        if "origin" in options:
+            found = replace(found, origin=Origin(one_of("origin", options["origin"], Origin)))
+        if "baseline" in options:
+            rule = one_of("baseline", options["baseline"], BaselineRule)
+            found = replace(found, baseline=BaselineRule(rule))
+        return found
+
+    @property
+    def is_newest(self) -> bool:
+        """Say whether it chooses nothing, and so is about the newest sweep."""
+        return not (self.filters or self.sweep or self.origin or self.source_name)
+
+    @property
+    def needs_database(self) -> bool:
+        return self.origin is not Origin.PUBLISHED
+
+    @property
+    def shown_db(self) -> str:
+        """The database without a password."""
+        return masked(self.db)
+
+    @property
+    def words(self) -> str:
+        """What it chooses, as filters."""
+        options = {"sweep": self.sweep, "origin": self.origin, "source": self.source_name}
+        return " ".join(
+            [*(f"{name}={value}" for name, value in options.items() if value), *self.filters]
+        )
+
+    def of_advice(self) -> tuple[Selection, Newest | None]:
+        """Return what `analysis advise` takes: where nothing is chosen, all of the origin of the
+        newest sweep, so that what it repeats or completes counts, and that sweep.
+        """
+        if self.is_newest:
+            return selected(self.db, None, None, None, None)
+        return self.source().selection, None
+
+    def source(self) -> Source:
+        """Return what is chosen, with at least one result.
+
+        Measured numbers come first: where there are only simulated ones, and `origin` is not given,
+        these are taken. Raises NothingFoundError, and StoreError where the database cannot be read
+        or a filter is none.
+        """
+        if self.is_newest:
+            found, newest = self.of_advice()
+            selection = replace(newest.selection if newest else found, baseline=self.baseline)
+        else:
+            origin = self.origin or Origin.MEASURED
+            options = (self.filters, self.sweep, origin, self.source_name, self.baseline)
+            selection = select(self.db, *options)
+        source = Source(selection=selection)
+        try:
+            _ = source.results
+        except OtherOriginError as error:
+            if self.origin is not None:
+                raise
+            source = Source(selection=replace(selection, origin=error.there))
+            _ = source.results
+        return source
+
+
+def _filter(name: str, wanted: Wanted) -> str:
+    """Return it as it is typed on a command line."""
+    if isinstance(wanted, str):
+        return f"{name}{wanted}" if _OPERATOR.match(wanted) else f"{name}={wanted}"
+    if isinstance(wanted, Sequence):
+        return f"{name}={','.join(_one(value) for value in wanted)}"
+    return f"{name}={as_typed(wanted)}"
+
+
+def _one(value: Value) -> str:
+    """Return one of several values, whose commas are its own."""
+    return as_typed(value).replace(",", r"\,")
+
+
+def one_of(name: str, wanted: Wanted, choices: type[StrEnum]) -> str:
+    """Raise StoreError unless it is the text of a choice."""
+    known = [str(choice) for choice in choices]
+    if str(wanted) not in known:
+        raise StoreError(f"{name}={str(wanted)[:100]!r}: {nearest(str(wanted)[:100], known)}")
+    return str(wanted)
