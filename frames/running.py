@@ -19,7 +19,8 @@ def sweep(*overrides: str) -> Results:
     trial runs in a process of its own; progress is written to stderr. What finished earlier is not
     run again, and failed trials are results, too. Nothing is drawn; `Results.chart` does that.
 
-    Raises SweepRefusedError or StoreError where the command would refuse to start, StoreError when
+    Raises SweepRefusedError or StoreError where the command would refuse to start, and for a plan
+    alone (`sweep.dry_run=true`), which is printed and has no results; StoreError when
     the database is lost on the way, and KeyboardInterrupt after an interrupt, when what was running
     has ended; the same call then goes on.
     """
@@ -28,12 +29,6 @@ def sweep(*overrides: str) -> Results:
             "scalemark.sweep: it runs in the main thread alone, where an interrupt reaches it; "
             f"another thread can start `{typed('sweep')}`"
         )
-    for override in overrides:
-        if override.startswith("-") or override.partition("=")[::2] == ("sweep.dry_run", "true"):
-            raise SweepRefusedError(
-                f"{override}: wanted overrides of a sweep that brings results, as num_gpus=1,2; "
-                f"`{typed('sweep')} {override}` takes it"
-            )
     program = import_ours("sweep")
     before, sys.argv = sys.argv, ["sweep.py"]  # Hydra reads it, and the database keeps it
     try:
@@ -41,7 +36,10 @@ def sweep(*overrides: str) -> Results:
     finally:
         sys.argv = before
     if report is None:
-        raise SweepRefusedError("sweep.dry_run=true: a plan has no results; leave it out")
+        raise SweepRefusedError(
+            f"{' '.join(overrides)}: a plan and help are printed, and have no results; leave "
+            "sweep.dry_run and flags out"
+        )
     program.tell(report)
     if report.ran.failure:
         raise StoreError(report.ran.failure)

@@ -15,7 +15,7 @@ SIMULATED = ("engine=simulated", "hardware=p100_pcie_8", "model=trivial")
 
 @pytest.mark.parametrize(
     "override",
-    ["--dry-run", "-m", "sweep.dry_run=true", "strategy=nccl", "model x", "num_gpus=", "xla=on,"],
+    ["--dry-run", "sweep.dry_run=true", "strategy=nccl", "model x", "num_gpus=", "xla=on,"],
 )
 def test_what_the_command_refuses_is_an_exception(override, snapshot):
     with pytest.raises(scalemark.SweepRefusedError) as refusal:
