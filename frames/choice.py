@@ -77,10 +77,20 @@ class Choice:
     @property
     def words(self) -> str:
         """What it chooses, as filters."""
+        return " ".join([*(f"{name}={value}" for name, value in self._options()), *self.filters])
+
+    @property
+    def code(self) -> str:
+        """The call that makes the same choice."""
+        wanted = [repr(text) for text in self.filters]
+        wanted += [f"{name}={str(value)!r}" for name, value in self._options()]
+        return f"scalemark.open({', '.join([repr(self.shown_db), *wanted])})"
+
+    def _options(self) -> list[tuple[str, object]]:
         options = {"sweep": self.sweep, "origin": self.origin, "source": self.source_name}
-        return " ".join(
-            [*(f"{name}={value}" for name, value in options.items() if value), *self.filters]
-        )
+        if self.baseline is not BaselineRule.SAME:
+            options["baseline"] = self.baseline
+        return [(name, value) for name, value in options.items() if value]
 
     def of_advice(self) -> tuple[Selection, Newest | None]:
         """Return what `analysis advise` takes: where nothing is chosen, all of the origin of the

@@ -212,7 +212,7 @@ class Results:
         that it could show.
         """
         choice = self.choice.narrowed(filters, wanted)
-        command = f"scalemark.open({choice.shown_db!r}).chart({kind!r})"
+        command = f"{choice.code}.chart({kind!r})"
         source = Source(selection=choice.source().selection, command=command)
         return drawn(source, kind, Theme(one_of("theme", theme, Theme)), width)
 

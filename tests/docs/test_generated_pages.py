@@ -1,4 +1,4 @@
-"""Generated pages are what their programs write today, and the notebook's cells run and show what it says."""
+"""Generated pages are what their programs write today; the notebook and the tutorial show what they say."""
 
 import inspect
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docs import make_commands, make_notebook, make_python
+from docs import make_commands, make_notebook, make_python, make_tutorial
 from frames.results import Results
 
 
@@ -36,10 +36,14 @@ def test_the_page_of_the_notebook_is_the_notebook():
     assert len(pictures) == 1
 
 
+def without_figures(text: str) -> str:
+    """Each simulated process has noise of its own."""
+    return re.sub(r"[\s-]+|\d[\d.,]*", " ", text)
+
+
 def outputs(of: dict[str, Any]) -> list[str]:
-    """What the cells show, without figures: each simulated process has noise of its own."""
     shown = [output for cell in of["cells"] for output in cell.get("outputs", ())]
-    return [re.sub(r"\s+|\d[\d.,]*", " ", "".join(one["data"]["text/plain"])) for one in shown]
+    return [without_figures("".join(one["data"]["text/plain"])) for one in shown]
 
 
 @pytest.mark.integration
@@ -61,3 +65,11 @@ def test_a_cell_shows_what_it_prints_and_its_last_value():
     ]
     with pytest.raises(ZeroDivisionError):
         make_notebook.executed({"cells": [{"cell_type": "code", "source": ["1 / 0"]}]})
+
+
+@pytest.mark.integration
+def test_the_tutorial_prints_what_it_says():
+    page = make_tutorial.PAGE.read_text()
+    made = make_tutorial.renewed(page)
+    assert without_figures(made) == without_figures(page), "run: python -m docs.make_tutorial"
+    assert made.count("```console") == 5

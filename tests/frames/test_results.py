@@ -91,6 +91,11 @@ def test_filters_of_the_commands_narrow_what_where_chose(results):
     assert chosen.trials()["trial_id"].tolist() == [FOUR.trial_id]
 
 
+def test_a_choice_is_named_by_the_call_that_makes_it(results):
+    chosen = results.where("num_gpus>=2", sweep="night", baseline="fewest", model=["vgg16", "a,b"])
+    assert eval(chosen.choice.code).choice == chosen.choice
+
+
 @pytest.mark.parametrize("wanted", [{"modle": "x"}, {"origin": "dreamt"}, {"baseline": "first"}])
 def test_a_wrong_filter_is_refused(results, wanted, snapshot):
     with pytest.raises(scalemark.StoreError) as refusal:
