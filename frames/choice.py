@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ from store.errors import StoreError
 from store.filters.selection import nearest
 
 Value = str | int | float | bool
-Wanted = Value | Sequence[Value] | None
+Wanted = Value | Iterable[Value] | None
 """A value, several of which one must hold, or text that begins with an operator, as `>=4`; None
 stands for no filter.
 """
@@ -42,13 +42,10 @@ class Choice:
         """Return the choice with more filters; an option replaces an earlier one. Raises StoreError
         for an option that is none.
         """
-        options = {name: wanted[name] for name in _OPTIONS if wanted.get(name) is not None}
-        of_axes = [
-            _filter(name, value)
-            for name, value in wanted.items()
-            if name not in _OPTIONS and value is not None
-        ]
-        found = replace(self, filters=(*self.filters, *filters, *of_axes))
+        given = {name: value for name, value in wanted.items() if value is not None}
+        options = {name: value for name, value in given.items() if _is_option(name, value)}
+        others = [_filter(name, value) for name, value in given.items() if name not in options]
+        found = replace(self, filters=(*self.filters, *filters, *others))
         if "sweep" in options:
             found = replace(found, sweep=str(options["sweep"]))
         if "source" in options:
@@ -125,11 +122,17 @@ class Choice:
         return source
 
 
+def _is_option(name: str, wanted: Wanted) -> bool:
+    """One sweep is an option, as `--sweep`; several, or a pattern of names, are a filter."""
+    is_one = isinstance(wanted, str) and not _OPERATOR.match(wanted)
+    return name in _OPTIONS and (name != "sweep" or is_one)
+
+
 def _filter(name: str, wanted: Wanted) -> str:
     """Return it as it is typed on a command line."""
     if isinstance(wanted, str):
         return f"{name}{wanted}" if _OPERATOR.match(wanted) else f"{name}={wanted}"
-    if isinstance(wanted, Sequence):
+    if isinstance(wanted, Iterable):
         return f"{name}={','.join(_one(value) for value in wanted)}"
     return f"{name}={as_typed(wanted)}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
@@ -29,7 +30,7 @@ from store.reading.every_sweep import every_sweep
 
 
 def open(  # noqa: A001  # as scalemark.open it shadows nothing
-    path_or_url: str | None = None, *filters: str, **wanted: Wanted
+    path_or_url: str | Path | None = None, *filters: str, **wanted: Wanted
 ) -> Results:
     """Open a results database: a file, a `sqlite:///` or a `postgresql://` URL; without one
     `SCALEMARK_DB`, else `results.db`. Filters choose of it, as `Results.where` says.
@@ -58,8 +59,8 @@ class Results:
         """Choose results, with the names and meanings of the command line.
 
         A keyword is an axis or another name that `store list` filters by: `model="vgg16"`,
-        `model=["vgg16", "alexnet"]`, `num_gpus=">=4"`, `sweep="night"`. Text filters are those of
-        the commands: `"num_gpus>=4"`, `"host~box*"`, `"axes.zero=2"`. All must hold.
+        `model=["vgg16", "alexnet"]`, `num_gpus=">=4"`, `host="~box*"`. Text filters are those of
+        the commands: `"num_gpus>=4"`, `"axes.zero=2"`. All must hold.
 
         Four names are options: `sweep` (the trials that it asked for), `origin` (`"measured"`,
         `"simulated"`, `"published"`, `"elsewhere"`; without it measured, or simulated where there

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import analysis.__main__
@@ -13,8 +14,10 @@ from analysis.options import select
 from analysis.results import Origin
 from analysis.selection import load
 from frames.results import Results
+from scalemark.records.devices import DeviceKind
 from tests.app import run_app
 from tests.conftest import PROJECT
+from tests.empty import make_empty
 from tests.filled import fill
 from tests.specs import small
 
@@ -78,6 +81,9 @@ def test_without_filters_it_is_about_the_newest_sweep(results, snapshot):
         ({"num_gpus": ">=2"}, [4, 4]),
         ({"num_gpus": [1, 4], "model": "resnet50"}, [4, 1, 4]),
         ({"model": "~resnet*"}, [4, 1, 4]),
+        ({"sweep": "~ni*"}, [4, 1, 4]),
+        ({"sweep": ["old", "night"]}, [4, 1, 4, 1]),
+        ({"num_gpus": pd.Series([1, 2])}, [1, 1]),
         ({"staged_vars": False, "model": ["vgg16", "alexnet"]}, [1]),
         ({"model": None, "sweep": "old"}, [1]),
     ],
@@ -142,6 +148,25 @@ def test_an_empty_frame_says_why_and_has_the_same_columns(results, method):
     assert said[0].filename == __file__
     assert len(none) == 0
     assert dict(none.dtypes) == dict(whole.dtypes)
+
+
+def test_simulated_trials_are_taken_where_nothing_else_is_like_the_filters(results):
+    played = small(model="alexnet", device_kind=DeviceKind.SIMULATED_GPU)
+    fill("results.db", [(played, 9.0)], name="played")
+    assert results.trials()["origin"].tolist() == ["simulated"]
+    assert results.trials(model="alexnet")["origin"].tolist() == ["simulated"]
+    assert set(results.trials("num_gpus>=1")["origin"]) == {"measured"}
+    with pytest.warns(scalemark.NothingFoundWarning, match="only simulated numbers"):
+        assert len(results.trials(model="alexnet", origin="measured")) == 0
+
+
+@pytest.mark.parametrize("method", ["sweeps", "trials", "scaling"])
+def test_frames_of_an_empty_database_say_what_to_do(method):
+    make_empty("empty.db")
+    none = scalemark.open("empty.db")
+    assert repr(none) == "<Results: empty.db: no attempt in it yet; run a sweep first>"
+    with pytest.warns(scalemark.NothingFoundWarning, match=r"empty\.db: no .* in it yet; run"):
+        assert len(getattr(none, method)()) == 0
 
 
 def test_failed_trials_are_rows_and_not_points(results):
