@@ -18,6 +18,7 @@ from analysis.results import Result
 from analysis.text.one_screen import show
 from frames import trials
 from frames.empty import frame
+from scalemark.cli.terminal import PIPE_WIDTH
 
 _COLUMNS = {
     "question": "int64",
@@ -28,7 +29,6 @@ _COLUMNS = {
     "vs_best_low": "float64",
     "vs_best_high": "float64",
 }
-_WIDTH = 100  # characters of the text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,13 @@ def dtypes(results: Sequence[Result] = ()) -> dict[str, str]:
 
 def advice_of(found: Sequence[Answer], newest: Newest | None, notes: Sequence[str]) -> Advice:
     shown = screen(found)
-    paper = Console(file=StringIO(), width=_WIDTH, color_system=None, highlight=False)
+    paper = Console(
+        file=StringIO(),
+        width=PIPE_WIDTH,
+        highlight=False,
+        force_terminal=False,
+        force_jupyter=False,
+    )
     show(paper, shown, newest, notes, brief=False)
     assert isinstance(paper.file, StringIO)
     results = [result for one in found for result in one.question.able]

@@ -35,13 +35,14 @@ class Pictures:
     def __repr__(self) -> str:
         return f"{counted(len(self.files), 'picture')}: {', '.join(self.files)}"
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """Return what Jupyter shows: one picture as it is, several below each other."""
-        if len(self.files) == 1:
-            return {"text/plain": repr(self), "image/png": next(iter(self.files.values()))}
+        encoded = {name: b64encode(data).decode() for name, data in self.files.items()}
+        if len(encoded) == 1:
+            return {"text/plain": repr(self), "image/png": next(iter(encoded.values()))}
         shown = [
-            f'<img alt="{escape(name)}" src="data:image/png;base64,{b64encode(data).decode()}">'
-            for name, data in self.files.items()
+            f'<img alt="{escape(name)}" src="data:image/png;base64,{data}">'
+            for name, data in encoded.items()
         ]
         return {"text/plain": repr(self), "text/html": "\n".join(shown)}
 

@@ -3,7 +3,9 @@
 import re
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from analysis.options import select
 from analysis.results import Origin
 from analysis.selection import load
 from frames.results import Results
+from scalemark.cli.terminal import make_console
 from scalemark.records.devices import DeviceKind
 from tests.app import run_app
 from tests.conftest import PROJECT
@@ -194,10 +197,28 @@ def test_a_comparison_is_a_row_per_pair(results):
         results.compare("model=vgg16", "model=vgg16")
 
 
+def in_jupyter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+
 def test_advice_reads_like_the_command(results, capsys, monkeypatch):
-    advice = results.advise()
     printed = run_app(analysis.__main__.app, "analysis", capsys, monkeypatch, "advise").stdout
-    assert repr(advice) == printed.rstrip()
+    assert repr(results.advise()) == printed.rstrip()
+    in_jupyter(monkeypatch)
+    assert repr(results.advise()) == printed.rstrip()
+
+
+def test_a_notebook_gets_plain_lines_on_the_streams(monkeypatch, capsys):
+    in_jupyter(monkeypatch)
+    make_console(stderr=True).print("one line " * 20, style="bold")
+    assert capsys.readouterr().err == "one line " * 20 + "\n"
+
+
+def test_advice_has_a_headline_a_next_step_and_choices(results):
+    advice = results.advise()
+    printed = repr(advice)
     assert advice.headline in printed
     assert advice.next_step in printed
     best = advice.choices.iloc[0]
@@ -210,11 +231,12 @@ def test_a_chart_is_the_picture_of_the_command(results):
     pictures = results.chart("scaling", width=400)
     (name,) = pictures.files
     assert name == "scaling-resnet50.png"
-    assert pictures._repr_mimebundle_()["image/png"].startswith(b"\x89PNG")
+    shown = pictures._repr_mimebundle_()["image/png"]
+    assert b64decode(shown).startswith(b"\x89PNG")
     (path,) = pictures.save("drawn")
     assert path.read_bytes() == pictures.files[name]
     several = results.chart("scaling", origin="measured", width=400)
-    assert 'alt="scaling-vgg16.png"' in str(several._repr_mimebundle_()["text/html"])
+    assert 'alt="scaling-vgg16.png"' in several._repr_mimebundle_()["text/html"]
 
 
 @pytest.mark.parametrize("kind", ["pie", "batch_sizes"])
