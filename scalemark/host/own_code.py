@@ -40,6 +40,7 @@ _TYPED = {
     "sweep": "python sweep.py",
     "status": "python -m sweeper status",
     "agent": "python -m sweeper agent",
+    "settings": "python -m sweeper settings",
     "selfcheck": "python -m trainer selfcheck",
 }
 
