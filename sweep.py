@@ -52,26 +52,15 @@ def main() -> int:
     """Return 0, 1 for failed trials or charts, 2 for wrong usage, 130 after an interrupt."""
     # closed: nobody wants the tables
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
-    OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
-    OmegaConf.register_new_resolver("settings_help", settings_help, replace=True)
-    OmegaConf.register_new_resolver("typed", typed, replace=True)
     if "--version" in sys.argv[1:]:
         print(f"scalemark {version('scalemark')}")
         return OK
     try:
-        report = _run(sys.argv[1:])
+        report = run(sys.argv[1:])
         sys.stdout.flush()
         return _conclude(report) if report else OK
     except (SweepRefusedError, StoreError) as error:
         return _refuse(str(error))
-    except (HydraException, OmegaConfBaseException) as error:
-        return _refuse(explain(error))
-    except AssertionError as error:
-        if not is_of_null(error) or "hardware.profile." not in " ".join(sys.argv):
-            raise
-        choices = ", ".join(profiles())
-        return _refuse(f"hardware.profile: this hardware is no profile; choose hardware={choices}")
     except KeyboardInterrupt:
         return _interrupted()
     except MemoryError:
@@ -89,8 +78,30 @@ def main() -> int:
         return _refuse(f"the output cannot be written: {error.strerror}")
 
 
+def run(arguments: list[str]) -> Report | None:
+    """Run the sweep that the arguments ask for; None where they ask for its plan, or for help.
+
+    Raises SweepRefusedError or StoreError before anything runs.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
+    OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
+    OmegaConf.register_new_resolver("settings_help", settings_help, replace=True)
+    OmegaConf.register_new_resolver("typed", typed, replace=True)
+    try:
+        return _run(arguments)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SweepRefusedError(explain(error)) from error
+    except AssertionError as error:
+        if not is_of_null(error) or "hardware.profile." not in " ".join(arguments):
+            raise
+        raise SweepRefusedError(
+            "hardware.profile: this hardware is no profile; choose "
+            f"hardware={', '.join(profiles())}"
+        ) from error
+
+
 def _run(typed: list[str]) -> Report | None:
-    """Have Hydra run what the arguments ask for; None where that is no sweep."""
+    """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
     asked = with_trial(typed)
     own = own_defaults(asked.arguments)
@@ -98,14 +109,14 @@ def _run(typed: list[str]) -> Report | None:
     sys.argv[1:] = with_program(_without_multirun(own.typed(asked.arguments)))
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
-    def run(begin: Begin | DictConfig) -> None:
+    def begin_sweep(begin: Begin | DictConfig) -> None:
         if isinstance(begin, DictConfig):  # Hydra itself calls with a config
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
         reports.append(begin(typed, asked.taken, own))
 
-    run()
+    begin_sweep()
     return reports[0] if reports else None
 
 
@@ -140,10 +151,7 @@ def _without_multirun(arguments: list[str]) -> list[str]:
 
 def _conclude(report: Report) -> int:
     """Print tables, draw charts and a report, and say on stderr what happened."""
-    _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
-    for line in report.ran.failures[:MOST_SHOWN]:
-        indented = line.replace("\n", "\n    ")  # the last lines that a program printed
-        _say(f"  {indented}")
+    tell(report)
     num_completed = report.ran.states[State.COMPLETED]
     is_drawn: bool | None = True
     has_results = num_completed + report.num_finished_otherwise > 0
@@ -164,6 +172,14 @@ def _conclude(report: Report) -> int:
             _say(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
         return _interrupted()
     return exit_code
+
+
+def tell(report: Report) -> None:
+    """Say on stderr how a sweep ended, and what failed."""
+    _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
+    for line in report.ran.failures[:MOST_SHOWN]:
+        indented = line.replace("\n", "\n    ")  # the last lines that a program printed
+        _say(f"  {indented}")
 
 
 def _draw(report: Report) -> bool | None:

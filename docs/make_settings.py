@@ -11,8 +11,8 @@ from conf.help import Line, among, axes, settings
 PAGE = Path(__file__).resolve().parent / "settings.md"
 BEGIN = """# Axes and settings
 
-`python -m docs.make_settings` writes this page from the definitions that `python sweep.py --help`
-prints, too.
+This page lists every axis and setting with its default. `python -m docs.make_settings` writes it
+from the definitions that `python sweep.py --help` prints, too.
 
 ## Axes
 

@@ -1,1 +1,45 @@
-"""Records, run folders, statistics, text, and the host: shared by all rooms. No TensorFlow."""
+"""Records, run folders, statistics, text, and the host: shared by all rooms. No TensorFlow.
+
+For notebooks and programs it is also the entry: `scalemark.open()` and `scalemark.sweep(...)` are
+in the room `frames`, which is imported when one of them is used, as the commands are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frames.advice import Advice as Advice
+    from frames.empty import NothingFoundWarning as NothingFoundWarning
+    from frames.pictures import Pictures as Pictures
+    from frames.results import Results as Results
+    from frames.results import open as open  # noqa: A004  # only as scalemark.open
+    from frames.running import sweep as sweep
+    from store.errors import StoreError as StoreError
+    from sweeper.errors import SweepRefusedError as SweepRefusedError
+
+_ENTRY = {
+    "open": "frames.results",
+    "sweep": "frames.running",
+    "Results": "frames.results",
+    "Advice": "frames.advice",
+    "Pictures": "frames.pictures",
+    "NothingFoundWarning": "frames.empty",
+    "StoreError": "store.errors",
+    "SweepRefusedError": "sweeper.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ENTRY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    from scalemark.host.own_code import import_rooms
+
+    import_rooms()
+    return getattr(import_module(_ENTRY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_ENTRY]

@@ -13,11 +13,22 @@ from tests.conftest import PROJECT
 
 pytestmark = pytest.mark.integration
 
-ROOMS = ("analysis", "conf", "costs", "hydra_plugins", "plots", "scalemark", "simulator", "store")
+ROOMS = (
+    "analysis",
+    "conf",
+    "costs",
+    "frames",
+    "hydra_plugins",
+    "plots",
+    "scalemark",
+    "simulator",
+    "store",
+)
 ROOMS_OF_SWEEPS = ("sweeper", "trainer")
 FILES = ("LICENSE", "README.md", "pyproject.toml", "sweep.py")
 HIDDEN = ("tensorflow", "keras", "scalemark", "__editable__")
-HOSTILE = ("store", "plots", "conf", "sweep", "sweeper", "trainer", "simulator", "numpy", "yaml")
+LIKE_OURS = ("store", "plots", "conf", "sweep", "sweeper", "trainer", "simulator")
+HOSTILE = (*LIKE_OURS, "numpy", "yaml")
 GRID = ("engine=simulated", "hardware=p100_pcie_8", "model=trivial,vgg16", "num_gpus=1,2")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -108,3 +119,13 @@ def test_a_selfcheck_without_tensorflow_says_how_it_is_added(scalemark: Run):
     refused = scalemark("selfcheck", "--devices", "cpu_device")
     assert refused.returncode == 2
     assert "TensorFlow is not installed; " in refused.stderr
+
+
+def test_a_wheel_sweeps_and_reads_from_python(programs: Path):
+    for name in LIKE_OURS:
+        Path(f"{name}.py").write_text(f"raise SystemExit('imported {name}.py of the user')")
+    grid = ("engine=simulated", "hardware=p100_pcie_8", "model=trivial", "num_gpus=1,2")
+    script = f"import scalemark; print(scalemark.sweep(*{grid}).scaling()['num_gpus'].tolist())"
+    command = [str(programs / "python"), "-c", script]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.stdout == "[1, 2]\n", ran.stderr

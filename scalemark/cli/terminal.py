@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TextIO
@@ -77,7 +78,11 @@ class _Console(Console):
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    console = _Console(stderr=stderr, highlight=False)
+    # Jupyter asks for colors, but its streams are no terminals: they take plain lines
+    is_terminal = False if "ipykernel" in sys.modules else None
+    console = _Console(
+        stderr=stderr, highlight=False, force_terminal=is_terminal, force_jupyter=False
+    )
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console

@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder of our packages: a checkout, or the site-packages of an environment."""
@@ -70,3 +73,33 @@ def import_ours_first(path: list[str]) -> None:
         path[:] = [str(ROOT), *others]
     else:
         path[:] = [entry for entry in path if Path(entry).absolute() != here]
+
+
+_ROOMS = ("frames", "plots", "analysis", "sweeper", "conf", "costs", "store")
+
+
+def import_rooms() -> None:
+    """Import our packages from where they are, before a file of the current folder can take the
+    place of one: a notebook may lie beside a `plots.py` or an `analysis.py` of its user's.
+
+    Raises ImportError where such a file was imported already.
+    """
+    for name in _ROOMS:
+        import_ours(name)
+
+
+def import_ours(name: str) -> ModuleType:
+    """Import one of our top-level packages or modules, as `import_rooms` does."""
+    loaded = sys.modules.get(name)
+    if loaded is None:
+        spec = PathFinder.find_spec(name, [str(ROOT)])
+        assert spec is not None, f"{ROOT} has no {name}"
+        assert spec.loader is not None
+        loaded = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+    elif Path(loaded.__file__ or "").parent not in (ROOT, ROOT / name):
+        raise ImportError(
+            f"{loaded.__file__} was imported as {name}, which is the name of a package of "
+            "scalemark; rename that file, or leave its folder out of sys.path"
+        )
+    return loaded

@@ -1,0 +1,114 @@
+"""Writes docs/commands.md from the definitions of the commands, which `--help` prints, too."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import EnumType
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+
+import analysis.__main__
+import plots.__main__
+import store.__main__
+import sweeper.__main__
+from store.command_line import App
+
+PAGE = Path(__file__).resolve().parent / "commands.md"
+BEGIN = """# Commands
+
+This page lists every command with its options; `python -m docs.make_commands` writes it from the
+definitions that `--help` prints.
+
+`scalemark sweep` is `python sweep.py`, whose axes and settings are in [settings.md](settings.md);
+`scalemark store` is `python -m store`, and so on. `scalemark read LOG` says how the output of a
+program is read ([your_program.md](your_program.md)), and `scalemark selfcheck` proves every mode of
+the trainer on this machine. Exit codes: 0 well, 1 something failed, 2 wrong usage, 130 interrupted.
+
+## What many commands take
+"""
+APPS: dict[str, App] = {
+    "analysis": analysis.__main__.app,
+    "plots": plots.__main__.app,
+    "store": store.__main__.app,
+    "": sweeper.__main__.app,
+}
+_HEAD = ("| argument or option | default | meaning |", "|---|---|---|")
+_MANY = 5  # commands with the same option, which is explained once
+
+
+def page() -> str:
+    found = {
+        f"{f'scalemark {room}'.strip()} {name}": command
+        for room, app in APPS.items()
+        for name, command in _commands(typer.main.get_command(app.typer()))
+    }
+    uses = Counter(row for command in found.values() for row in _rows(command))
+    shared = [row for row, num in uses.items() if num >= _MANY]
+    lines = [BEGIN, *_HEAD, *shared]
+    for name, command in found.items():
+        lines += ["", f"## {name}", "", inspect.cleandoc(command.help or "")]
+        lines += _table(list(_rows(command)), shared)
+    return "\n".join(lines) + "\n"
+
+
+def _commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every command with its words."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {word}", one) for word, one in _commands(command))
+        else:
+            yield name, command
+
+
+def _table(rows: Sequence[str], shared: Sequence[str]) -> Iterator[str]:
+    own = [row for row in rows if row not in shared]
+    if own:
+        yield from ("", *_HEAD, *own)
+    if others := [row.split(" | ")[0].removeprefix("| ") for row in rows if row in shared]:
+        yield from ("", f"{'Also' if own else 'It takes'} {', '.join(others)}.")
+
+
+def _rows(command: Any) -> Iterator[str]:
+    """Yield a row for each argument, then for each option."""
+    for one in sorted(command.params, key=lambda one: bool(one.param_type_name == "option")):
+        cells = [f"`{_name(one)}`", _default(one), _meaning(one)]
+        escaped = (cell.replace("|", "\\|") for cell in cells)
+        yield f"| {' | '.join(escaped)} |".replace("|  |", "| |")
+
+
+def _name(one: Any) -> str:
+    if one.param_type_name == "option":
+        return ", ".join((*one.opts, *one.secondary_opts))
+    name = (one.metavar or one.name).upper() + ("" if one.nargs == 1 else "...")
+    return name if one.required else f"[{name}]"
+
+
+def _default(one: Any) -> str:
+    """Return what holds without it, in the words of the option where it has some."""
+    if isinstance(getattr(one, "show_default", None), str):
+        return str(one.show_default)
+    if one.default is True:
+        return f"`{one.opts[0]}`"
+    has_none = one.default is None or one.default is False or callable(one.default)
+    return "" if has_none else f"`{one.default}`"
+
+
+def _meaning(one: Any) -> str:
+    kind = one.type_descriptor.annotation
+    choices = [str(choice) for each in (kind, *get_args(kind)) for choice in _members(each)]
+    among = f" Of {', '.join(choices)}." if choices else ""
+    return (one.help or "") + among
+
+
+def _members(kind: object) -> Iterable[Any]:
+    return kind if isinstance(kind, EnumType) else ()
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    PAGE.write_text(page(), encoding="utf-8")

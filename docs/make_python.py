@@ -1,0 +1,97 @@
+"""Writes docs/python.md from the docstrings of what `import scalemark` and `store.api` offer."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import store.api
+from frames.advice import Advice
+from frames.empty import NothingFoundWarning
+from frames.pictures import Pictures
+from frames.results import Results
+from frames.results import open as open_results
+from frames.running import sweep
+from store.errors import StoreError
+from sweeper.errors import SweepRefusedError
+
+PAGE = Path(__file__).resolve().parent / "python.md"
+BEGIN = """# Python
+
+This page lists what `import scalemark` offers notebooks and programs: the numbers of the commands
+as pandas frames. `python -m docs.make_python` writes it from the docstrings;
+[notebook.md](notebook.md) shows it at work.
+
+```python
+import scalemark
+
+results = scalemark.open()  # results.db, or scalemark.open("night.db")
+results.trials(model="vgg16", num_gpus=">=4")  # filters are those of the commands
+results.advise()
+```
+
+The import takes no time, and loads pandas once it is used. It brings modules named `analysis`,
+`plots`, `store`, `conf`, `costs`, `frames`, `sweep` and `sweeper`: files of yours need other names.
+"""
+ATTEMPTS = """## Every attempt and step: store.api
+
+`scalemark.open` has whole trials, with intervals and baselines; `store.api` has what these are made
+of.
+"""
+
+
+def page() -> str:
+    parts = [
+        BEGIN,
+        *_function("scalemark.open", open_results),
+        *_function("scalemark.sweep", sweep),
+    ]
+    parts += ["## Results", _text(Results), *_methods(Results)]
+    parts += ["## Advice", _text(Advice), "## Pictures", _text(Pictures), *_methods(Pictures)]
+    parts += ["## Errors and warnings", *_kinds(StoreError, SweepRefusedError, NothingFoundWarning)]
+    parts += [ATTEMPTS, *_function("store.api.open", store.api.open, "###")]
+    parts += _methods(store.api.Database)
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _methods(of: type) -> Iterator[str]:
+    for name, found in vars(of).items():
+        if not name.startswith("_") and inspect.isfunction(found):
+            yield from _function(f"{of.__name__}.{name}", found, "###")
+
+
+def _function(name: str, found: Callable[..., Any], level: str = "##") -> list[str]:
+    """Return heading, signature and docstring."""
+    signature = inspect.signature(found)
+    own = [_parameter(one) for one in signature.parameters.values() if one.name != "self"]
+    shown = f"{name}({', '.join(own)}) -> {signature.return_annotation}"
+    return [f"{level} {name}", f"```python\n{shown}\n```", _text(found)]
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    shown = f"{stars.get(one.kind, '')}{one.name}: {one.annotation}"
+    if one.default is one.empty:
+        return shown
+    default = str(one.default) if isinstance(one.default, str) else one.default  # not of an enum
+    return f"{shown} = {default!r}"
+
+
+def _kinds(*kinds: type[Exception]) -> list[str]:
+    return [f"`scalemark.{kind.__name__}`: {_text(kind)}" for kind in kinds]
+
+
+def _text(found: object) -> str:
+    """Return a docstring as Markdown: rows of tables on a line each, examples as code."""
+    text = inspect.getdoc(found) or ""
+    text = re.sub(r"(?m)^(\|[^\n]*[^|\s])\n(?=[^|\n])", r"\1 ", text)
+    return re.sub(r"(?ms)^(>>> .*?)(?=\n\n|\Z)", r"```pycon\n\1\n```", text)
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Results as pandas frames, for notebooks and programs: what `import scalemark` offers."""
