@@ -41,7 +41,7 @@ def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys
     assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
     assert reported.after("report: ") == ["figures/report.html"]
     assert reported[-1] == "ask what it means: python -m analysis advise --sweep first"
-    charts = ["figures/scaling-trivial.png", "figures/efficiency-trivial.png"]  # two of eleven
+    charts = ["figures/throughput.png", "figures/scaling-trivial.png"]  # two of eleven
     assert reported.after("chart: ") == charts
     assert reported[-2] == "all charts: python -m plots charts --sweep first"
     files = {str(path) for path in Path("figures").iterdir()}
@@ -53,7 +53,29 @@ def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
     fill("results.db", [(small(batch_size=batch), 100.0 + batch) for batch in (4, 8)])
     assert show(reported)
     kinds = [Path(path).stem.split("-")[0] for path in reported.after("chart: ")]
-    assert kinds == ["scaling", "scaling", "batch_sizes"]  # one count has no efficiency
+    assert kinds == ["batch_sizes"]  # a number alone is no chart, nor is one point a line
+
+
+def test_a_model_has_two_pictures_at_most(reported):
+    specs = [
+        small(model=model, num_gpus=num, precision=precision)
+        for model in ("vgg16", "alexnet")
+        for precision in ("fp32", "bf16")
+        for num in (1, 2)
+    ]
+    fill("results.db", [(spec, 100.0 + spec.num_gpus) for spec in specs])
+    assert show(reported)
+    assert len(reported.after("chart: figures/")) == 4
+    more = "more than 2 pictures; all are drawn by python -m plots charts --sweep first"
+    assert f"chart: scaling: {more} --chart scaling" in reported
+
+
+def test_why_there_is_no_chart_is_said_once(reported):
+    fill("results.db", [(small(), 100.0)])
+    assert show(reported)
+    assert [line for line in reported if "chart: " in line] == [
+        "no chart: throughput: nothing to show: there is one number alone"
+    ]
 
 
 def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, reported, capsys):
@@ -91,7 +113,7 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
 
     monkeypatch.setattr(scaling, "draw", broken)
     assert not show(reported)
-    assert "figures/efficiency-trivial.png" in reported.after("chart: ")
+    assert "figures/throughput.png" in reported.after("chart: ")
     assert reported.after("sweep: ") == [
         "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, see "
         "python -m plots charts --sweep first"
@@ -140,7 +162,7 @@ def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, repo
     report, chart = reported.after("sweep: ")
     assert report.startswith("no report: figures/report.html: Is a directory")
     assert chart.startswith("no chart scaling: figures/scaling-trivial.png: Is a directory")
-    assert Path("figures/efficiency-trivial.png").exists()
+    assert Path("figures/throughput.png").exists()
 
 
 def test_a_folder_that_is_none_is_said(results, reported):
