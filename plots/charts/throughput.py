@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.markers import CARETUP
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator
 from matplotlib.transforms import offset_copy
@@ -21,7 +22,7 @@ from plots.pictures.axes import even_ticks, tick_names
 from plots.pictures.by_model import Models
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
-from plots.pictures.footer import WHISKERS, doubts
+from plots.pictures.footer import CUT, WHISKERS, doubts
 from plots.pictures.lettering import height_in, width_in
 from plots.pictures.points import PARTLY, partly_failed, partly_marked, symbol
 from plots.pictures.rows import HATCHES
@@ -122,6 +123,8 @@ def _picture(
     sheet.gap(0.06)
     sheet.legend([Patch(**_look(palette, source.looks[line])) for line in found], found)
     marks = [WHISKERS] if any(result.low is not None for result in results) else []
+    if any((result.high or 0.0) > _reach(result) for result in results):
+        marks.append(CUT)
     return Picture(
         name=name,
         figure=sheet.finished(),
@@ -207,6 +210,9 @@ def _bar(axes: Axes, result: Result, grid: Grid, source: Source, palette: Palett
         ends = [result.low, min(result.high, _LOWEST_WHISKER * result.throughput)]
         whisker: dict[str, Any] = {"color": palette.ink, "linewidth": 0.8, "gid": "interval"}
         axes.plot([at_in, at_in], ends, **whisker)
+        if result.high > ends[1]:
+            arrow: dict[str, Any] = {"marker": CARETUP, "markersize": 4, "gid": "beyond"}
+            axes.plot([at_in], [ends[1]], color=palette.ink, **arrow)
 
 
 def _look(palette: Palette, number: int) -> dict[str, Any]:

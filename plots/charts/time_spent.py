@@ -34,6 +34,7 @@ ABOUT = (
 )
 
 MOST_TRIALS = 24
+_SEEN = 1.0  # percent of the window: less cannot be seen in a picture
 MOST_CLASSES = 6  # of ops; more become "the rest"
 _ATTEMPT_PARTS = (
     "start",
@@ -125,7 +126,7 @@ def _of_attempts(
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "where the time goes"))
     shares = [_shares_of_window(one) for one in found]
-    if not any(share.get(_WAITING) for share in shares):
+    if not any(share.get(_WAITING, 0.0) > _SEEN for share in shares):
         shares = []  # nobody waited, or nothing is known of it, as of a user's program
     attempts, steps = _axes(sheet, table, found, is_single=not shares)
     bars = [one.bar_s for one in found]

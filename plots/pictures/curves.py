@@ -17,7 +17,7 @@ from matplotlib.transforms import ScaledTranslation, Transform, offset_copy
 
 from analysis.text.numbers import number
 from plots.pictures.axes import Range, Scale, Values, draw_x, draw_y, with_room, x_scale, y_range
-from plots.pictures.footer import BARS
+from plots.pictures.footer import BARS, CUT
 from plots.pictures.lettering import width_in
 from plots.pictures.line_ends import (
     BARS_IN,
@@ -137,7 +137,7 @@ def _marks(points: Sequence[Point], shown: Range) -> list[str]:
     if not all(point.is_whole for point in points):
         found.append("ringed: failures")
     if any(low < shown.bottom or (high or 0) > shown.top for low, high in bars):
-        found.append("arrowheads: wider")
+        found.append(CUT)
     return found
 
 

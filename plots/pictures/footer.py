@@ -19,8 +19,11 @@ from scalemark.text.wording import counted
 
 BARS = "bars: 95 % CI"
 WHISKERS = "whiskers: 95 % CI"
+CUT = "arrowheads: wider"
+"""What the footer says where an interval is cut off."""
+
 _BETWEEN = " · "
-_CUT = "…"
+_ELLIPSIS = "…"
 _LEAST_CHARACTERS = 12  # of the machine: fewer say nothing
 
 
@@ -34,7 +37,7 @@ def footer(results: Sequence[Result], marks: Sequence[str], within_in: float) ->
     if width_in(whole, FOOTER_PT) <= within_in:
         return whole
     for end in range(len(machine) - 1, _LEAST_CHARACTERS - 1, -1):
-        line = _BETWEEN.join([*words, machine[:end].rstrip() + _CUT])
+        line = _BETWEEN.join([*words, machine[:end].rstrip() + _ELLIPSIS])
         if width_in(line, FOOTER_PT) <= within_in:
             return line
     return _BETWEEN.join(words)

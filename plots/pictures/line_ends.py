@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETRIGHT
 from matplotlib.patches import ConnectionPatch
 from matplotlib.transforms import ScaledTranslation, Transform, offset_copy
 
@@ -165,6 +166,9 @@ def _bar(sheet: Sheet, axes: Axes, end: End, bar: Bar, place_in: float) -> None:
         if bar.low is not None:
             look: dict[str, Any] = {"color": sheet.palette.ink, "linewidth": 0.8, "gid": "interval"}
             axes.plot([bar.low, bar.end], [place_in, place_in], **look)
+            if bar.high is not None and bar.high > bar.end:
+                arrow: dict[str, Any] = {"marker": CARETRIGHT, "markersize": 4, "gid": "beyond"}
+                axes.plot([bar.end], [place_in], color=sheet.palette.ink, **arrow)
     axes.text(
         bar.end,
         place_in,

@@ -123,6 +123,16 @@ def test_whiskers_are_the_intervals_of_the_database():
     assert whiskers == [pytest.approx([190, 210]), pytest.approx([95, 105])]  # ps_cpu first
 
 
+def test_a_whisker_that_is_cut_off_ends_in_an_arrowhead():
+    """Two repeats of 250 and 400 images/s: 95 % of such means lie anywhere between 16 and 6264."""
+    fill("results.db", [(resnet(), 250.0), (resnet(), 400.0), (resnet(1), 300.0)])
+    figure = picture("throughput")
+    (axes,) = figure.axes
+    (arrow,) = [line for line in axes.lines if line.get_gid() == "beyond"]
+    assert axes.get_ylim()[1] > arrow.get_ydata()[0] > 316  # type: ignore[operator,index]
+    assert "arrowheads: wider" in words(figure)
+
+
 def test_what_did_not_complete_is_named_in_its_place():
     fill(
         "results.db",
