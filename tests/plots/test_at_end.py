@@ -193,7 +193,7 @@ def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported
         "sweep: drawing was interrupted at chart throughput; the results are stored, python -m plots report --sweep first "
         "and python -m plots charts --sweep first draw them"
     )
-    assert reported.files == ["report.html", "scaling-trivial-seed=1.png"]
+    assert reported.files == ["report.html", "throughput-seed=1.png"]
 
 
 @pytest.mark.integration
