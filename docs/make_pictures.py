@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from analysis.selection import Selection
 from plots.pictures import drawing
@@ -84,9 +85,14 @@ def _photograph(folder: Path) -> None:
 
 
 def _keep(path: Path) -> None:
-    """Small, told."""
+    """Small, told, with what the file says of its picture."""
     with Image.open(path) as picture:
-        picture.convert("RGB").quantize(NUM_COLORS).save(path, optimize=True)
+        said = PngInfo()
+        for name, text in picture.info.items():
+            if isinstance(text, str):
+                said.add_text(name, text)
+        small = picture.convert("RGB").quantize(NUM_COLORS)
+        small.save(path, optimize=True, pnginfo=said)
     print(path)
 
 

@@ -25,8 +25,8 @@ from store.errors import LostDatabaseError
 MOST_TABLES = 30
 MOST_PICTURES = 12  # of each chart
 # the first of these that have something to show; the report has all that a sweep tells
-CHARTS = ("scaling", "efficiency", "batch_sizes", "precisions", "strategies")
-MOST_CHARTS = 2
+CHARTS = ("throughput", "scaling", "batch_sizes", "precisions")
+MOST_CHARTS = 2  # with a picture per model at most
 
 Tell = Callable[[str], None]
 
@@ -43,6 +43,8 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
         for name in CHARTS:
             if ending.num_charts < MOST_CHARTS:
                 ending.attempt(f"chart {name}", partial(ending.draw, name))
+        if ending.why_none and ending.num_charts == 0:
+            tell(f"no chart: {ending.why_none}")
     except LostDatabaseError as error:
         ending.tell_written()
         tell(f"sweep: nothing more is drawn: {in_words(error)}")
@@ -68,6 +70,7 @@ class _Ending:
     def __init__(self, selection: Selection, folder: Path, tell: Tell) -> None:
         self.is_well = True
         self.num_charts = 0  # drawn
+        self.why_none = ""  # of the first chart that has nothing to show
         self.paths: list[Path] = []  # of the files that were written
         self.doing = ""
         self._selection, self._folder, self._tell = selection, folder, tell
@@ -118,13 +121,22 @@ class _Ending:
         source = self._of_charts
         further: list[str] = []
         num_before = len(self.paths)
+        num_models = len({result.axes.get("model") for result in source.results})
         for path in drawing.draw(
-            source, self._folder, [chart], most=MOST_PICTURES, cut_short=further.append
+            source,
+            self._folder,
+            [chart],
+            passed_over=self._passed_over,
+            most=min(num_models, MOST_PICTURES),
+            cut_short=further.append,
         ):
             self.paths.append(path)
         self.num_charts += len(self.paths) > num_before
         for text in further:
             self._tell(f"chart: {text}; all are drawn by {source.command} --chart {chart}")
+
+    def _passed_over(self, chart: str, why: str) -> None:
+        self.why_none = self.why_none or f"{chart}: {why}"
 
     def _failed(self, what: str, error: Exception) -> None:
         self.is_well = False

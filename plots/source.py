@@ -15,7 +15,8 @@ from scalemark.text.file_name import safe_name
 class Source(source.Source):
     """A source of pictures and pages, which say how they were made."""
 
-    command: str  # which makes the same again; stands in footers
+    command: str  # which makes the same again; stands in files of pictures
+    is_log: bool = False  # charts of curves have logarithmic axes
 
     def file_name(self, what: str) -> str:
         """Name a file of these results: what is simulated says so, and of which hardware it is

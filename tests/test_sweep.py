@@ -253,13 +253,13 @@ def test_an_interrupted_sweep_is_continued_under_its_name():
 
 
 def test_charts_that_cannot_be_drawn_spoil_no_result():
-    Path("figures/scaling-trivial.png").mkdir(parents=True)
-    ended = sweep(*TINY)
+    Path("figures/throughput.png").mkdir(parents=True)
+    ended = sweep("-m", *TINY, "num_gpus=1,2")
     assert ended.returncode == 1
-    assert "sweep: no chart scaling: figures/scaling-trivial.png: Is a directory" in ended.stderr
+    assert "sweep: no chart throughput: figures/throughput.png: Is a directory" in ended.stderr
     assert "the results are stored, see python -m plots charts --sweep " in ended.stderr
     assert "to figures/: report.html" in ended.stderr
-    assert outcomes() == ["completed"]
+    assert outcomes() == ["completed"] * 2
 
 
 def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():

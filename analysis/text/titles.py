@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
 from analysis.results import Environment, Result, over, scales_strongly
-from scalemark.host.own_code import typed
 from scalemark.own_model import is_own
 from scalemark.text.wording import as_typed, counted, listed
 
@@ -238,22 +237,3 @@ def table_facts(table: Table) -> list[str]:
         *step_notes(table.results),
         *host_notes(table.results),
     ]
-
-
-def notes(
-    table: Table, bars: str = "bars: 95 % intervals, over processes or within the only one"
-) -> list[str]:
-    """Return what must stand below the picture of a table."""
-    found = table_notes(table)
-    if any(result.low is not None for result in table.results):
-        found.append(bars)
-    if not all(result.is_valid for result in table.results):
-        found.append(f"hollow: {in_doubt(table.environment)}")
-    return found
-
-
-def in_doubt(environment: Environment) -> str:
-    """Return what a mark of doubt says of a number of this environment."""
-    if not environment.origin.is_ours:
-        return "left in doubt by its source"
-    return f"suspect or invalid, see {typed('store')} show"

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 from analysis.pivot import Label, Table, pivot
 from analysis.results import Result
-from analysis.text.titles import headings, notes, row_title
-from plots.pictures.curves import Curve, Values, draw_curves
+from analysis.text.titles import headings, row_title
+from plots.pictures.axes import Values
+from plots.pictures.curves import Curve, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
+from plots.pictures.footer import doubts
 from plots.pictures.points import Point, failures, partly_failed, points
 from plots.pictures.sheet import Sheet
-from plots.pictures.theme import Palette
+from plots.pictures.theme import WIDE_IN, Palette
 from plots.pictures.typical import completed
 from plots.source import Source
 
@@ -35,9 +37,9 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 
 
 def _has_sizes(table: Table) -> bool:
-    sizes = {result.axes["batch_size"] for result in table.results}
+    """Say whether a strategy ran with two sizes, and whether any has a number."""
     is_known = any(result.throughput is not None for result in table.results)
-    return is_known and len(sizes - {None}) > 1
+    return is_known and any(len(_of_row(table, row)) > 1 for row in table.rows)
 
 
 def _picture(source: Source, table: Table, name: str, palette: Palette) -> Picture:
@@ -63,16 +65,22 @@ def _picture(source: Source, table: Table, name: str, palette: Palette) -> Pictu
         )
         speeds.append(curve)
         memory.append(replace(curve, points=_memory(results, peaks), failures=()))
-    sheet = Sheet(palette)
+    sheet = Sheet(palette, WIDE_IN)
     sheet.heading(*headings_of)
     sheet.text(table.unit, color=palette.faint)
-    beyond = draw_curves(sheet, speeds, None, Values.AMOUNT, x_label, with_legend=not peaks)
-    about = [*notes(table), *beyond, *partly_failed(table.results, "ringed")]
+    marks = draw_curves(sheet, speeds, None, Values.AMOUNT, x_label, is_log=source.is_log)
+    about = partly_failed(table.results)
     if peaks:
         sheet.text(f"peak {where} memory, GiB", color=palette.faint)
-        draw_curves(sheet, memory, None, Values.AMOUNT, x_label)
+        draw_curves(sheet, memory, None, Values.AMOUNT, x_label, is_log=source.is_log)
         about.append(f"peak {where} memory: of the repeats the largest")
-    return Picture(name=name, figure=sheet.finished(), about=about)
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=table.results,
+        marks=[*marks, *doubts(table.results)],
+        about=about,
+    )
 
 
 def _of_row(table: Table, row: Label) -> list[Result]:

@@ -10,13 +10,13 @@ from matplotlib.patches import Rectangle
 
 from analysis.pivot import Rank
 from analysis.scaling.crossovers import Lead, crossovers, leads
-from analysis.text.titles import scaled, table_notes
+from analysis.text.titles import scaled
 from plots.looks import Looks
 from plots.pictures.by_model import Models, by_model
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
 from plots.pictures.lettering import height_in, wrapped
-from plots.pictures.points import PARTLY, partly_failed, symbol
+from plots.pictures.points import PARTLY, partly_failed, partly_marked, symbol
 from plots.pictures.sheet import MARGIN_IN, Sheet, bare
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, WIDTH_IN, Palette
 from plots.source import Source
@@ -60,8 +60,14 @@ def _picture(models: Models, led: Leads, name: str, looks: Looks, palette: Palet
     sheet.text(f"Crossovers, by number of {devices}", bold=True)
     for model in models.models:
         sheet.text(crossing(model, led[model], devices))
-    about = table_notes(models.table) + partly_failed([lead.best.result for lead in every], PARTLY)
-    return Picture(name=name, figure=sheet.finished(), about=about)
+    leading = [lead.best.result for lead in every]
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=models.table.results,
+        marks=partly_marked(leading),
+        about=partly_failed(leading),
+    )
 
 
 def crossing(model: str, found: Sequence[Lead], devices: str) -> str:

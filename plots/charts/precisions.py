@@ -14,10 +14,11 @@ from matplotlib.transforms import ScaledTranslation
 
 from analysis.pivot import Label, Table, pivot
 from analysis.results import Result
-from analysis.text.titles import headings, in_doubt, table_notes
-from plots.pictures.curves import log_ticks
+from analysis.text.titles import headings
+from plots.pictures.axes import log_ticks
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
+from plots.pictures.footer import BARS, doubts
 from plots.pictures.lettering import width_in
 from plots.pictures.points import partly_failed, symbol
 from plots.pictures.rows import left_in, name_rows, row_name, rows_in
@@ -112,15 +113,16 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
     _x_axis(axes, values)
     sheet.gap(0.42)
     sheet.legend(handles, [_in_words(variant, variants) for variant in variants])
-    about = [
-        *table_notes(table),
-        "bars: 95 % intervals of the ratio, where both sides ran in two processes or more",
-    ]
+    about = ["bars: of the ratio, where both sides ran in two processes or more"]
     sides = [*(pair.base for pair in pairs), *(one.result for one in gains)]
-    if not all(result.is_valid for result in sides):
-        about.append(f"hollow: a side is {in_doubt(table.environment)}")
-    about += partly_failed(table.results)
-    return Picture(name=name, figure=sheet.finished(), about=about)
+    has_bars = any(one.low is not None for one in gains)
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=table.results,
+        marks=[*([BARS] if has_bars else []), *doubts(sides)],
+        about=[*about, *partly_failed(table.results)],
+    )
 
 
 def _in_words(variant: Label, variants: Sequence[Label]) -> str:

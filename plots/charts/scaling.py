@@ -6,28 +6,36 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from analysis.pivot import Table, lines, pivot
-from analysis.text.titles import headings, notes, row_title
-from plots.pictures.curves import Curve, Ideal, Values, draw_curves
-from plots.pictures.drawing import NothingToShow, Picture
+from analysis.text.titles import headings, row_title
+from plots.pictures.axes import Values
+from plots.pictures.curves import Curve, Ideal, draw_curves
+from plots.pictures.drawing import NO_LINE, NothingToShow, Picture
 from plots.pictures.file_names import file_names
+from plots.pictures.footer import doubts
 from plots.pictures.points import failures, partly_failed, points
 from plots.pictures.sheet import Sheet
-from plots.pictures.theme import Palette
+from plots.pictures.theme import WIDE_IN, Palette
 from plots.source import Source
 
-ABOUT = "throughput against GPUs, a line per strategy and number of hosts, with the ideal line"
+ABOUT = "throughput against GPUs, a line per strategy and number of hosts, and bars on the most"
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """Yield a picture per model, setting and machine that has a number."""
+    """Yield a picture per model, setting and machine that has a line."""
     tables = pivot(source.results, lines(source.results))
-    tables = [
-        table for table in tables if any(result.throughput is not None for result in table.results)
-    ]
-    if not tables:
-        raise NothingToShow("no trial completed")
-    for table, name in zip(tables, file_names(tables), strict=True):
+    able = [table for table in tables if _has_line(table)]
+    if not able:
+        raise NothingToShow(NO_LINE)
+    for table, name in zip(able, file_names(able), strict=True):
         yield _picture(table, name, source, palette)
+    if len(able) < len(tables):
+        raise NothingToShow(NO_LINE, len(tables) - len(able), len(tables))
+
+
+def _has_line(table: Table) -> bool:
+    """Say whether any strategy has two points; `throughput` has those of single ones."""
+    rows = [row for (row, _), cell in table.cells.items() if cell.result.throughput is not None]
+    return len(rows) > len(set(rows))
 
 
 class Start(NamedTuple):
@@ -51,11 +59,19 @@ def _picture(table: Table, name: str, source: Source, palette: Palette) -> Pictu
             look=source.looks[results[0].line],
         )
         curves.append(curve)
-    sheet = Sheet(palette)
+    sheet = Sheet(palette, WIDE_IN)
     sheet.heading(*headings(table, table.unit))
     start = _start(table)
     x_label = f"number of {table.environment.devices}"
-    beyond = draw_curves(sheet, curves, _ideal(table, start), Values.AMOUNT, x_label)
+    marks = draw_curves(
+        sheet,
+        curves,
+        _ideal(table, start),
+        Values.AMOUNT,
+        x_label,
+        is_log=source.is_log,
+        last=f"on {table.counted(max(result.num_gpus for result in table.results))}",
+    )
     times = "N"
     if start.num_gpus > 1:
         times = f"N/{start.num_gpus}"
@@ -63,9 +79,15 @@ def _picture(table: Table, name: str, source: Source, palette: Palette) -> Pictu
             f"No number on {table.environment.counted(1)}: the ideal line starts at the best on "
             f"{start.width} instead."
         )
-    about = [*notes(table), *beyond, *partly_failed(table.results, "ringed")]
+    about = partly_failed(table.results)
     about.append(f"ideal: {start.strategy} on {start.width}, the best there, times {times}")
-    return Picture(name=name, figure=sheet.finished(), about=about)
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=table.results,
+        marks=[*marks, *doubts(table.results)],
+        about=about,
+    )
 
 
 def _start(table: Table) -> Start:

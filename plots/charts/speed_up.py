@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plots.pictures.curves import Values
+from plots.pictures.axes import Values
 from plots.pictures.drawing import Picture
 from plots.pictures.speed_ups import Ratio, draw_ratio
 from plots.pictures.theme import Palette

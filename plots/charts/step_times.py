@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.pivot import Table, pivot
 from analysis.results import Result
-from analysis.text.titles import headings, table_notes
+from analysis.text.titles import headings
 from plots.looks import Looks
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -23,7 +23,7 @@ from plots.pictures.lettering import height_in
 from plots.pictures.rows import beside, centers_in, left_in, name_rows, row_name, rows_in, scale_x
 from plots.pictures.sheet import Sheet
 from plots.pictures.theme import SMALL_PT, Palette
-from plots.pictures.typical import at_most, completed, typical
+from plots.pictures.typical import NOT_ALL, at_most, completed, typical
 from plots.source import Source
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
@@ -63,8 +63,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
         raise NothingToShow("no step is stored of a completed attempt")
     for table, name, (stepped, left_out) in zip(tables, file_names(tables), found, strict=True):
         if stepped:
-            about = [*table_notes(table), *left_out]
-            yield _picture(table, name, stepped, source.looks, about, palette)
+            yield _picture(table, name, stepped, source.looks, left_out, palette)
 
 
 def _stepped(source: Source, table: Table) -> tuple[list[Stepped], list[str]]:
@@ -127,13 +126,15 @@ def _picture(
         _pair(sheet, shown[start : start + 2], colors, palette)
     legend = _legend(shown, palette)
     sheet.legend(legend, [str(handle.get_label()) for handle in legend])
-    about = list(about)
+    marks, about = [NOT_ALL] if about else [], list(about)
     if len(shown) < len(found):
         about.append(
             f"step by step: {len(shown)} of {len(found)} trials, the fastest on the most devices; "
             "see another with strategy=NAME num_gpus=N"
         )
-    return Picture(name=name, figure=sheet.finished(), about=about)
+    return Picture(
+        name=name, figure=sheet.finished(), results=table.results, marks=marks, about=about
+    )
 
 
 def _step_by_step(found: Sequence[Stepped]) -> list[Stepped]:

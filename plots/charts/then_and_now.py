@@ -11,11 +11,12 @@ from analysis.pivot import Table, pivot
 from analysis.published import precision_as_published, published
 from analysis.reported_hosts import hosts_of
 from analysis.results import Origin, Result
-from analysis.text.titles import headings, scaling, table_notes
-from plots.looks import Looks
-from plots.pictures.curves import Curve, Values, draw_curves
+from analysis.text.titles import headings, scaling
+from plots.pictures.axes import Values
+from plots.pictures.curves import Curve, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
+from plots.pictures.footer import doubts
 from plots.pictures.points import failures, partly_failed, points
 from plots.pictures.sheet import Sheet
 from plots.pictures.theme import Palette
@@ -35,10 +36,12 @@ _USUAL_PX = {
     "resnet18_cifar": 32,
 }
 """The size of images in published figures, which few sources report."""
+_USUAL_GPUS = 8  # published figures on more than that, and than ours, would press ours together
 _FAR = 99.0  # where the source does not report the batch
 Work = tuple[str, str]
 """Model and unit."""
 
+_ON_CPU = "numbers of CPU devices say nothing beside published ones of GPUs"
 _OTHER_WORLDS = (
     "published figures are of other hardware, software and years: they show what was reached, "
     "not who is faster"
@@ -46,7 +49,7 @@ _OTHER_WORLDS = (
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """Yield a picture per model, setting and machine of ours whose model others published."""
+    """Yield a picture per model, setting and machine with GPUs whose model others published."""
     if source.selection.origin is Origin.SIMULATED:
         raise NothingToShow(
             f"published figures stand beside measured ones only; {typed('plots')} tables --origin "
@@ -57,6 +60,10 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
         has_number = any(result.throughput is not None for result in table.results)
         if has_number and table.environment.origin is Origin.MEASURED:
             tables.append(table)
+    on_cpu = [table for table in tables if _is_of_cpu_devices(table)]
+    if tables and len(on_cpu) == len(tables):
+        raise NothingToShow(_ON_CPU)
+    tables = [table for table in tables if not _is_of_cpu_devices(table)]
     theirs = _by_model(published(source.references)) if tables else {}
     tables = [table for table in tables if _work(table) in theirs]
     if not tables:
@@ -65,7 +72,13 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
             "store reference list"
         )
     for table, name in zip(tables, file_names(tables), strict=True):
-        yield _picture(table, name, theirs[_work(table)], source.looks, palette)
+        yield _picture(table, name, theirs[_work(table)], source, palette)
+    if on_cpu:
+        raise NothingToShow(_ON_CPU, len(on_cpu), len(on_cpu) + len(tables))
+
+
+def _is_of_cpu_devices(table: Table) -> bool:
+    return table.environment.device_kind is DeviceKind.CPU_DEVICE
 
 
 def _by_model(results: Sequence[Result]) -> dict[Work, list[list[Result]]]:
@@ -89,7 +102,7 @@ def _model(result: Result) -> str:
 
 
 def _picture(
-    table: Table, name: str, theirs: Sequence[Sequence[Result]], looks: Looks, palette: Palette
+    table: Table, name: str, theirs: Sequence[Sequence[Result]], source: Source, palette: Palette
 ) -> Picture:
     ours = _fastest(table)
     curves = [
@@ -97,11 +110,14 @@ def _picture(
             name=f"ours: {', '.join(filter(None, [strategy, scaling(table)]))}",
             points=points(results),
             failures=failures(results),
-            look=looks[strategy],
+            look=source.looks[strategy],
         )
         for strategy, results in ours.items()
     ]
     first = next(iter(ours.values()))[0]
+    most_gpus = max(_USUAL_GPUS, *(result.num_gpus for result in table.results))
+    near = [[one for one in curve if one.num_gpus <= most_gpus] for curve in theirs]
+    theirs = [curve for curve in near if curve]
     closest = sorted(theirs, key=lambda curve: _distance(curve, first))[:MOST_THEIRS]
     taken = {curve.look for curve in curves}
     free = (look for look in count() if look not in taken)
@@ -111,17 +127,22 @@ def _picture(
     for line in _other_size(table):
         sheet.text(line, bold=True)
     sheet.gap(0.04)
-    x_label = "number of GPUs"
-    if table.environment.device_kind is not DeviceKind.GPU:
-        x_label += f" (ours: {table.environment.devices})"
-    beyond = draw_curves(sheet, curves, None, Values.AMOUNT, x_label, with_legend=False)
+    marks = draw_curves(
+        sheet,
+        curves,
+        None,
+        Values.AMOUNT,
+        "number of GPUs",
+        is_log=source.is_log,
+        with_names=False,
+    )
     names = [curve.name for curve in curves]
     handles = [one for one in sheet.figure.axes[0].get_lines() if one.get_label() in names]
     for handle in handles[: len(ours)]:
         handle.set(linewidth=2.6, markersize=6.5)
     sheet.legend(handles, names)
     drawn = [result for curve in (*closest, *ours.values()) for result in curve]
-    about = [*table_notes(table), _OTHER_WORLDS]
+    about = [_OTHER_WORLDS]
     if len(table.rows) > len(ours):
         about.append(
             f"ours: {len(ours)} of {len(table.rows)} strategies, the fastest; see another with "
@@ -129,14 +150,18 @@ def _picture(
         )
     if len(theirs) > len(closest):
         about.append(
-            f"published: {len(closest)} of {len(theirs)} curves, the closest in precision, data "
-            f"and batch size; see all with {typed('store')} reference list "
-            f"model={first.axes['model']}"
+            f"published: {len(closest)} of {len(theirs)} curves on up to {most_gpus} GPUs, the "
+            f"closest in precision, data and batch size; see all with {typed('store')} reference "
+            f"list model={first.axes['model']}"
         )
-    about += partly_failed(drawn, "ringed")
-    if not all(result.is_valid for result in drawn):
-        about.append("hollow: suspect or invalid, or in doubt already in its source")
-    return Picture(name=name, figure=sheet.finished(), about=[*about, *beyond])
+    about += partly_failed(drawn)
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=table.results,
+        marks=[*marks, *doubts(drawn)],
+        about=about,
+    )
 
 
 def _other_size(table: Table) -> list[str]:

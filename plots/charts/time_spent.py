@@ -14,14 +14,14 @@ from matplotlib.transforms import ScaledTranslation
 
 from analysis.pivot import Table, pivot
 from analysis.results import Result
-from analysis.text.titles import headings, table_notes
+from analysis.text.titles import headings
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
 from plots.pictures.lettering import width_in
 from plots.pictures.rows import BAR_IN, HATCHES, beside, left_in, name_rows, row_name, rows_in
 from plots.pictures.sheet import Sheet
 from plots.pictures.theme import FOOTER_PT, Palette
-from plots.pictures.typical import at_most, typical
+from plots.pictures.typical import NOT_ALL, at_most, typical
 from plots.source import Source
 from plots.tables.layout import SYMBOLS
 from scalemark.records.measurement import StepSample
@@ -34,6 +34,7 @@ ABOUT = (
 )
 
 MOST_TRIALS = 24
+_SEEN = 1.0  # percent of the window: less cannot be seen in a picture
 MOST_CLASSES = 6  # of ops; more become "the rest"
 _ATTEMPT_PARTS = (
     "start",
@@ -86,11 +87,10 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
         able = [result for result in table.results if result.attempt_ids]
         kept, left_out = at_most(able, MOST_TRIALS)
         found = _spent(source, kept)
-        notes = [*table_notes(table), *left_out]
-        yield _of_attempts(table, name, found, notes, palette)
+        yield _of_attempts(table, name, found, left_out, palette)
         profiled = [one for one in found if op_shares(one.attempt)]
         if profiled:
-            yield _of_profiles(table, f"{name}-ops", profiled, notes, palette)
+            yield _of_profiles(table, f"{name}-ops", profiled, left_out, palette)
 
 
 def _spent(source: Source, results: Sequence[Result]) -> list[Spent]:
@@ -125,36 +125,49 @@ def _of_attempts(
 ) -> Picture:
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "where the time goes"))
-    attempts, steps = _two_axes(sheet, table, found)
+    shares = [_shares_of_window(one) for one in found]
+    if not any(share.get(_WAITING, 0.0) > _SEEN for share in shares):
+        shares = []  # nobody waited, or nothing is known of it, as of a user's program
+    attempts, steps = _axes(sheet, table, found, is_single=not shares)
     bars = [one.bar_s for one in found]
     _stack_bars(attempts, bars, _ORDER, palette)
     _mark_failures(attempts, found, palette)
     attempts.set_xlim(0, 1.03 * max(sum(bar.values()) for bar in bars) or 1)
     attempts.set_xlabel("s of an attempt")
-    shares: list[Shares] = []
-    for one in found:
-        share = one.attempt["data_wait_share"]
-        if share is None:
-            shares.append({})
-        else:
-            shares.append({_WAITING: 100 * share, _COMPUTING: 100 - 100 * share})
-    _stack_bars(steps, shares, _ORDER, palette)
-    if any(shares):
+    if steps is not None:
+        _stack_bars(steps, shares, _ORDER, palette)
         steps.set_xlabel("% of the window")
-    else:  # nothing is known of what the window was spent on, as of a user's program
-        steps.set_visible(False)
     sheet.gap(0.42)
     _legend(sheet, _ORDER, [*bars, *shares])
-    return Picture(name=name, figure=sheet.finished(), about=[*notes, *_remarks(found)])
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=table.results,
+        marks=[NOT_ALL] if notes else [],
+        about=[*notes, *_remarks(found)],
+    )
 
 
-def _two_axes(sheet: Sheet, table: Table, found: Sequence[Spent]) -> tuple[Axes, Axes]:
-    """Return two axes with a row per trial and space for symbols between them; the right one is in
-    percent.
+def _shares_of_window(one: Spent) -> Shares:
+    """Return percent of the window, by what it was spent on; nothing where that is not known."""
+    share = one.attempt["data_wait_share"]
+    return {} if share is None else {_WAITING: 100 * share, _COMPUTING: 100 - 100 * share}
+
+
+def _axes(
+    sheet: Sheet, table: Table, found: Sequence[Spent], *, is_single: bool = False
+) -> tuple[Axes, Axes | None]:
+    """Return two axes with a row per trial and space for symbols between them, of which the right
+    one is in percent, or the left one alone.
     """
     names = [row_name(one.result) for one in found]
     between_in = 0.2 + max(width_in(one.symbol, FOOTER_PT) for one in found)
     sheet.text(f"strategy x number of {table.environment.devices}", color=sheet.palette.faint)
+    if is_single:
+        left = sheet.axes(rows_in(names), left_in(names), between_in)
+        name_rows(left, names)
+        left.xaxis.set_major_locator(MaxNLocator(6))
+        return left, None
     left, right = beside(sheet, rows_in(names), left_in(names), between_in, (5, 3))
     name_rows(left, names)
     name_rows(right, names)
@@ -193,7 +206,8 @@ def _of_profiles(
     classes, shares = _largest([op_shares(one.attempt) for one in found])
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "time in ops"))
-    of_ops, of_step = _two_axes(sheet, table, found)
+    of_ops, of_step = _axes(sheet, table, found)
+    assert of_step is not None  # both were asked for
     _stack_bars(of_ops, shares, classes, palette)
     of_ops.set_xlim(0, 100)
     of_ops.set_xlabel("% of the time in ops")
@@ -206,7 +220,13 @@ def _of_profiles(
         "of profiled steps; the time in ops is summed over devices, and TensorFlow records all "
         "but its cheapest ops"
     )
-    return Picture(name=name, figure=sheet.finished(), about=[*notes, remark])
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=table.results,
+        marks=[NOT_ALL] if notes else [],
+        about=[*notes, remark],
+    )
 
 
 def op_shares(attempt: Row) -> dict[str, float]:

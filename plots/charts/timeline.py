@@ -15,7 +15,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from analysis.results import Result
-from analysis.text.titles import environment_notes, host_notes
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.rows import HATCHES, left_in, name_rows
 from plots.pictures.sheet import Sheet
@@ -91,19 +90,18 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     num_older = max(len(newest) - MOST_SWEEPS, 0)
     newest = newest[-MOST_SWEEPS:]
     for sweep, machine in newest:
-        environments = dict.fromkeys(result.environment for result in results[sweep, machine])
-        notes = [note for environment in environments for note in environment_notes(environment)]
-        notes += host_notes(results[sweep, machine])
+        notes = []
         if num_older:
             notes.append(f"older sweeps are not drawn: {num_older}; see one with --sweep NAME")
-        kinds = {environment.device_kind for environment in environments}
+        kinds = {result.environment.device_kind for result in results[sweep, machine]}
         is_of_several = sum(name == sweep for name, _ in attempts) > 1
         yield _picture(
             sweep,
             f"{sweep}-{machine[:6]}" if is_of_several else sweep,
             by_start[sweep, machine],
             kinds.pop().singular if len(kinds) == 1 else "slot",
-            list(dict.fromkeys(notes)),
+            results[sweep, machine],
+            notes,
             palette,
         )
 
@@ -140,6 +138,7 @@ def _picture(
     name: str,
     attempts: Sequence[Row],
     devices: str,
+    results: Sequence[Result],
     about: Sequence[str],
     palette: Palette,
 ) -> Picture:
@@ -167,7 +166,7 @@ def _picture(
     sheet.gap(0.42)
     legend = _legend(bars, looks, palette)
     sheet.legend(legend, [str(handle.get_label()) for handle in legend])
-    return Picture(name=name, figure=sheet.finished(), about=about)
+    return Picture(name=name, figure=sheet.finished(), results=results, about=about)
 
 
 def _in_words(bars: Sequence[Bar], num_rows: int, end_s: float) -> str:

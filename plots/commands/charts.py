@@ -42,7 +42,7 @@ def charts(
         bool, typer.Option("--list", help="Name the charts, and draw none.")
     ] = False,
     formats: Annotated[
-        str, typer.Option("--format", help="png, svg, or both: png,svg.")
+        str, typer.Option("--format", help="png, svg or pdf; several as png,svg.")
     ] = PictureFormat.PNG,
     theme: Annotated[
         list[Theme] | None, typer.Option(help="Ground; may be given twice.", show_default="light")
@@ -53,10 +53,13 @@ def charts(
         int | None,
         typer.Option(help="Pixels of a PNG's width, instead of --dpi.", min=200, max=8000),
     ] = None,
+    log: Annotated[
+        bool, typer.Option("--log", help="Logarithmic axes where a chart has curves.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Draw the results, and print the paths of the pictures. A chart that fails is named at the
-    end; exit code 1 then.
+    """Draw the results, and print the paths of the pictures; why a chart has none is said in a
+    line. A chart that fails is named at the end; exit code 1 then.
     """
     from plots.pictures import drawing  # here, because matplotlib is slow to import
 
@@ -72,15 +75,15 @@ def charts(
         source=published,
         baseline=baseline,
     )
-    source = Source(selection=chosen, command=command())
-    reasons: list[str] = []
+    source = Source(selection=chosen, command=command(), is_log=log)
+    reasons: dict[str, list[str]] = {}
     files = drawing.draw(
         source,
         out,
         chart or drawing.names(),
         _formats(formats),
         theme or [Theme.LIGHT],
-        reasons.append,
+        lambda name, why: reasons.setdefault(why, []).append(name),
         failed=failures.setdefault,
         resolution=drawing.Resolution(dpi=dpi, width_px=width),
     )
@@ -92,9 +95,8 @@ def charts(
             print(path, flush=True)
     if paths and is_for_people:
         print(visible(wrote(paths)))
-    if chart or not paths:
-        for reason in reasons:
-            print(f"plots: {quoted(reason)}", file=sys.stderr)
+    for why, names in reasons.items():
+        print(f"plots: {', '.join(names)}: {quoted(why)}", file=sys.stderr)
     if not paths and not failures:
         raise StoreError(
             f"no picture: nothing of this selection can be drawn; see {typed('plots')} tables "

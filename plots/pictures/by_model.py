@@ -1,4 +1,4 @@
-"""Results of all models side by side: what a map of models is drawn from."""
+"""Results of all models side by side: what pictures of several models are drawn from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from analysis.results import Result
 from analysis.text.titles import title
 from plots.pictures.lettering import wrapped
 from plots.pictures.theme import SMALL_PT
-from scalemark.text.natural import natural
 
 _NAMED = ("batch_size", "image_px", "seq_len")  # axes that models have their own of
 
@@ -19,7 +18,7 @@ _NAMED = ("batch_size", "image_px", "seq_len")  # axes that models have their ow
 class Models:
     """All models in one setting of one environment."""
 
-    table: Table  # strategies and GPU counts down, models across
+    table: Table  # strategies and GPU counts down, perhaps hosts between them; models across
 
     @property
     def models(self) -> list[str]:
@@ -29,21 +28,11 @@ class Models:
     def gpus(self) -> list[int]:
         return sorted({num_gpus for _, num_gpus in self.table.rows})
 
-    @property
-    def strategies(self) -> list[str]:
-        return sorted({str(strategy) for strategy, _ in self.table.rows}, key=natural)
-
-    def on(self, num_gpus: int) -> Table:
-        """Return strategies down, models across: a column has those that compete."""
-        return self._part([one for one in self.table.results if one.num_gpus == num_gpus], "model")
-
     def of(self, model: str) -> Table:
         """Return strategies down, GPU counts across."""
         own = [one for one in self.table.results if one.axes["model"] == model]
-        return self._part(own, "num_gpus")
-
-    def _part(self, results: Sequence[Result], across: str) -> Table:
-        return table(results, ("strategy",), (across,), self.table.setting, tuple(self._own_axes))
+        axes = tuple(self._own_axes)
+        return table(own, ("strategy",), ("num_gpus",), self.table.setting, axes)
 
     def label(self, model: str, within_in: float) -> str:
         """Return the model, and in which of its own axes it differs from others, in lines that are

@@ -10,6 +10,7 @@ class PictureFormat(StrEnum):
 
     PNG = "png"
     SVG = "svg"
+    PDF = "pdf"
 
 
 class Theme(StrEnum):

@@ -19,16 +19,19 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from analysis.pivot import NoSuchAxisError
+from analysis.results import Result
 from plots import charts
 from plots.parts import Failed, attempted, stop
 from plots.pictures.choices import DPI, PictureFormat, Theme
-from plots.pictures.sheet import add_footer
+from plots.pictures.footer import details, footer
+from plots.pictures.sheet import MARGIN_IN, add_footer
 from plots.pictures.theme import PALETTES, Palette, settings
 from plots.source import Source
 from plots.whole_file import draft_of
 from store.errors import StoreError
 from store.filters.selection import nearest
 
+_FIRST = ("throughput", "scaling")
 _COMPRESSION = 1  # of 9: higher ones take longer than they save
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9=._-]+")  # in names of files
 _LONGEST = 120  # characters of a file's name, without its ending
@@ -36,19 +39,20 @@ _LONGEST = 120  # characters of a file's name, without its ending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """One figure of a chart, without its footer."""
+    """One figure of a chart, without its footer. The figure's label is its title."""
 
     # of its file, without ending and chart: "resnet50", "resnet50-precision=fp16", see
     # plots.pictures.file_names
     name: str
     figure: Figure
-    # lines for the footer: machine and versions of what it shows, notes a reader needs
-    about: Sequence[str]
+    results: Sequence[Result] = ()  # that it shows: their machine and badges stand in its footer
+    marks: Sequence[str] = ()  # for its footer: what signs in it mean, as "bars: 95 % CI"
+    about: Sequence[str] = ()  # for the details in its file: what else a reader may ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """The pixels of a PNG. SVG has none."""
+    """The pixels of a PNG. SVG and PDF have none."""
 
     dpi: int = DPI
     width_px: int | None = None  # of each picture; None = as wide as it is in inches
@@ -71,9 +75,10 @@ class Chart(Protocol):
 
 
 def names() -> list[str]:
-    """Return the names of all charts."""
+    """Return the names of all charts, those first that most readers look for."""
     found = [module.name for module in pkgutil.iter_modules(charts.__path__)]
-    return sorted(name for name in found if not name.startswith("_"))
+    own = sorted(name for name in found if not name.startswith("_"))
+    return sorted(own, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
 
 def chart(name: str) -> Chart:
@@ -94,8 +99,17 @@ def _about(name: str) -> str:
     return chart(name).ABOUT
 
 
+NO_LINE = "no strategy completed on two GPU counts"
+
+
 class NothingToShow(StoreError):  # noqa: N818 - not an error where all charts were asked for
-    """Says why a chart has no picture of these results."""
+    """Says why a chart has no picture of these results, or of so many settings among them, which
+    it says after the pictures of the others.
+    """
+
+    def __init__(self, why: str, num: int = 0, of: int = 0) -> None:
+        part = f" of {num} of {of} settings" if num else ""
+        super().__init__(f"nothing to show{part}: {why}")
 
 
 def draw(
@@ -104,16 +118,16 @@ def draw(
     wanted: Sequence[str],
     formats: Sequence[PictureFormat] = (PictureFormat.PNG,),
     themes: Sequence[Theme] = (Theme.LIGHT,),
-    passed_over: Callable[[str], None] = lambda why: None,
+    passed_over: Callable[[str, str], object] = lambda name, why: None,
     most: int | None = None,
     cut_short: Callable[[str], None] = lambda what: None,
     failed: Failed = stop,
     resolution: Resolution = Resolution(),
 ) -> Iterator[Path]:
     """Yield files as they are written, CHART[-simulated-PROFILE]-WHAT[-dark].png. A chart that has
-    nothing to show is reported to `passed_over`, one that cannot be imported, drawn or written to
-    `failed`, perhaps after some of its files, and one with more than `most` pictures to
-    `cut_short`.
+    nothing to show of some or all results is reported to `passed_over`, one that cannot be
+    imported, drawn or written to `failed`, perhaps after some of its files, and one with more than
+    `most` pictures to `cut_short`.
 
     Raises StoreError for an unknown chart, where there is no result to draw, and where the folder
     cannot be made.
@@ -139,10 +153,10 @@ def draw(
                     cut_short(f"{name}: more than {most} pictures")
             except NothingToShow as reason:
                 if is_first:
-                    passed_over(f"{name}: nothing to show: {reason}")
+                    passed_over(name, str(reason))
             except NoSuchAxisError as lack:
                 if is_first:
-                    passed_over(f"{name}: nothing to show: no {lack.axis} is reported")
+                    passed_over(name, str(NothingToShow(f"no {lack.axis} is reported")))
             except OSError as error:
                 failure = _unwritable(error, folder)
             except Exception as error:  # whatever it is, the other charts are worth drawing
@@ -186,10 +200,11 @@ def _write(
                 )
             taken[stem] = picture.name
             figure = finish(source, picture, PALETTES[theme])
+            about = facts(source, picture)
             for form in formats:
                 path = folder / f"{stem}.{form}"
                 with draft_of(path) as draft:
-                    write(figure, draft, form, resolution)
+                    write(figure, draft, form, resolution, about)
                 paths.append(path)
         has_more = next(pictures, None) is not None
     if not paths:
@@ -198,25 +213,54 @@ def _write(
 
 
 def finish(source: Source, picture: Picture, palette: Palette) -> Figure:
-    """Return the figure with its footer: what it was made on and with, from which database, and by
-    which command.
-    """
-    footer = [*picture.about, *source.selection.notes, source.stored_in]
-    add_footer(picture.figure, [*footer, f"made by: {source.command}"], palette)
+    """Return the figure with its footer of one line."""
+    width_in = float(picture.figure.get_figwidth()) - 2 * MARGIN_IN
+    add_footer(picture.figure, footer(picture.results, picture.marks, width_in), palette)
     return picture.figure
 
 
-def write(figure: Figure, path: Path, form: PictureFormat, resolution: Resolution) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a file says of its picture to those who ask it, as `exiftool` does."""
+
+    title: str
+    description: str  # machines, versions, notes, and the command; a line each
+    source: str  # the database
+
+
+def facts(source: Source, picture: Picture) -> Facts:
+    """Return everything that must be known of the numbers in a picture."""
+    notes = [*details(picture.results), *picture.about, *source.selection.notes]
+    return Facts(
+        title=str(picture.figure.get_label()),
+        description="\n".join([*notes, source.stored_in, f"made by: {source.command}"]),
+        source=source.stored_in,
+    )
+
+
+def write(
+    figure: Figure, path: Path, form: PictureFormat, resolution: Resolution, about: Facts
+) -> None:
     """Write the same figure as the same bytes. Unlike `Figure.savefig` this does not draw twice,
     the first time for nothing.
     """
+    title, description = about.title, about.description
+    canvas: Any  # matplotlib's writers have no types
     if form is PictureFormat.SVG:
-        canvas: Any = FigureCanvasSVG(figure)  # matplotlib's writers have no types
-        canvas.print_svg(path, metadata={"Date": None})
+        said = {"Title": title, "Description": description, "Source": about.source, "Date": None}
+        canvas = FigureCanvasSVG(figure)
+        canvas.print_svg(path, metadata=said)
+    elif form is PictureFormat.PDF:
+        from matplotlib.backends.backend_pdf import FigureCanvasPdf  # here, for few ask for it
+
+        said = {"Title": title, "Subject": description, "CreationDate": None}
+        canvas = FigureCanvasPdf(figure)
+        canvas.print_pdf(path, metadata=said)
     else:
+        said = {"Title": title, "Description": description, "Source": about.source}
         figure.set_dpi(resolution.dpi_of(figure))
         canvas = FigureCanvasAgg(figure)
-        canvas.print_png(path, pil_kwargs={"compress_level": _COMPRESSION})
+        canvas.print_png(path, metadata=said, pil_kwargs={"compress_level": _COMPRESSION})
 
 
 def _file_name(chart_name: str, shown: str, theme: Theme) -> str:

@@ -13,7 +13,7 @@ from scalemark.records.outcomes import Outcome
 PARTLY = "†"
 """Beside a number that some repeats brought, and others did not."""
 
-_MOST_NAMED = 3  # trials in a footer
+_MOST_NAMED = 3  # trials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,15 @@ def symbol(result: Result) -> str:
     return SYMBOLS[Outcome(result.outcome)]
 
 
-def partly_failed(results: Iterable[Result], mark: str = "") -> list[str]:
-    """Return a line for the footer where some repeats brought no number, as `ringed: some repeats
-    brought no number: ps_cpu x 4 (1 of 3: OOM)`.
+def partly_marked(results: Iterable[Result]) -> list[str]:
+    """Return what the mark in a cell means, where there is one."""
+    found = [result for result in results if result.failed and result.throughput is not None]
+    return [f"{PARTLY}: failures"] if found else []
+
+
+def partly_failed(results: Iterable[Result]) -> list[str]:
+    """Return a line where some repeats brought no number, as `some repeats brought no number:
+    ps_cpu x 4 (1 of 3: OOM)`.
     """
     found = [result for result in results if result.failed and result.throughput is not None]
     if not found:
@@ -74,8 +80,7 @@ def partly_failed(results: Iterable[Result], mark: str = "") -> list[str]:
     trials = [_missing(result) for result in found[:_MOST_NAMED]]
     if found[_MOST_NAMED:]:
         trials.append(f"and {len(found) - _MOST_NAMED} more")
-    line = f"some repeats brought no number: {', '.join(trials)}"
-    return [f"{mark}: {line}" if mark else line]
+    return [f"some repeats brought no number: {', '.join(trials)}"]
 
 
 def _missing(result: Result) -> str:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from analysis.results import Result
-from plots.pictures.curves import log_ticks
+from plots.pictures.axes import log_ticks
 from plots.pictures.lettering import height_in, width_in, wrapped
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import SMALL_PT

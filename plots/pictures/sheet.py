@@ -31,7 +31,8 @@ class Sheet:
         self.figure = Figure(figsize=(width_in, 1))
         FigureCanvasAgg(self.figure)
         self._depth_in = MARGIN_IN
-        self._axes: list[tuple[Axes, float, float, float, float]] = []
+        # axes, and in inches how deep they begin, how tall they are, the room at left and right
+        self.placed: list[tuple[Axes, float, float, float, float]] = []
 
     @property
     def inner_in(self) -> float:
@@ -39,7 +40,10 @@ class Sheet:
         return self.width_in - 2 * MARGIN_IN
 
     def heading(self, headline: str, setting: str = "") -> None:
-        """Write what is shown, and below it in small letters the setting it was made with."""
+        """Write what is shown, and below it in small letters the setting it was made with. The
+        figure is labeled with both.
+        """
+        self.figure.set_label(f"{headline}; {setting}" if setting else headline)
         self.text(headline, TITLE_PT, bold=True)
         if setting:
             self.text(setting)
@@ -76,7 +80,7 @@ class Sheet:
         axes.tick_params(
             color=ink, labelcolor=ink, labelsize=SMALL_PT, grid_color=faint, grid_alpha=0.3
         )
-        self._axes.append((axes, self._depth_in, height_in, left_in, right_in))
+        self.placed.append((axes, self._depth_in, height_in, left_in, right_in))
         self.gap(height_in)
         return axes
 
@@ -130,7 +134,7 @@ class Sheet:
     def finished(self) -> Figure:
         """Return the figure in its size, with everything in its place."""
         self.figure.set_size_inches(self.width_in, self._depth_in)
-        for axes, top_in, tall_in, left_in, right_in in self._axes:
+        for axes, top_in, tall_in, left_in, right_in in self.placed:
             bottom = 1 - (top_in + tall_in) / self._depth_in
             axes.set_position(
                 (
@@ -152,10 +156,12 @@ def bare(axes: Axes, num_columns: int, num_rows: int) -> None:
     axes.tick_params(length=0, pad=3)
 
 
-def add_footer(figure: Figure, lines: Sequence[str], palette: Palette) -> None:
-    """Add lines below whatever the figure has; it grows by what they need, and none is cut off."""
+def add_footer(figure: Figure, line: str, palette: Palette) -> None:
+    """Add a line below whatever the figure has, which grows by what it needs; it is broken only
+    where it would be cut off.
+    """
     width_in = float(figure.get_figwidth())
-    text = "\n".join(wrapped(line, FOOTER_PT, width_in - 2 * MARGIN_IN) for line in lines)
+    text = wrapped(line, FOOTER_PT, width_in - 2 * MARGIN_IN)
     below_in = height_in(text, FOOTER_PT) + 2 * MARGIN_IN
     _grow(figure, below_in)
     figure.text(

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from analysis.pivot import Label, Table, lines, pivot
 from analysis.results import BaselineRule, Result, with_baselines
 from analysis.text.numbers import number
-from analysis.text.titles import headings, notes, row_title, step_notes
+from analysis.text.titles import headings, row_title, step_notes
 from plots.looks import Looks
-from plots.pictures.curves import Curve, Ideal, Values, draw_curves
-from plots.pictures.drawing import NothingToShow, Picture
+from plots.pictures.axes import Values
+from plots.pictures.curves import Curve, Ideal, draw_curves
+from plots.pictures.drawing import NO_LINE, NothingToShow, Picture
 from plots.pictures.file_names import file_names
+from plots.pictures.footer import doubts
 from plots.pictures.points import Point, failures, partly_failed
 from plots.pictures.sheet import Sheet
-from plots.pictures.theme import Palette
+from plots.pictures.theme import WIDE_IN, Palette
 from plots.source import Source
 from scalemark.stats.welch import known_ratio_interval
 
@@ -26,7 +28,10 @@ AGAINST = {
 }
 """Baselines, as axes name them."""
 
-_BARS = "bars: 95 % intervals of the ratio, where both sides ran in two processes or more"
+_BARS = "bars: of the ratio, where both sides ran in two processes or more"
+
+
+_SEEN = 0.005  # from perfect scaling: less cannot be seen in a picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,24 +50,23 @@ Compared = Mapping[tuple[Label, Label], Result]
 
 
 def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Picture]:
-    """Yield a picture per model, setting and machine that has a baseline."""
+    """Yield a picture per model, setting and machine that has a baseline, but where each strategy
+    scales perfectly.
+    """
     asked = source.selection.baseline
+    every = pivot(source.results, lines(source.results))
     tables, compared, rules = [], [], []
-    for table in pivot(source.results, lines(source.results)):
+    for table in every:
         results, rule = _with_baselines(table, asked)
         if any(_is_compared(result, ratio) for result in results.values()):
             tables.append(table)
             compared.append(results)
             rules.append(rule)
     if not tables:
-        unknown = "; ".join(step_notes(source.results))
-        raise NothingToShow(
-            unknown
-            or "no strategy completed on two GPU counts, so there is nothing to compare with"
-        )
+        raise NothingToShow("; ".join(step_notes(source.results)) or _why_none(every, ratio))
     for table, results, rule, name in zip(tables, compared, rules, file_names(tables), strict=True):
-        sheet = Sheet(palette)
-        about = _draw(sheet, table, results, ratio, rule, source.looks)
+        sheet = Sheet(palette, WIDE_IN)
+        marks = _draw(sheet, table, results, ratio, rule, source)
         one = table.environment.counted(1)
         without = _without_baseline(table, results)
         if rule is not asked:
@@ -75,7 +79,23 @@ def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Pictu
                 f"Not drawn, for want of a number on {one} to compare with: "
                 f"{', '.join(without)}. The alternative: --baseline fewest."
             )
-        yield Picture(name=name, figure=sheet.finished(), about=about)
+        yield Picture(
+            name=name,
+            figure=sheet.finished(),
+            results=table.results,
+            marks=[*marks, *doubts(table.results)],
+            about=[_BARS, *partly_failed(results.values())],
+        )
+    if len(tables) < len(every):
+        num = len(every) - len(tables)
+        raise NothingToShow(f"{NO_LINE}, or all scale perfectly", num, len(every))
+
+
+def _why_none(tables: Sequence[Table], ratio: Ratio) -> str:
+    results = [result for table in tables for result in table.results]
+    if any(result.baseline for result in results if result.num_gpus > 1):
+        return f"each {ratio.name} is that of perfect scaling"
+    return NO_LINE
 
 
 def _with_baselines(table: Table, rule: BaselineRule) -> tuple[Compared, BaselineRule]:
@@ -90,24 +110,32 @@ def _with_baselines(table: Table, rule: BaselineRule) -> tuple[Compared, Baselin
 
 
 def _is_compared(result: Result, ratio: Ratio) -> bool:
-    if result.baseline is None or ratio.of(result) is None:
+    """Say whether a result has a ratio that is not the one of perfect scaling."""
+    value, baseline = ratio.of(result), result.baseline
+    if baseline is None or value is None or baseline.trial_id == result.trial_id:
         return False
-    return result.baseline.trial_id != result.trial_id
+    perfect = ratio.ideal(result.num_gpus) / ratio.ideal(baseline.num_gpus)
+    return abs(value / perfect - 1) > _SEEN
 
 
 def _draw(
-    sheet: Sheet, table: Table, results: Compared, ratio: Ratio, rule: BaselineRule, looks: Looks
+    sheet: Sheet, table: Table, results: Compared, ratio: Ratio, rule: BaselineRule, source: Source
 ) -> list[str]:
-    """Draw the picture but for its remarks. Return the lines of its footer."""
+    """Draw the picture but for its remarks. Return what its marks mean."""
     devices = table.environment.devices
     sheet.heading(*headings(table, ratio.name))
     baseline = _baseline_in_words(table, results, rule)
     sheet.text(ratio.label.format(devices=devices, baseline=baseline))
     sheet.gap(0.05)
-    curves = _curves(table, results, ratio, rule, looks)
-    ideal = _ideal(table, results, ratio)
-    beyond = draw_curves(sheet, curves, ideal, ratio.values, f"number of {devices}")
-    return [*notes(table, bars=_BARS), *beyond, *partly_failed(results.values(), "ringed")]
+    return draw_curves(
+        sheet,
+        _curves(table, results, ratio, rule, source.looks),
+        _ideal(table, results, ratio),
+        ratio.values,
+        f"number of {devices}",
+        is_log=source.is_log,
+        last=f"on {table.counted(max(result.num_gpus for result in results.values()))}",
+    )
 
 
 def _of_row(table: Table, results: Compared, row: Label) -> list[Result]:

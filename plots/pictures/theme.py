@@ -18,6 +18,7 @@ from plots.pictures.choices import Theme
 _FIRST, _LAST = ("#0072B2", "#D55E00", "#009E73"), ("#CC79A7", "#E69F00", "#56B4E9")
 # of a picture: printed in a column of 3.3 inches its letters have 79 % of their size
 WIDTH_IN = 4.2
+WIDE_IN = 6.2  # of a picture with bars beside its curves
 TITLE_PT, TEXT_PT, SMALL_PT, FOOTER_PT = 10.0, 9.0, 8.0, 7.0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 DASHES = ("-", "--", ":", "-.")
@@ -39,16 +40,6 @@ class Palette:
             for of, under in zip(to_rgb(color), to_rgb(self.ground), strict=True)
         )
         return to_hex((red, green, blue))
-
-    def shade(self, share: float) -> str:
-        """Return the color of a share of the best, from 0 to 1: one hue, ever stronger against the
-        ground, so that it shows in grey, too.
-        """
-        return self.tint(self.series[0], 0.05 + 0.95 * min(1.0, max(0.0, share)) ** 2)
-
-    def on(self, color: str) -> str:
-        """Return ink or ground, whichever can be read on this color."""
-        return max((self.ink, self.ground), key=lambda text: contrast(text, color))
 
     def color(self, index: int) -> str:
         return self.series[index % len(self.series)]
@@ -122,5 +113,6 @@ def settings(theme: Theme) -> RcParams:
         "text.parse_math": False,  # a dollar in a path is a dollar
         "svg.hashsalt": "scalemark",  # the same picture is the same file
         "svg.fonttype": "none",  # text stays text
+        "pdf.fonttype": 42,  # letters of a known kind, which journals ask for
     }
     return RcParams(own)

@@ -25,6 +25,10 @@ def typical(source: Source, result: Result) -> Row:
     return able[(len(able) - 1) // 2] if able else source.attempts[result.attempt_ids[-1]]
 
 
+NOT_ALL = "not all trials"
+"""What the footer says where trials were left out."""
+
+
 def at_most(results: Sequence[Result], most: int) -> tuple[list[Result], list[str]]:
     """Sort by number of GPUs and strategy, and keep at most `most`, those on the most GPUs; return
     them and a note on how to see the others.

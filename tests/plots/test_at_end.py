@@ -47,7 +47,7 @@ def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys
     assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
     assert reported[-1] == "ask what it means: python -m analysis advise --sweep first"
     # two charts of eleven
-    files = ["report.html", "scaling-trivial.png", "efficiency-trivial.png"]
+    files = ["report.html", "throughput.png", "scaling-trivial.png"]
     assert reported[-3] == f"wrote 3 files to figures/: {', '.join(files)}"
     assert reported[-2] == "all charts: python -m plots charts --sweep first"
     assert {path.name for path in Path("figures").iterdir()} == set(files)
@@ -58,7 +58,29 @@ def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
     fill("results.db", [(small(batch_size=batch), 100.0 + batch) for batch in (4, 8)])
     assert show(reported)
     kinds = [name.split("-")[0] for name in reported.files[1:]]
-    assert kinds == ["scaling", "scaling", "batch_sizes"]  # one count has no efficiency
+    assert kinds == ["batch_sizes"]  # a number alone is no chart, nor is one point a line
+
+
+def test_a_model_has_two_pictures_at_most(reported):
+    specs = [
+        small(model=model, num_gpus=num, precision=precision)
+        for model in ("vgg16", "alexnet")
+        for precision in ("fp32", "bf16")
+        for num in (1, 2)
+    ]
+    fill("results.db", [(spec, 100.0 + spec.num_gpus) for spec in specs])
+    assert show(reported)
+    assert len(reported.files) == 5  # the report is one
+    more = "more than 2 pictures; all are drawn by python -m plots charts --sweep first"
+    assert f"chart: scaling: {more} --chart scaling" in reported
+
+
+def test_why_there_is_no_chart_is_said_once(reported):
+    fill("results.db", [(small(), 100.0)])
+    assert show(reported)
+    assert [line for line in reported if "chart: " in line] == [
+        "no chart: throughput: nothing to show: there is one number alone"
+    ]
 
 
 def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, reported, capsys):
@@ -96,7 +118,7 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
 
     monkeypatch.setattr(scaling, "draw", broken)
     assert not show(reported)
-    assert "efficiency-trivial.png" in reported.files
+    assert "throughput.png" in reported.files
     assert reported.after("sweep: ") == [
         "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, see "
         "python -m plots charts --sweep first"
@@ -145,7 +167,7 @@ def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, repo
     report, chart = reported.after("sweep: ")
     assert report.startswith("no report: figures/report.html: Is a directory")
     assert chart.startswith("no chart scaling: figures/scaling-trivial.png: Is a directory")
-    assert Path("figures/efficiency-trivial.png").exists()
+    assert Path("figures/throughput.png").exists()
 
 
 def test_a_folder_that_is_none_is_said(results, reported):
@@ -168,10 +190,10 @@ def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported
     with pytest.raises(KeyboardInterrupt):
         at_end.show("results.db", "first", Path("figures"), tell)
     assert reported[-1] == (
-        "sweep: drawing was interrupted at chart scaling; the results are stored, python -m plots report --sweep first "
+        "sweep: drawing was interrupted at chart throughput; the results are stored, python -m plots report --sweep first "
         "and python -m plots charts --sweep first draw them"
     )
-    assert reported.files == ["report.html", "scaling-trivial-seed=1.png"]
+    assert reported.files == ["report.html", "throughput-seed=1.png"]
 
 
 @pytest.mark.integration

@@ -95,7 +95,8 @@ def test_charts_of_axes_that_a_table_lacks_are_passed_over(plots):
     Path("mine.csv").write_text("num_gpus,throughput,zero\n1,5,0\n2,9,0\n1,4,2\n2,8,2\n")
     import_files("results.db", ["mine.csv"], table=ColumnMeanings(axes=("zero",)))
     ended = plots("charts", "--origin", "elsewhere")
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.exit_code == 0
+    assert "best_strategy: nothing to show: no model is reported" in ended.stderr
     assert Path("figures/scaling.png").exists()
     alone = plots("charts", "--origin", "elsewhere", "--chart", "best_strategy")
     assert "best_strategy: nothing to show: no model is reported" in alone.stderr

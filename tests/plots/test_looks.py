@@ -10,6 +10,7 @@ from plots.pictures.theme import PALETTES, Theme
 from plots.report.content import compose
 from plots.report.page import _styles, style
 from plots.source import Source
+from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_COLUMNS
 from tests.filled import fill
 from tests.plots.charts.charting import picture, resnet
@@ -47,7 +48,7 @@ def test_a_strategy_has_one_color_with_others_and_without(chart):
     fill(
         "results.db",
         [
-            (resnet(strategy, num_gpus), 100.0 * num_gpus - strategy)
+            (resnet(strategy, num_gpus, device_kind=DeviceKind.GPU), 100 * num_gpus**0.9 - strategy)
             for strategy in range(4)
             for num_gpus in (1, 2)
         ],

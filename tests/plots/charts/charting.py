@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import matplotlib
 import pytest
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.selection import Selection
-from plots.pictures.drawing import Picture, chart, finish
+from plots.pictures.drawing import NothingToShow, Picture, chart, facts, finish
 from plots.pictures.theme import PALETTES, Theme, settings
 from plots.source import Source
 from scalemark.records.measurement import StepSample
@@ -68,17 +69,30 @@ def steps(median_s: float, num_warm_up: int = 6, num_measured: int = 20) -> list
     ]
 
 
+_DETAILS: WeakKeyDictionary[Figure, str] = WeakKeyDictionary()
+
+
 def pictures(
-    name: str, theme: Theme = Theme.LIGHT, db: str = "results.db", **selection: Any
+    name: str,
+    theme: Theme = Theme.LIGHT,
+    db: str = "results.db",
+    *,
+    is_log: bool = False,
+    **selection: Any,
 ) -> list[Picture]:
     """Of that chart, each with its footer."""
-    source = Source(
-        selection=Selection(db=db, **selection), command=f"python -m plots charts {name}"
-    )
+    chosen = Selection(db=db, **selection)
+    source = Source(selection=chosen, command=f"python -m plots charts {name}", is_log=is_log)
     with matplotlib.rc_context(settings(theme)):
-        found = list(chart(name).draw(source, PALETTES[theme]))
+        found = []
+        try:
+            found.extend(chart(name).draw(source, PALETTES[theme]))
+        except NothingToShow:  # perhaps of some settings alone
+            if not found:
+                raise
         for picture in found:
             finish(source, picture, PALETTES[theme])
+            _DETAILS[picture.figure] = facts(source, picture).description
     return found
 
 
@@ -86,6 +100,11 @@ def picture(name: str, theme: Theme = Theme.LIGHT, **selection: Any) -> Figure:
     """The only one."""
     (found,) = pictures(name, theme, **selection)
     return found.figure
+
+
+def details(figure: Figure) -> str:
+    """What its file says of it."""
+    return _DETAILS[figure]
 
 
 def words(figure: Figure) -> str:

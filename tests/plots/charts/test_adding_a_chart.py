@@ -61,5 +61,5 @@ def test_a_chart_that_cannot_be_imported_never_stops_the_others(plots, tmp_path)
     assert "num_repeats: not drawn: ModuleNotFoundError" in listed.stderr
     drawn = plots("charts", "--out", str(tmp_path / "figures"))
     assert drawn.exit_code == 1
-    assert "scaling-resnet50.png" in drawn.stdout
+    assert "throughput.png" in drawn.stdout
     assert "num_repeats: not drawn: ModuleNotFoundError" in drawn.stderr

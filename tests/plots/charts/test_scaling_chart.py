@@ -7,14 +7,14 @@ from matplotlib.markers import CARETDOWN, CARETUP
 
 from analysis.results import Origin
 from analysis.selection import Selection
-from plots.pictures.drawing import NothingToShow, chart, finish
+from plots.pictures.drawing import NothingToShow, chart, facts, finish
 from plots.pictures.theme import PALETTES, Theme, settings
 from plots.source import Source
 from scalemark.records.devices import CPU_DEVICES_NOTE
 from scalemark.records.machine import Machine
 from scalemark.records.outcomes import Outcome, Verdict
 from tests.filled import fill
-from tests.plots.charts.charting import checked, picture, pictures, resnet, speed, words
+from tests.plots.charts.charting import checked, details, picture, pictures, resnet, speed, words
 
 picture_test = pytest.mark.mpl_image_compare(savefig_kwargs={"dpi": 60})
 GPUS = (1, 2, 4, 8)
@@ -63,11 +63,58 @@ def test_the_picture_up_to_64() -> Figure:
 
 @pytest.mark.integration
 @picture_test
-def test_the_picture_of_every_count_has_true_distances() -> Figure:
+def test_the_picture_of_every_count() -> Figure:
     fill_with(5, tuple(range(1, 17)))
-    figure = checked(picture("scaling"))
-    assert figure.axes[0].get_xscale() == "linear"
+    return checked(picture("scaling"))
+
+
+@picture_test
+def test_the_picture_with_logarithmic_axes() -> Figure:
+    fill_with(5, (1, 2, 4, 8, 16, 32, 64))
+    figure = checked(picture("scaling", is_log=True))
+    assert (figure.axes[0].get_xscale(), figure.axes[0].get_yscale()) == ("log", "log")
     return figure
+
+
+def test_axes_are_linear_unless_logarithmic_ones_are_asked_for():
+    fill_with(2)
+    axes = picture("scaling").axes[0]
+    assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylim()[0]) == ("linear", "linear", 0)
+
+
+def test_names_stand_at_the_ends_of_lines_and_bars_beside_them():
+    fill_with(5)
+    figure = checked(picture("scaling"))
+    assert figure.legends == []
+    bars = figure.axes[1]
+    assert "on 8 CPU devices" in words(figure)
+    assert {bar.get_label(): bar.patches[0].get_width() for bar in bars.containers} == {
+        name: pytest.approx(pace(index, 8, 1))
+        for index, name in enumerate(("replicated_none", "ps_cpu", "replicated_nccl"))
+    }
+    heights = {text.get_text(): text.get_position()[1] for text in figure.texts}
+    by_height = sorted(
+        ("replicated_none", "ps_cpu", "replicated_nccl"), key=heights.__getitem__, reverse=True
+    )
+    assert by_height == ["replicated_none", "ps_cpu", "replicated_nccl"]  # as the lines end
+    failed = {text.get_text() for text in bars.texts}
+    assert {"OOM", "TIMEOUT"} <= failed
+
+
+def test_lines_that_coincide_are_moved_apart():
+    fill("results.db", [(resnet(index, num), 100.0 * num) for index in (0, 1) for num in (1, 2)])
+    axes = checked(picture("scaling")).axes[0]
+    drawn = [line for line in axes.lines if line.get_label() in ("replicated_none", "ps_cpu")]
+    places = [line.get_transform().transform((1, 100))[0] for line in drawn]
+    assert abs(places[0] - places[1]) > 1
+
+
+def test_an_ideal_that_is_far_leaves_the_picture():
+    fill_with(1, (1, 2))
+    fill("results.db", [(resnet(num_gpus=num), 100.0 + num) for num in (1, 8)], name="flat")
+    figure = checked(picture("scaling", sweep="flat"))
+    assert figure.axes[0].get_ylim()[1] < 150
+    assert "ideal" in words(figure)
 
 
 def curves(figure: Figure) -> dict[str, tuple[list[float], list[float]]]:
@@ -90,8 +137,9 @@ def test_points_are_of_the_repeats_and_the_ideal_is_the_best_on_1_times_n():
 
 
 def test_the_bars_are_the_intervals_of_the_database():
-    fill("results.db", [(resnet(), 100.0)])  # one process: 95 to 105 within it
-    (bars,) = picture("scaling").axes[0].collections
+    # one process each: 95 to 105 % within it
+    fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 180.0)])
+    bars, _ = picture("scaling").axes[0].collections
     ((_, low), (_, high)) = bars.get_segments()[0]  # type: ignore[attr-defined]
     assert (low, high) == (95.0, 105.0)
 
@@ -105,38 +153,44 @@ def test_failures_stand_at_their_gpu_count_by_name():
 
 
 def test_a_number_that_may_not_be_quoted_is_a_symbol_and_no_point():
-    fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 0.0)])
+    fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 0.0), (resnet(num_gpus=4), 300.0)])
     figure = picture("scaling")
-    assert curves(figure)["replicated_none"] == ([1], [100])
+    assert curves(figure)["replicated_none"] == ([1, 4], [100, 300])
     assert [(text.get_text(), text.get_position()[0]) for text in figure.axes[0].texts] == [
         ("INVALID", 2)
     ]
 
 
 def test_a_suspect_number_is_hollow_and_the_footer_says_so():
-    fill("results.db", [(resnet(), 100.0)], details=[{"verdict": Verdict.SUSPECT}])
+    fill(
+        "results.db",
+        [(resnet(), 100.0), (resnet(num_gpus=2), 180.0)],
+        details=[{"verdict": Verdict.SUSPECT}, {}],
+    )
     figure = picture("scaling")
     (hollow,) = [line for line in figure.axes[0].lines if line.get_label() == "_suspect"]
     assert hollow.get_markerfacecolor() == "#FFFFFF"
-    assert "hollow: suspect or invalid, see python -m store show" in words(figure)
+    assert "hollow: suspect" in words(figure)
 
 
 def test_the_footer_of_published_figures_names_no_attempt():
     chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source="10723")
     of_published = Source(selection=chosen, command="python -m plots charts")
-    for name in ("scaling", "strategies"):
+    for name in ("scaling", "throughput"):
         with matplotlib.rc_context(settings(Theme.LIGHT)):
             shown = next(chart(name).draw(of_published, PALETTES[Theme.LIGHT]))
             reported = words(finish(of_published, shown, PALETTES[Theme.LIGHT]))
-        assert "left in doubt by its source" in reported
-        assert "published figures that come with scalemark" in reported
-        assert "store show" not in reported
-        assert "nothing.db" not in reported
+        assert "in doubt" in reported
+        of_file = facts(of_published, shown).description
+        assert "published figures that come with scalemark" in of_file
+        assert "store show" not in reported + of_file
+        assert "nothing.db" not in reported + of_file
 
 
-def test_a_single_point_has_no_ideal_line():
-    fill("results.db", [(resnet(num_gpus=2), 100.0)])
-    assert curves(picture("scaling")) == {"replicated_none": ([2], [100])}
+def test_one_point_per_line_is_nothing_to_show():
+    fill("results.db", [(resnet(num_gpus=2), 100.0), (resnet(1), 90.0)])
+    with pytest.raises(NothingToShow, match="no strategy completed on two GPU counts"):
+        pictures("scaling")
 
 
 def test_without_a_number_on_1_the_ideal_says_where_it_starts():
@@ -146,12 +200,16 @@ def test_without_a_number_on_1_the_ideal_says_where_it_starts():
     assert "No number on 1 CPU device: the ideal line starts at the best on 2 instead." in words(
         figure
     )
-    assert "ideal: replicated_none on 2, the best there, times N/2" in words(figure)
+    assert "ideal: replicated_none on 2, the best there, times N/2" in details(figure)
 
 
-def test_the_footer_names_machine_versions_database_and_command():
+def test_the_footer_is_one_line_and_the_file_has_the_details():
     fill_with(1)
-    reported = words(picture("scaling"))
+    figure = picture("scaling")
+    (footer,) = [text.get_text() for text in figure.texts if text.get_gid() == "footer"]
+    assert footer == "CPU devices · bars: 95 % CI · testbox: 2 cores Testium"
+    assert "GPU" not in words(figure)
+    reported = details(figure)
     for part in (
         "testbox: 2 cores Testium, CPU devices",
         "TensorFlow 2.21.0, scalemark 0.1.0",
@@ -163,28 +221,37 @@ def test_the_footer_names_machine_versions_database_and_command():
     assert "GPU" not in reported.replace(CPU_DEVICES_NOTE, "")
 
 
+def test_a_single_run_is_a_badge():
+    fill_with(1, num_repeats=1)
+    assert "CPU devices · single run · " in words(picture("scaling"))
+
+
 def test_weak_and_strong_scaling_are_reported_and_have_a_picture_each():
-    fill("results.db", [(resnet(scaling=scaling), 100.0) for scaling in ("weak", "strong")])
+    weak = [resnet(num_gpus=num, scaling="weak") for num in (1, 2)]
+    strong = [resnet(num_gpus=num, scaling="strong", batch_size=4 // num) for num in (1, 2)]
+    fill("results.db", [(spec, 100.0) for spec in (*weak, *strong)])
     found = pictures("scaling")
     assert [picture.name for picture in found] == [
         "resnet50-batch_size=2-scaling=weak",
-        "resnet50-batch_size=2 in all-scaling=strong",
+        "resnet50-batch_size=4 in all-scaling=strong",
     ]
     assert ["(weak scaling)" in words(picture.figure) for picture in found] == [True, False]
     assert ["(strong scaling)" in words(picture.figure) for picture in found] == [False, True]
 
 
 def test_each_machine_has_a_picture_of_its_own(second_machine: Machine):
-    fill("results.db", [(resnet(), 100.0)])
-    fill("results.db", [(resnet(), 50.0)], name="second", machine=second_machine)
+    both = resnet(), resnet(num_gpus=2)
+    fill("results.db", [(spec, 100.0) for spec in both])
+    fill("results.db", [(spec, 50.0) for spec in both], name="second", machine=second_machine)
     found = pictures("scaling")
-    assert [curves(picture.figure)["replicated_none"][1] for picture in found] == [[100.0], [50.0]]
+    drawn = [curves(picture.figure)["replicated_none"][1] for picture in found]
+    assert drawn == [[100.0, 100.0], [50.0, 50.0]]
     assert [picture.name[:17] for picture in found] == ["resnet50-testbox-", "resnet50-otherbox"]
 
 
 def test_nothing_but_failures_is_nothing_to_show():
     fill("results.db", [(resnet(), None)])
-    with pytest.raises(NothingToShow, match="no trial completed"):
+    with pytest.raises(NothingToShow, match="no strategy completed"):
         pictures("scaling")
 
 
@@ -207,26 +274,29 @@ def test_wide_intervals_end_in_arrowheads():
         ],
     )
     figure = checked(picture("scaling"))
-    (axes,) = figure.axes
+    axes = figure.axes[0]
     low, high = axes.get_ylim()
-    assert (low, high) == (pytest.approx(90, rel=0.15), pytest.approx(430, rel=0.15))
+    assert (low, high) == (0, pytest.approx(430, rel=0.15))
     bars = axes.collections[2].get_segments()[0]  # type: ignore[attr-defined]
-    assert [y for _, y in bars] == pytest.approx([low, high])
+    assert [y for _, y in bars] == pytest.approx([16, high], abs=0.5)
     arrows = [
         (line.get_marker(), list(line.get_xdata()), list(line.get_ydata()))
         for line in axes.lines
         if line.get_label() == "_beyond"
     ]  # type: ignore[arg-type]
-    assert arrows == [(CARETDOWN, [4], [pytest.approx(low)]), (CARETUP, [4], [pytest.approx(high)])]
-    assert "arrowheads: the interval reaches beyond the picture" in words(figure)
+    assert arrows == [(CARETUP, [4], [pytest.approx(high)])]
+    assert "arrowheads: wider" in words(figure)
 
 
 def test_arrowheads_end_above_the_failures():
     fill(
         "results.db",
-        [(resnet(), 250.0), (resnet(), 400.0), (resnet(1), 300.0), (resnet(1, num_gpus=2), None)],
+        [
+            *((resnet(), 250.0), (resnet(), 400.0), (resnet(num_gpus=2), 400.0)),
+            *((resnet(1), 300.0), (resnet(1, num_gpus=2), None)),
+        ],
     )
-    axes = picture("scaling").axes[0]
+    axes = picture("scaling", is_log=True).axes[0]
     (down,) = [
         line.get_ydata()[0]
         for line in axes.lines
@@ -258,7 +328,7 @@ def test_the_ideal_starts_at_the_number_on_1_that_a_filter_left_out():
     figure = picture("scaling", filters=("num_gpus>=2",))
     assert curves(figure)["ideal"] == ([2, 4], [200, 400])
     assert "No number on 1" not in words(figure)
-    assert "ideal: replicated_none on 1, the best there, times N" in words(figure)
+    assert "ideal: replicated_none on 1, the best there, times N" in details(figure)
 
 
 def test_repeats_without_a_number_are_reported():
@@ -270,6 +340,6 @@ def test_repeats_without_a_number_are_reported():
     figure = picture("scaling")
     (ring,) = [line for line in figure.axes[0].lines if line.get_label() == "_partly"]
     assert list(ring.get_xdata()) == [1]  # type: ignore[arg-type]
-    assert "ringed: some repeats brought no number: replicated_none x 1 (1 of 2: OOM)" in words(
-        figure
-    )
+    assert "ringed: failures" in words(figure)
+    reported = "some repeats brought no number: replicated_none x 1 (1 of 2: OOM)"
+    assert reported in details(figure)

@@ -12,6 +12,7 @@ from scalemark.records.outcomes import Phase
 from tests.filled import fill
 from tests.plots.charts.charting import (
     checked,
+    details,
     overlaps,
     picture,
     picture_test,
@@ -125,7 +126,8 @@ def test_measuring_before_the_steady_state_is_said():
 
 def test_the_footer_names_machine_database_and_command():
     fill("results.db", [(resnet(num_gpus=2), 100.0)])
-    reported = words(picture("step_times"))
+    figure = picture("step_times")
+    reported = f"{words(figure)}\n{details(figure)}"
     for part in (
         "testbox: 2 cores Testium",
         "TensorFlow 2.21.0",
@@ -146,7 +148,8 @@ def test_of_many_trials_those_on_the_most_devices_are_drawn():
     figure = picture("step_times")
     assert len(figure.axes[0].get_yticks()) == 24
     assert len(figure.axes) == 5
-    reported = words(figure)
+    assert "not all trials" in words(figure)
+    reported = details(figure)
     assert (
         "left out: 12 of 36 trials, those on the fewest devices; see them with num_gpus<=1"
         in reported

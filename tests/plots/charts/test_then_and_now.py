@@ -18,12 +18,14 @@ from tests.plots.charts.charting import (
     words,
 )
 
+ON_GPUS = {"device_kind": DeviceKind.GPU}
+
 
 def fill_with(num_strategies: int, **axes: object) -> None:
     fill(
         "results.db",
         [
-            (resnet(index, num_gpus, batch_size=64, **axes), speed(index, num_gpus))
+            (resnet(index, num_gpus, batch_size=64, **ON_GPUS | axes), speed(index, num_gpus))
             for index in range(num_strategies)
             for num_gpus in (1, 2)
         ],
@@ -54,7 +56,8 @@ def lines(figure):
 
 def test_ours_come_first_then_the_closest_published_curves():
     fill(
-        "results.db", [(resnet(1, num_gpus, batch_size=64), 50.0 * num_gpus) for num_gpus in (1, 2)]
+        "results.db",
+        [(resnet(1, num, batch_size=64, **ON_GPUS), 50.0 * num) for num in (1, 2)],
     )
     found = lines(picture("then_and_now"))
     assert next(iter(found)) == "ours: ps_cpu, weak scaling"
@@ -82,14 +85,10 @@ def test_what_is_left_out_is_reported():
     assert "published figures are of other hardware" in reported
 
 
-def test_cpu_devices_are_called_so_and_gpus_are_not():
-    fill_with(1)
-    assert "number of GPUs (ours: CPU devices)" in words(picture("then_and_now"))
-
-
-def test_gpus_are_counted_alike():
-    fill_with(1, device_kind=DeviceKind.GPU)
-    assert "number of GPUs" in words(picture("then_and_now")).split("\n")
+def test_cpu_devices_do_not_stand_beside_gpus_of_others():
+    fill_with(1, device_kind=DeviceKind.CPU_DEVICE)
+    with pytest.raises(NothingToShow, match="CPU devices say nothing beside published ones"):
+        pictures("then_and_now")
 
 
 def test_strong_scaling_says_so_beside_figures_of_weak_scaling():
@@ -98,14 +97,20 @@ def test_strong_scaling_says_so_beside_figures_of_weak_scaling():
 
 
 def test_our_failures_stand_at_their_number_of_devices():
-    fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), None)])
+    both = (resnet(**ON_GPUS), 100.0), (resnet(num_gpus=2, **ON_GPUS), None)
+    fill("results.db", list(both))
     assert [
         (text.get_text(), text.get_position()[0]) for text in picture("then_and_now").axes[0].texts
     ] == [("FAIL", 2)]
 
 
 @pytest.mark.parametrize(
-    "shown", [[(resnet(), None)], [(resnet(), 0.0)], [(resnet(model="nobody_published_it"), 100.0)]]
+    "shown",
+    [
+        [(resnet(), None)],
+        [(resnet(), 0.0)],
+        [(resnet(model="nobody_published_it", device_kind=DeviceKind.GPU), 100.0)],
+    ],
 )
 def test_without_a_number_of_both_there_is_nothing_to_show(shown):
     fill("results.db", shown)

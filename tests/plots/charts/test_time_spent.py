@@ -124,6 +124,12 @@ def test_an_attempt_is_distinguished_from_its_start_to_its_end():
     assert lengths(step) == {"waiting for data": [25.0], "computing": [75.0]}
 
 
+@pytest.mark.parametrize(("share", "num_axes"), [(None, 1), (0.001, 1), (0.05, 2)])
+def test_a_window_of_computing_alone_is_not_drawn(share, num_axes):
+    fill("results.db", [(resnet(), 100.0)], details=[{"data_wait_share": share}])
+    assert len(picture("time_spent").axes) == num_axes
+
+
 def test_an_attempt_stands_for_its_trial_that_had_the_median_throughput():
     fill(
         "results.db",
