@@ -5,7 +5,8 @@ const show = () => {
   for (const node of findAll(".needs-script")) if (!["no-match", "table-choice", "charts", "heat"].includes(node.id)) node.hidden = false;
   root.dataset.view = view;
   for (const link of findAll("nav a")) {
-    if (link.getAttribute("href") === `#${view}`) link.setAttribute("aria-current", "page");
+    const isOfTrials = view === "trial" || view === "compare";
+    if (link.getAttribute("href") === `#${isOfTrials ? "trials" : view}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   offerChoices();
@@ -101,14 +102,23 @@ document.addEventListener("click", (event) => {
   }
 });
 
-const askFilters = () => {
+const askTable = (select) => {
+  ask({ table: select.value });
+  chooseTable();
+  drawAll();
+};
+
+const askFilters = (event) => {
+  if (event?.target.id === "table") {
+    askTable(event.target);
+    return;
+  }
   ask({ find: find("#filter-text").value, ...Object.fromEntries(Object.keys(CHOICES).map((name) => [name, find(`#filter-${name}`).value])) });
   find("#trial-box").scrollTop = 0;
   refresh();
 };
 
 const ON_CHANGE = [
-  ["#table", (select) => { ask({ table: select.value }); chooseTable(); drawAll(); }],
   ["#quantity", () => drawAll()],
   ["#heat select", () => drawAll()],
   ["input.compare", chooseToCompare],
@@ -132,7 +142,7 @@ find("#filters").addEventListener("reset", () => {
   ask(Object.fromEntries(KEPT.map((name) => [name, ""])));
   offerChoices();
   find("#filter-text").value = "";
-  setTimeout(askFilters); // once the browser has emptied the fields
+  setTimeout(() => askFilters()); // once the browser has emptied the fields
 });
 find("#heat").addEventListener("toggle", () => drawAll());
 find("#trial-box").addEventListener("scroll", () => showRows());

@@ -40,7 +40,7 @@ const filter = () => {
     (trial) => chosen.every(([name, of]) => of(trial) === params.get(name)) && words.every((word) => haystacks[trial.at].includes(word)),
   );
   const num = fits.filter(Boolean).length;
-  find("#count").textContent = `${num} of ${counted(data.trials.length, "trial")}`;
+  find("#count").textContent = `${inThousands(num)} of ${counted(data.trials.length, "trial")}`;
   find("#no-match").hidden = num > 0;
   for (const row of findAll("#part-results [data-trials]")) {
     row.hidden = !row.dataset.trials.split(" ").some((at) => fits[Number(at)]);
@@ -59,6 +59,7 @@ const chooseTable = () => {
   };
   find("#table").replaceChildren(...fitting.map(titled));
   find("#table-choice").hidden = fitting.length < 2;
+  find("#part-results").classList.toggle("titled", fitting.length > 1);
   for (const article of findAll("article.table")) article.classList.toggle("chosen", article.id === table?.key);
 };
 

@@ -21,7 +21,8 @@ const withInterval = ({ throughput, low, high }) => {
 const times = (value) => (value === null ? "" : `${value.toFixed(2)}x`);
 const percent = (value) => (value === null ? "" : `${Math.round(100 * value)}%`);
 const spoken = (outcome) => outcome.replaceAll("_", " ");
-const counted = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+const inThousands = (count) => count.toLocaleString("en");
+const counted = (count, what) => `${inThousands(count)} ${what}${count === 1 ? "" : "s"}`;
 
 /** Also where other repeats brought a number. */
 const ended = ({ outcome, repeats, failed }) =>

@@ -23,8 +23,7 @@ const showTrial = () => {
     add(`attempt ${attempt}`, `${spoken(outcome)}; log: `, make("code", {}, visible(log)), make("pre", { tabindex: "0" }, visible(message || "(no message)")));
   }
   if (trial.source) add("source", visible(trial.source));
-  const { machine, notes } = data.environments[trial.environment];
-  add("environment", visible([...new Set([machine, ...notes])].join("; ")));
+  add("environment", visible(data.environments[trial.environment].notes.join("; ")));
   add("trial", make("code", {}, trial.trial_id));
   if (trial.command) add("run it again", ...copyable(trial.command));
   const best = data.trials
