@@ -147,7 +147,9 @@ def _facts(page: Page) -> dict[str, Any]:
             {"machine": environment.environment.machine, "notes": environment.notes}
             for environment in page.environments
         ],
-        "failures": [_plain(failure) for failure in page.failures],
+        "failures": [
+            _plain(failure) | {"message": _shown(failure.message)} for failure in page.failures
+        ],
         "devices": page.devices,
         "unit": page.unit,
         "charts": charts,
@@ -165,9 +167,9 @@ def _facts(page: Page) -> dict[str, Any]:
 
 
 def _plain(one: Trial | Failure) -> dict[str, Any]:
-    """Return its fields with what others wrote made harmless, but for the axes of a trial."""
+    """Return its fields, but for the axes of a trial."""
     names = (field.name for field in fields(one) if field.name != "axes")
-    return {name: _shown(getattr(one, name)) for name in names}
+    return {name: getattr(one, name) for name in names}
 
 
 def _typed(axes: Mapping[str, Any]) -> dict[str, Any]:
