@@ -1,5 +1,5 @@
-"""JavaScript that the page brings along (Vega, Vega-Lite and vega-embed in one script), and how text is
-packed into a page.
+"""JavaScript that the page brings along, Vega, Vega-Lite and vega-embed in one script; and how text
+is packed into a page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def packed_vega() -> str:
 
 
 def packed(text: str) -> str:
-    """Compress a text for the page's script, which unpacks it; no HTML parser finds anything in it."""
+    """Compress a text for the page's script, which unpacks it. No HTML parser finds anything in
+    the result.
+    """
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 

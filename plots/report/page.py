@@ -47,7 +47,9 @@ _PARTS = (
 _SCRIPTS = ("texts", "data", "route", "tables", "charts", "list", "trial", "page")
 """Files of `script/` in their order: together they are the page's one script."""
 
-_FIRST = "document.documentElement.className='scripted';document.documentElement.dataset.view='results'"
+_FIRST = (
+    "document.documentElement.className='scripted';document.documentElement.dataset.view='results'"
+)
 """Runs before anything is painted: with scripts one view is shown at a time."""
 
 _PATHS = {  # as Vega draws these shapes, for the buttons that show and hide lines

@@ -91,6 +91,7 @@ const draw = async (container, spec, said) => {
   const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } };
   const { view: shown } = await window.vegaEmbed(container, { width: container.clientWidth, ...spec }, options);
   views.set(container.id, shown);
+  find("svg", container).setAttribute("aria-hidden", "true"); // its sentence is the container's; marks have no names
 };
 
 const drawNothing = (container, why) => {

@@ -17,7 +17,7 @@ const offerChoices = () => {
     const asked = params.get(name) ?? "";
     if (asked && !values.includes(asked)) values.push(asked);
     const select = find(`#filter-${name}`);
-    select.replaceChildren(option("", "all", asked), ...values.map((value) => option(value, spoken(value), asked)));
+    select.replaceChildren(option("", "all", asked), ...values.map((value) => option(value, name === "outcome" ? spoken(value) : value, asked)));
     select.parentElement.hidden = values.length < 2 && !asked;
   }
   const text = find("#filter-text");

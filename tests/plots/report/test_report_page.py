@@ -340,9 +340,7 @@ def test_no_text_of_others_becomes_html(make, nasty):
     assert page.trials[0]["model"] == nasty
     assert len(page.scripts) == 4
     raw = make("results.db").read_text()
-    assert not re.search(
-        "[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2066-\u2069]", raw
-    )
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2066-\u2069]", raw)
 
 
 def test_nothing_is_loaded_from_anywhere(everything, make):
