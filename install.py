@@ -2,7 +2,8 @@
 `--dev` adds what testing needs. Needs Python 3.11+ and pip.
 
 Can be run again: nothing is done when nothing changed, and what `--dev` added stays. On a machine
-with an NVIDIA driver TensorFlow's CUDA libraries come along.
+with an NVIDIA driver TensorFlow's CUDA libraries come along; with `--cuda` they do anywhere, as
+while an image of a container is built.
 """
 
 import argparse
@@ -20,7 +21,7 @@ NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 DEV = ["constraints-dev.txt"]
 
 
-def main(dev: bool) -> int:
+def main(dev: bool, cuda: bool) -> int:
     if sys.version_info < (3, 11):
         found = sys.version.split()[0]
         return _refuse(
@@ -28,7 +29,7 @@ def main(dev: bool) -> int:
         )
     os.chdir(ROOT)
     running = ["constraints.txt"]
-    if NVIDIA_DRIVER.exists():
+    if cuda or NVIDIA_DRIVER.exists():
         running.append("constraints-cuda.txt")
     if VENV.exists() and not STAMP.exists():
         return _refuse(f"{VENV} is not of this installer's making; move it away and run this again")
@@ -95,4 +96,6 @@ def _refuse(why: str) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python3 install.py", description=__doc__)
     parser.add_argument("--dev", action="store_true", help="add what testing needs")
-    sys.exit(main(parser.parse_args().dev))
+    parser.add_argument("--cuda", action="store_true", help="add CUDA also without a driver")
+    given = parser.parse_args()
+    sys.exit(main(given.dev, given.cuda))

@@ -34,17 +34,18 @@ from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.argument_forms import check_forms
 from sweeper.grid.explain import explain, is_of_null
-from sweeper.grid.from_trial import with_trial
+from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
+from sweeper.planning.own_defaults import own_defaults
 from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
-Begin = Callable[[Sequence[str], str], Report | None]
+Begin = Callable[[Sequence[str], Taken | None, str], Report | None]
 """Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, and what
-of them came from an earlier trial."""
+came from an earlier trial and the user's settings."""
 
 
 def main() -> int:
@@ -52,7 +53,6 @@ def main() -> int:
     # closed: nobody wants the tables
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
-    register()
     OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
     OmegaConf.register_new_resolver("settings_help", settings_help, replace=True)
     OmegaConf.register_new_resolver("typed", typed, replace=True)
@@ -93,7 +93,9 @@ def _run(typed: list[str]) -> Report | None:
     """Have Hydra run what the arguments ask for; None where that is no sweep."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
     asked = with_trial(typed)
-    sys.argv[1:] = with_program(_without_multirun(list(asked.arguments)))
+    own = own_defaults(asked.arguments)
+    register(own.of_schema)
+    sys.argv[1:] = with_program(_without_multirun(own.typed(asked.arguments)))
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
     def run(begin: Begin | DictConfig) -> None:
@@ -101,7 +103,7 @@ def _run(typed: list[str]) -> Report | None:
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
-        reports.append(begin(typed, asked.taken))
+        reports.append(begin(typed, asked.taken, own.line))
 
     run()
     return reports[0] if reports else None

@@ -13,8 +13,9 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from costs.hardware import Hardware
-from scalemark.abilities import LAUNCHERS, names
-from scalemark.records.axes import AUTO, Axis, Engine
+from scalemark.abilities import LAUNCHERS
+from scalemark.abilities.choices import choices_of
+from scalemark.records.axes import Axis, Engine
 from scalemark.records.injected import INJECTED
 from scalemark.records.setting import setting
 from scalemark.records.trial import AXES
@@ -275,16 +276,6 @@ class Settings:
     injected: InjectedConfig = field(default_factory=InjectedConfig)
 
 
-def choices_of(axis: Axis) -> list[str]:
-    """Return all values that the command line takes, `auto` included; empty where it does not list
-    them.
-    """
-    folder = axis.folder
-    choices = names(f"trainer/{folder}") if folder else axis.choices
-    may_be_auto = choices and axis.auto
-    return [AUTO, *choices] if may_be_auto else list(choices)
-
-
 def _field_of(axis: Axis) -> tuple[str, Any, Any]:
     """Return name, type and default of an axis, as `make_dataclass` takes them."""
     if choices := choices_of(axis):
@@ -311,9 +302,14 @@ else:
     Config = make_dataclass("Config", map(_field_of, AXES_SET_BY_NAME), bases=(Settings,))
 
 
-def register() -> None:
-    """Make the schema known to Hydra, for the defaults of `conf/config.yaml`."""
-    ConfigStore.instance().store(name="schema", node=Config)
+def register(defaults: Mapping[str, str | int] | None = None) -> None:
+    """Make the schema known to Hydra, for the defaults of `conf/config.yaml`; with other defaults
+    of these settings.
+    """
+    node = OmegaConf.structured(Config)
+    for name, value in (defaults or {}).items():
+        OmegaConf.update(node, name, value)
+    ConfigStore.instance().store(name="schema", node=node)
 
 
 def typed(composed: DictConfig) -> Config:

@@ -17,6 +17,7 @@ from plots.parts import in_words
 from plots.source import Source
 from plots.tables import formats
 from plots.tables.document import document
+from plots.wrote import wrote
 from scalemark.cli.terminal import silence
 from scalemark.text.redact import masked
 from store.errors import LostDatabaseError
@@ -43,15 +44,18 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
             if ending.num_charts < MOST_CHARTS:
                 ending.attempt(f"chart {name}", partial(ending.draw, name))
     except LostDatabaseError as error:
+        ending.tell_written()
         tell(f"sweep: nothing more is drawn: {in_words(error)}")
         return False
     except KeyboardInterrupt:
+        ending.tell_written()
         commands = f"{ending.command('report')} and {ending.command('charts')}"
         tell(
             f"sweep: drawing was interrupted at {ending.doing}; the results are stored, {commands} "
             "draw them"
         )
         raise
+    ending.tell_written()
     tell(f"all charts: {ending.command('charts')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
     tell(f"ask what it means: {ending.command('advise', 'analysis')}{secret}")
@@ -64,6 +68,7 @@ class _Ending:
     def __init__(self, selection: Selection, folder: Path, tell: Tell) -> None:
         self.is_well = True
         self.num_charts = 0  # drawn
+        self.paths: list[Path] = []  # of the files that were written
         self.doing = ""
         self._selection, self._folder, self._tell = selection, folder, tell
 
@@ -76,6 +81,10 @@ class _Ending:
             raise
         except Exception as error:  # whatever it is, the other parts are worth trying
             self._failed(what, error)
+
+    def tell_written(self) -> None:
+        if self.paths:
+            self._tell(wrote(self.paths))
 
     def print_tables(self) -> None:
         source = self._source("tables")
@@ -101,20 +110,19 @@ class _Ending:
         page = render(source, datetime.now(UTC), failed=self._failed)
         path = self._folder / f"{source.file_name('report')}.html"
         write(path, page)
-        self._tell(f"report: {path}")
+        self.paths.append(path)
 
     def draw(self, chart: str) -> None:
         from plots.pictures import drawing  # here, because matplotlib is slow to import
 
         source = self._of_charts
         further: list[str] = []
-        paths = []
+        num_before = len(self.paths)
         for path in drawing.draw(
             source, self._folder, [chart], most=MOST_PICTURES, cut_short=further.append
         ):
-            self._tell(f"chart: {path}")
-            paths.append(path)
-        self.num_charts += bool(paths)
+            self.paths.append(path)
+        self.num_charts += len(self.paths) > num_before
         for text in further:
             self._tell(f"chart: {text}; all are drawn by {source.command} --chart {chart}")
 

@@ -6,6 +6,8 @@ none of them. `python -m scalemark` is the same program.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 
 from scalemark.cli import entry_point
@@ -16,6 +18,7 @@ if __name__ == "__main__":
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from scalemark.host.own_code import import_ours_first
 
@@ -50,6 +53,11 @@ COMMANDS = {
     "agent": Command(
         about="Join a sweep that hosts share.", module="sweeper.__main__", is_subcommand=True
     ),
+    "settings": Command(
+        about="Show your defaults, and where each comes from.",
+        module="sweeper.__main__",
+        is_subcommand=True,
+    ),
     "read": Command(
         about="Look at a log of your own program, and say how to read it.",
         module="scalemark.readers.__main__",
@@ -62,12 +70,17 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the command's exit code, or 2 where there is no such command."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == [_COMPLETE]:  # before anything else: somebody waits behind a TAB
+        return _complete(given[-1])
     entry_point.loading()
-    word, *others = list(sys.argv[1:] if arguments is None else arguments) or [""]
+    word, *others = given or [""]
     if word in ("--help", "-h"):
         return _print(_help())
     if word == "--version":
         return _print(f"scalemark {_version()}")
+    if word in (_SHOW, _INSTALL):
+        return _set_up_completion(word, others)
     if word not in COMMANDS:
         return _refuse(_no_such(word) if word else f"which command?\n\n{_help()}")
     try:
@@ -89,6 +102,34 @@ def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     return lambda: run(program=program)
 
 
+_COMPLETE, _SHOW, _INSTALL = "--complete", "--show-completion", "--install-completion"
+
+
+def _complete(line: str) -> int:
+    gc.disable()  # as entry_point.loading, which checks more than a candidate needs
+    from scalemark.cli.completion import complete
+
+    import_ours_first(sys.path)
+    found = complete(line, {name: command.module for name, command in COMMANDS.items()})
+    return _print("\n".join(found)) if found else OK
+
+
+def _set_up_completion(word: str, others: Sequence[str]) -> int:
+    """Print what a shell reads, or have it read it; the user's own shell where none is named."""
+    from scalemark.cli.completion import SCRIPTS, install
+
+    shell = others[0] if others else Path(os.environ.get("SHELL", "")).name
+    if shell not in SCRIPTS or len(others) > 1:
+        found = f" {' '.join(others)}" if others else f": the shell is {shell or 'unknown'}"
+        return _refuse(f"{word}{found[:100]}; wanted {word} {' or '.join(SCRIPTS)}")
+    if word == _SHOW:
+        return _print(SCRIPTS[shell].rstrip())
+    try:
+        return _print(install(shell, Path.home()))
+    except OSError as error:
+        return _refuse(f"{word}: {error.filename}: {error.strerror}")
+
+
 _USAGE = """\
 usage: scalemark COMMAND ...
 
@@ -97,7 +138,9 @@ your own training program is on 1, 2, 4, 8 GPUs (scalemark sweep --help).
 
 {commands}
 
-scalemark COMMAND --help says more of a command; scalemark --version prints the version."""
+scalemark COMMAND --help says more of a command; scalemark --version prints the version.
+scalemark --install-completion has bash or zsh complete commands, axes and their values; with
+--show-completion it only prints what that shell would read."""
 
 
 def _help() -> str:

@@ -45,7 +45,8 @@ from store.schema import AttemptRow, StepArraysRow
 
 
 def open(url: str | None = None) -> Database:  # noqa: A001  # as store.api.open it shadows nothing
-    """Open a file, a sqlite:/// or a postgresql:// URL; without one SCALEMARK_DB, else results.db.
+    """Open a file, a sqlite:/// or a postgresql:// URL; without one SCALEMARK_DB, that of
+    the user's settings, else results.db.
 
     Raises StoreError when there is no such database, or it cannot be read.
     """

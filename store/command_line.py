@@ -25,7 +25,7 @@ Db = Annotated[
     typer.Option(
         "--db",
         help="File, sqlite:/// or postgresql:// URL.",
-        show_default="SCALEMARK_DB, else results.db",
+        show_default="SCALEMARK_DB, your settings, else results.db",
         default_factory=default_url,
     ),
 ]

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
+from scalemark.host.user_settings import DATABASE_VARIABLE, UserSettingsError, user_settings
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
 from store.older_axes import fill_in_defaults
@@ -64,9 +65,20 @@ class Database(Protocol):
         """Give back the space of what was removed."""
 
 
+DEFAULT_FILE = "results.db"
+
+
 def default_url() -> str:
-    """SCALEMARK_DB, else results.db in the current folder."""
-    return os.environ.get("SCALEMARK_DB") or "results.db"
+    """SCALEMARK_DB, else that of the user's settings, else results.db in the current folder.
+
+    Raises StoreError for settings that are wrong.
+    """
+    if named := os.environ.get(DATABASE_VARIABLE):
+        return named
+    try:
+        return user_settings().database or DEFAULT_FILE
+    except UserSettingsError as error:
+        raise StoreError(str(error)) from error
 
 
 def locate(url: str) -> Database:

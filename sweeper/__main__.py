@@ -14,10 +14,11 @@ if __name__ == "__main__":
 from store.command_line import App, run
 
 app = App(
-    about="Look at sweeps that run, or join one.",
+    about="Look at sweeps that run, join one, or see the defaults that sweeps begin with.",
     commands={
         "status": "sweeper.commands.status:status",
         "agent": "sweeper.commands.agent:agent",
+        "settings": "sweeper.commands.settings:settings",
     },
 )
 

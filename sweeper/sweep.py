@@ -20,6 +20,7 @@ from store.database import check_writable, file_of, open_existing
 from store.writer import Writer
 from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Cell
+from sweeper.grid.from_trial import Taken
 from sweeper.local_sweep import LocalSweep
 from sweeper.planning.plan import make_plan, resolve_grid
 from sweeper.planning.plan_view import plan_json, print_plan
@@ -33,13 +34,17 @@ Way = LocalSweep | SharedSweep
 
 
 def run(
-    cells: Sequence[Cell], composer: Composer, typed: Sequence[str], taken: str = ""
+    cells: Sequence[Cell],
+    composer: Composer,
+    typed: Sequence[str],
+    taken: Taken | None = None,
+    own_line: str = "",
 ) -> Report | None:
     """Plan and run a sweep; None when the plan was all that was asked for.
 
-    `typed` are the arguments of the command, which the database keeps, and `taken` a line of the
-    plan that says what came from an earlier trial. Raises SweepRefusedError or StoreError before
-    anything runs.
+    `typed` are the arguments of the command, which the database keeps, `taken` is what came from
+    an earlier trial, and `own_line` says what came from the user's settings. Raises
+    SweepRefusedError or StoreError before anything runs.
     """
     config = composer.base
     name = check(config)
@@ -52,21 +57,22 @@ def run(
         made = make_plan(specs, left_out, config.sweep, way.num_completed(engine, specs))
         return way.planned(made, engine)
 
+    came_from = [taken.line if taken else "", own_line]
     if config.sweep.dry_run:
         check_writable(config.store.url)
         # the plan is what was asked for: on stdout
         planned = plan(open_existing(config.store.url))
         if config.sweep.plan_format is PlanFormat.json:
-            print(plan_json(planned, way.machine))
+            print(plan_json(planned, way.machine, taken))
         else:
-            _print(make_console(), way, planned, taken)
+            _print(make_console(), way, planned, came_from)
         return None
     with ExitStack() as stack:
         writer = _open(config.store.url)
         stack.callback(writer.close)
         planned = plan(writer.engine)
         try:
-            _print(make_console(stderr=True), way, planned, taken)
+            _print(make_console(stderr=True), way, planned, came_from)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
         runner = way.runner(planned, writer, stack, typed)
@@ -84,9 +90,9 @@ def run(
     )
 
 
-def _print(console: Console, way: Way, planned: Planned, taken: str) -> None:
-    if taken:
-        console.print(taken, markup=False, soft_wrap=True)
+def _print(console: Console, way: Way, planned: Planned, came_from: Sequence[str]) -> None:
+    for line in filter(None, came_from):
+        console.print(line, markup=False, soft_wrap=True)
     print_plan(console, planned, way.machine, way.inventory)
 
 

@@ -58,6 +58,7 @@ def _own_folders(
     monkeypatch.setenv(
         "SCALEMARK_LOCK_DIR", str(tmp_path_factory.getbasetemp() / "locks" / tmp_path.name)
     )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "settings"))
     for name in ("SCALEMARK_DB", "CUDA_VISIBLE_DEVICES", "HYDRA_FULL_ERROR", *_SIZE):
         monkeypatch.delenv(name, raising=False)
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,9 @@ def install(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def installed(project: Path) -> set[str]:
+def installed(project: Path, among: Set[str] = frozenset({"running", "testing"})) -> set[str]:
     packages = next((project / ".venv" / "lib").glob("python*")) / "site-packages"
-    return {path.stem for path in packages.glob("*.py")} & {"running", "testing"}
+    return {path.stem for path in packages.glob("*.py")} & among
 
 
 def test_dev_adds_to_what_runs_and_stays(project):
@@ -89,6 +90,13 @@ def test_dev_adds_to_what_runs_and_stays(project):
     assert install(project).returncode == 0
     assert installed(project) == {"running", "testing"}
     assert not kept.exists()
+
+
+def test_cuda_comes_along_where_it_is_asked_for(project):
+    assert install(project, "--cuda").returncode == 0
+    assert installed(project, {"running", "cuda"}) == {"running", "cuda"}
+    again = install(project, "--cuda")
+    assert (again.returncode, again.stderr) == (0, "")
 
 
 def test_an_environment_of_somebody_else_is_left_alone(project):

@@ -46,9 +46,12 @@ from trainer.process.ending import BAD_USAGE
 from trainer.ranks import beat, own_rank, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
 
-# libraries of CUDA raise no ResourceExhaustedError
+# libraries of CUDA raise no ResourceExhaustedError; these are their own words, and TensorFlow's of
+# a copy to a GPU without room, and of convolutions none of whose algorithms found a workspace
 _GPU_MEMORY = re.compile(
     r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED|Dst tensor is not initialized"
+    r"|No algorithm worked|NCCL: unhandled cuda error"
 )
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
@@ -147,6 +150,8 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         if given:
             placement.take(given)
         _import_tensorflow()
+        if own is None or own.leads:
+            folder.write(folder.loaded, "")
         if given:
             # Only now: an import that finds no memory looks like a broken library.
             placement.limit_memory(given, spec)

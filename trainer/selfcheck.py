@@ -115,13 +115,13 @@ def main(
         print(line)
     took_s = time.monotonic() - start
     print(f"\n{_counted(checks)}; took {took_s:.0f} s")
-    if asked.json:
+    if asked.out:
         content = {
             "devices": asdict(bench),
             "took_s": round(took_s, 1),
             "checks": [asdict(check) for check in checks],
         }
-        asked.json.write_text(json.dumps(content, indent=1) + "\n")
+        asked.out.write_text(json.dumps(content, indent=1) + "\n")
     if interrupted:
         return 130
     outcomes = {check.outcome for check in checks}
@@ -158,7 +158,9 @@ def _asked(
         metavar="FILE.py:FUNCTION",
         help="check with this Keras model of your own, instead of small ones of ours",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the checks here, too")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the checks here as JSON, too"
+    )
     asked = parser.parse_args(arguments)
     if lack := lack_of_tensorflow():
         parser.error(lack)
@@ -166,8 +168,8 @@ def _asked(
         parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")
     if asked.replicas is not None and not 1 <= asked.replicas <= MOST_REPLICAS:
         parser.error(f"--replicas {asked.replicas}: wanted 1 to {MOST_REPLICAS}")
-    if asked.json and not asked.json.absolute().parent.is_dir():
-        parser.error(f"--json {asked.json}: there is no folder {asked.json.absolute().parent}")
+    if asked.out and not asked.out.absolute().parent.is_dir():
+        parser.error(f"--out {asked.out}: there is no folder {asked.out.absolute().parent}")
     modes = {mode.name: mode for mode in all_modes() if mode.is_distributed == (asked.hosts > 1)}
     if unknown := set(asked.modes or ()) - set(modes):
         parser.error(

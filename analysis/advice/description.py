@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.results import Origin, Result
+from analysis.results import Origin, Result, over
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
 
@@ -20,15 +20,22 @@ _NAMED_APART = (
 _UNSAID = (None, "")  # of a program, or of a table that was taken in
 
 
-def described(result: Result, *, against: Result | None = None) -> str:
+def column_heading(result: Result) -> str:
+    """Return the heading over `described(..., is_cell=True)`."""
+    return f"choice, on N {result.environment.devices}"
+
+
+def described(result: Result, *, against: Result | None = None, is_cell: bool = False) -> str:
     """Return as `replicated_nccl on 8 GPUs, batch_size 64, fp16`.
 
-    With `against` another choice, name only what differs beside strategy and GPUs.
+    With `against` another choice, name only what differs beside strategy and GPUs. A cell below
+    `column_heading` has the number of devices alone.
     """
     axes = result.axes
     says_less = result.environment.origin is not Origin.PUBLISHED
     unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
-    reported = [f"{result.strategy} on {result.counted}"]
+    where = f"{result.num_gpus}{over(result.hosts)}" if is_cell else result.counted
+    reported = [f"{result.strategy} on {where}"]
     told = result.strategy_axes
     for axis in ("batch_size", "precision", *unusual):
         if axis in told or (axes.get(axis) in _UNSAID and says_less):

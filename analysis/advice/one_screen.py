@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.advice.aims import Goal
 from analysis.advice.answer import Answer
-from analysis.advice.description import described
+from analysis.advice.description import column_heading, described
 from analysis.advice.measure_it import measure_it
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import headline, sentences
@@ -85,16 +85,17 @@ def _of_one(one: Answer) -> _Table:
         return ("choice", unit), [], used
     rows = []
     for candidate, behind in _ordered(one.ranking):
-        doubts = _doubts(one.ranking, candidate, behind)
+        doubts = doubts_of(one.ranking, candidate, behind)
         used |= dict.fromkeys(doubts)
         against = "best" if behind is None else f"{1 / behind.ratio:.2f}x"
-        name = described(candidate.result, against=one.ranking.top.result)
+        name = described(candidate.result, against=one.ranking.top.result, is_cell=True)
         cells = [name, _throughput(one, candidate), *_score(one, candidate), against]
         if candidate is one.ranking.pick and behind is not None:
             doubts = ["taken", *doubts]
         rows.append((*cells, ", ".join(doubts)))
     scores = () if one.aim.goal is Goal.THROUGHPUT else (str(one.aim.goal),)
-    return ("choice", unit, *scores, "vs best", "doubts"), rows, used
+    choice = column_heading(one.ranking.top.result)
+    return (choice, unit, *scores, "vs best", "doubts"), rows, used
 
 
 def _of_several(answers: Sequence[Answer]) -> _Table:
@@ -128,7 +129,8 @@ def _ordered(ranking: Ranking) -> Iterator[tuple[Candidate, Behind | None]]:
         yield behind.candidate, behind
 
 
-def _doubts(ranking: Ranking, candidate: Candidate, behind: Behind | None) -> list[str]:
+def doubts_of(ranking: Ranking, candidate: Candidate, behind: Behind | None) -> list[str]:
+    """Return the badges of one row; `behind` is how far it is from the best."""
     standing = [] if behind is None else _standing(ranking, behind)
     return [*standing, *badges.of_result(candidate.result)]
 

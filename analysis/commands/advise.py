@@ -10,9 +10,9 @@ from rich.console import Console
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.answer import Answer, answers
-from analysis.advice.description import described
+from analysis.advice.description import column_heading, described
 from analysis.advice.next_trials import Next
-from analysis.advice.one_screen import screen
+from analysis.advice.one_screen import doubts_of, screen
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import heading, sentences
 from analysis.newest import selected
@@ -27,12 +27,12 @@ from analysis.options import (
     say,
 )
 from analysis.source import Source
+from analysis.text import badges
 from analysis.text.numbers import number, span
 from analysis.text.one_screen import show
 from analysis.text.titles import (
     ITEMS_OF_STEPS,
-    alone_notes,
-    environment_notes,
+    made_with,
     program_notes,
     reported_notes,
 )
@@ -102,12 +102,23 @@ def advise(
         _print(console, one)
     for note in chosen.notes:
         say(console, note)
+    if meanings := badges.foot(badge for one in found for badge in _badges(one)):
+        say(console, meanings, "dim")
+    return None
+
+
+def _badges(one: Answer) -> list[str]:
+    used = badges.of_environment(one.question.environment)
+    if one.ranking is not None:
+        for candidate, against in _shown(one, one.ranking):
+            used += doubts_of(one.ranking, candidate, against)
+    return used
 
 
 def _print(console: Console, one: Answer) -> None:
     say(console, heading(one), "bold")
     choices = one.question.choices
-    notes = environment_notes(one.question.environment)
+    notes = [made_with(one.question.environment)]
     notes += program_notes(choices) + reported_notes(choices) + _step_notes(one)
     for note in notes:
         say(console, note, "dim")
@@ -138,13 +149,13 @@ def _step_notes(one: Answer) -> list[str]:
 
 def _print_table(console: Console, one: Answer, ranking: Ranking) -> None:
     shown = _shown(one, ranking)
-    columns = ("choice", one.question.unit, "95 % CI", *_headers(one), "against the best", "n")
+    unit = f"{one.question.unit} [95 % CI]"
+    choice = column_heading(ranking.top.result)
+    columns = (choice, unit, *_headers(one), "vs best [95 % CI]", "doubts", "n")
     rows = (_row(one, ranking, candidate, against) for candidate, against in shown)
-    print_columns(console, columns, rows)
+    print_columns(console, columns, rows, spare=["n"])
     if more := len(ranking.judged) - len(shown):
         say(console, f"and {more} more (--json has them)", "dim")
-    for note in alone_notes(candidate.result for candidate in ranking.judged):
-        say(console, note, "dim")
 
 
 def _headers(one: Answer) -> list[str]:
@@ -165,27 +176,24 @@ def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None
 def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | None) -> list[str]:
     result, throughput = candidate.result, candidate.throughput
     cells = [
-        described(result, against=ranking.top.result if against else None),
+        described(result, against=ranking.top.result if against else None, is_cell=True),
         number(throughput, exactly=one.question.is_published),
-        "",
     ]
     if result.low is not None and result.high is not None:
-        cells[2] = f"[{span(result.low, result.high, throughput)}]"
+        cells[1] += f" [{span(result.low, result.high, throughput)}]"
     if _headers(one):
         devices, items = one.question.environment.devices, one.question.item
         cells.append(one.aim.text(candidate.score, devices, items))
-    taken = "  <- taken" if result is ranking.pick.result else ""
-    cells.append((_against(ranking, against) if against else "best") + taken)
+    cells.append("best" if against is None else _against(against))
+    taken = ["taken"] if result is ranking.pick.result else []
+    cells.append(", ".join([*taken, *doubts_of(ranking, candidate, against)]))
     return [*cells, str(len(result.repeats))]
 
 
-def _against(ranking: Ranking, behind: Behind) -> str:
+def _against(behind: Behind) -> str:
     text = f"{1 / behind.ratio:.2f}x"
     if behind.low is not None and behind.high is not None:
         text += f" [{1 / behind.high:.2f}, {1 / behind.low:.2f}]"
-    for mark, marked in (("≈", ranking.tied), ("?", ranking.unclear), ("↓", ranking.out)):
-        if behind in marked:
-            return mark + text
     return text
 
 

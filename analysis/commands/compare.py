@@ -20,12 +20,15 @@ from analysis.options import Filters, Sweep, result_record, say
 from analysis.pivot import axes_of
 from analysis.results import Origin, Result
 from analysis.statistics.judgement import Answer
+from analysis.statistics.planning import MOST_WORTH_IT
 from analysis.statistics.sample import Sample
+from analysis.text import badges
 from analysis.text.numbers import number
 from analysis.text.summary import failed_repeats
 from analysis.text.titles import (
     environment_notes,
     host_notes,
+    made_with,
     named,
     program_notes,
     reported_notes,
@@ -36,7 +39,10 @@ from scalemark.host.own_code import typed
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
-_NUMBERS = frozenset({"A / B", "95 % CI", "processes", "repeats", "num_gpus"})
+_RATIO = "A / B [95 % CI]"
+_NUMBERS = frozenset({_RATIO, "processes", "repeats", "num_gpus"})
+_MORE = "more"  # the column of repeats that are missing
+SINGLE_RUN = "single run"
 
 
 def compare(
@@ -82,14 +88,17 @@ def compare(
         ("B", of_b, [row.name_b for row in rows]),
     ):
         say(console, f"{label}: {_title(side, names)}")
+    say(console, _headline(rows), "bold")
     console.print()
     _print_table(console, rows)
     console.print()
-    for line in _sentences(rows):
+    for line in _to_run(rows):
         say(console, line)
-    findings = _shortened([text for row in rows for text in row.findings])
-    for line in (*findings, *_lonely(found), *_notes(rows)):
+    findings = _shortened([text for row in rows for text in (*_doubts(row), *row.findings)])
+    for line in (*findings, *_lonely(found), *_notes(rows, told_by_badges=True)):
         say(console, line, "dim")
+    if meanings := badges.foot(_badges(rows)):
+        say(console, meanings, "dim")
 
 
 def _title(side: Side, names: Sequence[str]) -> str:
@@ -105,12 +114,20 @@ def _print_table(console: Console, rows: Sequence[Compared]) -> None:
     # where pairs count different items, each number has its unit
     throughput = [f"{side} {next(iter(units))}" if len(units) == 1 else side for side in "AB"]
     repeats = "processes" if rows[0].pair.a.environment.origin.is_ours else "repeats"
-    columns = [*axes, *throughput, "A / B", "95 % CI", repeats, "answer"]
+    columns = [*axes, *throughput, _RATIO, repeats, "answer"]
+    has_plan = len(rows) > 1 and any(row.plan is not None for row in rows)
+    if has_plan:
+        columns.append(_MORE)
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
         columns = ["A", "B", *columns]
-    cells = (_cells(row, axes, has_names=has_names, has_units=len(units) > 1) for row in rows)
-    print_columns(console, columns, cells, _NUMBERS.union(throughput))
+    lines = []
+    for row in rows:
+        cells = _cells(row, axes, has_names=has_names, has_units=len(units) > 1)
+        lines.append([*cells, *([_more(row)] if has_plan else [])])
+    print_columns(console, columns, lines, _NUMBERS.union(throughput), spare=[repeats])
+    if has_plan:
+        say(console, f"{_MORE}: repeats of each that would show such a difference", "dim")
 
 
 def _unit(row: Compared) -> str:
@@ -124,38 +141,70 @@ def _cells(row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bo
     unit = f" {_unit(row)}" if has_units else ""
     cells += [_speed(row.sample_a, row.pair.a, unit), _speed(row.sample_b, row.pair.b, unit)]
     if row.judgement is None:
-        return [*cells, "", "", "", _answer(row)]
+        return [*cells, "", "", _answer(row)]
     ratio = row.judgement.ratio
     processes = f"{ratio.num_a}, {ratio.num_b}"
-    return [*cells, fold(ratio.ratio), interval_text(ratio), processes, _answer(row)]
+    text = f"{fold(ratio.ratio)} {interval_text(ratio)}".rstrip()
+    return [*cells, text, processes, _answer(row)]
 
 
 def _answer(row: Compared) -> str:
     if row.judgement is None:
         return "nothing to compare"
-    answer = row.judgement.answer
+    answer, ratio = row.judgement.answer, row.judgement.ratio
+    doubt = "" if row.judgement.is_sure or min(ratio.num_a, ratio.num_b) > 1 else SINGLE_RUN
     if answer is Answer.UNKNOWN:
-        return str(answer)
+        return doubt or "unclear"
     text = str(answer)
     if answer is Answer.DIFFERENT:
-        text = "A faster" if row.judgement.ratio.ratio > 1 else "B faster"
-    return text if row.judgement.is_sure else f"{text}, by steps alone"
+        text = "A faster" if ratio.ratio > 1 else "B faster"
+    return f"{text}, {doubt}" if doubt else text
+
+
+def _badges(rows: Sequence[Compared]) -> set[str]:
+    used = {word for row in rows for word in _answer(row).split(", ")}
+    for row in rows:
+        for result in (row.pair.a, row.pair.b):
+            used.update(badges.of_environment(result.environment))
+    return used
+
+
+def _more(row: Compared) -> str:
+    """Return how many repeats of each are missing; empty where none is."""
+    if row.plan is None or row.judgement is None:
+        return ""
+    if row.plan.more is not None:
+        return str(row.plan.more)
+    is_single = min(row.judgement.ratio.num_a, row.judgement.ratio.num_b) < 2
+    return "2 or more" if is_single else f"over {MOST_WORTH_IT}"
 
 
 def _speed(side: Sample | None, result: Result, unit: str) -> str:
     return result.ended if side is None else number(side.typical) + unit
 
 
-def _sentences(rows: Sequence[Compared]) -> Iterator[str]:
-    for row in rows:
-        setting = ", ".join(named(axis, value) for axis, value in row.pair.setting.items())
-        start = f"{setting}: " if setting else ""
+def _headline(rows: Sequence[Compared]) -> str:
+    """Return the answer: of one pair in a sentence, of several how many have which."""
+    if len(rows) == 1:
+        (row,) = rows
         plan = f"; {row.plan.words}" if row.plan is not None else ""
-        yield f"{start}{row.words}{plan}."
-    if len(rows) > 1:
-        counts = Counter(_answer(row) for row in rows).most_common()
-        reported = ", ".join(f"{answer} in {count}" for answer, count in counts)
-        yield f"Of {len(rows)} pairs: {reported}."
+        return f"{_start(row)}{row.words}{plan}."
+    counts = Counter(_answer(row) for row in rows).most_common()
+    reported = ", ".join(f"{answer} in {count}" for answer, count in counts)
+    return f"Of {len(rows)} pairs: {reported}."
+
+
+def _start(row: Compared) -> str:
+    setting = ", ".join(named(axis, value) for axis, value in row.pair.setting.items())
+    return f"{setting}: " if setting else ""
+
+
+def _doubts(row: Compared) -> list[str]:
+    doubts = row.judgement.doubts if row.judgement is not None else ()
+    return [f"{_start(row)}{doubt}" for doubt in doubts]
+
+
+def _to_run(rows: Sequence[Compared]) -> Iterator[str]:
     commands = list(dict.fromkeys(text for row in rows for text in row.to_run))
     if 0 < len(commands) <= 2:
         yield from ("To run them:", *commands)
@@ -193,11 +242,13 @@ def _called(result: Result) -> str:
     return f"{' '.join(names)} on {result.width}"
 
 
-def _notes(rows: Sequence[Compared]) -> list[str]:
+def _notes(rows: Sequence[Compared], *, told_by_badges: bool = False) -> list[str]:
     notes = [note for row in rows for note in row.pair.notes]
     both = [result for row in rows for result in (row.pair.a, row.pair.b)]
     for result in both:
-        notes += [*environment_notes(result.environment), *host_notes([result])]
+        where = result.environment
+        notes += [made_with(where)] if told_by_badges else environment_notes(where)
+        notes += host_notes([result])
     notes += [*program_notes(both), *reported_notes(both), *step_notes(both)]
     if suspect := [one for one in both if not one.is_valid]:
         names = "; ".join(_shortened(_trials(suspect)))

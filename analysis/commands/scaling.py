@@ -25,8 +25,9 @@ from analysis.scaling.curves import Curve, Point, Scaling, scalings
 from analysis.scaling.paying import Stop
 from analysis.scaling.text import sentences
 from analysis.source import Source
+from analysis.text import badges
 from analysis.text.numbers import number, span
-from analysis.text.titles import alone_notes, step_notes, table_notes, title
+from analysis.text.titles import step_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from store.command_line import Db, Json
 
@@ -34,9 +35,7 @@ _COLUMNS = (
     "strategy",
     "num_gpus",
     "throughput",
-    "95 % CI",
     "speed-up",
-    "its 95 % CI",
     "efficiency",
     "marginal",
     "n",
@@ -69,13 +68,16 @@ def scaling(
 
 def _print(console: Console, one: Scaling) -> None:
     say(console, title(one.table.setting), "bold")
-    for note in table_notes(one.table):
+    for note in table_facts(one.table):
         say(console, note, "dim")
     for sentence in sentences(one):
         say(console, f"- {sentence}")
     if one.curves:
         rows = (_row(curve, point) for curve in one.curves for point in curve.points)
-        columns = [one.table.unit if name == "throughput" else name for name in _COLUMNS]
+        devices = one.table.environment.devices.removeprefix("simulated ")
+        unit = f"{one.table.unit} [95 % CI]"
+        shown_as = {"num_gpus": devices, "throughput": unit, "speed-up": "speed-up [95 % CI]"}
+        columns = [shown_as.get(name, name) for name in _COLUMNS]
         print_columns(console, columns, rows, right=frozenset(columns[1:]))
     console.print()
 
@@ -90,13 +92,13 @@ def _row(curve: Curve, point: Point) -> list[str]:
         "n": str(len(result.repeats)),
     }
     if result.low is not None and result.high is not None:
-        cells["95 % CI"] = f"[{span(result.low, result.high, images)}]"
+        cells["throughput"] += f" [{span(result.low, result.high, images)}]"
     if result.speed_up is not None:
         cells["speed-up"] = f"{result.speed_up:.2f}x"
     if result.efficiency is not None:
         cells["efficiency"] = f"{100 * result.efficiency:.1f} %"
     if point.speed_up_low is not None:
-        cells["its 95 % CI"] = f"[{point.speed_up_low:.2f}, {point.speed_up_high:.2f}]"
+        cells["speed-up"] += f" [{point.speed_up_low:.2f}, {point.speed_up_high:.2f}]"
     if point.added is not None:
         cells["marginal"] = f"{100 * point.added.share:.0f} %"
     return list(cells.values())
@@ -113,7 +115,11 @@ def _notes(found: Sequence[Scaling]) -> Iterator[str]:
         is_ours = found[0].table.environment.origin.is_ours
         how = " (sweep.repeats=3)" if is_ours else ""
         yield f"no CI of speed-ups: they need two or more repeats on both sides{how}"
-    yield from alone_notes(point.result for point in points)
+    used = {badge for one in found for badge in badges.of_environment(one.table.environment)}
+    if any("single run" in badges.of_result(point.result) for point in points):
+        used.add("single run")
+    if meanings := badges.foot(used):
+        yield meanings
 
 
 def _record(one: Scaling) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _words(found: Judgement, a: str, b: str, *, in_steps: bool) -> str:
 def _times(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
         return f"{fold(ratio.ratio)}x"
-    return f"{fold(ratio.ratio)}x ({fold(ratio.low)}x to {fold(ratio.high)}x)"
+    return f"{fold(ratio.ratio)}x {interval_text(ratio)}"
 
 
 def fold(value: float) -> str:

@@ -196,13 +196,19 @@ class AblationFinder:
                 copies = on_one | exchanging_nothing() | {"variable_update": DEFAULT_UPDATE}
                 reduces = VARIABLE_UPDATES[DEFAULT_UPDATE].all_reduces
                 ways += [copies | {"all_reduce": name} for name in reduces]
-            ways += [on_one, *_alone_of_any(on_one, target)]
+            ways.append(on_one)
             if target.num_gpus == 1 and variables_on == "gpu":
                 ways.reverse()  # its variables are where it computes: it is alone itself
         for changes in ways:
             if result := self._best(_with(target.axes, changes), target):
                 return result
+        if ablation is Ablation.ALONE:
+            return self._fastest(_alone_of_any(on_one, target), target)
         return None
+
+    def _fastest(self, ways: Iterable[Mapping[str, Any]], target: Result) -> Result | None:
+        found = (self._best(_with(target.axes, changes), target) for changes in ways)
+        return min(filter(None, found), key=_step_s, default=None)
 
     def _best(self, axes: Mapping[str, Any], target: Result) -> Result | None:
         """Return the trial with the most repeats, one without idle injected faults first."""
@@ -234,16 +240,21 @@ class AblationFinder:
 
 
 def _alone_of_any(on_one: Mapping[str, Any], target: Result) -> list[dict[str, Any]]:
-    """Return one replica of each variable update, where the target's own needs several."""
+    """Return one replica of each variable update, where the target's own needs several.
+
+    One whose variables are on the CPU is not alone: it fetches them in every step.
+    """
     own = VARIABLE_UPDATES.get(str(target.axes["variable_update"]))
     if own is None or own.least_replicas == 1:
         return []
     return [
-        {**on_one, "variable_update": name, "local_parameter_device": device, "all_reduce": reduce}
+        {**on_one, **others, "variable_update": name, "local_parameter_device": "gpu"}
+        | {"all_reduce": reduce}
         for name, update in VARIABLE_UPDATES.items()
         if update.least_replicas == 1 and not update.is_distributed
-        for device in update.local_parameter_devices
+        if "gpu" in update.local_parameter_devices
         for reduce in update.all_reduces
+        for others in ({}, exchanging_nothing())
     ]
 
 

@@ -41,8 +41,9 @@ def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) ->
         for one in of_kind:
             if one.predictive is not None:
                 lines.append(f"{_name(one)}: {_parts(one.predictive.parts)}")
-                lines += [f"  uncertain: {reason}" for reason in one.predictive.uncertain]
-        _say(console, [*lines, *_refused(of_kind)])
+        if len(lines) > _MOST_NAMED:
+            lines = ["--json says what each step is made of"]
+        _say(console, [*lines, *_uncertain(of_kind), *_refused(of_kind)])
     _say(console, notes)
 
 
@@ -71,23 +72,24 @@ def number(value: float) -> str:
 
 def _print_table(console: Console, found: Sequence[Prediction]) -> None:
     origin, unit = str(found[0].environment.origin), found[0].unit
-    columns = ["model", "batch", "GPUs", "strategy", unit, "95 %"]
+    heading = f"{unit} [95 %]"
+    columns = ["model", "batch", "GPUs", "strategy", heading]
     has_figures = any(one.figure is not None for one in found)
     if has_figures:
         columns.append(origin)
     rows = []
     for one in found:
         row = [one.work.network.name, _batch(one), str(one.work.num_gpus), _way(one)]
-        throughput, interval, doubt = "refused", "", ""
+        throughput, doubt = "refused", ""
         if one.predictive is not None:
-            throughput = number(one.predictive.throughput)
-            interval = f"[{number(one.predictive.low)}, {number(one.predictive.high)}]"
+            low, high = number(one.predictive.low), number(one.predictive.high)
+            throughput = f"{number(one.predictive.throughput)} [{low}, {high}]"
             doubt = "uncertain" if one.predictive.uncertain else ""
-        row += [throughput, interval]
+        row.append(throughput)
         if has_figures:
             row.append(_figure(one))
         rows.append([*row, doubt])
-    right = frozenset(("batch", "GPUs", unit, "95 %", origin))
+    right = frozenset(("batch", "GPUs", heading, origin))
     print_columns(console, [*columns, ""], rows, right=right)
 
 
@@ -132,6 +134,19 @@ def _way(one: Prediction) -> str:
 def _name(one: Prediction) -> str:
     gpus = counted(one.work.num_gpus, "GPU")
     return f"{one.work.network.name}, batch {_batch(one)}, {gpus}, {_way(one)}"
+
+
+def _uncertain(found: Sequence[Prediction]) -> list[str]:
+    """Say each reason once, with what it is of."""
+    of_reason: dict[str, list[str]] = defaultdict(list)
+    for one in found:
+        for reason in one.predictive.uncertain if one.predictive is not None else ():
+            of_reason[reason].append(_name(one))
+    lines = []
+    for reason, names in of_reason.items():
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        lines += [f"uncertain: {reason}", f"  of {'; '.join(names[:_MOST_NAMED])}{more}"]
+    return lines
 
 
 def _refused(found: Sequence[Prediction]) -> list[str]:

@@ -11,6 +11,7 @@ from scalemark.host.own_code import typed
 from scalemark.own_model import is_own
 from scalemark.text.wording import as_typed, counted, listed
 
+SIMULATED = "simulated: "  # before the title of such a table
 _SIZES = ("image_px", "seq_len")  # 0 of a model that takes no such input, or has its own
 _BARE = {
     "model": "{}",
@@ -38,7 +39,7 @@ def title(setting: Mapping[str, object]) -> str:
 def table_title(environment: Environment, setting: Mapping[str, object]) -> str:
     """Return the title, and say so of a simulated table."""
     text = title(setting)
-    return f"simulated: {text}" if text and environment.is_simulated else text
+    return f"{SIMULATED}{text}" if text and environment.is_simulated else text
 
 
 def named(axis: str, value: object) -> str:
@@ -223,17 +224,15 @@ def step_notes(results: Iterable[Result]) -> list[str]:
     ]
 
 
-def alone_notes(results: Iterable[Result]) -> list[str]:
-    """Explain intervals beside numbers of one process."""
-    if any(len(result.repeats) == 1 and result.low is not None for result in results):
-        return ["n 1: a single run, whose interval is within it; another may bring more, or less"]
-    return []
-
-
 def table_notes(table: Table) -> list[str]:
     """Return what must stand below every number of this table."""
+    return [*environment_notes(table.environment), *table_facts(table)[1:]]
+
+
+def table_facts(table: Table) -> list[str]:
+    """Return what must stand below every number of this table, but for what badges say."""
     return [
-        *environment_notes(table.environment),
+        made_with(table.environment),
         *program_notes(table.results),
         *reported_notes(table.results),
         *step_notes(table.results),

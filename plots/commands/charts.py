@@ -18,9 +18,10 @@ from plots.options import command
 from plots.parts import in_words
 from plots.pictures.choices import DPI, PictureFormat, Theme
 from plots.source import Source
+from plots.wrote import wrote
 from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
-from scalemark.text.untrusted import quoted
+from scalemark.text.untrusted import quoted, visible
 from store.command_line import Db, Json
 from store.errors import StoreError
 
@@ -84,10 +85,13 @@ def charts(
         resolution=drawing.Resolution(dpi=dpi, width_px=width),
     )
     paths = []
+    is_for_people = sys.stdout.isatty() and not as_json
     for path in with_progress(files, time.monotonic):
-        paths.append(str(path))
-        if not as_json:
+        paths.append(path)
+        if not is_for_people and not as_json:
             print(path, flush=True)
+    if paths and is_for_people:
+        print(visible(wrote(paths)))
     if chart or not paths:
         for reason in reasons:
             print(f"plots: {quoted(reason)}", file=sys.stderr)
@@ -97,7 +101,7 @@ def charts(
             f"--db {source.database}"
         )
     if as_json:
-        print(json.dumps(paths))
+        print(json.dumps([str(path) for path in paths]))
     _end(failures)
 
 

@@ -119,10 +119,6 @@ class EnvironmentSection:
     notes: tuple[str, ...]
     sections: tuple[Section, ...]
 
-    @property
-    def has_heat_map(self) -> bool:
-        return any(section.is_of_strategies for section in self.sections)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:

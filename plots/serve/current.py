@@ -1,5 +1,5 @@
-"""The newest page and report: made again when somebody asks and results have changed, by one thread
-for all who ask.
+"""The newest page and report of one choice of results: made again when somebody asks and results
+have changed, by one thread for all who ask.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from plots.source import Source
 from scalemark.cli.terminal import finite
 from scalemark.text.untrusted import quoted
+from scalemark.text.wording import duration_text
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading.changes import Changes
@@ -31,6 +32,9 @@ class What(Enum):
     PAGE = auto()
     REPORT = auto()
 
+
+IDLE_S = 60.0
+"""How long after nobody has asked any more the thread ends; the next who asks starts another."""
 
 _PATIENCE_S = {What.PAGE: 10.0, What.REPORT: 2.0}
 """How long who asks waits for what is being made."""
@@ -66,12 +70,22 @@ class Now:
 
 
 class Current:
-    """Answers any number of threads; one thread reads the database, and only when somebody asks."""
+    """Answers any number of threads; one thread reads the database, and only when somebody asks.
+
+    Of the sweeps that run it names all, or `sweep` alone.
+    """
 
     def __init__(
-        self, db: str, make: Makers, every_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        db: str,
+        make: Makers,
+        every_s: float,
+        *,
+        sweep: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db, self._make, self._every_s, self._clock = db, make, every_s, clock
+        self._sweep = sweep
         self._condition = threading.Condition()
         self._now = Now(problem="the database was not read yet")
         self._looked_s: float | None = None  # when the newest look that is over began
@@ -79,7 +93,7 @@ class Current:
         self._num_looks = 0  # that are over
         self._wanted: set[What] = set()
         self._last_write: str | None = None
-        threading.Thread(target=self._keep, daemon=True).start()
+        self._is_kept = False  # by a thread
 
     def ask(self, what: What) -> Now:
         """Return the newest results, or the problem why they are older or missing."""
@@ -88,6 +102,9 @@ class Current:
                 return self._now
             seen, asked_s = self._num_looks, self._clock()
             self._wanted.add(what)
+            if not self._is_kept:
+                self._is_kept = True
+                threading.Thread(target=self._keep, daemon=True).start()
             self._condition.notify_all()
             if self._condition.wait_for(
                 lambda: self._num_looks > seen and self._is_made(what), _PATIENCE_S[what]
@@ -117,7 +134,9 @@ class Current:
         with closing(Changes(self._db)) as changes:
             while True:
                 with self._condition:
-                    self._condition.wait_for(lambda: self._wanted)
+                    if not self._condition.wait_for(lambda: self._wanted, IDLE_S):
+                        self._is_kept = False
+                        return
                     wanted, self._wanted = self._wanted, set()
                     begun_s = self._begun_s = self._clock()
                 now = self._look(changes, wanted)
@@ -153,14 +172,23 @@ class Current:
 
     def _running(self) -> tuple[str, ...]:
         found = sweep_status(open_for_reading(self._db))
-        return tuple(in_a_line(sweep) for sweep in found if sweep.state is SweepState.RUNNING)
+        running = [sweep for sweep in found if sweep.state is SweepState.RUNNING]
+        return tuple(in_a_line(one) for one in running if self._sweep in (None, one.name))
 
 
 def in_a_line(sweep: SweepStatus) -> str:
-    """Name no times, so that the line stays the same as long as nothing happens."""
+    """Describe progress; the line stays the same as long as nothing begins or ends."""
+    running = ", ".join(running_in(sweep))
+    return f"sweep {sweep.name}: {progress_of(sweep)}; now: {running or 'nothing'}"
+
+
+def progress_of(sweep: SweepStatus) -> str:
+    """Return how much is done, and how long the rest will take where that is known."""
     failed = f" ({sweep.num_failed} failed)" if sweep.num_failed else ""
-    running = ", ".join(f"{one.label} repeat {one.repeat}" for one in sweep.running)
-    return (
-        f"sweep {sweep.name}: {sweep.num_done} of {sweep.counts.total()} done{failed}; now: "
-        f"{running or 'nothing'}"
-    )
+    done = f"{sweep.num_done} of {sweep.counts.total()} done{failed}"
+    eta_s = sweep.eta_s if sweep.state is SweepState.RUNNING else None
+    return done if eta_s is None else f"{done}, about {duration_text(eta_s)} left"
+
+
+def running_in(sweep: SweepStatus) -> list[str]:
+    return [f"{one.label} repeat {one.repeat}" for one in sweep.running]

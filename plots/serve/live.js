@@ -1,6 +1,11 @@
 // Keeps a page that shows results up to date, and lets one that waits for them wait. `settings` is set before.
 
 const line = document.getElementById("live");
+const back = document.createElement("a");
+back.href = "/";
+back.textContent = "All sweeps";
+line.before(back);
+
 let mark = settings.mark; // of the results on show; null while there are none
 let etag = "";
 let shown = "";

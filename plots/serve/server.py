@@ -7,6 +7,8 @@ No path names a file.
 from __future__ import annotations
 
 import errno
+import gzip
+import hashlib
 import ipaddress
 import re
 import socket
@@ -31,9 +33,10 @@ have asked, it is refused.
 """
 
 _MOST_DRAINED_BYTES = 2**20
+_LEAST_COMPRESSED_BYTES = 1000  # less fits into one packet as it is
 _LINGER_S = 1.0
 _HEADERS = {
-    "Cache-Control": "no-store",
+    "Cache-Control": "private, no-cache",  # kept, but asked for again each time, by its ETag
     "Connection": "close",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -49,13 +52,26 @@ class Answer:
     body: str
     kind: str = "text/plain"  # a MIME type; always UTF-8
     status: HTTPStatus = HTTPStatus.OK
-    etag: str | None = None  # who has it already is reported so instead
     policy: str = "default-src 'none'"  # Content-Security-Policy: all that a browser may do with it
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Answers = Mapping[str, Callable[[], Answer]]
-"""What there is, by path."""
+Answers = Callable[[str], Answer | None]
+"""Returns what there is at a path; None where there is nothing."""
+
+
+class PortTakenError(StoreError):
+    """Something else listens at this port."""
+
+
+def listen(host: str, ports: Sequence[int], answers: Answers, **options: Any) -> Server:
+    """Listen at the first port that is free. Raises as `Server`."""
+    for port in ports[:-1]:
+        try:
+            return Server(host, port, answers, **options)
+        except PortTakenError:
+            continue
+    return Server(host, ports[-1], answers, **options)
 
 
 class Server(ThreadingHTTPServer):
@@ -88,7 +104,9 @@ class Server(ThreadingHTTPServer):
             )[0]
             super().__init__((str(address[0]), int(address[1])), _Handler)
         except (OSError, UnicodeError) as error:
-            raise StoreError(_cannot_listen(host, port, error)) from error
+            is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            kind = PortTakenError if is_taken else StoreError
+            raise kind(_cannot_listen(host, port, error)) from error
         self._names = {"localhost", *(name.lower() for name in (host, *allow_hosts))}
         if not self.is_loopback:  # asking for the whole name may take seconds
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
@@ -251,34 +269,49 @@ class _Handler(BaseHTTPRequestHandler):
                 body=f"this is not that host; open {self.server.url}\n",
             )
         path = self.path.partition("?")[0]
-        if path not in self.server.answers:
-            return Answer(
-                status=HTTPStatus.NOT_FOUND, body=f"there are {', '.join(self.server.answers)}\n"
-            )
-        answer = self.server.answers[path]()
-        if answer.etag and answer.etag in re.split(
-            r"\s*,\s*", self.headers.get("If-None-Match", "")
-        ):
-            return Answer(status=HTTPStatus.NOT_MODIFIED, body="", etag=answer.etag)
-        return answer
+        found = self.server.answers(path)
+        return found or Answer(
+            status=HTTPStatus.NOT_FOUND, body=f"nothing is here; open {self.server.url}\n"
+        )
 
     def _send(self, answer: Answer) -> None:
-        body = answer.body.encode()
+        status, body = answer.status, answer.body.encode()
+        etag = f'W/"{hashlib.sha256(body).hexdigest()[:16]}"'  # weak: compressed it is the same
+        if status is HTTPStatus.OK and etag in self._listed("If-None-Match"):
+            status, body = HTTPStatus.NOT_MODIFIED, b""
         self.close_connection = True
         if self.request_version not in ("HTTP/1.0", "HTTP/1.1"):  # it would be sent without headers
             self.request_version = "HTTP/1.0"
-        self.send_response(answer.status)
+        self.send_response(status)
         for name, value in {**_HEADERS, **answer.headers}.items():
             self.send_header(name, value)
         self.send_header("Content-Security-Policy", answer.policy)
-        if answer.etag:
-            self.send_header("ETag", answer.etag)
-        if answer.status is not HTTPStatus.NOT_MODIFIED:
+        self.send_header("Vary", "Accept-Encoding")
+        if answer.status is HTTPStatus.OK:
+            self.send_header("ETag", etag)
+        if len(body) >= _LEAST_COMPRESSED_BYTES and self._takes_gzip():
+            body = gzip.compress(body, compresslevel=6, mtime=0)
+            self.send_header("Content-Encoding", "gzip")
+        if status is not HTTPStatus.NOT_MODIFIED:
             self.send_header("Content-Type", f"{answer.kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def _takes_gzip(self) -> bool:
+        """Return whether Accept-Encoding names gzip, and not to refuse it."""
+        weights = {}
+        for one in self._listed("Accept-Encoding"):
+            name, _, weight = one.replace(" ", "").lower().partition(";q=")
+            weights[name] = weight
+        return not re.fullmatch(r"0(\.0*)?", weights.get("gzip", weights.get("*", "0")))
+
+    def _listed(self, header: str) -> list[str]:
+        """Return what a header lists; nothing for a request that has no headers."""
+        headers = getattr(self, "headers", None)
+        text = headers.get(header, "") if headers else ""
+        return [one.strip() for one in text.split(",")]
 
     def _drain(self) -> None:
         """Read what was sent to us, or the system would report an error to the other end before our

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from analysis.pivot import Table
 from analysis.results import Environment
 from analysis.selection import Selection
-from analysis.text.titles import table_title, title
+from analysis.text.titles import SIMULATED, table_title, title
 from plots.parts import Failed, stop
 from plots.tables.layout import Layout, lay_out
 from store.errors import StoreError
@@ -21,7 +21,7 @@ class Document:
 
     heading: str  # the setting that all share; empty for a single table
     tables: tuple[Layout, ...]
-    notes: tuple[str, ...]  # of all tables, the legend last
+    notes: tuple[str, ...]  # of all tables, the legend last, in one line
 
 
 def document(
@@ -41,20 +41,26 @@ def document(
             failed(f"table {table_title(one.environment, one.setting)}", error)
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
+    legend = list(dict.fromkeys(line for layout in layouts for line in layout.legend))
+    foot = ["; ".join(legend)] if legend else []
     if len(layouts) == 1:
-        return Document(heading="", tables=tuple(layouts), notes=())
+        (layout,) = layouts
+        alone = replace(layout, notes=(*layout.notes, *foot), legend=())
+        return Document(heading="", tables=(alone,), notes=())
     common = _common([layout.table.setting for layout in layouts])
     environments = _environments([layout.table.environment for layout in layouts])
-    legend = list(dict.fromkeys(line for layout in layouts for line in layout.legend))
+    is_simulated = all(layout.table.environment.is_simulated for layout in layouts)
     shared = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts))
-    once = [line for line in layouts[0].notes if line in shared and line not in legend]
-    once += legend
+    once = [line for line in layouts[0].notes if line in shared]
     shown = []
     for layout in layouts:
-        notes = tuple(line for line in layout.notes if line not in once)
+        notes = tuple(line for line in layout.notes if line not in shared)
         title_text = _title(layout.table, common, environments)
+        if is_simulated:
+            title_text = title_text.removeprefix(SIMULATED)
         shown.append(replace(layout, title=title_text, notes=notes, legend=()))
-    return Document(heading=title(common), tables=tuple(shown), notes=tuple(once))
+    heading = f"{SIMULATED if is_simulated else ''}{title(common)}".removesuffix(": ")
+    return Document(heading=heading, tables=tuple(shown), notes=(*once, *foot))
 
 
 def _common(settings: Sequence[Mapping[str, object]]) -> dict[str, object]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from analysis.pivot import Cell, Label, Rank, Table
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
+from analysis.text import badges
 from analysis.text.numbers import number
-from analysis.text.titles import model_notes, reported_notes, short_title, table_notes, table_title
+from analysis.text.titles import model_notes, reported_notes, short_title, table_facts, table_title
 from plots.tables import unknown_mfu
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from scalemark.abilities import least_replicas
@@ -45,8 +46,6 @@ MEANINGS = {
     NOT_RUN: "not run",
     NOT_PUBLISHED: "not published",
     NOT_IN_TABLE: "no row of the table that was taken in",
-    TIE: "not distinguished from the fastest: the 95 % interval of their ratio reaches 1",
-    OUT: "stopped early by a race: too far behind, but its few repeats do not exclude a tie",
 }
 _MARKS = {Rank.TIE: TIE, Rank.OUT: OUT}
 _MOST_NAMED = 3  # strategies or attempts in a note
@@ -58,6 +57,7 @@ class Shown:
     """One cell."""
 
     text: str  # as "1131 [1120, 1142] (7.97x)", "OOM", or NOT_RUN
+    short: str  # for a narrow terminal, as "1131 (7.97x)"; the text where somebody chose all of it
     rank: Rank
     result: Result | None  # None where it was not run
 
@@ -73,45 +73,71 @@ class Layout:
 
     title: str
     corner: str  # heading of the row titles
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # as "4 GPUs"
+    above: str  # what the columns count, as "GPUs"; empty where they count nothing
+    counts: tuple[str, ...]  # the columns below it, as "4"
     rows: tuple[tuple[str, tuple[Shown, ...]], ...]
-    notes: tuple[str, ...]  # what a reader must know, the legend included
-    legend: tuple[str, ...]  # the last of the notes: the marks and symbols that occur
+    notes: tuple[str, ...]  # what a reader must know
+    legend: tuple[str, ...]  # the badges, marks and symbols that occur, to be read after the notes
     table: Table
 
 
 def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None = None) -> Layout:
     """Write a table of this selection; each cell holds these quantities, or the usual ones."""
     wanted = quantities or usual(table.results)
+    briefly = wanted if quantities else [name for name in wanted if name != "interval"]
     rows = []
     for row in table.rows:
-        cells = tuple(_shown(table, (row, column), wanted) for column in table.columns)
-        rows.append((short_title(table, table.rows_by, row), cells))
-    legend = tuple(_legend([cell for _, cells in rows for cell in cells]))
-    marked = reported_notes(table.results)
-    notes = [*model_notes(table), *(line for line in table_notes(table) if line not in marked)]
-    notes += [*(f"{REPORTED} {line}" for line in marked), *selection.notes]
-    notes += _how_to_read(table, wanted, selection.baseline)
-    if "mfu" in wanted:
-        notes += unknown_mfu.reasons(table.results, selection.show_command)
-    notes += _doubts(table, selection)
+        where = [(row, column) for column in table.columns]
+        cells = tuple(_shown(table, one, wanted, briefly) for one in where)
+        rows.append((_bare(table, table.rows_by, row), cells))
+    columns = tuple(short_title(table, table.columns_by, column) for column in table.columns)
     return Layout(
         title=table_title(table.environment, table.setting),
-        corner=" ".join(table.rows_by),
-        columns=tuple(short_title(table, table.columns_by, column) for column in table.columns),
+        corner=table.environment.devices if _is_count(table.rows_by) else " ".join(table.rows_by),
+        columns=columns,
+        above=table.environment.devices if _is_count(table.columns_by) else "",
+        counts=tuple(_bare(table, table.columns_by, column) for column in table.columns),
         rows=tuple(rows),
-        notes=(*notes, *legend),
-        legend=legend,
+        notes=tuple(_notes(table, selection, wanted)),
+        legend=tuple(_legend(table, [cell for _, cells in rows for cell in cells])),
         table=table,
     )
 
 
-def _shown(table: Table, where: tuple[Label, Label], quantities: Sequence[str]) -> Shown:
+def _is_count(axes: Sequence[str]) -> bool:
+    return tuple(axes) == ("num_gpus",)
+
+
+def _bare(table: Table, axes: Sequence[str], label: Label) -> str:
+    """Return a number of devices as `4` below what it counts, and other titles as they are."""
+    return str(label[0]) if _is_count(axes) else short_title(table, axes, label)
+
+
+def _notes(table: Table, selection: Selection, wanted: Sequence[str]) -> Iterator[str]:
+    marked = reported_notes(table.results)
+    yield from model_notes(table)
+    yield from (line for line in table_facts(table) if line not in marked)
+    yield from (f"{REPORTED} {line}" for line in marked)
+    yield from selection.notes
+    yield from _how_to_read(table, wanted, selection.baseline)
+    if "mfu" in wanted:
+        yield from unknown_mfu.reasons(table.results, selection.show_command)
+    if table.environment.origin.is_ours:
+        yield from _attempts_to_see(table.results, selection)
+
+
+def _shown(
+    table: Table, where: tuple[Label, Label], wanted: Sequence[str], briefly: Sequence[str]
+) -> Shown:
     cell = table.cells.get(where)
-    if cell is not None:
-        return Shown(text=_text(cell, quantities), rank=cell.rank, result=cell.result)
-    text = _MISSING.get(table.environment.origin, NOT_RUN)
-    return Shown(text=text, rank=Rank.ALONE, result=None)
+    if cell is None:
+        text = _MISSING.get(table.environment.origin, NOT_RUN)
+        return Shown(text=text, short=text, rank=Rank.ALONE, result=None)
+    text, short = _text(cell, wanted), _text(cell, briefly)
+    for mark in _MARKS.values() if briefly is not wanted else ():
+        short = short.replace(f" {mark}", mark)
+    return Shown(text=text, short=short, rank=cell.rank, result=cell.result)
 
 
 _MISSING = {Origin.PUBLISHED: NOT_PUBLISHED, Origin.ELSEWHERE: NOT_IN_TABLE}
@@ -229,22 +255,6 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
     return f"the fastest on {one}: {baseline.strategy}, {number(baseline.throughput)} {table.unit}"
 
 
-def _doubts(table: Table, selection: Selection) -> Iterator[str]:
-    is_unsure = any(cell.rank is Rank.UNKNOWN for cell in table.cells.values())
-    if not table.environment.origin.is_ours:
-        if not all(result.is_valid for result in table.results):
-            yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
-        if is_unsure and table.environment.origin is Origin.ELSEWHERE:
-            yield "the fastest is not certain where a trial has one row only"
-        return
-    if is_unsure:
-        yield (
-            "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 "
-            "would tell"
-        )
-    yield from _attempts_to_see(table.results, selection)
-
-
 def _attempts_to_see(results: Sequence[Result], selection: Selection) -> Iterator[str]:
     """Yield a note for each kind of doubt, with the command that shows the attempts behind it."""
     numbers = [result for result in results if result.throughput is not None]
@@ -263,7 +273,7 @@ def _attempts_to_see(results: Sequence[Result], selection: Selection) -> Iterato
         symbols = ", ".join(_symbols_of_repeats(partly))
         trial = partly[0].trial_id[:_ID_LENGTH]
         yield (
-            f"{PARTLY_FAILED} some repeats brought no number: {symbols} "
+            f"{PARTLY_FAILED} failures: some of its repeats brought no number: {symbols} "
             f"({show} {trial} says what happened)"
         )
     if failed:
@@ -284,11 +294,23 @@ def _symbols_of_repeats(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(SYMBOLS[Outcome(outcome)] for outcome in outcomes))
 
 
-def _legend(cells: Sequence[Shown]) -> Iterator[str]:
-    """Explain the marks and symbols that occur."""
+def _legend(table: Table, cells: Sequence[Shown]) -> Iterator[str]:
+    """Explain the badges, marks and symbols that occur."""
+    origin = table.environment.origin
     numbers = [cell.result for cell in cells if cell.result and cell.result.throughput is not None]
     found = {*(cell.text for cell in cells), *_symbols_of_repeats(numbers)}
-    found.update(_MARKS.get(cell.rank, "") for cell in cells)
+    ranks = {cell.rank for cell in cells}
+    if Rank.TIE in ranks:
+        yield f"{TIE} {badges.foot(['tie'])}"
+    if Rank.OUT in ranks:
+        yield f"{OUT} {badges.foot(['raced out'])}"
+    if Rank.UNKNOWN in ranks and origin.is_ours:
+        yield f"{badges.foot(['single run'])} (sweep.repeats=3 tells)"
+    if Rank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
+        yield "the fastest is not certain where a trial has one row only"
+    if not origin.is_ours and not all(result.is_valid for result in table.results):
+        yield f"{SUSPECT} {badges.foot(['in doubt'])}"
+    yield from map(badges.foot, ([badge] for badge in badges.of_environment(table.environment)))
     for symbol, meaning in MEANINGS.items():
         if symbol in found:
             yield f"{symbol}: {meaning}"

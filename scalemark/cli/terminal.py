@@ -6,12 +6,13 @@ import errno
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TextIO
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -19,7 +20,9 @@ from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed
 
 PIPE_WIDTH = 100_000  # characters; a pipe has no width
-_WIDE = 120  # characters that a table of attempts takes
+_LINES = re.compile(r".+")
+_WORDS = re.compile(r"\[[^\]]*\]|\S+")  # an interval in brackets is one
+_PARTS = re.compile(r"[^\s_=,:/-]*[_=,:/-]+|[^\s_=,:/-]+")  # of words, where nothing else is left
 
 
 def silence(*streams: TextIO) -> None:
@@ -79,17 +82,28 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def is_narrow(console: Console) -> bool:
-    """Return whether a table of the usual columns would be folded until it is unreadable."""
-    return console.is_terminal and console.width < _WIDE
+def no_room_for(
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    spare: Sequence[str],
+) -> list[str]:
+    """Return those of `spare` that a terminal is too narrow for, the first of them first."""
+    if not console.is_terminal:
+        return []
+    least = dict(zip(columns, _least_widths(columns, rows, _WORDS), strict=True))
+    room = console.width + 1
+    dropped: list[str] = []
+    for name in spare:
+        if sum(least.values()) + len(least) > room:
+            dropped += [name] if name in least else []
+            least.pop(name, None)
+    return dropped
 
 
 def tell_left_out(columns: Sequence[str], remedy: str) -> None:
-    """Say on stderr which columns a narrow terminal has no room for, and how to see them."""
-    reported = (
-        f"left out, for the terminal is narrower than {_WIDE} characters: {', '.join(columns)}; "
-        f"{remedy}"
-    )
+    """Say on stderr which columns a terminal has no room for, and how to see them."""
+    reported = f"left out for width: {', '.join(columns)}; {remedy}"
     make_console(stderr=True).print(reported, style="dim", markup=False)
 
 
@@ -98,24 +112,100 @@ def print_columns(
     columns: Sequence[str],
     rows: Iterable[Iterable[str]],
     right: frozenset[str] = frozenset(),
+    spare: Sequence[str] = (),
+    remedy: str = "--json has them",
 ) -> None:
-    """Print a table without borders or markup; `right` names the columns to align right."""
+    """Print a table without borders or markup; `right` names the columns to align right.
+
+    A terminal that is too narrow gets cells folded between words, and none of the `spare` columns
+    that it has no room for; what is left out is named with its `remedy`.
+    """
     columns = [visible(column) for column in columns]
     shown = [[visible(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         return _print_plain(console, columns, shown, right)
-    widths = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]
-    is_folded = sum(widths) + len(widths) - 1 > console.width
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    for column in columns:
-        # or it is folded within its words
-        heading = column.replace("_", "_\n") if is_folded else column
-        table.add_column(
-            Text(heading), justify="right" if column in right else "left", overflow="fold"
-        )
-    for row in shown:
-        table.add_row(*map(Text, row))
+    if dropped := no_room_for(console, columns, shown, spare):
+        kept = [place for place, name in enumerate(columns) if name not in dropped]
+        columns = [columns[place] for place in kept]
+        shown = [[row[place] for place in kept] for row in shown]
+    _print_fitted(console, columns, shown, right)
+    if dropped:
+        tell_left_out(dropped, remedy)
+
+
+def fitted(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> tuple[list[int], int]:
+    """Return the widths of columns, and the gap between them, which together fit a terminal."""
+    most = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
+    gap = 2 if sum(most) + 2 * (len(most) - 1) <= width else 1
+    room = width - gap * (len(most) - 1)
+    return most if sum(most) <= room else _narrowed(most, columns, rows, room), gap
+
+
+def folded(text: str, width: int, units: re.Pattern[str] = _WORDS) -> str:
+    """Break lines between units; those of a wider unit are broken within it, between its parts."""
+    if cell_len(text) <= width:
+        return text
+    lines = [""]
+    end = 0
+    for unit in units.finditer(text):
+        space = " " if lines[-1] and unit.start() > end else ""
+        end = unit.end()
+        if cell_len(lines[-1]) + len(space) + cell_len(unit[0]) <= width:
+            lines[-1] += space + unit[0]
+        elif cell_len(unit[0]) > width and units is not _PARTS:
+            lines += folded(unit[0], width, _PARTS).splitlines()
+        else:
+            lines.append(unit[0])
+    return "\n".join(lines).strip("\n")
+
+
+def _print_fitted(
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str]
+) -> None:
+    widths, gap = fitted(columns, rows, console.width)
+    table = Table(
+        box=None,
+        header_style="bold",
+        padding=(0, gap, 0, 0),
+        pad_edge=False,
+        show_header=any(columns),
+    )
+    for column, width in zip(columns, widths, strict=True):
+        heading = Text(folded(column, width, _PARTS))
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(heading, justify=justify, overflow="fold", width=width)
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        table.add_row(*(Text(folded(cell, width)) for cell, width in cells))
     console.print(table)
+
+
+def _least_widths(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], units: re.Pattern[str]
+) -> list[int]:
+    """Return how narrow columns can be with no unit broken; headings break into parts."""
+    found = [[cell_len(part) for part in _PARTS.findall(name)] for name in columns]
+    for row in rows:
+        for place, cell in enumerate(row):
+            found[place] += map(cell_len, units.findall(cell))
+    return [max(of_column, default=0) for of_column in found]
+
+
+def _narrowed(
+    most: Sequence[int], columns: Sequence[str], rows: Sequence[Sequence[str]], room: int
+) -> list[int]:
+    """Take what is too much from the widest columns: of headings, between words, within them."""
+    widths = list(most)
+    floors = [_least_widths(columns, rows, units) for units in (_LINES, _WORDS, _PARTS)]
+    for floor in (*floors, [1] * len(widths)):
+        while sum(widths) > room:
+            spare = [place for place, width in enumerate(widths) if width > floor[place]]
+            if not spare:
+                break
+            widths[max(spare, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _print_plain(
@@ -123,7 +213,7 @@ def _print_plain(
 ) -> None:
     """Print the columns padded with spaces, except at the ends of lines."""
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
-    for row in [list(columns), *rows]:
+    for row in [list(columns), *rows] if any(columns) else rows:
         padded = [
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, cell, width in zip(columns, row, widths, strict=True)

@@ -11,6 +11,7 @@ OUT_OF_HOST_MEMORY = (
 )
 _SIGNS = re.compile(
     r"std::bad_alloc|^MemoryError\b|Cannot allocate memory"
+    r"|CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"
     r"|Unable to allocate [\d.]+ \w+ for an array"
     # unless its file system is noexec
     r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"

@@ -37,6 +37,7 @@ _TYPED = {
     "sweep": "python sweep.py",
     "status": "python -m sweeper status",
     "agent": "python -m sweeper agent",
+    "settings": "python -m sweeper settings",
     "selfcheck": "python -m trainer selfcheck",
 }
 

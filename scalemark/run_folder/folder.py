@@ -50,6 +50,7 @@ class RunFolder:
     machine = _File("machine.json")
     placement = _File("placement.json")
     doing = _File("doing.txt")
+    loaded = _File("loaded.txt")  # of our trainer: empty, there once TensorFlow is imported
     environment = _File("environment.json")
     steps = _File("steps.jsonl")
     telemetry = _File("telemetry.jsonl")
@@ -129,7 +130,12 @@ class RunFolder:
         return self._read(self.doing, Doing) or Doing.BUILDING
 
     def last_step(self) -> int | None:
-        """Return the number of the last step, from the end of the file only: a measurement runs."""
+        """Return the number of the last step; None before the first."""
+        newest = self.newest_step()
+        return None if newest is None else newest.step
+
+    def newest_step(self) -> NewestStep | None:
+        """Read the last step from the end of the file only: a measurement runs."""
         try:
             with open_regular(self.steps) as file:
                 file.seek(max(0, file.seek(0, 2) - 1024))
@@ -139,7 +145,8 @@ class RunFolder:
         if not lines:
             return None
         with _making_sense_of(self.steps):
-            return build(_LastStep, {"step": parsed(lines[-1].decode())["step"]}).step
+            found = parsed(lines[-1].decode())
+            return build(NewestStep, {"step": found["step"], "phase": found.get("phase", "")})
 
     def heartbeat_ns(self) -> int:
         """Return when a user's program printed something last; 0 before, and of trainers."""
@@ -168,8 +175,11 @@ class RunFolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LastStep:
+class NewestStep:
+    """The step that a trainer wrote last."""
+
     step: int
+    phase: str  # a Phase; empty of a line without one
 
 
 def _steps_in(text: str) -> list[StepSample]:

@@ -34,3 +34,14 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
 def single(items: str) -> str:
     """Return one of what is counted, as `image` of images."""
     return items.removesuffix("s")
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as people say it: 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from scalemark.cli.progress import shown
+from scalemark.cli.terminal import print_json
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, ask
 from store.database import locate
@@ -23,12 +24,15 @@ def backup(
     out: Annotated[str, typer.Argument(help="File that the copy becomes.")],
     db: Db,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Copy and check a database as of one moment, also while a sweep writes."""
     from store.upkeep.backup import back_up
 
     with shown() as progress:
         made = back_up(db, out, force=force, progress=progress)
+    if as_json:
+        return print_json(asdict(made))
     print(
         f"{made.path}: {made.size_bytes:,} bytes; SHA-256 in {made.digest_path}, which "
         "`sha256sum -c` and `store check` read"
@@ -61,6 +65,7 @@ def vacuum(
         bool, typer.Option("--deleted", help="First remove for good what `store delete` marked.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Give back the space that nothing uses any more."""
     from store.upkeep.vacuum import compact, num_deleted, remove_deleted
@@ -69,8 +74,12 @@ def vacuum(
     num = num_deleted(db) if deleted else 0
     if num:
         ask(f"{num} deleted attempts would be removed for good", yes=yes)
-        print(f"{name}: {remove_deleted(db, datetime.now(UTC))} attempts removed for good")
-    elif deleted:
+        num = remove_deleted(db, datetime.now(UTC))
+        if not as_json:
+            print(f"{name}: {num} attempts removed for good")
+    elif deleted and not as_json:
         print(f"{name}: nothing in it is deleted")
     done = compact(db)
+    if as_json:
+        return print_json({"removed": num, **asdict(done)})
     print(f"{name}: {done.before_bytes:,} bytes before, {done.after_bytes:,} now")

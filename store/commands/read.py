@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 import typer
 
-from scalemark.cli.terminal import is_narrow, make_console, print_json, tell_left_out
+from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES
@@ -48,10 +48,9 @@ Out = Annotated[
 _IN_A_TABLE = tuple(
     name for name in queries.LISTED if name not in ("jitter_s", "duration_s", "started_at")
 )
-_IN_A_NARROW_TABLE = (
-    *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "injected", "outcome"),
-    *("throughput", "item", "verdict"),
-)
+_SPARE = ("device_kind", "data", "precision", "trial", "repeat", "sweep", "injected")
+"""Columns that a table leaves out where the terminal is too narrow, the first of them first."""
+
 _USUALLY: Mapping[str, int | str | None] = {
     "hosts": 1,
     "injected": "",
@@ -109,26 +108,21 @@ def list_(
     listing = partial(
         queries.listing, engine, filters, sweep=sweep, deleted=deleted, sort=sort, limit=limit
     )
-    is_fitted = (
-        columns is None and form is Format.TABLE and out is None and is_narrow(make_console())
-    )
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
     elif form not in (Format.TABLE, Format.MARKDOWN):
         names = list(queries.LISTED)
     else:
         unused = _unused(engine, listing(columns=list(_USUALLY)))
-        usual = _IN_A_NARROW_TABLE if is_fitted else _IN_A_TABLE
-        names = [name for name in usual if name not in unused]
+        names = [name for name in _IN_A_TABLE if name not in unused]
     counted = itertools.count()
     with queries.streamed(engine, listing(columns=list(dict.fromkeys(names)))) as (found, rows):
-        tabular.write(form, found, (row for row, _ in zip(rows, counted, strict=False)), out)
+        listed = (row for row, _ in zip(rows, counted, strict=False))
+        spare = tabular.Spare(_SPARE, "--columns NAME,NAME shows others, --json all")
+        tabular.write(form, found, listed, out, spare if columns is None else tabular.NO_SPARE)
     if next(counted) == 0 and limit != 0:
         why = _why_none(engine, db, filters, sweep, deleted=deleted)
         print(f"store: {why}", file=sys.stderr)
-    elif is_fitted:
-        dropped = [name for name in _IN_A_TABLE if name not in _IN_A_NARROW_TABLE]
-        tell_left_out(dropped, "--columns NAME,NAME shows others, --format csv all")
 
 
 def show(

@@ -87,6 +87,7 @@ def add(
         str, typer.Option(help="How sure it is that the source says so.")
     ] = "added by hand",
     note: Annotated[str, typer.Option(help="What else must be known about it.")] = "",
+    as_json: Json = False,
 ) -> None:
     """Add a figure. Write `?` behind what its source leaves in doubt, and leave out what it does
     not say.
@@ -119,6 +120,8 @@ def add(
         raise StoreError(str(error)) from None
     with writing(open_for_writing(db)) as connection:
         added = add_references(connection, [reference])
+    if as_json:
+        return print_json({"added": added})
     print("added" if added else "it is there already; nothing was changed")
 
 
@@ -129,6 +132,7 @@ def remove(
         list[str],
         typer.Argument(help="As source=results.csv; at least one.", show_default=False),
     ],
+    as_json: Json = False,
 ) -> None:
     """Remove figures that were added or came in a table; those that scalemark brings stay."""
     engine = open_existing(db)
@@ -140,6 +144,8 @@ def remove(
 
     with writing(open_for_writing(db)) as connection:
         num_removed, num_kept = remove_references(connection, meant)
+    if as_json:
+        return print_json({"removed": num_removed, "kept": num_kept})
     print(f"{num_removed:,} removed")
     if num_kept:
         print(f"{num_kept:,} are like that and come with scalemark: they stay", file=sys.stderr)

@@ -7,13 +7,13 @@ from dataclasses import fields
 
 from rich.console import Console
 
-from scalemark.cli.terminal import for_people, is_narrow, make_console, print_columns, tell_left_out
+from scalemark.cli.terminal import for_people, make_console, print_columns
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement
 from scalemark.records.placement import Placement
 from store.reading.queries import Row
 
-_NOT_WHERE_NARROW = ("precision", "data", "num_attempts")  # of the trials of a sweep
+_SPARE = ("num_attempts", "data", "precision")  # of the trials of a sweep, for narrow terminals
 _ATTEMPT = (
     *("sweep", "repeat", "attempt", "outcome", "message", "exit_code"),
     *("started_at", "duration_s", "deleted_at"),
@@ -83,17 +83,12 @@ def _print_sweep(console: Console, found: Row) -> None:
     sweep = found["sweep"]
     _facts(console, f"sweep {sweep['name']}", _without(sweep, ("name",)))
     _facts(console, "repeats", found["counts"])
-    left_out: tuple[str, ...] = _NOT_WHERE_NARROW if is_narrow(console) else ()
     lacked = []
     for name in ("batch_size", "precision", "data"):
         if all(row[name] is None for row in found["trials"]):
             lacked.append(name)
-    left_out = tuple(name for name in left_out if name not in lacked)
-    hidden = (*left_out, *lacked)
-    trials = [_without(row | {"trial": row["trial"][:8]}, hidden) for row in found["trials"]]
-    _table(console, "trials", trials)
-    if trials and left_out:
-        tell_left_out(left_out, "--json has them")
+    trials = [_without(row | {"trial": row["trial"][:8]}, lacked) for row in found["trials"]]
+    _table(console, "trials", trials, _SPARE)
     _table(console, "left out", found["left_out"])
     _annotations(console, found)
 
@@ -105,13 +100,15 @@ def _without(row: Row, names: Sequence[str]) -> Row:
 def _facts(console: Console, title: str, facts: Mapping[str, object] | None) -> None:
     """Print one line for each fact; nothing where there is none."""
     if facts:
-        console.print()
+        console.print(f"\n{for_people(title)}", style="bold", markup=False)
         lines = ([for_people(name), for_people(value)] for name, value in facts.items())
-        print_columns(console, (for_people(title), ""), lines)
+        print_columns(console, ("", ""), lines)
 
 
-def _table(console: Console, title: str, rows: Sequence[Row] | None) -> None:
+def _table(
+    console: Console, title: str, rows: Sequence[Row] | None, spare: Sequence[str] = ()
+) -> None:
     if rows:
         console.print(f"\n{title}", style="bold", markup=False)
         lines = ([for_people(cell) for cell in row.values()] for row in rows)
-        print_columns(console, list(rows[0]), lines)
+        print_columns(console, list(rows[0]), lines, spare=spare)

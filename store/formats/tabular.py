@@ -10,11 +10,19 @@ from decimal import Decimal
 from enum import StrEnum
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from rich.cells import cell_len
 
-from scalemark.cli.terminal import as_text, finite, for_people, make_console, print_columns
+from scalemark.cli.terminal import (
+    as_text,
+    finite,
+    for_people,
+    make_console,
+    no_room_for,
+    print_columns,
+    tell_left_out,
+)
 from scalemark.text.csv_lines import CsvLines, guarded
 from scalemark.text.untrusted import visible
 from store.errors import StoreError
@@ -38,11 +46,23 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-def write(form: Format, columns: Columns, rows: Rows, out: Path | None) -> None:
+class Spare(NamedTuple):
+    """Columns that a table on a narrow terminal can do without."""
+
+    names: Sequence[str]  # the first that is left out first
+    remedy: str  # says how to see them
+
+
+NO_SPARE = Spare((), "")
+
+
+def write(
+    form: Format, columns: Columns, rows: Rows, out: Path | None, spare: Spare = NO_SPARE
+) -> None:
     """Write rows to stdout, or to the file `out`, which is there only once it is whole.
 
-    A table on a terminal is fitted to it. Raises StoreError for Parquet on a terminal, and before a
-    database is overwritten.
+    A table on a terminal is fitted to it, and has no `spare` column that it has no room for.
+    Raises StoreError for Parquet on a terminal, and before a database is overwritten.
     """
     if out is not None:
         with _whole(out) as draft:
@@ -59,7 +79,7 @@ def write(form: Format, columns: Columns, rows: Rows, out: Path | None) -> None:
             raise StoreError("Parquet is not for terminals; name a file with --out FILE")
         _write_parquet(columns, rows, sys.stdout.buffer)
     elif form is Format.TABLE and is_terminal:
-        _print_table(columns, rows)
+        _print_table(columns, rows, spare)
     else:
         if form is Format.CSV and is_terminal:
             rows = (_visible(row) for row in rows)
@@ -101,18 +121,23 @@ def _numeric(num_columns: int, batch: Sequence[Sequence[Any]]) -> list[bool]:
     return found
 
 
-def _print_table(columns: Columns, rows: Rows) -> None:
+def _print_table(columns: Columns, rows: Rows, spare: Spare) -> None:
     console = make_console()
     headings = _distinct([visible(column) for column in columns])
-    is_empty = True
+    dropped: list[str] | None = None  # for all batches what the first has no room for
     for batch in _in_batches(rows, _TERMINAL_ROWS):
-        is_empty = False
+        cells = [[for_people(cell) for cell in row] for row in batch]
+        if dropped is None:
+            dropped = no_room_for(console, headings, cells, spare.names)
+        kept = [place for place, name in enumerate(headings) if name not in dropped]
         numeric = zip(headings, _numeric(len(headings), batch), strict=True)
         right = frozenset(heading for heading, is_numeric in numeric if is_numeric)
-        cells = ([for_people(cell) for cell in row] for row in batch)
-        print_columns(console, headings, cells, right)
-    if is_empty:
+        shown = ([row[place] for place in kept] for row in cells)
+        print_columns(console, [headings[place] for place in kept], shown, right)
+    if dropped is None:
         print_columns(console, headings, [])
+    elif dropped:
+        tell_left_out(dropped, spare.remedy)
 
 
 def _write_table(columns: Columns, rows: Rows, out: TextIO) -> None:

@@ -4,11 +4,12 @@ orchestrator was killed.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from statistics import fmean
 from typing import Any
 
 import sqlalchemy as sa
@@ -137,6 +138,20 @@ class SweepStatus:
         return self.num_done - self.counts[State.COMPLETED]
 
     @property
+    def eta_s(self) -> float | None:
+        """The seconds left: what is open takes as long as its like that was completed, as many at a
+        time as run now; what has no like, the mean of all. None while nothing was completed.
+        """
+        known_s = [pace.mean_duration_s for pace in self.paces if pace.mean_duration_s is not None]
+        if not known_s:
+            return None
+        left_s = 0.0
+        for pace in self.paces:
+            usual_s = fmean(known_s) if pace.mean_duration_s is None else pace.mean_duration_s
+            left_s += pace.num_open * usual_s
+        return left_s / max(1, len(self.running))
+
+    @property
     def state(self) -> SweepState:
         """Judge by the processes on this host and by leases."""
         if self.finished_at is not None:
@@ -163,6 +178,39 @@ def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatu
         check_sweep(engine, sweep)
     with reading(engine) as connection:
         return [_status(connection, row) for row in _chosen(connection, sweep)]
+
+
+def newest_sweeps(engine: sa.Engine, most: int) -> list[SweepStatus]:
+    """Return the newest sweeps, newest first; of those that do not run no more than their counts.
+
+    Raises StoreError when the database cannot be read.
+    """
+    begun = {sweep.name: sweep for sweep in sweep_status(engine)}
+    with reading(engine) as connection:
+        newest = sa.select(_Sweep.__table__).order_by(_Sweep.id.desc()).limit(most)
+        rows = connection.execute(newest).mappings().all()
+        counted = (
+            sa.select(_Repeat.sweep_id, _Repeat.state, sa.func.count())
+            .where(_Repeat.sweep_id.in_([row["id"] for row in rows]))
+            .group_by(_Repeat.sweep_id, _Repeat.state)
+        )
+        counts: defaultdict[int, Counter[State]] = defaultdict(Counter)
+        for sweep_id, state, num in connection.execute(counted):
+            counts[sweep_id][State(state)] = num
+    found = []
+    for row in rows:
+        of_one = {key: row[key] for key in ("name", "reason", "command", "started_at")}
+        ended = SweepStatus(
+            **of_one,
+            finished_at=row["finished_at"],
+            counts=counts[row["id"]],
+            orchestrator=None,
+            running=(),
+            last_finished=(),
+            paces=(),
+        )
+        found.append(begun.get(row["name"], ended))
+    return found
 
 
 def _chosen(connection: sa.Connection, sweep: str | None) -> Sequence[sa.RowMapping]:

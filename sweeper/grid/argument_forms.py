@@ -17,7 +17,7 @@ from sweeper.grid.explain import nearest
 _GROUPS = ("model", "data", "strategy", "launcher", "hardware")  # every trial needs a choice
 _NAMES = (*AXES, *_GROUPS, "engine", "experiment", "command", "read")
 _SETTINGS = ("sweep", "retry", "store")  # whose settings people write as flags
-_FLAGS: Mapping[str, tuple[str, ...]] = {  # of Hydra, with what is short for them
+FLAGS: Mapping[str, tuple[str, ...]] = {  # of Hydra, with what is short for them
     "--help": ("-h",),
     "--hydra-help": (),
     "--version": (),
@@ -33,7 +33,11 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {  # of Hydra, with what is short for th
     "--experimental-rerun": (),
     "--info": ("-i",),
 }
-_KNOWN = {*_FLAGS, *(short for shorts in _FLAGS.values() for short in shorts)}
+_VALUES: Mapping[str, tuple[str, ...]] = {  # of flags that Hydra answers with its usage
+    "--cfg": ("job", "hydra", "all"),
+    "-c": ("job", "hydra", "all"),
+}
+_KNOWN = {*FLAGS, *(short for shorts in FLAGS.values() for short in shorts)}
 
 
 def check_forms(arguments: Sequence[str]) -> None:
@@ -50,6 +54,12 @@ def _check(argument: str, following: str) -> None:
         raise SweepRefusedError(f"{argument}: wanted AXIS=VALUE")
     if name.startswith("-") and name not in _KNOWN:
         raise SweepRefusedError(_no_such_flag(name, value or following))
+    if name in _VALUES and (value or following) not in _VALUES[name]:
+        *others, last = _VALUES[name]
+        raise SweepRefusedError(
+            f"{name}: wanted {', '.join(others)} or {last} behind it; write {typed('sweep')} --cfg "
+            "job, which prints the settings of the command"
+        )
     if not equals and name in _NAMES and following and name != "command":
         raise SweepRefusedError(
             f"{name} {following}: an equals sign joins them; write {name}={following}"
@@ -73,7 +83,7 @@ def _no_such_flag(name: str, value: str) -> str:
         if own in {field.name for field in fields(kind)}:
             usual = "true" if types[own] is bool else "VALUE"
             return f"{name}: settings have no dashes; write {group}.{own}={value or usual}"
-    if meant := nearest(name, _FLAGS).rstrip():
+    if meant := nearest(name, FLAGS).rstrip():
         return f"{name}: no such flag; {meant}"
     if meant := nearest(own, _NAMES).rstrip():
         return f"{name}: no such flag; {meant[:-1]}={value or 'VALUE'}?"

@@ -24,11 +24,23 @@ _FLAG = f"--{SETTING}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a sweep took from an earlier trial."""
+
+    trial: str  # its id
+    arguments: tuple[str, ...]  # those of it that nothing on the command line replaced
+
+    @property
+    def line(self) -> str:
+        return f"from trial {self.trial[:ID_DIGITS]}: {joined(self.arguments)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FromTrial:
     """The arguments of a sweep, with those of the trial that they name."""
 
     arguments: Sequence[str]
-    taken: str = ""  # what came from the trial, as a line of the plan; empty without one
+    taken: Taken | None = None  # None where none is named
 
 
 def with_trial(arguments: Sequence[str]) -> FromTrial:
@@ -48,12 +60,13 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     for argument in others:
         if key_of(argument) == "store.url":
             url = argument.partition("=")[2]
-    trial = _overrides(url, named[0])
+    trial_id, known = _overrides(url, named[0])
     settings = [one for one in others if "=" in one and not one.startswith("-")]
     flags = [one for one in others if one not in settings]
-    found = with_changes(trial.arguments, settings)
-    kept = joined(one for one in trial.arguments if one in found)
-    return FromTrial(arguments=[*flags, *found], taken=f"{trial.taken}: {kept}")
+    found = with_changes(known, settings)
+    kept = tuple(one for one in known if one in found)
+    taken = Taken(trial=trial_id, arguments=kept)
+    return FromTrial(arguments=[*flags, *found], taken=taken)
 
 
 def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -71,8 +84,8 @@ def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return named, others
 
 
-def _overrides(url: str, beginning: str) -> FromTrial:
-    """Return the overrides of the one trial whose id begins so."""
+def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
+    """Return the id of the one trial that begins so, and its overrides."""
     engine = open_for_reading(url)
     with reading(engine) as connection:
         begins = sa.select(TrialRow.id, TrialRow.spec).where(id_begins_with(beginning))
@@ -96,7 +109,7 @@ def _overrides(url: str, beginning: str) -> FromTrial:
         arguments = overrides(TrialSpec.from_json(spec), overrides_of(profile) if profile else ())
     except ValueError as error:
         raise SweepRefusedError(f"{SETTING}={beginning}: {error}; name another trial") from None
-    return FromTrial(arguments=arguments, taken=f"from trial {trial_id[:ID_DIGITS]}")
+    return trial_id, arguments
 
 
 def _near(connection: sa.Connection, beginning: str, ambiguous: Sequence[str]) -> Iterator[str]:

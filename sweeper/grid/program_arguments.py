@@ -10,7 +10,8 @@ from typing import Any, get_type_hints
 import yaml
 
 import conf
-from conf.schema import CommandConfig, choices_of
+from conf.schema import CommandConfig
+from scalemark.abilities.choices import choices_of
 from scalemark.program import values
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX

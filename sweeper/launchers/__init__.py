@@ -18,6 +18,7 @@ from typing import Protocol, cast
 from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
 from scalemark.host.own_code import module_command, python_path
+from scalemark.host.user_settings import DATABASE_VARIABLE
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import PYTHONPATH_VARIABLE
 from sweeper.devices.machine import Inventory
@@ -27,7 +28,6 @@ from sweeper.errors import SweepRefusedError
 HOSTS_VARIABLE = "SCALEMARK_HOSTS"
 # what starts ranks on them: a file in trainer/rank_starts/
 RANK_START_VARIABLE = "SCALEMARK_RANK_START"
-DATABASE_VARIABLE = "SCALEMARK_DB"  # URL; may hold a password, and so is in no command line
 
 
 class JobState(StrEnum):

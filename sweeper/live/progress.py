@@ -1,5 +1,5 @@
-"""Shows how a sweep goes, on stderr: a live view on a terminal, one line per ended attempt
-everywhere.
+"""Shows how a sweep goes, on stderr: one line per attempt that has ended, and below them, on a
+terminal, one that is redrawn while the sweep runs.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import replace
 from rich.console import Console
 from rich.live import Live
 
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import State
 from sweeper.devices.machine import Inventory
 from sweeper.live.doing import doing_text
+from sweeper.live.line import progress_line
 from sweeper.live.log import Log, Started
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
-from sweeper.live.view import LABEL_WIDTH, plain_line, render
+from sweeper.live.view import LABEL_WIDTH, plain_line
 from sweeper.planning.plan import Plan, PlannedTrial
-
-NUM_RECENT = 5
 
 
 class Progress(Log):
@@ -40,6 +40,9 @@ class Progress(Log):
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self.is_live = self._console.is_terminal
         self._total = plan.num_attempts
+        # nothing runs before a fork server has done so once
+        is_loading = any(trial.spec.engine == Engine.tensorflow for trial in plan.trials)
+        self._first = "loading TensorFlow" if is_loading else ""
         self._states: Counter[State] = Counter()
         self._snapshot = Snapshot(
             sweep=sweep,
@@ -68,6 +71,9 @@ class Progress(Log):
             return
         num_left = self._total - self._states.total()
         states = self._states | Counter({State.PENDING: num_left})
+        if running:
+            self._first = ""
+        note = note or self._first
         self._snapshot = replace(
             self._snapshot,
             running=tuple(self._view(started, now_s) for started in running),
@@ -80,7 +86,7 @@ class Progress(Log):
     def draw(self, snapshot: Snapshot) -> None:
         """Draw a snapshot where `is_live`: of this sweep, which may run elsewhere."""
         try:
-            self._live.update(render(snapshot), refresh=True)
+            self._live.update(progress_line(snapshot), refresh=True)
         except OSError:
             self.go_quiet()
 
@@ -90,8 +96,6 @@ class Progress(Log):
             ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
         )
         self.print_ended(line, again)
-        recent = (*self._snapshot.recent, ended)[-NUM_RECENT:]
-        self._snapshot = replace(self._snapshot, recent=recent)
 
     def settled(self, state: State) -> None:
         self._states[state] += 1

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,7 +19,6 @@ from store.errors import AwayError, LockedError, NoSweepError
 from store.sweeps.shared import SharedStatus
 from store.sweeps.sweep_status import (
     FinishedRepeat,
-    Pace,
     RunningRepeat,
     SweepState,
     SweepStatus,
@@ -78,7 +76,7 @@ def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:
     eta_s = None
     if status.state is SweepState.RUNNING:
         running = [_running(repeat, now) for repeat in status.running]
-        eta_s = _eta_s(status.paces, len(running))
+        eta_s = status.eta_s
     kinds = [repeat.device_kind for repeat in (*status.running, *status.last_finished)]
     # Of a shared sweep each host numbers its own: its agents' lines tell what they run.
     devices: set[int] = set()
@@ -170,17 +168,3 @@ def _ended(repeat: FinishedRepeat) -> EndedAttempt:
         item=repeat.item,
         verdict=repeat.verdict,
     )
-
-
-def _eta_s(paces: Sequence[Pace], num_running: int) -> float | None:
-    """Assume that what is open takes as long as its like that was completed, as many at a time as
-    run now; what has no like, the mean of all.
-    """
-    known_s = [pace.mean_duration_s for pace in paces if pace.mean_duration_s is not None]
-    if not known_s:
-        return None
-    left_s = 0.0
-    for pace in paces:
-        usual_s = fmean(known_s) if pace.mean_duration_s is None else pace.mean_duration_s
-        left_s += pace.num_open * usual_s
-    return left_s / max(1, num_running)

@@ -58,17 +58,17 @@ def plain_line(
 
 def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
     """Tell what ended, how fast it was or what was wrong, and how long it took; never cut."""
-    line = Text(f"{_one_line(ended.label):<{label_width}} ")
+    line = Text(f"{one_line(ended.label):<{label_width}} ")
     if ended.outcome == Outcome.COMPLETED:
         line.append(_speed(ended))
         if ended.median_step_s is not None:  # a program may report one number, and no steps
             step_ms, jitter_ms = ended.median_step_s * 1e3, (ended.jitter_s or 0) * 1e3
             line.append(f"  step {step_ms:8.1f} ± {jitter_ms:.1f} ms")
         if ended.message:
-            line.append(f"  ({_one_line(ended.message)})")
+            line.append(f"  ({one_line(ended.message)})")
         line.append(_doubt(ended))
     else:
-        why = quoted(_one_line(ended.message), MOST_OF_MESSAGE)
+        why = quoted(one_line(ended.message), MOST_OF_MESSAGE)
         line.append(f"{ended.outcome}: {why}", style=FAILED)
     return line.append(f"  took {ended.duration_s:.1f} s")
 
@@ -109,8 +109,8 @@ class _View:
 
 
 def _head(snapshot: Snapshot, width: int, *, cuts_notes: bool) -> Iterator[Text]:
-    yield Text.assemble("sweep ", (_one_line(snapshot.sweep), "bold"))
-    yield Text(_one_line(snapshot.machine), style="dim")
+    yield Text.assemble("sweep ", (one_line(snapshot.sweep), "bold"))
+    yield Text(one_line(snapshot.machine), style="dim")
     yield _progress(snapshot, min(BAR_WIDTH, max(4, width - 30)))
     yield from _flow(_counts(snapshot.counts), width)
     for note in snapshot.notes:
@@ -184,12 +184,12 @@ def _attempts(snapshot: Snapshot, width: int) -> Iterator[Text]:
     attempts = sorted(snapshot.running, key=lambda attempt: attempt.slots)
     names = [_names(snapshot.kind, attempt.slots) for attempt in attempts]
     doing = [_doing(attempt, is_wide=width >= WIDE) for attempt in attempts]
-    labels = [_one_line(attempt.label) for attempt in attempts]
+    labels = [one_line(attempt.label) for attempt in attempts]
     names_width, doing_width, label_width = map(_widest, (names, doing, labels))
     room = width - names_width - doing_width - 4
     label_width = max(LEAST_LABEL_WIDTH, min(room, label_width))
     for name, label, text in zip(names, labels, doing, strict=True):
-        shown = set_cell_size(_cut_middle(label, label_width), label_width)
+        shown = set_cell_size(cut_middle(label, label_width), label_width)
         yield Text.assemble(
             (set_cell_size(name, names_width), "cyan"), "  ", (shown, "bold"), f"  {text}"
         )
@@ -200,7 +200,7 @@ def _widest(texts: Sequence[str]) -> int:
 
 
 def _doing(attempt: RunningAttempt, *, is_wide: bool) -> str:
-    doing, elapsed = _one_line(attempt.doing), clock_text(attempt.elapsed_s)
+    doing, elapsed = one_line(attempt.doing), clock_text(attempt.elapsed_s)
     if not is_wide:
         return f"{doing}  {elapsed}"
     text = f"repeat {attempt.repeat}"
@@ -226,12 +226,12 @@ def _names(kind: DeviceKind, slots: Sequence[int]) -> str:
 
 
 def _recent(ended: EndedAttempt) -> Text:
-    label = _one_line(ended.label)
+    label = one_line(ended.label)
     if ended.outcome == Outcome.COMPLETED:
         return Text(f"{_speed(ended)}  {label}{_doubt(ended)}")
     line = Text.assemble((f"{ended.outcome:>18}", FAILED), f"  {label}")
     if ended.message:
-        line.append(f": {_one_line(ended.message)}")
+        line.append(f": {one_line(ended.message)}")
     return line
 
 
@@ -242,16 +242,16 @@ def _speed(ended: EndedAttempt) -> str:
 def _doubt(ended: EndedAttempt) -> str:
     if ended.verdict in (None, Verdict.VALID):
         return ""
-    reasons = _one_line("; ".join(ended.verdict_reasons))
+    reasons = one_line("; ".join(ended.verdict_reasons))
     return f"  ({ended.verdict}: {reasons})" if reasons else f"  ({ended.verdict})"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Remove line ends and other characters that would move the cursor, and secrets."""
     return quoted(" ".join(text.split()))
 
 
-def _cut_middle(text: str, width: int) -> str:
+def cut_middle(text: str, width: int) -> str:
     """Cut in the middle: trials differ at the beginning and at the end of their labels."""
     if cell_len(text) <= width:
         return text

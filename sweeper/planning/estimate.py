@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from costs.work import step_work
+from scalemark.text.wording import duration_text
 from store.reading.durations import Durations, recorded_durations_s, recorded_durations_shared_s
 from store.reading.queries import Row
 from sweeper.planning.plan import Plan
@@ -66,14 +67,3 @@ class Estimate(Durations):
             rest = f"no recorded durations for the other {unknown}: no estimate"
             text += f" for {num - unknown} of them; {rest}"
         return text
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as people say it: 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

@@ -15,6 +15,7 @@ from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
+from sweeper.grid.from_trial import Taken
 from sweeper.planning.plan import Plan, PlannedTrial
 from sweeper.race.planned import PlannedRace, PlannedRaces
 from sweeper.way import Planned
@@ -64,7 +65,7 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
         console.print(expected, markup=False)
 
 
-def plan_json(planned: Planned, machine: Machine) -> str:
+def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) -> str:
     """Return the whole plan as JSON; where trials race, with the most that is to be run."""
     plan, races, estimate = planned.plan, planned.races, planned.estimate
     trials = []
@@ -80,6 +81,7 @@ def plan_json(planned: Planned, machine: Machine) -> str:
         )
     left_out = [{"overrides": overrides, "reason": reason} for overrides, reason in plan.left_out]
     found = {
+        "from": taken and asdict(taken),  # an earlier trial, and what came from it
         "machine": machine.key,
         "simulated": bool(machine.hardware_profile),
         "gpus_in_use": [asdict(gpu) for gpu in planned.in_use],  # by others

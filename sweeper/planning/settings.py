@@ -11,13 +11,13 @@ from pathlib import Path
 
 from conf.schema import Config, LauncherConfig, PlanFormat, SweepConfig
 from scalemark.host.extras import lack_of_tensorflow
+from scalemark.host.user_settings import MOST_REPEATS
 from scalemark.records.axes import Engine
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.launcher_settings import check_launcher_settings
 from sweeper.race.races import STRATEGY
 from sweeper.running import retry
 
-MOST_REPEATS = 1000
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
 _LEAST_S = {
     "timeout_s": 0.001,

@@ -21,6 +21,12 @@ class Reported(list[str]):
     def after(self, beginning: str) -> list[str]:
         return [line.removeprefix(beginning) for line in self if line.startswith(beginning)]
 
+    @property
+    def files(self) -> list[str]:
+        """What was written to figures/."""
+        names = [line for line in self if line.startswith("wrote ")]
+        return names[0].partition("to figures/: ")[2].split(", ") if names else []
+
 
 @pytest.fixture
 def reported() -> Reported:
@@ -39,20 +45,19 @@ def results() -> None:
 def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys):
     assert show(reported)
     assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
-    assert reported.after("report: ") == ["figures/report.html"]
     assert reported[-1] == "ask what it means: python -m analysis advise --sweep first"
-    charts = ["figures/scaling-trivial.png", "figures/efficiency-trivial.png"]  # two of eleven
-    assert reported.after("chart: ") == charts
+    # two charts of eleven
+    files = ["report.html", "scaling-trivial.png", "efficiency-trivial.png"]
+    assert reported[-3] == f"wrote 3 files to figures/: {', '.join(files)}"
     assert reported[-2] == "all charts: python -m plots charts --sweep first"
-    files = {str(path) for path in Path("figures").iterdir()}
-    assert files == {*reported.after("report: "), *reported.after("chart: ")}
+    assert {path.name for path in Path("figures").iterdir()} == set(files)
     assert "python -m plots report --sweep first" in Path("figures/report.html").read_text()
 
 
 def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
     fill("results.db", [(small(batch_size=batch), 100.0 + batch) for batch in (4, 8)])
     assert show(reported)
-    kinds = [Path(path).stem.split("-")[0] for path in reported.after("chart: ")]
+    kinds = [name.split("-")[0] for name in reported.files[1:]]
     assert kinds == ["scaling", "scaling", "batch_sizes"]  # one count has no efficiency
 
 
@@ -79,7 +84,7 @@ def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys,
     again = "--db 'it'\"'\"'s.db' --sweep first"
     assert reported[0] == f"1 more table: python -m plots tables {again}"
     assert (
-        reported[-3]
+        reported[-4]
         == f"chart: scaling: more than 1 pictures; all are drawn by python -m plots charts {again} --chart scaling"
     )
     assert len(list(Path("figures").glob("*.png"))) == 1
@@ -91,7 +96,7 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
 
     monkeypatch.setattr(scaling, "draw", broken)
     assert not show(reported)
-    assert "figures/efficiency-trivial.png" in reported.after("chart: ")
+    assert "efficiency-trivial.png" in reported.files
     assert reported.after("sweep: ") == [
         "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, see "
         "python -m plots charts --sweep first"
@@ -100,14 +105,14 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
 
 def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, reported, monkeypatch, capsys):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 7.0)], name="second")
-    usual = layout.table_notes
+    usual = layout.model_notes
 
     def broken(table: Table) -> list[str]:
         if table.setting["model"] == "trivial":
             raise ZeroDivisionError("a mistake of ours")
         return usual(table)
 
-    monkeypatch.setattr(layout, "table_notes", broken)
+    monkeypatch.setattr(layout, "model_notes", broken)
     assert not show(reported, sweep="second")
     assert "vgg16" in capsys.readouterr().out
     table, part = reported.after("sweep: no")
@@ -117,7 +122,7 @@ def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, reported, mo
     )
     assert part.startswith(" table trivial")
     assert part.endswith("see python -m plots report --sweep second")
-    assert reported.after("report: ") == ["figures/report.html"]
+    assert "report.html" in reported.files
     assert "vgg16" in Path("figures/report.html").read_text()
 
 
@@ -125,7 +130,7 @@ def test_why_the_only_table_failed_is_reported(results, reported, monkeypatch):
     def broken(table: Table) -> list[str]:
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr(layout, "table_notes", broken)
+    monkeypatch.setattr(layout, "model_notes", broken)
     assert not show(reported)
     assert any(
         " table trivial" in line and "ZeroDivisionError: a mistake of ours" in line
@@ -151,19 +156,22 @@ def test_a_folder_that_is_none_is_said(results, reported):
     )
 
 
-def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported):
+def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported, monkeypatch):
+    monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
+    fill("results.db", [(small(seed=5, num_gpus=num), 100.0) for num in (1, 2)])
+
     def tell(line: str) -> None:
         reported.append(line)
-        if line.startswith("report: "):
+        if line.startswith("chart: "):
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         at_end.show("results.db", "first", Path("figures"), tell)
     assert reported[-1] == (
-        "sweep: drawing was interrupted at report; the results are stored, python -m plots report --sweep first and "
-        "python -m plots charts --sweep first draw them"
+        "sweep: drawing was interrupted at chart scaling; the results are stored, python -m plots report --sweep first "
+        "and python -m plots charts --sweep first draw them"
     )
-    assert reported.after("chart: ") == []
+    assert reported.files == ["report.html", "scaling-trivial-seed=1.png"]
 
 
 @pytest.mark.integration
@@ -182,4 +190,4 @@ def test_a_database_that_is_damaged_is_reported_once_and_nothing_is_drawn(result
     (said,) = reported.after("sweep: ")
     assert said.startswith("nothing more is drawn: results.db: ")
     assert "python -m store rebuild" in said
-    assert reported.after("chart: ") == []
+    assert reported.files == []

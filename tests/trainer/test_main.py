@@ -305,6 +305,25 @@ def test_any_error_of_tensorflows_import_is_said_to_be_one(monkeypatch):
     assert _outcome(raised.value) == (Outcome.FAILED, reported)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "DNN library error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED in conv.cc",
+            "out of GPU memory: ",
+        ),
+        ("DNN library error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "out of host "),
+        ("Dst tensor is not initialized.", "out of GPU memory: "),
+        ("No algorithm worked!  Error messages:", "out of GPU memory: "),
+        ("NCCL: unhandled cuda error. Set TF_CPP_VMODULE='nccl*=3'", "out of GPU memory: "),
+    ],
+)
+def test_what_libraries_of_cuda_say_of_memory_is_out_of_memory(line, message):
+    outcome, reported = _outcome(RuntimeError(line))
+    assert outcome == Outcome.OUT_OF_MEMORY
+    assert reported.startswith(message)
+
+
 def test_a_lack_of_memory_at_tensorflows_import_stays_one(monkeypatch):
     broken_import(monkeypatch, MemoryError())
     with pytest.raises(MemoryError):

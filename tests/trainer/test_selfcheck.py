@@ -28,7 +28,7 @@ def asked(tmp_path_factory):
     """Of two modes at once: what it printed, and what it wrote as JSON."""
     path = tmp_path_factory.mktemp("selfcheck") / "found.json"
     ended = run(
-        "--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_device", "--json", str(path)
+        "--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_device", "--out", str(path)
     )
     assert ended.returncode == 0, ended.stderr
     return ended, json.loads(path.read_text())
@@ -65,7 +65,7 @@ def test_nccl_cannot_run_on_cpu_devices_and_is_no_failure(asked):
 def test_a_model_of_ones_own_is_proven_in_the_mode(tmp_path):
     found = tmp_path / "found.json"
     path = f"{tmp_path}/{written(TOKENS)}"
-    ended = run("--modes", "mirrored_ring", "--model", path, "--json", str(found))
+    ended = run("--modes", "mirrored_ring", "--model", path, "--out", str(found))
     assert ended.returncode == 0, ended.stderr
     exact, *others, fast = json.loads(found.read_text())["checks"]
     assert exact["difference"] < exact["bound"] == 1e-6
@@ -102,7 +102,7 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
             ["--modes", "distributed_ring"],
             "no mode distributed_ring with --hosts 1; choose from independent, ",
         ),
-        (["--json", "/nowhere/x.json"], "there is no folder /nowhere"),
+        (["--out", "/nowhere/x.json"], "there is no folder /nowhere"),
     ],
 )
 def test_a_wrong_question_is_refused_at_once(arguments, said, capsys):

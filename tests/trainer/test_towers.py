@@ -75,8 +75,15 @@ def alone(all_devices):
 @pytest.mark.parametrize(
     ("mode", "packs"), [(mode, 0) for mode in MODES] + [(mode, 2) for mode in PACKS]
 )
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
-@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize(
+    ("xla", "steps_per_execution"),
+    [
+        ("off", 1),
+        ("on", 3),
+        pytest.param("off", 3, marks=pytest.mark.slow),
+        pytest.param("on", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_a_synchronous_mode_reaches_one_devices_weights(
     make_devices, alone, mode, packs, xla, steps_per_execution
 ):

@@ -52,39 +52,54 @@ def test_a_transformer_trains_on_two_replicas_as_on_one(difference, kind, mode):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("gradient_accumulation", [1, 4])
-@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize(
+    ("xla", "gradient_accumulation"),
+    [
+        ("off", 1),
+        ("on", 4),
+        pytest.param("off", 4, marks=pytest.mark.slow),
+        pytest.param("on", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_a_transformer_trains_exactly_in_every_mode(difference, mode, gradient_accumulation, xla):
     axes = {"gradient_accumulation": gradient_accumulation, "xla": xla}
     assert difference("causal", 2, **MODES[mode], **axes) < 1e-6
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize(
     ("xla", "recompute"),
     [
         ("off", False),
-        ("on", True),
         pytest.param("off", True, marks=pytest.mark.slow),
         pytest.param("on", False, marks=pytest.mark.slow),
+        pytest.param("on", True, marks=pytest.mark.slow),
     ],
 )
-def test_a_model_with_dropout_learns_in_every_precision(make_devices, xla, recompute):
-    for precision in ("fp32", "bf16", "fp16"):
-        spec = small(
-            model="gpt_mini",
-            num_gpus=2,
-            precision=precision,
-            loss_scale="dynamic" if precision == "fp16" else "none",
-            xla=xla,
-            recompute=recompute,
-            learning_rate=0.05,
-            **TEXT,
-        )
-        training, data = open_training(spec, make_devices(2))
-        losses = [float(training.towers.step(data.next())) for _ in range(8)]
-        assert np.isfinite(losses).all()
-        assert min(losses[-3:]) < losses[0] - 0.05
+def test_a_model_with_dropout_learns_in_every_precision(make_devices, xla, recompute, precision):
+    _learns(make_devices(2), xla=xla, recompute=recompute, precision=precision)
+
+
+@pytest.mark.integration
+def test_a_model_with_dropout_learns_compiled_and_recomputed(make_devices):
+    _learns(make_devices(2), xla="on", recompute=True, precision="bf16")
+
+
+def _learns(devices, **changes):
+    loss_scale = "dynamic" if changes["precision"] == "fp16" else "none"
+    spec = small(
+        model="gpt_mini",
+        num_gpus=2,
+        loss_scale=loss_scale,
+        learning_rate=0.05,
+        **TEXT,
+        **changes,
+    )
+    training, data = open_training(spec, devices)
+    losses = [float(training.towers.step(data.next())) for _ in range(8)]
+    assert np.isfinite(losses).all()
+    assert min(losses[-3:]) < losses[0] - 0.05
 
 
 @pytest.mark.parametrize("recompute", [False, True])

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from plots.tables.document import Document
 from plots.tables.layout import Layout
+from scalemark.cli.terminal import fitted, folded
 from scalemark.text.untrusted import visible
 
+_GAP = "  "
 _MOST_ROWS = 1_000  # that are drawn with care; more would take seconds
 
 
@@ -42,43 +44,69 @@ def _lines(document: Document) -> Iterator[str]:
 
 def _grid(layout: Layout) -> Iterator[str]:
     """Pad with spaces, except at the ends of lines."""
-    rows = [
-        [layout.corner, *layout.columns],
-        *([name, *(cell.text for cell in cells)] for name, cells in layout.rows),
-    ]
-    rows = [[visible(text) for text in row] for row in rows]
-    widths = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
-    for row in rows:
+    columns, rows = _texts(layout)
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
+    if layout.above:
+        yield _above(layout.above, widths, len(_GAP))
+    for row in (columns, *rows):
         first, *others = zip(row, widths, strict=True)
         padded = (" " * (width - cell_len(text)) + text for text, width in others)
-        yield "  ".join([first[0] + " " * (first[1] - cell_len(first[0])), *padded])
+        yield _GAP.join([first[0] + " " * (first[1] - cell_len(first[0])), *padded])
+
+
+def _texts(layout: Layout, *, is_short: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Return the line of headings, and those of cells."""
+    headings = [visible(text) for text in (layout.corner, *layout.counts)]
+    rows = []
+    for name, cells in layout.rows:
+        texts = [cell.short if is_short else cell.text for cell in cells]
+        rows.append([visible(text) for text in (name, *texts)])
+    return headings, rows
+
+
+def _above(heading: str, widths: Sequence[int], gap: int) -> str:
+    """Center what the columns count over them."""
+    first, *others = widths
+    room = sum(others) + gap * (len(others) - 1)
+    before = first + gap + max(0, room - cell_len(heading)) // 2
+    return " " * before + heading
 
 
 def _draw(console: Console, document: Document) -> None:
     if document.heading:
         console.print(Text(visible(document.heading), style="bold"), end="\n\n")
+    widest = max(max(map(cell_len, _grid(layout))) for layout in document.tables)
+    is_short = widest > console.width
     for number, layout in enumerate(document.tables):
         if number:
             console.print()
         if layout.title:
             console.print(Text(visible(layout.title), style="bold"))
-        console.print(_table(layout))
+        _draw_table(console, layout, is_short=is_short)
         for note in layout.notes:
             console.print(Text(visible(note), style="dim"))
     if document.notes:
         console.print()
-    for note in document.notes:
+    notes = list(document.notes)
+    cells = [cell for layout in document.tables for _, of_row in layout.rows for cell in of_row]
+    if is_short and any(cell.short != cell.text for cell in cells):
+        notes.append(f"left out for width: intervals; {widest} columns or --show interval has them")
+    for note in notes:
         console.print(Text(visible(note), style="dim"))
 
 
-def _table(layout: Layout) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(Text(visible(layout.corner)), overflow="fold")
-    for column in layout.columns:
-        table.add_column(Text(visible(column)), justify="right", overflow="fold")
-    for name, cells in layout.rows:
-        table.add_row(
-            Text(visible(name)),
-            *(Text(visible(cell.text), style="bold" if cell.is_bold else "") for cell in cells),
-        )
-    return table
+def _draw_table(console: Console, layout: Layout, *, is_short: bool) -> None:
+    columns, rows = _texts(layout, is_short=is_short)
+    widths, gap = fitted(columns, rows, console.width)
+    table = Table(box=None, header_style="bold", padding=(0, gap, 0, 0), pad_edge=False)
+    for place, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        justify: JustifyMethod = "right" if place else "left"
+        heading = Text(folded(column, width))
+        table.add_column(heading, justify=justify, overflow="fold", width=width)
+    for row, (_, cells) in zip(rows, layout.rows, strict=True):
+        styles = ["", *("bold" if cell.is_bold else "" for cell in cells)]
+        texts = zip(row, widths, styles, strict=True)
+        table.add_row(*(Text(folded(text, width), style) for text, width, style in texts))
+    if layout.above:
+        console.print(Text(_above(layout.above, widths, gap), style="bold"), no_wrap=True)
+    console.print(table)

@@ -78,7 +78,7 @@ def test_what_follows_from_a_precision_may_differ_where_nothing_is_equal(compare
     fill("r.db", [*several(single, 50, 51, 49), *several(half, 100, 101, 99)])
     (pair,) = compared("precision=fp32", "precision=fp16")["pairs"]
     assert list(pair["compared"]) == ["precision", "loss_scale", "data_format"]
-    assert pair["words"].startswith("fp16 loss_scale=dynamic data_format=NHWC is 2.00x (")
+    assert pair["words"].startswith("fp16 loss_scale=dynamic data_format=NHWC is 2.00x [")
 
     like_half = [
         small(precision="fp32", data_format="NHWC", loss_scale="dynamic", num_gpus=num)
@@ -131,7 +131,7 @@ def test_steps_are_read_for_many_pairs_at_once(compared, monkeypatch):
     assert sum(asked) == 4, "two sides of two pairs, then of the third"
 
 
-def test_a_table_a_sentence_for_each_pair_and_commands(compare, snapshot):
+def test_an_answer_a_table_and_commands(compare, snapshot):
     fill("r.db", [*several(small(**PS), 97, 99, 98), *several(small(), 100, 101, 99)])
     ended = compare(*SIDES, "--db", "r.db")
     assert ended.stdout == snapshot
@@ -141,7 +141,7 @@ def test_the_faster_side_is_reported_first(compare):
     fill("r.db", [*several(small(**PS), 50, 51, 49), *several(small(), 100, 101, 99)])
     reported = compare(*SIDES, "--db", "r.db").stdout
     assert (
-        "trivial, num_gpus 1: replicated_none is 2.00x (1.92x to 2.08x) as fast as ps_cpu, over 3 repeats each."
+        "trivial, num_gpus 1: replicated_none is 2.00x [1.92, 2.08] as fast as ps_cpu, over 3 repeats each."
         in reported
     )
     assert "B faster" in reported

@@ -109,7 +109,9 @@ def test_measured_and_simulated_sweeps_are_not_mixed(analysis):
 def test_shards_are_compared_with_a_replica_of_any_variable_update(analysis):
     sharded = {"variable_update": "sharded", "local_parameter_device": "gpu", "all_reduce": "none"}
     cell = {"model": "resnet18_cifar"}
-    fill_gpus([*around(on_gpus(1, **cell), 100.0), *around(on_gpus(4, **cell, **sharded), 320.0)])
+    on_one = [(on_gpus(1, **cell), 100.0), (on_gpus(1, **cell, **PS), 60.0)]
+    measured = [*on_one, (on_gpus(4, **cell, **sharded), 320.0)]
+    fill_gpus([row for one in measured for row in around(*one)])
     (found,) = json.loads(analysis("explain", "--json", "variable_update=sharded").stdout)
     assert found["efficiency"] == pytest.approx(0.8, abs=0.01)
 

@@ -668,5 +668,5 @@ def test_rows_that_count_another_item_are_never_learned_from(analysis) -> None:
     assert "counts tokens, and batch_size counts examples" in left_out
     assert "that count images, samples, sequences, or tokens of a known seq_len" in left_out
     shown = analysis(*asked).stdout
-    assert "  images/s  " in shown
-    assert "  samples/s  " in shown
+    assert "  images/s [95 %]" in shown
+    assert "  samples/s [95 %]" in shown

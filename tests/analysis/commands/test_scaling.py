@@ -67,7 +67,7 @@ def test_from_one_process_each_nothing_is_sure(analysis):
 
 
 def test_an_interval_within_one_process_says_so(analysis):
-    alone = "n 1: a single run, whose interval is within it; another may bring more, or less"
+    alone = "single run: one process; the next may differ"
     fill_gpus(curve([100.0, 190.0], **PS))
     assert (
         alone
@@ -155,7 +155,7 @@ def test_of_cpu_devices_it_is_not_said_whether_more_pay(analysis):
     assert "pay up to" not in ended.stdout
     assert "do not pay:" not in ended.stdout
     assert "What limits" not in ended.stdout
-    assert "CPU devices share the cores of one machine" in ended.stdout
+    assert "CPU devices: parts of one machine's cores" in ended.stdout
 
 
 def test_only_failures_are_reported_as_such(analysis):

@@ -136,6 +136,18 @@ def test_a_locked_database_is_said_at_once_and_when_nobody_waits_any_more(monkey
     assert results(waiting.ask(What.REPORT)) == [100.0]
 
 
+def test_nothing_runs_while_nobody_asks(monkeypatch):
+    fill("r.db", [(small(), 100.0)])
+    monkeypatch.setattr(current, "IDLE_S", 0.0)
+    shown = Current("r.db", Made("r.db").makers, every_s=0)
+    before = set(threading.enumerate())
+    for _ in range(2):
+        assert results(shown.ask(What.REPORT)) == [100.0]
+        for thread in set(threading.enumerate()) - before:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
 def test_old_results_are_shown_while_new_ones_take_their_time(monkeypatch):
     fill("r.db", [(small(), 100.0)])
     made = Made("r.db")

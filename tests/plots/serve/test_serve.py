@@ -3,18 +3,20 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from plots.commands.serve import PORTS
 from tests.filled import fill
 from tests.specs import small
 
@@ -25,9 +27,13 @@ PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def serving(
+    *arguments: str, port: str | None = "0"
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The process, and its address."""
-    command = [sys.executable, "-m", "plots", "serve", "--port", "0", "--every", "0.2", *arguments]
+    command = [sys.executable, "-m", "plots", "serve", "--every", "0.2", *arguments]
+    if port is not None:
+        command += ["--port", port]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -78,7 +84,14 @@ def test_nothing_that_is_asked_for_changes_the_database_or_its_folder():
     fill("results.db", [(small(), 100.0)])
     before = Path("results.db").read_bytes()
     with serving() as (_, url):
-        for path in ("/", "/data.json", "/healthz", "/results.db", "/../results.db"):
+        for path in (
+            "/",
+            "/all/",
+            "/all/data.json",
+            "/healthz",
+            "/sweeps/../results.db/",
+            "/../results.db",
+        ):
             assert get(url, path)[0] in (200, 404)
     assert Path("results.db").read_bytes() == before
     assert {path.name for path in Path().iterdir()} <= {
@@ -129,13 +142,50 @@ def test_what_cannot_be_served_is_refused_before_anything_listens(arguments, mes
         assert process.wait() == 2
 
 
+def test_a_sweep_appears_in_the_list_and_its_page_is_a_link_away(open_page):
+    fill("results.db", [(small(), 100.0)], name="first one")
+    with serving() as (_, url):
+        visit = open_page(url)
+        page = visit.page
+        page.get_by_role("link", name="first one").focus()
+        fill("results.db", [(small(num_gpus=2, **PS), 110.0)], name="second")
+        page.get_by_role("link", name="second").wait_for()
+        assert page.locator("tbody a").all_inner_texts() == ["second", "first one"]
+        assert page.evaluate("document.activeElement.textContent") == "first one"
+        visit.keep_screenshot("serve-sweeps")
+        page.keyboard.press("Enter")
+        page.wait_for_selector('#live[data-state="live"]')
+        assert page.url == f"{url}sweeps/first%20one/"
+        assert numbers(page) == [100.0]
+        page.get_by_role("link", name="All sweeps").click()
+        page.get_by_role("link", name="All results").click()
+        page.wait_for_selector('#live[data-state="live"]')
+        assert sorted(numbers(page)) == [100.0, 110.0]
+        assert visit.complaints == []
+
+
+def test_without_a_port_the_next_free_one_is_taken_and_said():
+    fill("results.db", [(small(), 100.0)])
+    with ExitStack() as stack:
+        for port in PORTS[:2]:
+            with suppress(OSError):  # as good
+                other = stack.enter_context(socket.socket())
+                other.bind(("127.0.0.1", port))
+                other.listen()
+        process, url = stack.enter_context(serving(port=None))
+        process.terminate()
+        said = process.communicate()[1]
+    port = urlsplit(url).port
+    assert port in PORTS[2:]
+    assert said == f"plots: port {PORTS[0]} is in use; this is port {port}\n"
+
+
 def test_results_appear_on_the_open_page_as_they_land(open_page):
     fill("results.db", [(small(), 100.0), (small(num_gpus=2), 120.0)])
     with serving() as (_, url):
-        assert health(url) == (
-            200,
-            "ok\n",
-        )  # so that the first page has them: one that waits for them would be loaded again
+        url += "all/"
+        # so that the first page has them: one that waits for them would be loaded again
+        assert json.loads(get(url, "/all/data.json")[1])["problem"] is None
         visit = open_page(f"{url}#trials")
         page = visit.page
         page.wait_for_selector('#live[data-state="live"]')
@@ -151,12 +201,12 @@ def test_results_appear_on_the_open_page_as_they_land(open_page):
         page.wait_for_selector('#live[data-state="live"]')
         visit.keep_screenshot("serve-live")
         assert visit.complaints == []
-        assert {urlsplit(asked).path for asked in visit.requests} == {"/data.json"}
+        assert {urlsplit(asked).path for asked in visit.requests} == {"/all/data.json"}
 
 
 def test_a_page_waits_for_results_and_says_when_they_have_gone(open_page):
     with serving() as (process, url):
-        visit = open_page(url)
+        visit = open_page(f"{url}all/")
         page = visit.page
         page.get_by_text("results.db: no such database; run a sweep first").wait_for()
         visit.keep_screenshot("serve-waiting")

@@ -1,5 +1,6 @@
 """The server answers many at once, whatever a client does; it has three things and nothing else."""
 
+import gzip
 import socket
 import threading
 import time
@@ -17,17 +18,17 @@ from store.errors import StoreError
 PATIENCE_S = 300  # it costs nothing where all is well, and a busy machine may need much
 
 
-def answers() -> dict[str, Callable[[], Answer]]:
-    return {
-        "/": lambda: Answer(body="<p>hello", kind="text/html", policy="default-src 'self'"),
-        "/data.json": lambda: Answer(body='{"a": "ü"}', kind="application/json", etag='"1"'),
-        "/big": lambda: Answer(body="x" * 50_000_000),
-    }
+FOUND: dict[str, Answer] = {
+    "/": Answer(body="<p>hello", kind="text/html", policy="default-src 'self'"),
+    "/data.json": Answer(body='{"a": "ü"}', kind="application/json"),
+    "/text": Answer(body="word " * 1000),
+    "/big": Answer(body="x" * 50_000_000),
+}
 
 
 @contextmanager
 def running(**options: object) -> Iterator[Server]:
-    with Server("127.0.0.1", 0, answers(), **options) as opened:
+    with Server("127.0.0.1", 0, FOUND.get, **options) as opened:
         thread = threading.Thread(target=opened.serve_forever, args=[0.01])
         thread.start()
         try:
@@ -43,11 +44,13 @@ def served() -> Iterator[Server]:
         yield opened
 
 
-def ask(served: Server, path: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, str]:
+def ask(
+    served: Server, path: str, method: str = "GET", **headers: str
+) -> tuple[HTTPResponse, bytes]:
     connection = HTTPConnection("127.0.0.1", served.server_port, timeout=PATIENCE_S)
     connection.request(method, path, headers=headers)
     response = connection.getresponse()
-    body = response.read().decode()
+    body = response.read()
     connection.close()
     return response, body
 
@@ -68,34 +71,62 @@ def rest(client: socket.socket) -> bytes:
 
 def test_answers_have_headers_that_keep_them_where_they_are(served):
     response, body = ask(served, "/")
-    assert (response.status, body) == (200, "<p>hello")
+    assert (response.status, body) == (200, b"<p>hello")
     headers = dict(response.getheaders())
     assert headers.pop("Date")
+    assert headers.pop("ETag").startswith('W/"')
     assert headers == {
         "Server": "scalemark ",
         "Content-Type": "text/html; charset=utf-8",
         "Content-Length": "8",
         "Content-Security-Policy": "default-src 'self'",
-        "Cache-Control": "no-store",
+        "Cache-Control": "private, no-cache",
         "Connection": "close",
         "Cross-Origin-Resource-Policy": "same-origin",
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
+        "Vary": "Accept-Encoding",
     }
-    assert ask(served, "/data.json?x=1")[1] == '{"a": "ü"}'
+    assert ask(served, "/data.json?x=1")[1].decode() == '{"a": "ü"}'
 
 
 def test_head_has_the_headers_and_no_body(served):
     response, body = ask(served, "/data.json", "HEAD")
-    assert (response.status, response.getheader("Content-Length"), body) == (200, "11", "")
+    assert (response.status, response.getheader("Content-Length"), body) == (200, "11", b"")
 
 
-@pytest.mark.parametrize("etag", ['"1"', '"0", "1"'])
-def test_who_has_it_is_reported_so(served, etag):
-    response, body = ask(served, "/data.json", **{"If-None-Match": etag})
-    assert (response.status, response.getheader("ETag"), body) == (304, '"1"', "")
-    assert ask(served, "/data.json", **{"If-None-Match": '"2"'})[0].status == 200
+@pytest.mark.parametrize("before", ["", '"0", '])
+def test_who_has_it_is_reported_so(served, before):
+    etag = ask(served, "/text", **{"Accept-Encoding": "gzip"})[0].getheader("ETag")
+    response, body = ask(served, "/text", **{"If-None-Match": before + etag})
+    assert (response.status, response.getheader("ETag"), body) == (304, etag, b"")
+    assert ask(served, "/data.json", **{"If-None-Match": etag})[0].status == 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_compressed"),
+    [
+        ("gzip", True),
+        ("br, GZIP;q=0.5", True),
+        ("*", True),
+        ("", False),
+        ("br", False),
+        ("gzip; q=0, *", False),
+        ("gzip;q=0.000", False),
+    ],
+)
+def test_answers_are_compressed_for_those_who_take_it(served, asked, is_compressed):
+    response, body = ask(served, "/text", **{"Accept-Encoding": asked})
+    assert response.getheader("Content-Encoding") == ("gzip" if is_compressed else None)
+    assert response.getheader("Content-Length") == str(len(body))
+    assert (gzip.decompress(body) if is_compressed else body) == b"word " * 1000
+    assert (len(body) < 100) is is_compressed
+
+
+def test_what_is_short_stays_as_it_is(served):
+    response, body = ask(served, "/", **{"Accept-Encoding": "gzip"})
+    assert (response.getheader("Content-Encoding"), body) == (None, b"<p>hello")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +147,7 @@ def test_no_path_leads_anywhere_else(served, path):
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode("latin-1")
     found = reported(served, request).decode()
     assert found.startswith("HTTP/1.1 404 ")
-    assert found.endswith("there are /, /data.json, /big\n")
+    assert found.endswith(f"nothing is here; open {served.url}\n")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +156,7 @@ def test_no_path_leads_anywhere_else(served, path):
 def test_no_other_method_does_anything(served, method):
     response, body = ask(served, "/", method)
     assert (response.status, response.getheader("Allow")) == (405, "GET, HEAD")
-    assert body == "405 Method Not Allowed\n"
+    assert body == b"405 Method Not Allowed\n"
 
 
 def test_what_is_sent_along_is_not_read_and_the_answer_arrives(served):
@@ -158,11 +189,12 @@ def test_on_loopback_our_own_names_are_answered_also_through_a_tunnel(served, ho
 def test_on_loopback_another_sites_name_is_not(served, host):
     response, body = ask(served, "/", Host=host)
     assert response.status == HTTPStatus.MISDIRECTED_REQUEST
-    assert body == f"this is not that host; open http://127.0.0.1:{served.server_port}/\n"
+    said = f"this is not that host; open http://127.0.0.1:{served.server_port}/\n"
+    assert body.decode() == said
 
 
 def test_open_to_all_only_names_of_this_machine_are_answered():
-    with Server("0.0.0.0", 0, answers(), allow_hosts=["Bench.example"]) as opened:
+    with Server("0.0.0.0", 0, FOUND.get, allow_hosts=["Bench.example"]) as opened:
         assert not opened.is_loopback
         assert opened.url == f"http://{socket.gethostname()}:{opened.server_port}/"
         ours = [
@@ -283,12 +315,12 @@ def test_too_many_connections_are_refused_while_all_wait(monkeypatch):
     monkeypatch.setattr(server, "MOST_OPEN", 5)
     begun, let_go = threading.Semaphore(0), threading.Event()
 
-    def slow() -> Answer:
+    def slow(path: str) -> Answer:
         begun.release()
         assert let_go.wait(PATIENCE_S)
         return Answer(body="ok")
 
-    with Server("127.0.0.1", 0, {"/slow": slow}) as served, ExitStack() as stack:
+    with Server("127.0.0.1", 0, slow) as served, ExitStack() as stack:
         serving = threading.Thread(target=served.serve_forever, args=[0.01])
         serving.start()
 
@@ -321,12 +353,13 @@ def test_too_many_connections_are_refused_while_all_wait(monkeypatch):
 def test_many_are_answered_at_once():
     begun, let_go = threading.Barrier(11), threading.Event()
 
-    def slow() -> Answer:
-        begun.wait(PATIENCE_S)
-        let_go.wait(PATIENCE_S)
-        return Answer(body="ok")
+    def answer(path: str) -> Answer:
+        if path == "/slow":
+            begun.wait(PATIENCE_S)
+            let_go.wait(PATIENCE_S)
+        return Answer(body=path)
 
-    with Server("127.0.0.1", 0, {"/slow": slow, "/": lambda: Answer(body="hello")}) as served:
+    with Server("127.0.0.1", 0, answer) as served:
         serving = threading.Thread(target=served.serve_forever, args=[0.01])
         serving.start()
         found: list[int] = []
@@ -337,7 +370,7 @@ def test_many_are_answered_at_once():
         for client in clients:
             client.start()
         begun.wait(PATIENCE_S)
-        assert ask(served, "/")[1] == "hello"
+        assert ask(served, "/")[1] == b"/"
         let_go.set()
         for client in clients:
             client.join()
@@ -359,7 +392,7 @@ def test_a_port_in_use_is_said(served):
         StoreError,
         match=rf"^127\.0\.0\.1:{served.server_port}: something listens there already; choose another --port, or 0 ",
     ):
-        Server("127.0.0.1", served.server_port, answers())
+        Server("127.0.0.1", served.server_port, FOUND.get)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "x" * 300, "\0", ""])
@@ -368,12 +401,12 @@ def test_an_address_that_is_none_of_ours_is_said(host):
         StoreError,
         match=r"no address of this machine; 127\.0\.0\.1 is for this machine alone, 0\.0\.0\.0 for all",
     ):
-        Server(host, 0, answers())
+        Server(host, 0, FOUND.get)
 
 
 def test_it_listens_on_the_newer_loopback_too():
     try:
-        opened = Server("::1", 0, answers())
+        opened = Server("::1", 0, FOUND.get)
     except StoreError:
         pytest.skip("this machine has no IPv6")
     with opened:

@@ -48,7 +48,8 @@ def test_a_cell_has_throughput_and_speed_up_against_a_named_baseline():
     assert (layout.corner, layout.columns) == ("strategy", ("1 CPU device", "2 CPU devices"))
     assert "cells: images/s (speed-up)" in layout.notes
     assert "speed-up: against the same strategy on 1 CPU device" in layout.notes
-    assert layout.legend == ("–: not run",)
+    assert (layout.above, layout.counts) == ("CPU devices", ("1", "2"))
+    assert layout.legend[-1] == "–: not run"
 
 
 def test_repeats_bring_an_interval_and_ties_are_marked():
@@ -60,9 +61,8 @@ def test_repeats_bring_an_interval_and_ties_are_marked():
         "ps_cpu": ["101 ≈ [96, 106] (1.00x)"],
         "replicated_none": ["101 [99, 104] (1.00x)"],
     }
-    assert layout.legend == (
-        "≈: not distinguished from the fastest: the 95 % interval of their ratio reaches 1",
-    )
+    assert [cell.short for cell in layout.rows[0][1]] == ["101≈ (1.00x)"]
+    assert layout.legend[0] == "≈ tie: the repeats cannot tell it from the best"
     assert "sweep.repeats=3" not in notes(layout)
 
 
@@ -93,9 +93,7 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
     layout = laid_out_from_file()
     assert texts(layout)["ps_cpu"][0].startswith("1020 ↓ [")
     assert not layout.rows[0][1][0].is_bold
-    assert layout.legend == (
-        "↓: stopped early by a race: too far behind, but its few repeats do not exclude a tie",
-    )
+    assert layout.legend[0] == "↓ raced out: a race stopped it, for it would hardly win"
     fill("r.db", [(small(**PS), 1090.0)], name="later")
     assert texts(laid_out_from_file())["ps_cpu"][0].startswith("1043 ≈ [")
 
@@ -113,8 +111,7 @@ def contender(name, *speeds):
 def test_one_process_each_is_said_to_be_too_few():
     layout = laid_out([(small(), 100.0), (small(**PS), 90.0)])
     assert (
-        "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 would tell"
-        in layout.notes
+        layout.legend[0] == "single run: one process; the next may differ (sweep.repeats=3 tells)"
     )
 
 
@@ -213,7 +210,7 @@ def test_failures_are_symbols_with_a_legend_and_a_command(outcome, symbol):
     writer.close()
     layout = laid_out()
     assert texts(layout) == {"replicated_none": [symbol]}
-    assert [line.partition(":")[0] for line in layout.legend] == [symbol]
+    assert [line.partition(":")[0] for line in layout.legend] == ["CPU devices", symbol]
     assert f"no number: {SHOW} 1 says what happened" in layout.notes
     assert "cells:" not in notes(layout)
 
@@ -240,11 +237,9 @@ def test_a_number_of_which_some_repeats_failed_is_marked():
         details=[{}, out_of_memory, {}],
     )
     assert texts(layout) == {"replicated_none": ["100† (1.00x)", "150 (1.50x)"]}
-    said = (
-        f"† some repeats brought no number: OOM ({SHOW} {small().trial_id[:12]} says what happened)"
-    )
+    said = f"† failures: some of its repeats brought no number: OOM ({SHOW} {small().trial_id[:12]} says what happened)"
     assert said in layout.notes
-    assert layout.legend == ("OOM: out of memory",)
+    assert layout.legend[-1] == "OOM: out of memory"
 
 
 def test_number_and_interval_are_explained_where_there_are_repeats():
@@ -263,7 +258,7 @@ def test_an_invalid_number_is_not_shown():
     layout = laid_out()
     assert texts(layout) == {"replicated_none": ["INVALID"]}
     assert f"INVALID: {SHOW} 1 says why" in layout.notes
-    assert layout.legend == ("INVALID: completed, but not as its axes say: no number to quote",)
+    assert layout.legend[-1] == "INVALID: completed, but not as its axes say: no number to quote"
 
 
 def test_a_missing_baseline_names_the_rules_that_find_one():
@@ -339,7 +334,8 @@ def test_0_throughput_are_no_number_to_quote():
 
 
 def test_cpu_devices_carry_their_note():
-    assert "CPU devices share the cores of one machine" in notes(laid_out([(small(), 1.0)]))
+    (said,) = laid_out([(small(), 1.0)]).legend
+    assert said == "CPU devices: parts of one machine's cores; nothing here speaks of GPUs"
 
 
 def reported(entries, **options):
@@ -374,7 +370,7 @@ def test_several_tables_say_once_what_they_have_in_common():
         "vgg16 (fp32)",
     ]
     assert found.notes[0].startswith("testbox: 2 cores Testium")
-    assert found.notes[-1] == "FAIL: failed"
+    assert found.notes[-1].endswith("; FAIL: failed")
     assert [len(layout.notes) for layout in found.tables] == [2, 2, 1]
 
 

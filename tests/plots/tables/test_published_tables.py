@@ -61,13 +61,13 @@ def test_csv_has_no_other_cell_of_these_machines(records):
 @pytest.mark.parametrize(("machine", "data", "batch_sizes", "models", "text"), TABLES)
 def test_the_text_is_the_page_with_speed_ups(printed, machine, data, batch_sizes, models, text):
     typed = cells(text)
-    wanted = [["num_gpus", *models]]
+    wanted = [["GPUs", *models]]
     for num_gpus, row in zip(GPUS, typed, strict=True):
         shown = [
             cell if cell == "N/A" else f"{cell} ({float(cell) / float(typed[0][at]):.2f}x)"
             for at, cell in enumerate(row)
         ]
-        wanted.append([f"{num_gpus} GPU{'s' if num_gpus > 1 else ''}", *shown])
+        wanted.append([str(num_gpus), *shown])
     title = f"{data} data, on {machine}"
     (found,) = [
         table
@@ -120,6 +120,7 @@ def test_every_shipped_figure_is_printed_exactly(plots):
     )
     figures = sorted(float(record["throughput"]) for record in records)
     text = plots("tables", "--origin", "published", "--show", "throughput").stdout
+    text = re.sub(r"\n +GPUs\n.*", "", text)  # the headings of columns are numbers, too
     printed = sorted(
         float(cell) for cell in re.findall(r"(?<=  )\d+(?:\.\d+)?(?=\*?(?:  |\n))", text)
     )

@@ -50,14 +50,14 @@ def test_the_command_itself_prints_tables(filled):
 
 def test_a_table_that_fails_is_named_and_the_others_are_printed(plots, filled, monkeypatch):
     fill("results.db", [(small(model="vgg16"), 7.0)])
-    usual = layout.table_notes
+    usual = layout.model_notes
 
     def broken(table):
         if table.setting["model"] == "trivial":
             raise ZeroDivisionError("a mistake of ours")
         return usual(table)
 
-    monkeypatch.setattr(layout, "table_notes", broken)
+    monkeypatch.setattr(layout, "model_notes", broken)
     ended = plots("tables", "--format", "csv")
     assert ended.exit_code == 1
     assert [row["model"] for row in rows(ended.stdout)] == ["vgg16"]
@@ -82,7 +82,7 @@ def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, f
 def test_axes_go_where_they_are_reported(plots, filled):
     text = plots("tables", "--rows", "num_gpus", "--columns", "strategy").stdout
     assert re.search(
-        r"num_gpus +ps_cpu +replicated_none\n1 CPU device +90\.0 \(1\.00x\) +100 \(1\.00x\)", text
+        r"CPU devices +ps_cpu +replicated_none\n1 +90\.0 \(1\.00x\) +100 \(1\.00x\)", text
     )
     assert plots("tables", "--rows", "num_gpus").stdout == text, "what is free goes across"
     assert plots("tables", "--columns", "strategy").stdout == text

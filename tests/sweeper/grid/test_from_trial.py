@@ -35,8 +35,8 @@ def test_each_way_to_name_it_means_the_same(words):
     words = [word.format(CNN.trial_id[:4]) for word in words]
     found = with_trial([*words, "-m", "batch_size=32,64"])
     assert found.arguments == ["-m", *with_changes(overrides(CNN, ()), ["batch_size=32,64"])]
-    assert found.taken.startswith(f"from trial {CNN.trial_id[:8]}: model=trivial num_gpus=2")
-    assert "batch_size" not in found.taken
+    assert found.taken.line.startswith(f"from trial {CNN.trial_id[:8]}: model=trivial num_gpus=2")
+    assert "batch_size" not in found.taken.line
 
 
 def test_arguments_without_a_trial_stay_as_they_are():

@@ -8,9 +8,10 @@ import pytest
 from conf.schema import SweepConfig
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
+from scalemark.text.wording import duration_text
 from store.database import open_for_reading
 from store.reading.durations import recorded_durations_s
-from sweeper.planning.estimate import Estimate, Total, duration_text
+from sweeper.planning.estimate import Estimate, Total
 from sweeper.planning.plan import Plan, make_plan
 from tests.filled import MACHINE, fill
 from tests.specs import small

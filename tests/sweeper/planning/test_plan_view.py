@@ -13,6 +13,7 @@ from scalemark.records.machine import Gpu
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
+from sweeper.grid.from_trial import Taken
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.plan_view import (
@@ -183,7 +184,11 @@ def test_scripts_get_the_whole_plan_as_one_object():
         }
     ]
     plan = make_plan(specs, [("xla=on", "why")], SweepConfig(repeats=2), {})
-    reported = json.loads(plan_json(Planned(plan=plan, estimate=Estimate(recorded)), MACHINE))
+    planned = Planned(plan=plan, estimate=Estimate(recorded))
+    assert json.loads(plan_json(planned, MACHINE))["from"] is None
+    taken = Taken(trial="abcd", arguments=("model=trivial",))
+    reported = json.loads(plan_json(planned, MACHINE, taken))
+    assert reported["from"] == {"trial": "abcd", "arguments": ["model=trivial"]}
     assert [trial["trial"] for trial in reported["trials"]] == [spec.trial_id for spec in specs]
     assert [trial["expected_s"] for trial in reported["trials"]] == [7.0, None]
     assert reported["trials"][0]["spec"]["num_gpus"] == 1

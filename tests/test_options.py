@@ -1,0 +1,98 @@
+"""An option means the same in every command that has it, and every command that prints a result has --json."""
+
+import json
+
+import click
+import pytest
+import typer
+
+from analysis.__main__ import app as analysis
+from plots.__main__ import app as plots
+from store.__main__ import app as store
+from store.command_line import App
+from sweeper.__main__ import app as sweeper
+from tests.app import run_app
+from tests.filled import fill
+from tests.specs import small
+
+APPS: dict[str, App] = {"analysis": analysis, "plots": plots, "store": store, "sweeper": sweeper}
+LASTING = {"sweeper agent"}  # prints no result: it runs trials, and logs
+WITHOUT_DATABASE = {"sweeper settings"}
+OF_FILES_AND_TABLES = {
+    "plots charts",
+    "plots tables",
+    "store export",
+    "store import",
+    "store list",
+    "store query",
+}
+
+
+def leaves(of: click.Command, name: str) -> dict[str, click.Command]:
+    """The commands below a name, by their full names."""
+    found: dict[str, click.Command] = {}
+    for word, command in getattr(of, "commands", {}).items():
+        found |= leaves(command, f"{name} {word}")
+    return found or {name: of}
+
+
+COMMANDS: dict[str, click.Command] = {}
+for name, app in APPS.items():
+    COMMANDS |= leaves(typer.main.get_command(app.typer()), name)
+
+
+def options(name: str) -> dict[str, str]:
+    """The help of each option of a command."""
+    found = {}
+    for parameter in COMMANDS[name].params:
+        for option in parameter.opts:
+            found[option] = str(getattr(parameter, "help", ""))
+    return found
+
+
+def having(option: str) -> set[str]:
+    return {name for name in COMMANDS if option in options(name)}
+
+
+def test_every_command_takes_a_database_and_prints_json():
+    assert having("--db") == set(COMMANDS) - WITHOUT_DATABASE
+    assert having("--json") == set(COMMANDS) - LASTING
+
+
+@pytest.mark.parametrize("option", ["--db", "--json", "--source", "--baseline", "--all", "--brief"])
+def test_an_option_is_explained_alike_everywhere(option):
+    others = {"store import", "store reference add"} if option == "--source" else set()
+    assert len({options(name)[option] for name in having(option) - others}) == 1
+
+
+def test_formats_and_themes_are_of_files_and_tables_alone():
+    assert having("--format") == OF_FILES_AND_TABLES
+    assert having("--theme") == {"plots charts"}
+
+
+TRIAL = small().trial_id[:4]
+REFERENCE = [
+    *("--model", "vgg16", "--hardware", "box", "--gpus", "1", "--throughput", "3"),
+    *("--source", "mine", "--citation", "a page"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (["tag", TRIAL, "good"], {"target", "tags", "added"}),
+        (["tag", TRIAL, "good", "--remove"], {"target", "tags", "taken_away"}),
+        (["note", "1", "a word"], {"target", "note"}),
+        (["delete", TRIAL, "--yes"], {"deleted"}),
+        (["restore", "1"], {"restored"}),
+        (["backup", "copy.db"], {"path", "size_bytes", "sha256", "digest_path"}),
+        (["vacuum", "--deleted", "--yes"], {"removed", "before_bytes", "after_bytes"}),
+        (["reference", "add", *REFERENCE], {"added"}),
+        (["reference", "remove", "source=mine"], {"removed", "kept"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_that_changes_something_tells_it_in_json(capsys, monkeypatch, words, keys):
+    fill("results.db", [(small(), 100.0)])
+    ended = run_app(store, "store", capsys, monkeypatch, *words, "--json")
+    assert (ended.exit_code, set(json.loads(ended.stdout))) == (0, keys)
