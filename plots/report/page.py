@@ -369,7 +369,7 @@ def _value_of(shown: Shown) -> float | None:
 
 def _notes_of(environment: EnvironmentSection, layout: Layout) -> list[str]:
     """Return what the machine is, and what the table needs; each once."""
-    return list(dict.fromkeys([*environment.notes, *layout.notes]))
+    return list(dict.fromkeys([*environment.notes, *layout.notes, *layout.legend]))
 
 
 _MARKS = {Rank.BEST: "best", Rank.TIE: "tie", Rank.UNKNOWN: "unknown"}
