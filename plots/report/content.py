@@ -12,17 +12,19 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from analysis.advice.aims import Aim
-from analysis.advice.answer import answers
+from analysis.advice.answer import Answer, answers
 from analysis.advice.next_trials import Next
+from analysis.advice.one_screen import screen
 from analysis.advice.text import heading, sentences
 from analysis.again import elsewhere
 from analysis.pivot import Label, Table, usual_tables
 from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.selection import Selection
+from analysis.text import badges
+from analysis.text.one_screen import Screen
 from analysis.text.summary import Summary, summarize
 from analysis.text.titles import (
     environment_notes,
-    is_of_own_model,
     made_with,
     table_title,
     title,
@@ -32,7 +34,7 @@ from plots.source import Source
 from plots.tables.layout import Layout, lay_out
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
-from scalemark.records.trial import unusual_axes
+from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.stats.counted_calls import counted_calls
 from scalemark.text.wording import as_typed
 
@@ -53,7 +55,7 @@ class Trial:
     num_gpus: int
     width: str  # num_gpus, and over how many hosts they are where they are over several
     batch_size: int | None
-    setting: str  # the other axes worth naming
+    axes: Mapping[str, Any]  # all others that it has
     outcome: str
     throughput: float | None
     unit: str  # of its throughput, as images/s
@@ -61,6 +63,7 @@ class Trial:
     high: float | None
     repeats: tuple[float, ...]  # throughput of each process
     failed: tuple[str, ...]  # how its repeats that brought no number ended
+    badges: tuple[str, ...]  # doubts about its number
     speed_up: float | None
     efficiency: float | None
     mfu: float | None
@@ -116,10 +119,6 @@ class EnvironmentSection:
     notes: tuple[str, ...]
     sections: tuple[Section, ...]
 
-    @property
-    def has_heat_map(self) -> bool:
-        return any(section.is_of_strategies for section in self.sections)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -140,6 +139,7 @@ class Advised:
 
     heading: str
     environment: str
+    trial: int | None  # the one that is taken; None without any
     sentences: tuple[str, ...]
     next_trials: tuple[Next, ...]
 
@@ -154,6 +154,7 @@ class Page:
     command: str
     version: str  # of scalemark, which made the page
     missing: tuple[str, ...]  # parts that could not be made, and why
+    screen: Screen | None  # the answer as `advise` prints it; None where it could not be made
     answers: tuple[Advised, ...]
     environments: tuple[EnvironmentSection, ...]
     trials: tuple[Trial, ...]
@@ -165,27 +166,51 @@ class Page:
     sweeps: tuple[Facts, ...]
 
     @property
-    def loud(self) -> list[str]:
-        """Return what must be read before any number."""
-        notes = list(
-            dict.fromkeys(
-                environment.environment.device_kind.note for environment in self.environments
-            )
-        )
-        if self.is_published:
-            notes.append("Published figures: measured by others, without repeats or intervals")
-        if self.is_elsewhere:
-            notes.append("Measured elsewhere: rows of a table that was taken in, no trials of ours")
-        notes += [f"This page lacks {part}" for part in self.missing]
-        return [note for note in notes if note]
+    def badges(self) -> list[str]:
+        """Return what must be known of every number, before any of them."""
+        of_all = [badges.of_environment(one.environment) for one in self.environments]
+        return list(dict.fromkeys(badge for found in of_all for badge in found))
+
+    @property
+    def meanings(self) -> str:
+        """Explain each badge that occurs on the page."""
+        used = {*self.badges, *(badge for trial in self.trials for badge in trial.badges)}
+        return badges.foot(used | (self.screen.badges if self.screen else set()))
+
+    @property
+    def same_in_all(self) -> str:
+        """Name the axes worth naming that have one value in all trials."""
+        same = {}
+        for axis in ("batch_size", *_USUAL, *unusual_axes(self.trials[0].axes)):
+            values = {_value(trial, axis) for trial in self.trials}
+            if len(values) == 1 and not values & {None, ""}:
+                same[axis] = values.pop()
+        return title(same)
+
+    @property
+    def differing(self) -> list[str]:
+        """Return the axes that trials of one model differ in, but for those in columns anyway."""
+        found: dict[str, None] = {}
+        for axis in {axis: None for trial in self.trials for axis in trial.axes}:
+            values = {(trial.model, _value(trial, axis)) for trial in self.trials}
+            if len(values) > len({model for model, _ in values}):
+                found[axis] = None
+        of_strategies = {axis for trial in self.trials for axis in strategy_axes(trial.axes)}
+        return [axis for axis in found if axis not in of_strategies]
+
+    @property
+    def table_of(self) -> dict[int, str]:
+        """Return the key of the first table that each trial stands in."""
+        found: dict[int, str] = {}
+        for environment in self.environments:
+            for section in environment.sections:
+                for trial in section.trials:
+                    found.setdefault(trial, section.key)
+        return found
 
     @property
     def is_published(self) -> bool:
         return self.environments[0].environment.origin is Origin.PUBLISHED
-
-    @property
-    def is_elsewhere(self) -> bool:
-        return self.environments[0].environment.origin is Origin.ELSEWHERE
 
     @property
     def devices(self) -> str:
@@ -273,8 +298,12 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     numbers = {environment.key: number for number, environment in enumerate(environments)}
     attempts = source.attempts if is_ours else {}
     trials = tuple(_trial(result, numbers[result.environment.key], attempts) for result in results)
-    sections = _environments(source, environments, lack)
-    advised = attempted("answers", lambda: _advised(source), lack)
+    positions = {
+        (result.environment.key, result.trial_id): number for number, result in enumerate(results)
+    }
+    sections = _environments(source, environments, positions, lack)
+    found = attempted("answers", lambda: answers(source, Aim()), lack) or []
+    shown = attempted("the answer", lambda: screen(found), lack) if found else None
     steps, num_without_steps = attempted("steps", lambda: _steps(source), lack) or ((), 0)
     failures = attempted("failures", lambda: _failures(results, attempts), lack)
     software = attempted("software", lambda: _software(attempts), lack)
@@ -289,7 +318,8 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
         command=source.command,
         version=version("scalemark"),
         missing=tuple(missing),
-        answers=tuple(advised or ()),
+        screen=shown,
+        answers=tuple(_advised(answer, positions) for answer in found),
         environments=sections,
         trials=trials,
         steps=steps,
@@ -301,16 +331,15 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     )
 
 
-def _advised(source: Source) -> list[Advised]:
-    return [
-        Advised(
-            heading=heading(answer),
-            environment=made_with(answer.question.environment),
-            sentences=tuple(sentences(answer)),
-            next_trials=answer.next_trials,
-        )
-        for answer in answers(source, Aim())
-    ]
+def _advised(answer: Answer, positions: Mapping[tuple[str, str], int]) -> Advised:
+    environment, ranking = answer.question.environment, answer.ranking
+    return Advised(
+        heading=heading(answer),
+        environment=made_with(environment),
+        trial=positions[environment.key, ranking.pick.result.trial_id] if ranking else None,
+        sentences=tuple(sentences(answer)),
+        next_trials=answer.next_trials,
+    )
 
 
 def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
@@ -326,13 +355,12 @@ def _shortly(names: Sequence[str], what: str) -> str:
 
 
 def _environments(
-    source: Source, environments: Sequence[Environment], lack: Failed
+    source: Source,
+    environments: Sequence[Environment],
+    positions: Mapping[tuple[str, str], int],
+    lack: Failed,
 ) -> tuple[EnvironmentSection, ...]:
     tables = usual_tables(source.results)
-    positions = {
-        (result.environment.key, result.trial_id): number
-        for number, result in enumerate(source.results)
-    }
     found = []
     for environment in environments:
         own = [table for table in tables if table.environment.key == environment.key]
@@ -393,24 +421,21 @@ def _series(table: Table, row: Label, column: Label) -> str:
     return ", ".join(map(as_typed, column if table.rows_by == ("num_gpus",) else row))
 
 
-# of the list: a setting need not repeat them
-_IN_COLUMNS = ("model", "num_gpus", "hosts", "batch_size")
+_IN_COLUMNS = ("id", "curve", "model", "strategy", "num_gpus", "batch_size")  # no axes besides
 _USUAL = ("image_px", "precision", "data", "scaling")
+
+
+def _value(trial: Trial, axis: str) -> Any:
+    return trial.batch_size if axis == "batch_size" else trial.axes.get(axis)
 
 
 def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> Trial:
     is_ours = result.environment.origin.is_ours
-    named = dict.fromkeys([*_USUAL, *unusual_axes(result.axes)])
-    setting = {}
-    for axis in named:
-        if axis in result.axes and not is_of_own_model(axis, result.axes[axis]):
-            setting[axis] = result.axes[axis]
-    if result.environment.origin is Origin.ELSEWHERE:  # what its table does not say is no axis
-        setting = {axis: value for axis, value in setting.items() if value not in ("", None)}
-    for axis in (*_IN_COLUMNS, *result.strategy_axes):
-        setting.pop(axis, None)
-    if is_ours:  # an axis that it lacks is none
-        setting = {axis: value for axis, value in setting.items() if value is not None}
+    axes = {
+        axis: value
+        for axis, value in result.axes.items()
+        if value not in (None, "") and axis not in _IN_COLUMNS
+    }
     baseline = command = ""
     if result.baseline:
         baseline = f"{result.baseline.strategy} on {result.baseline.width}"
@@ -425,7 +450,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
         num_gpus=result.num_gpus,
         width=result.width,
         batch_size=result.axes["batch_size"],
-        setting=title(setting),
+        axes=axes,
         outcome=result.outcome,
         throughput=result.throughput,
         unit=result.unit,
@@ -433,6 +458,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
         high=result.high,
         repeats=result.repeats,
         failed=result.failed,
+        badges=tuple(badges.of_result(result)) if result.throughput is not None else (),
         speed_up=result.speed_up,
         efficiency=result.efficiency,
         mfu=result.usage.mfu,

@@ -21,18 +21,20 @@ from analysis.results import Result, over
 from plots.looks import NUM_COLORS, numbered
 from plots.parts import Failed, attempted, in_words, stop
 from plots.report import libraries
-from plots.report.content import EnvironmentSection, Page, Section, Trial, compose
+from plots.report.content import EnvironmentSection, Failure, Page, Section, Trial, compose
 from plots.source import Source
-from plots.tables.layout import SYMBOLS, Shown
+from plots.tables.layout import SYMBOLS, Layout, Shown
 from scalemark.cli.terminal import finite
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import as_typed
 
 _FOLDER = Path(__file__).parent
 _PARTS = (
     "heading",
     "answers",
-    "summary",
     "results",
+    "reasons",
+    "trials",
     "failures",
     "verdicts",
     "left_out",
@@ -42,6 +44,14 @@ _PARTS = (
 `part-NAME`.
 """
 
+_SCRIPTS = ("texts", "data", "route", "tables", "charts", "list", "trial", "page")
+"""Files of `script/` in their order: together they are the page's one script."""
+
+_FIRST = (
+    "document.documentElement.className='scripted';document.documentElement.dataset.view='results'"
+)
+"""Runs before anything is painted: with scripts one view is shown at a time."""
+
 _PATHS = {  # as Vega draws these shapes, for the buttons that show and hide lines
     "circle": "M4 0a4 4 0 1 1-8 0a4 4 0 1 1 8 0Z",
     "square": "M-4-4h8v8h-8Z",
@@ -50,6 +60,7 @@ _PATHS = {  # as Vega draws these shapes, for the buttons that show and hide lin
     "cross": "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3Z",
     "triangle-down": "M0 4.5 4.5-4h-9Z",
 }
+_MOST_LISTED = 20  # trials below one message: the list has the others
 _SHAPES = tuple(_PATHS)
 _DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2))
 
@@ -70,16 +81,17 @@ def render(
     """
     page = compose(source, now, failed)
     parts, page = _parts(page, failed)
-    own = [libraries.safe(text) for text in (_file("page.js"), *scripts)]
+    own = [libraries.safe(text) for text in (_script(), *scripts)]
     template = _environment().get_template("page.html.j2")
     return template.render(
         page=page,
         parts=parts,
         live=live,
         island=_island(_facts(page)),
-        policy=policy([libraries.vega(), *own], live=live),
+        policy=policy([_FIRST, libraries.vega(), *own], live=live),
         css=Markup(_file("page.css")),
-        vega=Markup(libraries.vega()),
+        first=Markup(_FIRST),
+        vega=Markup(libraries.packed_vega()),
         scripts=[Markup(text) for text in own],
     )
 
@@ -98,7 +110,7 @@ def _parts(page: Page, failed: Failed) -> tuple[dict[str, Markup], Page]:
     """
     found: dict[str, Markup] = {}
     missing: list[str] = []
-    styles = _styles(page)
+    chosen = _chosen(page)
 
     def lack(part: str, error: Exception) -> None:
         failed(part, error)
@@ -106,7 +118,7 @@ def _parts(page: Page, failed: Failed) -> tuple[dict[str, Markup], Page]:
 
     def made(name: str, of: Page) -> Markup:
         template = _environment().get_template(f"parts/{name}.html.j2")
-        return Markup(template.render(page=of, styles=styles, paths=_PATHS))
+        return Markup(template.render(page=of, chosen=chosen))
 
     lacking = Markup("<p>This part could not be made; the top of the page says why.</p>")
     for name in _PARTS[1:]:
@@ -116,20 +128,38 @@ def _parts(page: Page, failed: Failed) -> tuple[dict[str, Markup], Page]:
     return {_PARTS[0]: made(_PARTS[0], page), **found}, page
 
 
+def _chosen(page: Page) -> str:
+    """Return the key of the table that is shown first: that of the first answer."""
+    keys = [section.key for one in page.environments for section in one.sections]
+    found = [page.table_of.get(one.trial) for one in page.answers if one.trial is not None]
+    return next((key for key in found if key), keys[0] if keys else "")
+
+
 def _facts(page: Page) -> dict[str, Any]:
     """Return what the script draws from, as plain JSON."""
     charts: dict[str, Any] = {}
-    for environment in page.environments:
-        charts |= _line_charts(environment) | _heat_map(environment)
+    for number, environment in enumerate(page.environments):
+        charts |= _line_charts(environment) | _heat_map(environment, number)
     facts = {
         "made_at": page.made_at.isoformat(timespec="seconds"),
-        "trials": _packed(page.trials),
-        "environments": [environment.environment.machine for environment in page.environments],
+        "trials": _columns([_plain(trial) for trial in page.trials]),
+        "axes": _columns([_typed(trial.axes) for trial in page.trials]),
+        "differing": page.differing,
+        "environments": [
+            {"machine": environment.environment.machine, "notes": environment.notes}
+            for environment in page.environments
+        ],
+        "failures": [
+            _plain(failure) | {"message": _shown(failure.message)} for failure in page.failures
+        ],
         "devices": page.devices,
         "unit": page.unit,
         "charts": charts,
         "steps": [asdict(steps) for steps in page.steps],
         "num_without_steps": page.num_without_steps,
+        "tables": _sections(page),
+        "chosen": _chosen(page),
+        "paths": _PATHS,
         "styles": _styles(page),
         "specs": json.loads(_file("charts.json")),
         "symbols": SYMBOLS,
@@ -138,16 +168,46 @@ def _facts(page: Page) -> dict[str, Any]:
     return plain
 
 
-def _packed(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Name each field once, and each word of the commands: they are most of a large page."""
-    words: dict[str, int] = {}
-    names = [field.name for field in fields(Trial)]
-    rows = []
-    for trial in trials:
-        row = {name: getattr(trial, name) for name in names}
-        row["command"] = [words.setdefault(word, len(words)) for word in trial.command.split(" ")]
-        rows.append(list(row.values()))
-    return {"fields": names, "rows": rows, "words": list(words)}
+def _plain(one: Trial | Failure) -> dict[str, Any]:
+    """Return its fields, but for the axes of a trial."""
+    names = (field.name for field in fields(one) if field.name != "axes")
+    return {name: getattr(one, name) for name in names}
+
+
+def _typed(axes: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep numbers, which a list is sorted by; write all else as it is typed."""
+    found = {}
+    for axis, value in axes.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        found[axis] = value if is_number else as_typed(value)
+    return found
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Write once what all rows have, and the others by columns."""
+    same, columns = {}, {}
+    for name in {name: None for row in rows for name in row}:
+        values = [row.get(name) for row in rows]
+        if all(value == values[0] for value in values):
+            same[name] = values[0]
+        else:
+            columns[name] = values
+    return {"num": len(rows), "same": same, "columns": columns}
+
+
+def _sections(page: Page) -> list[dict[str, Any]]:
+    """Return what the choice of a table offers, the one of the first answer chosen."""
+    return [
+        {
+            "key": section.key,
+            "title": section.layout.title,
+            "environment": number,
+            "trials": section.trials,
+            "has_charts": bool(section.series),
+        }
+        for number, environment in enumerate(page.environments)
+        for section in environment.sections
+    ]
 
 
 def _styles(page: Page) -> dict[str, Any]:
@@ -225,7 +285,7 @@ def _ideal(kind: str, section: Section) -> list[dict[str, float]]:
     return found
 
 
-def _heat_map(environment: EnvironmentSection) -> dict[str, Any]:
+def _heat_map(environment: EnvironmentSection, number: int) -> dict[str, Any]:
     """Return the chart of all strategies: a row per table and number of hosts."""
     trials: list[int] = []
     rows: list[str] = []
@@ -238,14 +298,18 @@ def _heat_map(environment: EnvironmentSection) -> dict[str, Any]:
     if not rows:
         return {}
     series = [result.strategy for result in results]
-    chart = {"kind": "heat_map", "section": None, "trials": trials, "rows": rows, "series": series}
+    chart = {
+        "kind": "heat_map",
+        "environment": number,
+        "trials": trials,
+        "rows": rows,
+        "series": series,
+    }
     return {f"{environment.key}-heat_map": chart}
 
 
 def _island(facts: Mapping[str, Any]) -> Markup:
-    """Return JSON that no HTML parser finds anything in."""
-    text = json.dumps(facts, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return Markup(libraries.packed(json.dumps(facts, separators=(",", ":"), allow_nan=False)))
 
 
 def policy(scripts: Sequence[str], *, live: bool) -> str:
@@ -259,6 +323,11 @@ def policy(scripts: Sequence[str], *, live: bool) -> str:
         f"default-src 'none'; {asks}script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+@cache
+def _script() -> str:
+    return "".join(_file(f"script/{name}.js") for name in _SCRIPTS)
 
 
 @cache
@@ -278,6 +347,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"moment": moment}
     environment.globals |= {"value_of": _value_of, "mark_of": _mark_of, "row_trials": _row_trials}
+    environment.globals |= {"notes_of": _notes_of, "MOST_LISTED": _MOST_LISTED}
     return environment
 
 
@@ -295,6 +365,11 @@ def moment(value: datetime | None) -> str:
 def _value_of(shown: Shown) -> float | None:
     """Return what a column is sorted by; cells without a number come last."""
     return shown.result.throughput if shown.result else None
+
+
+def _notes_of(environment: EnvironmentSection, layout: Layout) -> list[str]:
+    """Return what the machine is, and what the table needs; each once."""
+    return list(dict.fromkeys([*environment.notes, *layout.notes, *layout.legend]))
 
 
 _MARKS = {Rank.BEST: "best", Rank.TIE: "tie", Rank.UNKNOWN: "unknown"}

@@ -159,7 +159,7 @@ def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
     own = MEASURED if origin is Origin.MEASURED else SIMULATED
     assert sorted(trial.throughput for trial in page.trials) == sorted(map(float, own))
     is_simulated = origin is Origin.SIMULATED
-    assert page.loud == ([SIMULATED_NOTE] if is_simulated else [])
+    assert page.badges == (["simulated"] if is_simulated else [])
     assert ("simulated GPUs" in page.title) == is_simulated
     assert all(
         ("engine=simulated hardware=dgx1_p100" in trial.command) == is_simulated

@@ -1,5 +1,7 @@
 """A database in which something of everything happened, and pages made of databases."""
 
+import base64
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -186,18 +188,25 @@ class Parsed(HTMLParser):
     @property
     def island(self) -> dict[str, Any]:
         (text,) = [text for attributes, text in self.scripts if attributes.get("id") == "data"]
-        found: dict[str, Any] = json.loads(text)
+        found: dict[str, Any] = json.loads(unpacked(text))
         return found
 
     @property
     def trials(self) -> list[dict[str, Any]]:
         """Of the island."""
-        packed = self.island["trials"]
-        rows = [dict(zip(packed["fields"], row, strict=True)) for row in packed["rows"]]
-        return [
-            row | {"command": " ".join(packed["words"][word] for word in row["command"])}
-            for row in rows
-        ]
+        return rows_of(self.island["trials"])
+
+
+def unpacked(text: str) -> str:
+    return gzip.decompress(base64.b64decode(text)).decode()
+
+
+def rows_of(packed: dict[str, Any]) -> list[dict[str, Any]]:
+    """What all rows share, and columns, as rows."""
+    return [
+        packed["same"] | {name: values[at] for name, values in packed["columns"].items()}
+        for at in range(packed["num"])
+    ]
 
 
 def parsed(path: Path) -> Parsed:

@@ -32,7 +32,7 @@ def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
     ended = run("model=resnet50", "--out", "my page.html")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "my page.html\n", "")
     page = parsed(Path("my page.html"))
-    assert "python -m plots report model=resnet50 --out 'my page.html'" in page.text
+    assert "command python -m plots report model=resnet50 --out 'my page.html'" in page.text
     assert len(page.trials) == 6
 
 
