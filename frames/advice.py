@@ -38,7 +38,7 @@ class Advice:
     """
 
     headline: str  # the answer, in a sentence for each question
-    next_step: str  # the command of the cheapest trial that could change it; empty without one
+    next_step: str  # commands of trials that could change it, a line each; empty without one
     choices: pd.DataFrame  # see `Results.advise`
     text: str = field(repr=False)  # what the command prints
 
@@ -65,7 +65,7 @@ def advice_of(found: Sequence[Answer], newest: Newest | None, notes: Sequence[st
     rows = [row for number, one in enumerate(found) for row in _rows(number, one)]
     return Advice(
         headline=" ".join(shown.headlines),
-        next_step=shown.next_step[1] if shown.next_step else "",
+        next_step="\n".join(shown.next_step.commands) if shown.next_step else "",
         choices=frame(rows, dtypes(results)),
         text=paper.file.getvalue().rstrip(),
     )
