@@ -63,6 +63,15 @@ def test_charts_that_are_interrupted_are_whole_or_those_of_before(filled, times)
     assert before.read_text() == "of before"
 
 
+@pytest.mark.slow  # it must be caught in the tenth of a second in which it reads
+def test_advice_that_is_interrupted_ends_quietly(filled):
+    def has_begun(process: psutil.Process) -> bool:
+        return any(Path(file.path).name == "results.db" for file in process.open_files())
+
+    code, _, said = interrupted("-m", "analysis", "advise", "--all", when=has_begun)
+    assert (code, said) == (130, "")
+
+
 def test_a_sweep_that_is_interrupted_twice_ends_with_its_results_stored():
     process = subprocess.Popen(
         [*REAL, *TINY, "sweep.name=mine", "sweep.repeats=999"], stderr=subprocess.PIPE, text=True

@@ -30,7 +30,7 @@ WRONG = {
     **{
         f"{command} --db": "Option '--db' requires an argument"
         for command in COMMANDS
-        if command != "store reference"
+        if command not in ("store reference", "sweeper settings")
     },
     "store lst": "Did you mean 'list'?",
     "store quary": "Did you mean 'query'?",
