@@ -57,7 +57,7 @@ def drawn(source: Source, kind: str, theme: Theme, width_px: int) -> Pictures:
             [kind],
             [PictureFormat.PNG],
             [theme],
-            lambda _, why: reasons.append(why),
+            lambda name, why: reasons.append(f"{name}: {why}"),
             resolution=Resolution(width_px=width_px),
         )
         files = {path.name: path.read_bytes() for path in paths}

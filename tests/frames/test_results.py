@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -235,6 +236,7 @@ def test_a_chart_is_the_picture_of_the_command(results):
     assert b64decode(shown).startswith(b"\x89PNG")
     (path,) = pictures.save("drawn")
     assert path.read_bytes() == pictures.files[name]
+    fill("results.db", [(replace(VGG, num_gpus=4), 180.0)], name="latest")
     several = results.chart("scaling", origin="measured", width=400)
     assert 'alt="scaling-vgg16.png"' in several._repr_mimebundle_()["text/html"]
 
