@@ -1,5 +1,6 @@
 """What all tests share: nothing of the user's own folders is touched."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -46,6 +47,18 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tiers.sort(items)
+
+
+@pytest.fixture(autouse=True)
+def _own_signals() -> Iterator[None]:
+    """A test may call our program's main in this process, which sets how the process hears Ctrl-C and collects garbage."""
+    numbers = (signal.SIGINT, signal.SIGCHLD)
+    handlers = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+    gc.unfreeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
