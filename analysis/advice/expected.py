@@ -31,7 +31,7 @@ class Expected:
 
     @property
     def text(self) -> str:
-        doubts = ", with doubts" if self.doubts else ""
+        doubts = ", uncertain" if self.doubts else ""
         return (
             f"predicted {with_interval(self.throughput, self.low, self.high)} {self.unit}{doubts}"
         )
