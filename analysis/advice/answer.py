@@ -19,10 +19,7 @@ from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.titles import ITEMS_OF_STEPS
-from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
-from scalemark.text.redact import command_line
-from store.database import default_url
 from store.errors import StoreError
 
 _DIGITS = 8  # of a trial's id, to name it
@@ -109,7 +106,7 @@ def _explain(selection: Selection, pick: Candidate) -> str:
         return ""  # what ran is not known
     trial = pick.result.trial_id[:_DIGITS]
     is_told = selection.origin is not Origin.MEASURED
-    return _command("explain", selection, "--trial", trial, names_origin=is_told)
+    return selection.analysis("explain", "--trial", trial, names_origin=is_told)
 
 
 def _show_first(question: Question, selection: Selection) -> str:
@@ -135,13 +132,7 @@ def _again(selection: Selection, aim: Aim, *, num_answers: int) -> str:
     is_told = num_answers > 1
     if selection.filters:
         is_told = selection.origin is not Origin.MEASURED
-    return _command("advise", selection, *arguments, names_origin=is_told)
-
-
-def _command(name: str, selection: Selection, *arguments: str, names_origin: bool) -> str:
-    db = [] if selection.db == default_url() else ["--db", selection.db]
-    origin = ["--origin", str(selection.origin)] if names_origin else []
-    return f"{typed('analysis')} {command_line([name, *db, *origin, *arguments])}"
+    return selection.analysis("advise", *arguments, names_origin=is_told)
 
 
 def _priced(question: Question, aim: Aim, facts: Facts) -> Aim:
