@@ -29,7 +29,7 @@ def next_step(answers: Sequence[Answer]) -> NextStep | None:
     if found:
         answer, todo = min(found, key=lambda item: cost(item[1]))
         why = f"{_which(answer, answers)}{todo.why}"
-        return NextStep(why=why, commands=todo.commands, then=answer.again)
+        return NextStep(why=why, commands=todo.commands, then=answer.again, badges=todo.badges)
     for one in answers:
         if one.ranking and one.ranking.unclear:
             return _unclear(one, one.ranking, _which(one, answers))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.advice.aims import Goal
 from analysis.advice.answer import Answer
-from analysis.advice.description import column_heading, described
+from analysis.advice.description import cells, column_heading, described
 from analysis.advice.doubts import ways
 from analysis.advice.next_step import next_step
 from analysis.advice.ranking import Behind, Candidate, Ranking
@@ -27,18 +27,21 @@ def screen(answers: Sequence[Answer]) -> Screen:
     """Return the screen of one answer or more; of several a row for each."""
     if len(answers) == 1:
         columns, rows, used = _of_one(answers[0])
+        used |= dict.fromkeys(_of_headline(answers[0]))
         said = _headline(answers[0])
     else:
         columns, rows, used = _of_several(answers)
         said = _overview(answers)
     for one in answers:
-        used |= dict.fromkeys(_of_headline(one))
+        used |= dict.fromkeys(badges.of_environment(one.question.environment))
+    step = next_step(answers)
+    used |= dict.fromkeys(step.badges if step else ())
     return Screen(
         headlines=(said,),
         columns=columns,
         rows=rows,
         most_rows=_MOST_ROWS,
-        next_step=next_step(answers),
+        next_step=step,
         badges=frozenset(used),
     )
 
@@ -108,16 +111,17 @@ def _of_one(one: Answer) -> _Table:
         rows += [(described(choice, is_cell=True), choice.ended) for choice in choices]
         heading = column_heading(choices[0]) if choices else "choice"
         return (heading, "outcome"), [] if one.refusal else rows, used
-    for candidate, behind in _ordered(ranking):
+    ordered = list(_ordered(ranking))
+    names = cells([candidate.result for candidate, _ in ordered], ranking.top.result)
+    for name, (candidate, behind) in zip(names, ordered, strict=True):
         doubts = doubts_of(ranking, candidate, behind)
         if len(rows) < _MOST_ROWS:  # others are not on the screen
             used |= dict.fromkeys(doubts)
         against = "best" if behind is None else f"{1 / behind.ratio:.2f}x"
-        name = described(candidate.result, against=ranking.top.result, is_cell=True)
-        cells = [name, _throughput(one, candidate), *_score(one, candidate), against]
+        row = [name, _throughput(one, candidate), *_score(one, candidate), against]
         if candidate is ranking.pick and behind is not None:
             doubts = ["taken", *doubts]
-        rows.append((*cells, ", ".join(doubts)))
+        rows.append((*row, ", ".join(doubts)))
     scores = (str(one.aim.goal),) if _has_score(one) else ()
     choice = column_heading(ranking.top.result)
     return (choice, unit_heading(one), *scores, "vs best", "doubts"), rows, used

@@ -115,7 +115,7 @@ def _badges(one: Answer) -> list[str]:
     if one.ranking is not None:
         for candidate, against in _shown(one, one.ranking):
             used += doubts_of(one.ranking, candidate, against)
-    return used
+    return used + [badge for todo in one.next_trials for badge in todo.badges]
 
 
 def _print(console: Console, one: Answer) -> None:

@@ -17,7 +17,7 @@ from analysis.text import badges
 from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import NextStep, Screen
 from analysis.text.titles import named
-from scalemark.records.earlier_trial import ID_DIGITS
+from scalemark.records.earlier_trial import ID_DIGITS, OF_PRECISION
 from scalemark.text.wording import counted, listed
 
 _MOST_ROWS = 12
@@ -62,16 +62,23 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
 
 
 def _differing(targets: Sequence[Result]) -> list[str]:
-    """Return the axes beside strategy and GPUs in which trials of one model differ."""
-    of_models: dict[object, list[dict[str, object]]] = defaultdict(list)
+    """Return the axes beside strategy and GPUs in which trials of one model differ, but for what
+    follows from another of them.
+    """
+    found: dict[str, None] = {}
     for target in targets:
-        of_models[target.axes["model"]].append(setting(target))
-    names = dict.fromkeys(axis for of in of_models.values() for one in of for axis in one)
-    return [
-        axis
-        for axis in names
-        if any(len({str(one.get(axis)) for one in of}) > 1 for of in of_models.values())
-    ]
+        alike = [one for one in targets if one.axes["model"] == target.axes["model"]]
+        for axis, value in setting(target).items():
+            if any(setting(one).get(axis) != value for one in alike):
+                found[axis] = None
+    if "precision" not in found:
+        return list(found)
+    rest = [axis for axis in found if axis not in OF_PRECISION]
+    named_all, named_rest = (
+        {tuple(str(setting(one).get(axis)) for axis in axes) for one in targets}
+        for axes in (found, rest)
+    )
+    return rest if len(named_all) == len(named_rest) else list(found)
 
 
 def _best(found: Sequence[Explanation]) -> list[Explanation]:

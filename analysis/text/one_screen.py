@@ -21,6 +21,7 @@ class NextStep:
     why: str
     commands: tuple[str, ...] = ()  # each of them; none where what measured is not known
     then: str = ""  # the command that answers again once they have run
+    badges: tuple[str, ...] = ()  # in `why`
 
     @property
     def sentence(self) -> str:
