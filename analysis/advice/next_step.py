@@ -53,7 +53,7 @@ def _of_failures(answers: Sequence[Answer]) -> NextStep | None:
         return None
     for one in answers:
         for todo in one.next_trials:
-            why = f"see what the first said, then {_which(one, answers)}{todo.why}"
+            why = f"see what the first said; {_which(one, answers)}{todo.why}"
             return NextStep(why=why, commands=(shows, *todo.commands), then=one.again)
     return NextStep(why="see what the first said", commands=(shows,))
 
@@ -92,7 +92,7 @@ def _unclear(one: Answer, ranking: Ranking, which: str) -> NextStep:
         )
         command = again.again(result, max(REPEATS, len(result.repeats)))
         return NextStep(why=f"{which}{why}", commands=(command,), then=one.again)
-    why = f"take any of {shown}, for {MOST_WORTH_IT} more repeats would not tell them apart"
+    why = f"take any of them, {shown}; {MOST_WORTH_IT} more repeats would not tell them apart"
     return NextStep(why=f"{which}{why}")
 
 

@@ -68,7 +68,7 @@ def _certainty(one: Answer, ranking: Ranking) -> list[str]:
     if one.question.is_published or len(ranking.judged) < 2:
         return []
     if not ranking.is_sure:
-        return ["not sure"]
+        return ["unsure"]
     if ranking.tied:
         return ["tie"]
     return ["sure" if all(behind.is_proven for behind in ranking.worse) else "likely"]

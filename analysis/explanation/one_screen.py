@@ -43,7 +43,7 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
             rows=list(_of_step(one)),
             right=frozenset(("share",)),
             most_rows=_MOST_ROWS,
-            next_step=_next_step(found, selection),
+            next_step=_next_step(found, None, selection),
             badges=frozenset((*marked, *_of_verdict(one))),
         )
     worst_first = sorted(found, key=_lost, reverse=True)
@@ -56,7 +56,7 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
         rows=[_of_trial(one, differing) for one in worst_first],
         right=frozenset(("GPUs", "lost")),
         most_rows=_MOST_ROWS,
-        next_step=_next_step([*_best(found), *worst_first], selection),
+        next_step=_next_step([*_best(found), *worst_first], differing, selection),
         badges=frozenset(used),
     )
 
@@ -133,11 +133,10 @@ def _of_verdict(one: Explanation) -> list[str]:
 
 def _of_trial(one: Explanation, differing: Sequence[str]) -> tuple[str, ...]:
     target: Result = one.target
-    told = setting(target)
     lost = "?" if one.fall.efficiency is None else f"{_lost(one):.0%}"
     bound = str(one.diagnosis.bound or "?")
     doubts = ", ".join(_doubts(one)[:_MOST_DOUBTS])
-    way = ", ".join([target.strategy, *(named(axis, told.get(axis)) for axis in differing)])
+    way = _way(target, differing)
     return str(target.axes["model"]), way, target.width, lost, bound, doubts
 
 
@@ -156,14 +155,16 @@ def _part(one: Explanation, what: str, seconds: Seconds) -> tuple[str, ...]:
     return what, ms, text.percent(one.fall.share(seconds.value))
 
 
-def _next_step(found: Sequence[Explanation], selection: Selection) -> NextStep | None:
+def _next_step(
+    found: Sequence[Explanation], differing: Sequence[str] | None, selection: Selection
+) -> NextStep | None:
     """Return the first remedy, else the first trial that is missing; before either the repeats of a
-    suspect single run.
+    suspect single run. One of several is named, with the axes in which they are `differing`.
     """
     for one in found:
         step = _measured_again(one) or _remedied(one, selection) or _completed(one, selection)
         if step is not None:
-            return replace(step, why=f"{_which(one, found)}{step.why}")
+            return replace(step, why=f"{_which(one, differing)}{step.why}")
     return None
 
 
@@ -199,9 +200,13 @@ def _completed(one: Explanation, selection: Selection) -> NextStep | None:
     return None
 
 
-def _which(one: Explanation, of: Sequence[Explanation]) -> str:
-    """Name the trial that a step is for, where it is one of several."""
-    if len(of) == 1:
+def _which(one: Explanation, differing: Sequence[str] | None) -> str:
+    if differing is None:
         return ""
     target = one.target
-    return f"{target.axes['model']} by {target.strategy} on {target.counted}: "
+    return f"{target.axes['model']} by {_way(target, differing)} on {target.counted}: "
+
+
+def _way(target: Result, differing: Sequence[str]) -> str:
+    told = setting(target)
+    return ", ".join([target.strategy, *(named(axis, told.get(axis)) for axis in differing)])

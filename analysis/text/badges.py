@@ -22,7 +22,7 @@ MEANINGS = {
     "failures": "some of its repeats brought no number",
     "sure": "its repeats prove it the best",
     "likely": "the evidence is not enough to be sure",
-    "not sure": "another may be as good or better; more repeats would tell",
+    "unsure": "another may be as good or better; more repeats would tell",
     "uncertain": "predicted from too little; it may be off by more than the interval",
     "cannot tell": "trials are missing, or too noisy, to name one cause",
     "simulated": "computed by a cost model; no GPU was measured",
