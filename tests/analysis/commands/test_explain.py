@@ -213,8 +213,7 @@ def test_published_vgg16_is_communication_bound(analysis):
     )
     assert (
         "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 \\\n"
-        "    strategy=replicated_nccl\n"
-        in ended.stdout
+        "    strategy=replicated_nccl\n" in ended.stdout
     )
     expected = "a reduction of 7.69 ms (--gb-per-s), the cost model up to 44.1 ms of communication; 90.0 ms were lost"
     assert f"The guide's quick check expects {expected}" in ended.stdout

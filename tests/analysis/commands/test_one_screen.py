@@ -217,9 +217,16 @@ def test_the_command_after_a_suggestion_answers_again(analysis):
 
 @pytest.mark.parametrize("command", [("advise", "--no-predict"), ("explain",)])
 @pytest.mark.parametrize(
-    "filled", [fp16_beside_fp32(), [(on_gpus(1, **PS), 9.0), (on_gpus(2, **PS), 9.0)]]
+    "filled",
+    [
+        [*fp16_beside_fp32(), (on_gpus(8, model="alexnet", **PS), 9.0)],
+        [(on_gpus(1, **PS), 9.0), (on_gpus(2, **PS), 9.0)],
+    ],
 )
-def test_the_foot_explains_the_badges_on_screen_and_no_others(analysis, command, filled):
+def test_the_foot_explains_the_badges_on_screen_and_no_others(
+    analysis, monkeypatch, command, filled
+):
+    monkeypatch.setenv("COLUMNS", "200")  # or badges of two words are folded
     fill_gpus(filled)
     *screen, foot, rest = analysis(*command).stdout.splitlines()
     assert rest.startswith("--all")
