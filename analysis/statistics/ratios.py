@@ -8,9 +8,7 @@ from enum import StrEnum
 
 from analysis.statistics.sample import Sample
 from scalemark.stats.welch import error_of_log_mean, ratio_interval, reach_of_sum
-from scalemark.stats.within_process import Spread, spread_within
-
-_SAYS_NOTHING = math.log(10)  # half of an interval from a tenth to ten times: of a few steps
+from scalemark.stats.within_process import LARGEST_REACH, Spread, spread_within
 
 
 class Method(StrEnum):
@@ -72,7 +70,7 @@ def ratio(a: Sample, b: Sample) -> Ratio:
         reach = math.inf
         if of_a is not None and of_b is not None:
             reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
-        if reach > _SAYS_NOTHING:
+        if reach > LARGEST_REACH:
             note += ", too few steps for an interval"
         else:
             method = Method.STEPS

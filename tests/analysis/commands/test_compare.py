@@ -58,8 +58,8 @@ def steps(growth=0.0, far=()):
 
 
 def test_an_interval_of_a_few_steps_is_unknown(compare, snapshot):
-    """A bug: two steps of each made [0.000000, 2684049]."""
-    few = steps()[:2]
+    """A bug: it was as [0.000000, 2684049]."""
+    few = steps(far=(2, 3, 4))[:8]
     fill("r.db", [(small(**PS), 98.0), (small(), 100.0)], details=[{"steps": few}] * 2)
     assert compare(*SIDES, "--db", "r.db").stdout == snapshot
 
