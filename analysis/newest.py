@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from analysis.options import select
 from analysis.results import Origin, Result
 from analysis.selection import NothingFoundError, OtherOriginError, Selection, load
+from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
 from store.schema import SweepRow
 
@@ -18,18 +19,23 @@ _MOST_LOOKED_AT = 20  # sweeps without a number, before all of them are taken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """A sweep with its trials that have a number."""
+    """A sweep with its trials that have a number; with all where none has one."""
 
     name: str
     selection: Selection  # of it alone
     keys: frozenset[tuple[str, str]]  # environment and trial of each
+    has_numbers: bool
+    passed_over: int = 0  # newer ones, without a number
 
     def has(self, result: Result) -> bool:
         return (result.environment.key, result.trial_id) in self.keys
 
     @property
     def line(self) -> str:
-        return f"Newest sweep: {self.name} ({self.selection.origin}); --sweep or filters choose."
+        which = f"Newest sweep: {self.name} ({self.selection.origin})"
+        if self.passed_over:
+            which += f", but for {counted(self.passed_over, 'newer one')} without a number"
+        return f"{which}; --sweep or filters choose."
 
 
 def selected(
@@ -51,14 +57,19 @@ def selected(
     with reading(open_for_reading(db)) as connection:
         names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_LOOKED_AT)
         newest_first = list(connection.scalars(names))
-    for name in newest_first:
-        if found := _of_sweep(db, name):
-            return replace(found.selection, sweep=None), found
+    failed: Newest | None = None
+    for place, name in enumerate(newest_first):
+        found = _of_sweep(db, name)
+        if found and found.has_numbers:
+            return replace(found.selection, sweep=None), replace(found, passed_over=place)
+        failed = failed or found
+    if failed is not None and len(newest_first) < _MOST_LOOKED_AT:
+        return failed.selection, failed
     return select(db, None, None, Origin.MEASURED, None), None
 
 
 def _of_sweep(db: str, name: str) -> Newest | None:
-    """Return None where none of its trials has a number."""
+    """Return None where none of its trials has ended."""
     selection = select(db, None, name, Origin.MEASURED, None)
     try:
         results = load(selection)
@@ -68,5 +79,5 @@ def _of_sweep(db: str, name: str) -> Newest | None:
     except NothingFoundError:
         return None
     able = [one for one in results if one.throughput is not None]
-    keys = frozenset((one.environment.key, one.trial_id) for one in able)
-    return Newest(name=name, selection=selection, keys=keys) if able else None
+    keys = frozenset((one.environment.key, one.trial_id) for one in able or results)
+    return Newest(name=name, selection=selection, keys=keys, has_numbers=bool(able))

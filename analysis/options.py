@@ -10,8 +10,10 @@ from rich.console import Console
 
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
+from scalemark.cli.terminal import READING_WIDTH
 from scalemark.host.own_code import typed
 from scalemark.records.trial import AXES
+from scalemark.text.shell_words import continued
 from scalemark.text.untrusted import visible
 from store.errors import StoreError
 
@@ -106,6 +108,18 @@ def select(
 def say(console: Console, text: str, style: str | None = None) -> None:
     """Print a line that only the terminal wraps, without markup."""
     console.print(visible(text), style=style, markup=False, emoji=False, soft_wrap=True)
+
+
+def say_command(console: Console, command: str, indent: str = "  ") -> None:
+    """Print a command that can be pasted, continued over lines where it is too long for one."""
+    for line in continued(command, READING_WIDTH - len(indent)):
+        console.print(f"{indent}{visible(line)}", markup=False, emoji=False, soft_wrap=True)
+
+
+def refuse_both(*, shows_all: bool, brief: bool) -> None:
+    """Raise StoreError for `--all --brief`."""
+    if shows_all and brief:
+        raise StoreError("--all and --brief: wanted one of them; leave the other out")
 
 
 _AXES = (

@@ -19,10 +19,7 @@ from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.titles import ITEMS_OF_STEPS
-from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
-from scalemark.text.redact import command_line
-from store.database import default_url
 from store.errors import StoreError
 
 _DIGITS = 8  # of a trial's id, to name it
@@ -41,8 +38,11 @@ class Answer:
     stop: Stop | None = None  # of the pick's own curve, where more GPUs do not pay
     alternatives: tuple[Alternative, ...] = ()
     doubts: tuple[str, ...] = ()
-    explain: str = ""  # the command that says what holds the pick back; empty without one
+    # the command that says what holds the pick back, or without a number what the first attempt
+    # said; empty without one
+    explain: str = ""
     next_trials: tuple[Next, ...] = ()
+    again: str = ""  # the command that answers again once more has been run
 
 
 def answers(
@@ -63,7 +63,8 @@ def answers(
     if wanted is not None:
         # all that was asked for may train replicas apart
         asked = [one for one in asked if any(map(wanted, one.choices))] or asked
-    found = [_answer(one, aim, facts, predicts) for one in asked]
+    again = _again(source.selection, aim, num_answers=len(asked))
+    found = [replace(_answer(one, aim, facts, predicts), again=again) for one in asked]
     if all(one.refusal for one in found):
         reasons = dict.fromkeys(one.refusal for one in found)
         raise StoreError(f"--goal {aim.goal}: {'; '.join(reasons)}")
@@ -84,7 +85,7 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
         next_trials=tuple(next_trials(question, ranking, aim, facts, predicts=predicts)),
     )
     if ranking is None:
-        return answer
+        return replace(answer, explain=_show_first(question, facts.source.selection))
     found = candidates(question.able, Aim() if ranking.misses else aim, facts.watts)
     pick = ranking.pick
     curve = curve_of([one for one in question.able if one.course == pick.result.course])
@@ -103,10 +104,35 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
 def _explain(selection: Selection, pick: Candidate) -> str:
     if selection.origin is Origin.ELSEWHERE:
         return ""  # what ran is not known
-    named = [] if selection.db == default_url() else ["--db", selection.db]
-    origin = [] if selection.origin is Origin.MEASURED else ["--origin", str(selection.origin)]
     trial = pick.result.trial_id[:_DIGITS]
-    return f"{typed('analysis')} {command_line(['explain', *named, *origin, '--trial', trial])}"
+    is_told = selection.origin is not Origin.MEASURED
+    return selection.analysis("explain", "--trial", trial, names_origin=is_told)
+
+
+def _show_first(question: Question, selection: Selection) -> str:
+    failed = [attempt for one in question.choices for attempt in one.attempt_ids]
+    return f"{selection.show_command} {min(failed)}" if failed else ""
+
+
+def _again(selection: Selection, aim: Aim, *, num_answers: int) -> str:
+    """Return the command that answers by the same aim, with what other sweeps have added.
+
+    Without filters it is about the newest sweep and what others know of its work, which is one
+    model's.
+    """
+    arguments = [*selection.filters]
+    if aim.goal is not Goal.THROUGHPUT:
+        arguments += ["--goal", str(aim.goal)]
+    for flag, value in (
+        ("--usd-per-gpu-hour", aim.usd_per_gpu_hour),
+        ("--items", aim.num_items),
+        ("--deadline-h", aim.deadline_h),
+    ):
+        arguments += [] if value is None else [flag, f"{value:.15g}"]
+    is_told = num_answers > 1
+    if selection.filters:
+        is_told = selection.origin is not Origin.MEASURED
+    return selection.analysis("advise", *arguments, names_origin=is_told)
 
 
 def _priced(question: Question, aim: Aim, facts: Facts) -> Aim:

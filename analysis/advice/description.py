@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analysis.results import Origin, Result, over
 from analysis.text.titles import named
+from scalemark.records.earlier_trial import OF_PRECISION
 from scalemark.records.trial import unusual_axes
 
 _NAMED_APART = (
@@ -25,11 +28,37 @@ def column_heading(result: Result) -> str:
     return f"choice, on N {result.environment.devices}"
 
 
-def described(result: Result, *, against: Result | None = None, is_cell: bool = False) -> str:
+def cells(results: Sequence[Result], against: Result) -> list[str]:
+    """Describe each for a cell, without what another precision brings along, as its loss scale,
+    unless two would look the same.
+    """
+    short = [
+        described(one, against=against, is_cell=True, leaves_out=with_precision(one, against))
+        for one in results
+    ]
+    if len(set(short)) == len(short):
+        return short
+    return [described(one, against=against, is_cell=True) for one in results]
+
+
+def with_precision(result: Result, against: Result) -> tuple[str, ...]:
+    """Return the axes that follow from a precision, where that differs."""
+    if result.axes.get("precision") == against.axes.get("precision"):
+        return ()
+    return OF_PRECISION
+
+
+def described(
+    result: Result,
+    *,
+    against: Result | None = None,
+    is_cell: bool = False,
+    leaves_out: Sequence[str] = (),
+) -> str:
     """Return as `replicated_nccl on 8 GPUs, batch_size 64, fp16`.
 
-    With `against` another choice, name only what differs beside strategy and GPUs. A cell below
-    `column_heading` has the number of devices alone.
+    With `against` another choice, name only what differs beside strategy and GPUs, but for axes
+    that it `leaves_out`. A cell below `column_heading` has the number of devices alone.
     """
     axes = result.axes
     says_less = result.environment.origin is not Origin.PUBLISHED
@@ -38,7 +67,7 @@ def described(result: Result, *, against: Result | None = None, is_cell: bool = 
     reported = [f"{result.strategy} on {where}"]
     told = result.strategy_axes
     for axis in ("batch_size", "precision", *unusual):
-        if axis in told or (axes.get(axis) in _UNSAID and says_less):
+        if axis in (*told, *leaves_out) or (axes.get(axis) in _UNSAID and says_less):
             continue
         if against is None or against.axes.get(axis) != axes.get(axis):
             reported.append(named(axis, axes[axis]))
@@ -46,7 +75,8 @@ def described(result: Result, *, against: Result | None = None, is_cell: bool = 
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        is_named = axis in unusual or axis in _NAMED_APART or axis in told or axis not in axes
+        named_already = (*unusual, *_NAMED_APART, *told, *leaves_out)
+        is_named = axis in named_already or axis not in axes
         if not is_named and axes.get(axis) != against.axes.get(axis):
             reported.append(f"{axis} {axes[axis]}")
     return ", ".join(reported)

@@ -83,12 +83,12 @@ def _failed_repeats(
         failed = [outcome for one in of for outcome in one.failed]
         total = len(failed) + sum(len(one.repeats) for one in of)
         yield (
-            f"{len(failed)} of {total} repeats of {name} brought no number ({_ways(failed)}); "
+            f"{len(failed)} of {total} repeats of {name} brought no number ({ways(failed)}); "
             f"see {show} {facts.attempt_without_number(of[-1])}."
         )
 
 
-def _ways(outcomes: Sequence[str]) -> str:
+def ways(outcomes: Sequence[str]) -> str:
     """Count outcomes, as `2 ran out of memory, 1 failed`."""
     counts = Counter(outcomes).most_common()
     return ", ".join(f"{count} {_ENDED.get(Outcome(one), one)}" for one, count in counts)
@@ -98,11 +98,11 @@ def _failed(question: Question, show: str) -> Iterator[str]:
     without = [one for one in question.choices if one.throughput is None]
     if not without:
         return
-    ways = _ways([one.outcome for one in without])
+    ended = ways([one.outcome for one in without])
     attempts = without[-1].attempt_ids
     see = f"; see {show} {attempts[-1]}" if attempts else ""
     choices = counted(len(question.choices), "choice")
-    yield f"{len(without)} of {choices} brought no number, and cannot be judged ({ways}){see}."
+    yield f"{len(without)} of {choices} brought no number, and cannot be judged ({ended}){see}."
 
 
 def _apart(question: Question) -> Iterator[str]:

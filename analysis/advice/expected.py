@@ -31,10 +31,12 @@ class Expected:
 
     @property
     def text(self) -> str:
-        doubts = ", with doubts" if self.doubts else ""
-        return (
-            f"predicted {with_interval(self.throughput, self.low, self.high)} {self.unit}{doubts}"
-        )
+        predicted = f"{with_interval(self.throughput, self.low, self.high)} {self.unit}"
+        return ", ".join([f"predicted {predicted}", *self.badges])
+
+    @property
+    def badges(self) -> tuple[str, ...]:
+        return ("uncertain",) if self.doubts else ()
 
     def chance(self, throughput: float, best: Result) -> float:
         """Return the chance to reach `throughput`, known as well as the repeats of the best are.

@@ -45,6 +45,7 @@ class Next:
     # of devices, all attempts together; None where nothing like it has been timed here
     gpu_seconds: float | None
     chance: float = 0.5  # to change the answer; a half where it is not predicted
+    badges: tuple[str, ...] = ()  # of the prediction
 
 
 def next_trials(
@@ -165,13 +166,17 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
     like = ranking.pick.result.spec
     for why, spec in found:
         chance = None
+        badges: tuple[str, ...] = ()
         if one := predicted.get(spec.trial_id):
             chance = one.chance(_needed(asked, ranking, spec.num_gpus), ranking.top.result)
             if chance < LEAST_CHANCE:
                 continue
+            badges = one.badges
             why = f"{why}; {one.text}, a chance of {chance:.0%} to win"
         suggested = asked.to_run(why, [(spec, REPEATS)], like)
-        yield suggested if chance is None else replace(suggested, chance=chance)
+        if chance is not None:
+            suggested = replace(suggested, chance=chance, badges=badges)
+        yield suggested
 
 
 def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:

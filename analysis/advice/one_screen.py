@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from analysis.advice.aims import Goal
 from analysis.advice.answer import Answer
-from analysis.advice.description import column_heading, described
-from analysis.advice.measure_it import measure_it
-from analysis.advice.next_trials import cost
+from analysis.advice.description import cells, column_heading, described
+from analysis.advice.doubts import ways
+from analysis.advice.next_step import next_step
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import headline, sentences
+from analysis.results import setting
 from analysis.text import badges
 from analysis.text.numbers import number, with_interval
-from analysis.text.one_screen import NextStep, Screen
+from analysis.text.one_screen import Screen
+from analysis.text.titles import named
 from scalemark.text.wording import counted, listed
 
 _MOST_ROWS = 8
@@ -25,18 +27,21 @@ def screen(answers: Sequence[Answer]) -> Screen:
     """Return the screen of one answer or more; of several a row for each."""
     if len(answers) == 1:
         columns, rows, used = _of_one(answers[0])
+        used |= dict.fromkeys(_of_headline(answers[0]))
         said = _headline(answers[0])
     else:
         columns, rows, used = _of_several(answers)
         said = _overview(answers)
     for one in answers:
         used |= dict.fromkeys(badges.of_environment(one.question.environment))
+    step = next_step(answers)
+    used |= dict.fromkeys(step.badges if step else ())
     return Screen(
         headlines=(said,),
         columns=columns,
         rows=rows,
         most_rows=_MOST_ROWS,
-        next_step=_next_step(answers),
+        next_step=step,
         badges=frozenset(used),
     )
 
@@ -45,14 +50,28 @@ _Table = tuple[tuple[str, ...], list[tuple[str, ...]], dict[str, None]]
 
 
 def _headline(one: Answer) -> str:
-    if one.ranking is None:
-        return sentences(one)[0]
-    found = [
-        *badges.of_environment(one.question.environment),
-        *badges.of_result(one.ranking.pick.result),
-    ]
-    said = headline(one, one.ranking)
+    said = sentences(one)[0] if one.ranking is None else headline(one, one.ranking)
+    found = _of_headline(one)
     return f"{said[:-1]} ({', '.join(found)})." if found else said
+
+
+def _of_headline(one: Answer) -> list[str]:
+    """Return the badges of what is taken, and of where it was run."""
+    found = badges.of_environment(one.question.environment)
+    if one.ranking is not None:
+        found += [*badges.of_result(one.ranking.pick.result), *_certainty(one, one.ranking)]
+    return found
+
+
+def _certainty(one: Answer, ranking: Ranking) -> list[str]:
+    """Return how sure it is that this is the best; of published figures nobody knows."""
+    if one.question.is_published or len(ranking.judged) < 2:
+        return []
+    if not ranking.is_sure:
+        return ["unsure"]
+    if ranking.tied:
+        return ["tie"]
+    return ["sure" if all(behind.is_proven for behind in ranking.worse) else "likely"]
 
 
 def _overview(answers: Sequence[Answer]) -> str:
@@ -63,14 +82,19 @@ def _overview(answers: Sequence[Answer]) -> str:
             result = one.ranking.pick.result
             best[f"{result.strategy} on {result.counted}"].append(one.question.model)
     if not best:
-        return "No advice: nothing that was tried has a number."
+        ended = ways([choice.outcome for one in answers for choice in one.question.choices])
+        why = f" ({ended})" if ended else ""
+        return f"No advice: nothing that was tried has a number{why}."
     ordered = sorted(best.items(), key=lambda item: -len(item[1]))
     said = [f"{choice} for {_models(models)}" for choice, models in ordered[:_MOST_NAMED]]
     if len(ordered) > _MOST_NAMED:
-        said.append(f"{len(ordered) - _MOST_NAMED} other ways for the others")
+        said.append(f"{counted(len(ordered) - _MOST_NAMED, 'other way')} for the others")
     goal = "fastest" if answers[0].aim.goal is Goal.THROUGHPUT else "best"
     of = counted(len(answers), "answer")
-    return f"{of}, one per model and machine. The {goal}: {listed(said)}."
+    where = [badges.of_environment(one.question.environment) for one in answers]
+    found = list(dict.fromkeys(badge for of_one in where for badge in of_one))
+    marked = f" ({', '.join(found)})" if found else ""
+    return f"{of}, one per model and machine. The {goal}: {listed(said)}{marked}."
 
 
 def _models(models: Sequence[str]) -> str:
@@ -80,47 +104,102 @@ def _models(models: Sequence[str]) -> str:
 
 def _of_one(one: Answer) -> _Table:
     used: dict[str, None] = {}
-    unit = f"{one.question.unit} [95 % CI]"
-    if one.ranking is None:
-        return ("choice", unit), [], used
-    rows = []
-    for candidate, behind in _ordered(one.ranking):
-        doubts = doubts_of(one.ranking, candidate, behind)
-        used |= dict.fromkeys(doubts)
+    rows: list[tuple[str, ...]] = []
+    ranking = one.ranking
+    if ranking is None:
+        choices = one.question.choices
+        rows += [(described(choice, is_cell=True), choice.ended) for choice in choices]
+        heading = column_heading(choices[0]) if choices else "choice"
+        return (heading, "outcome"), [] if one.refusal else rows, used
+    ordered = list(_ordered(ranking))
+    names = cells([candidate.result for candidate, _ in ordered], ranking.top.result)
+    for name, (candidate, behind) in zip(names, ordered, strict=True):
+        doubts = doubts_of(ranking, candidate, behind)
+        if len(rows) < _MOST_ROWS:  # others are not on the screen
+            used |= dict.fromkeys(doubts)
         against = "best" if behind is None else f"{1 / behind.ratio:.2f}x"
-        name = described(candidate.result, against=one.ranking.top.result, is_cell=True)
-        cells = [name, _throughput(one, candidate), *_score(one, candidate), against]
-        if candidate is one.ranking.pick and behind is not None:
+        row = [name, _throughput(one, candidate), *_score(one, candidate), against]
+        if candidate is ranking.pick and behind is not None:
             doubts = ["taken", *doubts]
-        rows.append((*cells, ", ".join(doubts)))
+        rows.append((*row, ", ".join(doubts)))
     scores = (str(one.aim.goal),) if _has_score(one) else ()
-    choice = column_heading(one.ranking.top.result)
-    return (choice, unit, *scores, "vs best", "doubts"), rows, used
+    choice = column_heading(ranking.top.result)
+    return (choice, unit_heading(one), *scores, "vs best", "doubts"), rows, used
+
+
+def unit_heading(one: Answer) -> str:
+    """Return `images/s [95 % CI]`, or without the interval where none is known."""
+    return f"{one.question.unit}{_interval([one])}"
+
+
+def _interval(answers: Sequence[Answer]) -> str:
+    results = [result for one in answers for result in one.question.able]
+    return "" if all(result.low is None for result in results) else " [95 % CI]"
 
 
 def _of_several(answers: Sequence[Answer]) -> _Table:
     used: dict[str, None] = {}
     rows: list[tuple[str, ...]] = []
     models = [one.question.model for one in answers]
+    devices = {one.question.environment.devices for one in answers}
+    units = {one.question.unit for one in answers}
     for one in answers:
         environment = one.question.environment
         name = one.question.model
         if models.count(name) > 1:
             name = f"{name} @{environment.host}"
         if one.ranking is None:
-            rows.append((name, "no number", "", ""))
+            rows.append((name, "no number", "", "", ""))
             continue
-        behind = next((found for _, found in _ordered(one.ranking) if found), None)
         pick = one.ranking.pick
-        # only a tie or an unclear one says something of the best
-        doubts = dict.fromkeys(badges.of_result(pick.result))
-        if behind is not None:
-            doubts |= dict.fromkeys(_standing(one.ranking, behind))
-        used |= doubts
-        throughput = f"{_throughput(one, pick)} {one.question.unit}"
-        best = f"{pick.result.strategy} on {pick.result.counted}"
-        rows.append((name, best, throughput, ", ".join(doubts)))
-    return ("model", "best", "throughput [95 % CI]", "doubts"), rows, used
+        doubts = dict.fromkeys([*badges.of_result(pick.result), *_certainty(one, one.ranking)])
+        doubts.pop("sure", None)
+        if len(rows) < _MOST_ROWS:
+            used |= doubts
+        throughput = _throughput(one, pick)
+        if len(units) > 1:
+            throughput += f" {one.question.unit}"
+        where = str(pick.result.num_gpus) if len(devices) == 1 else pick.result.counted
+        best = ", ".join([f"{pick.result.strategy} on {where}", *_unlike_others(one, pick)])
+        rows.append((name, best, throughput, _other_way(one.ranking), ", ".join(doubts)))
+    best = f"best, on N {devices.pop()}" if len(devices) == 1 else "best"
+    throughput = units.pop() if len(units) == 1 else "throughput"
+    throughput += _interval(answers)
+    return ("model", best, throughput, "other way", "doubts"), rows, used
+
+
+_OF_WAY = ("batch_size", "precision")  # what most often differs beside strategy and GPUs
+
+
+def _unlike_others(one: Answer, pick: Candidate) -> list[str]:
+    """Name the batch and the precision, where others were tried."""
+    return [
+        named(axis, pick.result.axes[axis])
+        for axis in _OF_WAY
+        if len({choice.axes.get(axis) for choice in one.question.able}) > 1
+    ]
+
+
+def _other_way(ranking: Ranking) -> str:
+    """Return the best in another batch, precision or the like, else by another strategy, as
+    `fp32 0.73x`; empty without one.
+    """
+    pick = ranking.pick
+    others = sorted(ranking.judged, key=lambda one: -one.score)
+    settings = [one for one in others if setting(one.result) != setting(pick.result)]
+    ways = [one for one in others if one.result.strategy != pick.result.strategy]
+    for one in (settings or ways)[:1]:
+        said = []
+        if one.result.strategy != pick.result.strategy:
+            said.append(one.result.strategy)
+        before, after = setting(pick.result), setting(one.result)
+        differing = [axis for axis in (*_OF_WAY, *after) if before.get(axis) != after.get(axis)]
+        shown = [axis for axis in differing if axis in _OF_WAY] or differing[:1]
+        said += [named(axis, after.get(axis)) for axis in dict.fromkeys(shown)]
+        if one.result.width != pick.result.width:
+            said.append(f"on {one.result.width}")
+        return f"{', '.join(said)}: {one.score / pick.score:.2f}x"
+    return ""
 
 
 def _ordered(ranking: Ranking) -> Iterator[tuple[Candidate, Behind | None]]:
@@ -163,22 +242,3 @@ def _score(one: Answer, candidate: Candidate) -> list[str]:
     if not _has_score(one):
         return []
     return [one.aim.text(candidate.score, one.question.environment.devices, one.question.item)]
-
-
-def _next_step(answers: Sequence[Answer]) -> NextStep | None:
-    """Return the trials that most cheaply could change an answer, else what explains the first."""
-    found = [(one, todo) for one in answers for todo in one.next_trials if todo.commands]
-    if found:
-        answer, todo = min(found, key=lambda item: cost(item[1]))
-        model = f"{answer.question.model}: " if len(answers) > 1 else ""
-        return NextStep(why=f"{model}{todo.why}", commands=todo.commands)
-    for one in answers:
-        if one.explain:
-            return NextStep(why="where its time goes", commands=(one.explain,))
-        if one.ranking and (command := _measured_here(one, one.ranking)):
-            return NextStep(why="measure it on your own machine", commands=(command,))
-    return None
-
-
-def _measured_here(one: Answer, ranking: Ranking) -> str:
-    return measure_it(one.question, ranking.pick.result) if one.question.is_published else ""

@@ -8,6 +8,7 @@ from analysis.advice.aims import Goal
 from analysis.advice.answer import Answer
 from analysis.advice.by_count import Bought
 from analysis.advice.description import described
+from analysis.advice.doubts import ways
 from analysis.advice.measure_it import measure_it
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.results import Origin
@@ -62,7 +63,8 @@ def _nothing(answer: Answer) -> str:
     if not question.choices:
         return f"No advice for {question.model}: all that was run trains replicas apart."
     choices = counted(len(question.choices), "choice")
-    return f"No advice for {question.model}: none of {choices} has a number."
+    ended = ways([one.outcome for one in question.choices])
+    return f"No advice for {question.model}: none of {choices} has a number ({ended})."
 
 
 def headline(answer: Answer, ranking: Ranking) -> str:
@@ -143,7 +145,8 @@ def _next_behind(ranking: Ranking) -> str:
 def _why_unclear(ranking: Ranking) -> str:
     if ranking.unclear[0].low is None:
         return "there is a single run of it or of what comes next"
-    return f"the repeats cannot tell {len(ranking.judged)} choices apart"
+    num = 1 + len(ranking.unclear) + len(ranking.tied)
+    return f"{counted(num, 'choice')} are too close to call"
 
 
 def _next_worse(ranking: Ranking) -> str:

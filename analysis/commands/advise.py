@@ -12,7 +12,7 @@ from analysis.advice.aims import Aim, Goal
 from analysis.advice.answer import Answer, answers
 from analysis.advice.description import column_heading, described
 from analysis.advice.next_trials import Next
-from analysis.advice.one_screen import doubts_of, screen
+from analysis.advice.one_screen import doubts_of, screen, unit_heading
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import heading, sentences
 from analysis.newest import selected
@@ -23,8 +23,10 @@ from analysis.options import (
     Filters,
     SourceOption,
     Sweep,
+    refuse_both,
     result_record,
     say,
+    say_command,
 )
 from analysis.source import Source
 from analysis.text import badges
@@ -78,6 +80,7 @@ def advise(
     """Recommend a strategy, GPU count, batch and precision, with the cheapest trials that could
     change the answer. Without filters it is about the newest sweep.
     """
+    refuse_both(shows_all=shows_all, brief=brief)
     aim = Aim(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_items=items, deadline_h=deadline_h)
     chosen, newest = selected(db, filters, sweep, origin, source)
     wanted = newest.has if newest else None
@@ -112,7 +115,7 @@ def _badges(one: Answer) -> list[str]:
     if one.ranking is not None:
         for candidate, against in _shown(one, one.ranking):
             used += doubts_of(one.ranking, candidate, against)
-    return used
+    return used + [badge for todo in one.next_trials for badge in todo.badges]
 
 
 def _print(console: Console, one: Answer) -> None:
@@ -133,7 +136,7 @@ def _print(console: Console, one: Answer) -> None:
         for todo in one.next_trials:
             say(console, f"- {todo.why} ({_cost(one, todo)})")
             for command in todo.commands:
-                say(console, f"    {command}")
+                say_command(console, command, "    ")
     console.print()
 
 
@@ -149,9 +152,10 @@ def _step_notes(one: Answer) -> list[str]:
 
 def _print_table(console: Console, one: Answer, ranking: Ranking) -> None:
     shown = _shown(one, ranking)
-    unit = f"{one.question.unit} [95 % CI]"
     choice = column_heading(ranking.top.result)
-    columns = (choice, unit, *_headers(one), "vs best [95 % CI]", "doubts", "n")
+    intervals = any(against and against.low is not None for _, against in shown)
+    vs_best = "vs best [95 % CI]" if intervals else "vs best"
+    columns = (choice, unit_heading(one), *_headers(one), vs_best, "doubts", "n")
     rows = (_row(one, ranking, candidate, against) for candidate, against in shown)
     print_columns(console, columns, rows, spare=["n"])
     if more := len(ranking.judged) - len(shown):

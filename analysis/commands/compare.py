@@ -16,7 +16,7 @@ from analysis.again import command
 from analysis.comparison.compared import Compared, compared, fold, interval_text
 from analysis.comparison.pairs import Paired, paired
 from analysis.comparison.sides import Side, sides
-from analysis.options import Filters, Sweep, result_record, say
+from analysis.options import Filters, Sweep, result_record, say, say_command
 from analysis.pivot import axes_of
 from analysis.results import Origin, Result
 from analysis.statistics.judgement import Answer
@@ -92,8 +92,10 @@ def compare(
     console.print()
     _print_table(console, rows)
     console.print()
-    for line in _to_run(rows):
-        say(console, line)
+    if commands := _to_run(rows):
+        say(console, "To run them:")
+        for text in commands:
+            say_command(console, text, "")
     findings = _shortened([text for row in rows for text in (*_doubts(row), *row.findings)])
     for line in (*findings, *_lonely(found), *_notes(rows, told_by_badges=True)):
         say(console, line, "dim")
@@ -144,7 +146,7 @@ def _cells(row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bo
         return [*cells, "", "", _answer(row)]
     ratio = row.judgement.ratio
     processes = f"{ratio.num_a}, {ratio.num_b}"
-    text = f"{fold(ratio.ratio)} {interval_text(ratio)}".rstrip()
+    text = f"{fold(ratio.ratio)} {interval_text(ratio)}"
     return [*cells, text, processes, _answer(row)]
 
 
@@ -204,10 +206,9 @@ def _doubts(row: Compared) -> list[str]:
     return [f"{_start(row)}{doubt}" for doubt in doubts]
 
 
-def _to_run(rows: Sequence[Compared]) -> Iterator[str]:
+def _to_run(rows: Sequence[Compared]) -> list[str]:
     commands = list(dict.fromkeys(text for row in rows for text in row.to_run))
-    if 0 < len(commands) <= 2:
-        yield from ("To run them:", *commands)
+    return commands if len(commands) <= 2 else []
 
 
 def _lonely(found: Paired) -> Iterator[str]:

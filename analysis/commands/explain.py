@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from analysis.advice.doubts import ways
 from analysis.explanation import text
 from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.explanations import Explanation, explain_all, of_each_curve
@@ -25,7 +26,9 @@ from analysis.options import (
     SourceOption,
     Sweep,
     of_known_programs,
+    refuse_both,
     say,
+    say_command,
 )
 from analysis.results import Result, has_steps, why_no_steps
 from analysis.selection import Selection, load
@@ -36,6 +39,7 @@ from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 from store.command_line import Db, Json
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING, begins_id
@@ -77,6 +81,7 @@ def explain(
     """Say where the time of a step goes, by ablation, and what holds each trial back. Without
     filters it is about the newest sweep.
     """
+    refuse_both(shows_all=shows_all, brief=brief)
     of_known_programs(origin, "where its time went")
     chosen, newest = selected(db, filters, sweep, origin, source)
     everything = Source(
@@ -98,7 +103,7 @@ def explain(
     if len(of_models) < len(everything.results):
         notes.append(f"left out: {NOT_TAKEN_APART}")
     if not shows_all:
-        return show(console, screen(found), newest, notes, brief=brief)
+        return show(console, screen(found, chosen), newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
     for one in found:
@@ -128,10 +133,7 @@ def _targets(
     asked = [result for result in asked if not result.is_of_program]
     numbers = [result for result in asked if result.throughput is not None]
     if not numbers:
-        raise StoreError(
-            f"{asked[0].trial_id[:8]} and what else was chosen brought no number "
-            f"({asked[0].outcome}); nothing to explain"
-        )
+        raise StoreError(_failed(asked, asked_for))
     with_steps = [result for result in numbers if has_steps(result)]
     if not with_steps:
         raise StoreError(why_no_steps(numbers[0]))
@@ -139,6 +141,16 @@ def _targets(
     if not any(result.axes["batch_size"] for result in numbers):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
     return numbers if trial is not None else of_each_curve(numbers, finder)
+
+
+def _failed(results: Sequence[Result], asked_for: Selection) -> str:
+    """Return how trials ended of which none has a number, and the command that shows the first."""
+    ended = ways([one.outcome for one in results])
+    first = min(attempt for one in results for attempt in one.attempt_ids)
+    return (
+        f"nothing to explain: none of {counted(len(results), 'trial')} brought a number ({ended}); "
+        f"{asked_for.show_command} {first} shows the first"
+    )
 
 
 def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result], Bandwidth | None]:
@@ -168,14 +180,14 @@ def _print(console: Console, one: Explanation) -> None:
     for remedy in one.remedies:
         say(console, f"Try {remedy.change}: {remedy.why}.")
         if remedy.command:
-            say(console, f"  {remedy.command}")
+            say_command(console, remedy.command)
     for what, command in text.missing(one):
         say(console, f"{what[0].upper()}{what[1:]}{':' if command else '.'}")
         if command:
-            say(console, f"  {command}")
+            say_command(console, command)
     if one.measure_all:
         say(console, "All but a larger batch at once:")
-        say(console, f"  {one.measure_all}")
+        say_command(console, one.measure_all)
     console.print()
 
 

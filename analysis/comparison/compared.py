@@ -123,7 +123,7 @@ def _words(found: Judgement, a: str, b: str, *, in_steps: bool) -> str:
 
 def _times(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
-        return f"{fold(ratio.ratio)}x"
+        return f"{fold(ratio.ratio)}x, interval unknown"
     return f"{fold(ratio.ratio)}x {interval_text(ratio)}"
 
 
@@ -133,9 +133,9 @@ def fold(value: float) -> str:
 
 
 def interval_text(ratio: Ratio) -> str:
-    """Return `[0.971, 1.043]`; empty where there is no interval."""
+    """Return `[0.971, 1.043]`; `[unknown]` where a single run has too few steps."""
     if ratio.low is None or ratio.high is None:
-        return ""
+        return "[unknown]"
     return f"[{fold(ratio.low)}, {fold(ratio.high)}]"
 
 

@@ -4,47 +4,96 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from analysis import again
 from analysis.explanation import text
 from analysis.explanation.explanations import Explanation
 from analysis.explanation.step_times import Seconds
 from analysis.explanation.verdicts import Confidence
-from analysis.results import Result
+from analysis.results import Result, setting
+from analysis.selection import Selection
 from analysis.text import badges
 from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import NextStep, Screen
-from scalemark.text.wording import listed
+from analysis.text.titles import named
+from scalemark.records.earlier_trial import ID_DIGITS, OF_PRECISION
+from scalemark.text.wording import counted, listed
 
 _MOST_ROWS = 12
 _MOST_MODELS = 8
+_REPEATS = 3  # of a suspect single run
 _MOST_DOUBTS = 2  # of a row of many, the gravest first
 
 
-def screen(found: Sequence[Explanation]) -> Screen:
-    """Return where the step of one trial goes, or of several the verdicts, the worst first."""
-    used = {one for each in found for one in badges.of_environment(each.target.environment)}
+def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
+    """Return where the step of one trial goes, or of several the verdicts, the worst first.
+
+    `selection` is what was asked for: commands name its database.
+    """
     if len(found) == 1:
         (one,) = found
+        marked = [*badges.of_environment(one.target.environment), *badges.of_result(one.target)]
+        title = text.title(one.target)
+        if marked:
+            title = f"{title} ({', '.join(marked)})"
         return Screen(
-            headlines=(f"{text.title(one.target)}. {text.verdict(one)}",),
+            headlines=(f"{title}. {text.verdict(one)}",),
             columns=("where the step goes", "ms [95 % CI]", "share"),
             rows=list(_of_step(one)),
             right=frozenset(("share",)),
             most_rows=_MOST_ROWS,
-            next_step=_next_step(found),
-            badges=frozenset((*used, *_doubts(one))),
+            next_step=_next_step(found, None, selection),
+            badges=frozenset((*marked, *_of_verdict(one))),
         )
     worst_first = sorted(found, key=_lost, reverse=True)
-    used |= {badge for one in worst_first[:_MOST_ROWS] for badge in _doubts(one)[:_MOST_DOUBTS]}
+    used = {badge for one in worst_first[:_MOST_ROWS] for badge in _doubts(one)[:_MOST_DOUBTS]}
+    used |= {one for each in found for one in badges.of_environment(each.target.environment)}
+    differing = _differing([one.target for one in worst_first[:_MOST_ROWS]])
     return Screen(
         headlines=tuple(_by_model(found)),
         columns=("model", "strategy", "GPUs", "lost", "held back by", "doubts"),
-        rows=[_of_trial(one) for one in worst_first],
+        rows=[_of_trial(one, differing) for one in worst_first],
         right=frozenset(("GPUs", "lost")),
         most_rows=_MOST_ROWS,
-        next_step=_next_step(worst_first),
+        next_step=_next_step([*_best(found), *worst_first], differing, selection),
         badges=frozenset(used),
     )
+
+
+def _differing(targets: Sequence[Result]) -> list[str]:
+    """Return the axes beside strategy and GPUs in which trials of one model differ, but for what
+    follows from another of them.
+    """
+    found: dict[str, None] = {}
+    for target in targets:
+        alike = [one for one in targets if one.axes["model"] == target.axes["model"]]
+        for axis, value in setting(target).items():
+            if any(setting(one).get(axis) != value for one in alike):
+                found[axis] = None
+    if "precision" not in found:
+        return list(found)
+    rest = [axis for axis in found if axis not in OF_PRECISION]
+    named_all, named_rest = (
+        {tuple(str(setting(one).get(axis)) for axis in axes) for one in targets}
+        for axes in (found, rest)
+    )
+    return rest if len(named_all) == len(named_rest) else list(found)
+
+
+def _best(found: Sequence[Explanation]) -> list[Explanation]:
+    """Return the fastest of each model whose replicas train together, those that lose most first:
+    these are what advice takes.
+    """
+    fastest: dict[object, Explanation] = {}
+    for one in found:
+        target = one.target
+        key = target.environment.key, target.axes["model"]
+        known = fastest.get(key)
+        is_faster = known is None or (target.throughput or 0) > (known.target.throughput or 0)
+        if is_faster and not target.trains_apart:
+            fastest[key] = one
+    return sorted(fastest.values(), key=_lost, reverse=True)
 
 
 def _lost(one: Explanation) -> float:
@@ -60,9 +109,12 @@ def _by_model(found: Sequence[Explanation]) -> Iterator[str]:
         bounds = Counter(_bound(one) for one in of_model).most_common(2)
         said = [f"{bound} in {num}" for bound, num in bounds]
         lost = f"; {most:.0%} lost at most" if (most := max(map(_lost, of_model))) > 0 else ""
-        yield f"{model}: {listed(said)} of {len(of_model)}{lost}."
+        where = [badges.of_environment(one.target.environment) for one in of_model]
+        marked = list(dict.fromkeys(badge for of_one in where for badge in of_one))
+        name = f"{model} ({', '.join(marked)})" if marked else model
+        yield f"{name}: {listed(said)} of {len(of_model)}{lost}."
     if len(of_models) > _MOST_MODELS:
-        yield f"And {len(of_models) - _MOST_MODELS} more models."
+        yield f"And {counted(len(of_models) - _MOST_MODELS, 'more model')}."
 
 
 def _bound(one: Explanation) -> str:
@@ -70,18 +122,22 @@ def _bound(one: Explanation) -> str:
 
 
 def _doubts(one: Explanation) -> list[str]:
-    found = badges.of_result(one.target)
+    return [*_of_verdict(one), *badges.of_result(one.target)]
+
+
+def _of_verdict(one: Explanation) -> list[str]:
     if one.diagnosis.bound is None:
-        return ["cannot tell", *found]
-    return found if one.diagnosis.confidence is Confidence.SURE else ["likely", *found]
+        return ["cannot tell"]
+    return [] if one.diagnosis.confidence is Confidence.SURE else ["likely"]
 
 
-def _of_trial(one: Explanation) -> tuple[str, ...]:
+def _of_trial(one: Explanation, differing: Sequence[str]) -> tuple[str, ...]:
     target: Result = one.target
     lost = "?" if one.fall.efficiency is None else f"{_lost(one):.0%}"
     bound = str(one.diagnosis.bound or "?")
     doubts = ", ".join(_doubts(one)[:_MOST_DOUBTS])
-    return str(target.axes["model"]), target.strategy, target.width, lost, bound, doubts
+    way = _way(target, differing)
+    return str(target.axes["model"]), way, target.width, lost, bound, doubts
 
 
 def _of_step(one: Explanation) -> Iterator[tuple[str, ...]]:
@@ -99,24 +155,58 @@ def _part(one: Explanation, what: str, seconds: Seconds) -> tuple[str, ...]:
     return what, ms, text.percent(one.fall.share(seconds.value))
 
 
-def _next_step(found: Sequence[Explanation]) -> NextStep | None:
-    """Return the first remedy, else the first trial that is missing."""
+def _next_step(
+    found: Sequence[Explanation], differing: Sequence[str] | None, selection: Selection
+) -> NextStep | None:
+    """Return the first remedy, else the first trial that is missing; before either the repeats of a
+    suspect single run. One of several is named, with the axes in which they are `differing`.
+    """
     for one in found:
-        for remedy in one.remedies:
-            if remedy.command:
-                why = f"try {remedy.change}, for {remedy.why}"
-                return NextStep(why=f"{_which(one, found)}{why}", commands=(remedy.command,))
-        for what, command in text.missing(one):
-            if command:
-                return NextStep(why=f"{_which(one, found)}{what}", commands=(command,))
-        if one.measure_all:
-            return NextStep(why="measure it on your own machine", commands=(one.measure_all,))
+        step = _measured_again(one) or _remedied(one, selection) or _completed(one, selection)
+        if step is not None:
+            return replace(step, why=f"{_which(one, differing)}{step.why}")
     return None
 
 
-def _which(one: Explanation, of: Sequence[Explanation]) -> str:
-    """Name the trial that a step is for, where it is one of several."""
-    if len(of) == 1:
+def _measured_again(one: Explanation) -> NextStep | None:
+    target = one.target
+    if target.is_valid or len(target.repeats) > 1 or not target.environment.origin.is_ours:
+        return None
+    why = "measure it again, it is one suspect run"
+    return NextStep(why=why, commands=(again.again(target, _REPEATS),))
+
+
+def _remedied(one: Explanation, selection: Selection) -> NextStep | None:
+    for remedy in one.remedies:
+        if remedy.command:
+            trials = [trial_id[:ID_DIGITS] for trial_id in (one.target.trial_id, remedy.trial_id)]
+            return NextStep(
+                why=f"try {remedy.change}, for {remedy.why}",
+                commands=(remedy.command,),
+                then=selection.analysis("compare", *trials),
+            )
+    return None
+
+
+def _completed(one: Explanation, selection: Selection) -> NextStep | None:
+    for what, command in text.missing(one):
+        if command:
+            then = ""
+            if one.target.environment.origin.is_ours:
+                then = selection.analysis("explain", "--trial", one.target.trial_id[:ID_DIGITS])
+            return NextStep(why=what, commands=(command,), then=then)
+    if one.measure_all:
+        return NextStep(why="measure it on your own machine", commands=(one.measure_all,))
+    return None
+
+
+def _which(one: Explanation, differing: Sequence[str] | None) -> str:
+    if differing is None:
         return ""
     target = one.target
-    return f"{target.axes['model']} by {target.strategy} on {target.counted}: "
+    return f"{target.axes['model']} by {_way(target, differing)} on {target.counted}: "
+
+
+def _way(target: Result, differing: Sequence[str]) -> str:
+    told = setting(target)
+    return ", ".join([target.strategy, *(named(axis, told.get(axis)) for axis in differing)])

@@ -38,6 +38,7 @@ class Remedy:
     change: str  # as "prefetch=8"
     why: str
     command: str  # empty for published figures
+    trial_id: str = ""  # of the trial that the command runs
 
 
 def remedies(
@@ -58,14 +59,16 @@ def remedies(
             continue
         if set(refuted).intersection(changes):
             continue
-        command = ""
+        command, trial_id = "", ""
         if spec:
             changed = replace(spec, **changes)
             profile = target.environment.hardware_profile
             if profile and not _fits(changed, profile):
                 continue
             command = again.command(changed, [target], *again.repeated(len(target.repeats)))
-        found.append(Remedy(change=_said(changes), why=why, command=command))
+            trial_id = changed.trial_id
+        change = _said(changes)
+        found.append(Remedy(change=change, why=why, command=command, trial_id=trial_id))
     return found
 
 

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from analysis.prediction.predictions import Prediction
+from analysis.text import badges
 from costs.step import Costs
 from scalemark.cli.terminal import print_columns
 from scalemark.text.natural import natural
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed, counted
 
+_UNCERTAIN = "uncertain"  # the badge
 _MOST_NAMED = 6  # refused cells of one cause that are named
 
 
@@ -45,6 +47,11 @@ def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) ->
             lines = ["--json says what each step is made of"]
         _say(console, [*lines, *_uncertain(of_kind), *_refused(of_kind)])
     _say(console, notes)
+    used = {_UNCERTAIN for one in found if one.predictive and one.predictive.uncertain}
+    for one in found:
+        used.update(badges.of_environment(one.environment))
+    if meanings := badges.foot(used):
+        console.print(visible(meanings), style="dim", markup=False, soft_wrap=True)
 
 
 def _say(console: Console, lines: Sequence[str]) -> None:
@@ -84,13 +91,14 @@ def _print_table(console: Console, found: Sequence[Prediction]) -> None:
         if one.predictive is not None:
             low, high = number(one.predictive.low), number(one.predictive.high)
             throughput = f"{number(one.predictive.throughput)} [{low}, {high}]"
-            doubt = "uncertain" if one.predictive.uncertain else ""
+            doubt = _UNCERTAIN if one.predictive.uncertain else ""
         row.append(throughput)
         if has_figures:
             row.append(_figure(one))
         rows.append([*row, doubt])
     right = frozenset(("batch", "GPUs", heading, origin))
-    print_columns(console, [*columns, ""], rows, right=right)
+    has_doubts = any(row[-1] for row in rows)
+    print_columns(console, [*columns, "doubts" if has_doubts else ""], rows, right=right)
 
 
 def _figure(one: Prediction) -> str:
@@ -145,7 +153,7 @@ def _uncertain(found: Sequence[Prediction]) -> list[str]:
     lines = []
     for reason, names in of_reason.items():
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        lines += [f"uncertain: {reason}", f"  of {'; '.join(names[:_MOST_NAMED])}{more}"]
+        lines += [f"{_UNCERTAIN}: {reason}", f"  of {'; '.join(names[:_MOST_NAMED])}{more}"]
     return lines
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from analysis.statistics.sample import Sample
 from scalemark.stats.welch import error_of_log_mean, ratio_interval, reach_of_sum
-from scalemark.stats.within_process import Spread, spread_within
+from scalemark.stats.within_process import LARGEST_REACH, Spread, spread_within
 
 
 class Method(StrEnum):
@@ -67,11 +67,13 @@ def ratio(a: Sample, b: Sample) -> Ratio:
         if a.num_processes != b.num_processes:
             note = f"single run of {'A' if a.num_processes == 1 else 'B'}"
         of_a, of_b = _spread(a), _spread(b)
-        if of_a is None or of_b is None:
+        reach = math.inf
+        if of_a is not None and of_b is not None:
+            reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
+        if reach > LARGEST_REACH:
             note += ", too few steps for an interval"
         else:
             method = Method.STEPS
-            reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
             low, high = found * math.exp(-reach), found * math.exp(reach)
             note += ", the interval is within it"
     return Ratio(

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from analysis.newest import Newest
-from analysis.options import say
+from analysis.options import say, say_command
 from analysis.text import badges
-from scalemark.cli.terminal import print_columns
+from scalemark.cli.terminal import print_columns, reading_width
+from scalemark.text.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,13 @@ class NextStep:
     """What to do next."""
 
     why: str
-    commands: tuple[str, ...]  # each of them
+    commands: tuple[str, ...] = ()  # each of them; none where what measured is not known
+    then: str = ""  # the command that answers again once they have run
+    badges: tuple[str, ...] = ()  # in `why`
+
+    @property
+    def sentence(self) -> str:
+        return f"Next: {self.why}{':' if self.commands else '.'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +54,19 @@ def show(
     shown = screen.rows[: screen.most_rows]
     if shown:
         console.print()
-        print_columns(console, screen.columns, shown, screen.right)
-    if screen.next_step is not None:
+        width = reading_width(console)
+        print_columns(console, screen.columns, shown, screen.right, piped_width=width)
+    if step := screen.next_step:
         console.print()
-        say(console, f"Next: {screen.next_step.why}:")
-        for command in screen.next_step.commands:
-            say(console, f"  {command}")
+        say(console, step.sentence)
+        for command in step.commands:
+            say_command(console, command)
+        if step.then:
+            say_command(console, f"then: {step.then}", "")
     for note in notes:
         say(console, note)
     if meanings := badges.foot(screen.badges):
         say(console, meanings, "dim")
     more = len(screen.rows) - len(shown)
-    say(console, f"--all has {f'{more} more rows, and ' if more else ''}the rest", "dim")
+    rows = f"{counted(more, 'more row')}, and " if more else ""
+    say(console, f"--all has {rows}the rest", "dim")

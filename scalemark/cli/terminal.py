@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any, TextIO
 
 from rich.cells import cell_len
@@ -21,6 +22,7 @@ from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed
 
 PIPE_WIDTH = 100_000  # characters; a pipe has no width
+READING_WIDTH = 80  # characters of a screen that somebody reads, piped or not
 _LINES = re.compile(r".+")
 _WORDS = re.compile(r"\[[^\]]*\]|\S+")  # an interval in brackets is one
 _PARTS = re.compile(r"[^\s_=,:/-]*[_=,:/-]+|[^\s_=,:/-]+")  # of words, where nothing else is left
@@ -88,6 +90,14 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
+def reading_width(console: Console) -> int:
+    """Return the width of what is read at a terminal and piped alike: COLUMNS, else 80."""
+    if console.is_terminal:
+        return console.width
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else READING_WIDTH
+
+
 def no_room_for(
     console: Console,
     columns: Sequence[str],
@@ -120,16 +130,18 @@ def print_columns(
     right: frozenset[str] = frozenset(),
     spare: Sequence[str] = (),
     remedy: str = "--json has them",
+    piped_width: int = PIPE_WIDTH,
 ) -> None:
     """Print a table without borders or markup; `right` names the columns to align right.
 
     A terminal that is too narrow gets cells folded between words, and none of the `spare` columns
-    that it has no room for; what is left out is named with its `remedy`.
+    that it has no room for; what is left out is named with its `remedy`. A pipe gets cells folded
+    to `piped_width`.
     """
     columns = [visible(column) for column in columns]
     shown = [[visible(cell) for cell in row] for row in rows]
     if not console.is_terminal:
-        return _print_plain(console, columns, shown, right)
+        return _print_plain(console, columns, shown, right, piped_width)
     if dropped := no_room_for(console, columns, shown, spare):
         kept = [place for place, name in enumerate(columns) if name not in dropped]
         columns = [columns[place] for place in kept]
@@ -215,13 +227,21 @@ def _narrowed(
 
 
 def _print_plain(
-    console: Console, columns: Sequence[str], rows: list[list[str]], right: frozenset[str]
+    console: Console,
+    columns: Sequence[str],
+    rows: list[list[str]],
+    right: frozenset[str],
+    width: int,
 ) -> None:
     """Print the columns padded with spaces, except at the ends of lines."""
-    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
-    for row in [list(columns), *rows] if any(columns) else rows:
-        padded = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, cell, width in zip(columns, row, widths, strict=True)
-        ]
-        console.print("  ".join(padded).rstrip(), markup=False, emoji=False, soft_wrap=True)
+    widths, gap = fitted(columns, rows, width)
+    headings = [folded(name, room, _HEADINGS) for name, room in zip(columns, widths, strict=True)]
+    lines = [[folded(cell, room) for cell, room in zip(row, widths, strict=True)] for row in rows]
+    for row in [headings, *lines] if any(columns) else lines:
+        for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+            padded = [
+                part.rjust(room) if column in right else part.ljust(room)
+                for column, part, room in zip(columns, parts, widths, strict=True)
+            ]
+            text = (" " * gap).join(padded).rstrip()
+            console.print(text, markup=False, emoji=False, soft_wrap=True)

@@ -12,12 +12,14 @@ from scalemark.records.trial import AXES
 SETTING = "from"
 ID_DIGITS = 8  # of a trial's id in commands, as tables show it
 
+OF_PRECISION = ("loss_scale", "data_format")  # what a precision decides, unless it is given
+
 _STRATEGY = ("strategy", *STRATEGY_AXES)
 # what is given anew -> what an earlier trial had beside it, and another choice decides again
 _DECIDED_BY = {
     "strategy": (*_STRATEGY, "staged_vars"),
     "variable_update": (*_STRATEGY, "staged_vars"),
-    "precision": ("loss_scale", "data_format"),
+    "precision": OF_PRECISION,
     "optimizer": ("learning_rate", "momentum", "weight_decay"),
     "model": ("learning_rate", "data_format"),
     "data": ("data.dir", "distortions", "cache"),

@@ -595,7 +595,9 @@ def test_of_failures_only_the_trial_that_may_run_is_reported(analysis):
     fill_gpus([(on_gpus(4, batch_size=8), None)], details=[{"outcome": Outcome.OUT_OF_MEMORY}])
     found = answer(analysis)
     assert found["pick"] is None
-    assert found["sentences"][0] == "No advice for trivial: none of 1 choice has a number."
+    assert found["sentences"][0] == (
+        "No advice for trivial: none of 1 choice has a number (1 ran out of memory)."
+    )
     (todo,) = found["next_trials"]
     assert (
         todo["why"]

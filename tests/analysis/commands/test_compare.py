@@ -57,6 +57,13 @@ def steps(growth=0.0, far=()):
     ]
 
 
+def test_an_interval_of_a_few_steps_is_unknown(compare, snapshot):
+    """A bug: it was as [0.000000, 2684049]."""
+    few = steps(far=(2, 3, 4))[:8]
+    fill("r.db", [(small(**PS), 98.0), (small(), 100.0)], details=[{"steps": few}] * 2)
+    assert compare(*SIDES, "--db", "r.db").stdout == snapshot
+
+
 def test_repeats_without_a_number_are_noted(compare, compared):
     a, b = [*several(small(**PS), 50, 51, None, None)], [*several(small(), 100, 101, 99)]
     ways = [

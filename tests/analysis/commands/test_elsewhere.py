@@ -54,6 +54,20 @@ def test_commands_speak_of_a_table_alone(analysis, snapshot, arguments):
     assert "measured elsewhere: mine.csv" in ended.stdout
 
 
+@pytest.mark.parametrize("rows", ["ddp,1,99\nddp,2,190\nfsdp,2,188\nfsdp,1,98", None])
+def test_what_to_measure_next_is_told_without_a_command(analysis, snapshot, rows):
+    if rows:
+        Path("mine.csv").write_text(f"way,gpus,tok_s\n{rows}\n")
+        maps = ("tok_s=throughput", "gpus=num_gpus")
+        meanings = ColumnMeanings(maps=maps, axes=("way",), constants={"item": "tokens"})
+        import_files("results.db", ["mine.csv"], table=meanings)
+    else:
+        take_in()
+    ended = analysis("advise", "--origin", "elsewhere")
+    assert ended.stdout == snapshot
+    assert "python" not in ended.stdout
+
+
 def test_the_axis_that_is_named_plays_the_part_of_the_strategy(analysis):
     take_in(compare="way", model="gpt2")
     found = json.loads(analysis("scaling", "--origin", "elsewhere", "--json").stdout)

@@ -150,7 +150,7 @@ def test_a_trial_that_brought_no_number_cannot_be_explained(analysis):
     fill("results.db", [(small(num_gpus=2), None)])
     ended = analysis("explain", "--all", "--origin", "measured")
     assert ended.exit_code == 2
-    assert "brought no number (failed); nothing to explain" in ended.stderr
+    assert "nothing to explain: none of 1 trial brought a number (1 failed)" in ended.stderr
 
 
 def test_simulated_trials_of_a_model_that_is_not_known_are_explained(analysis):
@@ -212,8 +212,8 @@ def test_published_vgg16_is_communication_bound(analysis):
         in ended.stdout
     )
     assert (
-        "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 strategy=replicated_nccl"
-        in ended.stdout
+        "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 \\\n"
+        "    strategy=replicated_nccl\n" in ended.stdout
     )
     expected = "a reduction of 7.69 ms (--gb-per-s), the cost model up to 44.1 ms of communication; 90.0 ms were lost"
     assert f"The guide's quick check expects {expected}" in ended.stdout

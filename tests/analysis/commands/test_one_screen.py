@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+import store.__main__
 from analysis.text.badges import MEANINGS
 from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS
-from tests.analysis.gpu_box import NCCL, PS, around, curve, fill_gpus, on_gpus
+from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
+from tests.app import run_app
 from tests.conftest import PROJECT
 from tests.filled import fill
+from tests.programs import fill_programs, program
 from tests.specs import small
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")
@@ -91,7 +95,30 @@ def test_the_newest_sweep_is_taken_with_what_others_know_of_its_work(analysis):
 def test_a_sweep_without_a_number_is_passed_over(analysis):
     fill_gpus(curve([100.0, 190.0], **PS))
     fill_gpus([(on_gpus(4, **PS), None)], name="failed")
-    assert analysis("advise").stdout.startswith("Newest sweep: first (measured)")
+    assert analysis("advise").stdout.startswith(
+        "Newest sweep: first (measured), but for 1 newer one without a number;"
+    )
+
+
+@pytest.mark.parametrize("origin", ["measured", "simulated"])
+def test_failures_alone_are_counted_and_the_first_is_shown(
+    analysis, snapshot, capsys, monkeypatch, origin
+):
+    changes = SIMULATED if origin == "simulated" else {}
+    of_memory = {"outcome": Outcome.OUT_OF_MEMORY}
+    failed = [(replace(on_gpus(num, **PS), **changes), None) for num in (1, 2, 4)]
+    fill(
+        "results.db",
+        failed,
+        machine=None if changes else GPU_BOX,
+        details=[of_memory, of_memory, {"outcome": Outcome.TIMED_OUT}],
+    )
+    advice, explained = analysis("advise"), analysis("explain")
+    assert (advice.exit_code, explained.exit_code) == (0, 2)
+    assert advice.stdout + explained.stderr == snapshot
+    (attempt,) = re.findall(r"python -m store show (\d+)\n", advice.stdout)
+    shown_first = run_app(store.__main__.app, "store", capsys, monkeypatch, "show", attempt)
+    assert "it broke" in shown_first.stdout
 
 
 def test_measured_and_simulated_sweeps_are_not_mixed(analysis):
@@ -116,6 +143,129 @@ def test_shards_are_compared_with_a_replica_of_any_variable_update(analysis):
     assert found["efficiency"] == pytest.approx(0.8, abs=0.01)
 
 
+def fp16_beside_fp32(**changes):
+    """Of two models, each with two strategies and precisions on 8 GPUs, one also alone."""
+    fp16 = {"precision": "fp16", "loss_scale": "dynamic"}
+    found = []
+    for model in MODELS[:2]:
+        for way, throughput in ((PS, 400.0), (NCCL, 750.0)):
+            found += around(on_gpus(8, model=model, **way, **changes), throughput)
+            found += around(on_gpus(8, model=model, **way, **fp16, **changes), 1.2 * throughput)
+    return [*found, *around(on_gpus(1, model=MODELS[0], **NCCL), 100.0)]
+
+
+def test_each_of_several_models_has_its_best_other_way(analysis, snapshot):
+    fill_gpus(fp16_beside_fp32())
+    ended = analysis("advise", "--no-predict")
+    assert len(shown(ended)) <= 25
+    assert ended.stdout == snapshot
+
+
+def test_explained_trials_are_told_apart_and_the_best_is_gone_on_with(analysis, snapshot):
+    fill_gpus(fp16_beside_fp32())
+    assert analysis("explain").stdout == snapshot
+
+
+@pytest.mark.parametrize("command", ["advise", "explain"])
+def test_a_suspect_single_run_is_measured_again_first(analysis, command):
+    suspect = {"verdict": Verdict.SUSPECT}
+    fill(
+        "results.db",
+        [(on_gpus(1, **PS), 100.0), (on_gpus(8, **PS), 400.0)],
+        machine=GPU_BOX,
+        details=[{}, suspect],
+    )
+    trial = on_gpus(8, **PS).trial_id[:8]
+    step = analysis(command).stdout.partition("Next: ")[2]
+    assert "again, it is one suspect run:" in step
+    assert f"python sweep.py from={trial} sweep.repeats=3 sweep.rerun=true\n" in step
+
+
+def scattered(middle: float, between: float) -> list[float]:
+    """Five repeats, each so far from the next."""
+    return [middle * math.exp(between * place) for place in range(-2, 3)]
+
+
+@pytest.mark.parametrize("between", [0.07, 0.2])
+def test_an_unclear_answer_has_a_next_step(analysis, snapshot, between):
+    """A bug: there was none, where no number of repeats that is worth it would tell."""
+    choices = [(program(8, 0), 100.0), (program(8, 2), 94.5)]
+    rows = [repeated(spec, *scattered(middle, between)) for spec, middle in choices]
+    fill_programs([row for of_one in rows for row in of_one])
+    whole = analysis("advise", "--all").stdout
+    assert "Not sure: 2 choices are too close to call" in whole
+    assert analysis("advise").stdout == snapshot
+
+
+def test_the_command_after_a_suggestion_answers_again(analysis):
+    fill_gpus([*curve([100.0, 190.0], **PS), *curve([98.0, 180.0], **NCCL)])
+    ended = analysis("explain")
+    (then,) = re.findall(r"^then: python -m analysis (.*)$", ended.stdout, re.MULTILINE)
+    command, best, changed = then.split()
+    assert (command, best) == ("compare", on_gpus(2, **PS).trial_id[:8])
+    batch = int(re.search(r"batch_size=(\d+)", ended.stdout)[1])
+    more = on_gpus(2, **PS, batch_size=batch)
+    assert more.trial_id.startswith(changed)
+    fill_gpus(around(more, 230.0), name="second")
+    assert "is 1.21x" in analysis(*then.split()).stdout
+    (then,) = re.findall(
+        r"^then: python -m analysis (.*)$", analysis("advise").stdout, re.MULTILINE
+    )
+    assert then == "advise"
+    assert f"batch_size {batch}" in analysis("advise").stdout.splitlines()[1]
+
+
+@pytest.mark.parametrize("command", [("advise", "--no-predict"), ("explain",)])
+@pytest.mark.parametrize(
+    "filled",
+    [
+        [*fp16_beside_fp32(), (on_gpus(8, model="alexnet", **PS), 9.0)],
+        [(on_gpus(1, **PS), 9.0), (on_gpus(2, **PS), 9.0)],
+    ],
+)
+def test_the_foot_explains_the_badges_on_screen_and_no_others(
+    analysis, monkeypatch, command, filled
+):
+    monkeypatch.setenv("COLUMNS", "200")  # or badges of two words are folded
+    fill_gpus(filled)
+    *screen, foot, rest = analysis(*command).stdout.splitlines()
+    assert rest.startswith("--all")
+    found = {badge for badge, meaning in MEANINGS.items() if f"{badge}: {meaning}" in foot}
+    assert found
+    text = " ".join(screen)
+    assert {badge for badge in found if not re.search(rf"\b{badge}\b", text, re.I)} == set()
+    said = {badge for badge in MEANINGS if re.search(rf"[(,] ?{badge}[,)]|  {badge}\b", text)}
+    assert said - found == set()
+
+
+def test_a_piped_table_keeps_80_columns_unless_told_otherwise(analysis, monkeypatch):
+    fill_gpus(
+        around(
+            on_gpus(8, **PS, gradient_repacking=8, compact_gradients=True, staged_vars=True), 8.0
+        )
+        + curve([100.0, 190.0], **NCCL)
+    )
+    table = analysis("advise", "--no-predict").stdout.split("\n\n")[1]
+    assert max(map(len, table.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "200")
+    wide = analysis("advise", "--no-predict").stdout.split("\n\n")[1]
+    assert 80 < max(map(len, wide.splitlines())) <= 200
+
+
+@pytest.mark.parametrize("command", ["advise", "explain"])
+def test_all_and_brief_are_refused_together(analysis, command):
+    ended = analysis(command, "--all", "--brief")
+    assert ended.exit_code == 2
+    assert "--all and --brief: wanted one of them; leave the other out" in ended.stderr
+
+
+def test_published_figures_have_no_intervals_in_their_headings(analysis):
+    for filters in (["--source", "10723", "model=vgg16"], []):
+        ended = analysis("advise", "--origin", "published", *filters)
+        assert "images/s" in ended.stdout
+        assert "95 %" not in ended.stdout
+
+
 def test_every_badge_is_in_the_glossary():
     glossary = (PROJECT / "docs" / "glossary.md").read_text()
     for badge, meaning in MEANINGS.items():
@@ -125,5 +275,5 @@ def test_every_badge_is_in_the_glossary():
 def test_a_single_run_on_cpu_devices_has_its_badges(analysis):
     fill("results.db", [(small(num_gpus=1), 100.0), (small(num_gpus=2), 110.0)])
     ended = analysis("advise")
-    assert "(CPU devices, single run)" in ended.stdout
+    assert "(CPU devices, single run, unsure)" in ended.stdout
     assert f"single run: {MEANINGS['single run']}" in ended.stdout
