@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from analysis.options import select
+from analysis.origin import Chosen, choose
 from analysis.results import Origin, Result
-from analysis.selection import NothingFoundError, OtherOriginError, Selection, load
+from analysis.selection import NothingFoundError, Selection, load
 from store.database import open_for_reading, reading
 from store.schema import SweepRow
 
@@ -23,13 +24,16 @@ class Newest:
     name: str
     selection: Selection  # of it alone
     keys: frozenset[tuple[str, str]]  # environment and trial of each
+    others: tuple[Origin, ...]  # of other numbers in the database
 
     def has(self, result: Result) -> bool:
         return (result.environment.key, result.trial_id) in self.keys
 
     @property
     def line(self) -> str:
-        return f"Newest sweep: {self.name} ({self.selection.origin}); --sweep or filters choose."
+        ways = ["--sweep", *(f"--origin {origin}" for origin in self.others)]
+        choosing = f"{', '.join(ways)} or filters choose"
+        return f"Newest sweep: {self.name} ({self.selection.origin}); {choosing}."
 
 
 def selected(
@@ -43,30 +47,27 @@ def selected(
 
     Then everything of that sweep's origin is selected, so that what it repeats or completes counts.
     """
-    if filters or origin or source:
-        return select(db, filters, sweep, origin or Origin.MEASURED, source), None
-    if sweep is not None:
-        found = _of_sweep(db, sweep)
-        return found.selection if found else select(db, None, sweep, Origin.MEASURED, None), None
+    if filters or origin or source or sweep is not None:
+        return select(db, filters, sweep, origin, source), None
+    of_all = choose(db, (), None, None)
     with reading(open_for_reading(db)) as connection:
         names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_LOOKED_AT)
         newest_first = list(connection.scalars(names))
     for name in newest_first:
-        if found := _of_sweep(db, name):
+        if found := _of_sweep(db, name, of_all):
             return replace(found.selection, sweep=None), found
-    return select(db, None, None, Origin.MEASURED, None), None
+    return of_all.selection, None
 
 
-def _of_sweep(db: str, name: str) -> Newest | None:
+def _of_sweep(db: str, name: str, of_all: Chosen) -> Newest | None:
     """Return None where none of its trials has a number."""
-    selection = select(db, None, name, Origin.MEASURED, None)
+    selection = choose(db, (), name, None).selection
     try:
-        results = load(selection)
-    except OtherOriginError as error:
-        selection = replace(selection, origin=error.there)
         results = load(selection)
     except NothingFoundError:
         return None
     able = [one for one in results if one.throughput is not None]
     keys = frozenset((one.environment.key, one.trial_id) for one in able)
-    return Newest(name=name, selection=selection, keys=keys) if able else None
+    origins = (of_all.selection.origin, *of_all.others)
+    others = tuple(origin for origin in origins if origin is not selection.origin)
+    return Newest(name=name, selection=selection, keys=keys, others=others) if able else None

@@ -63,8 +63,8 @@ class Results:
         the commands: `"num_gpus>=4"`, `"axes.zero=2"`. All must hold.
 
         Four names are options: `sweep` (the trials that it asked for), `origin` (`"measured"`,
-        `"simulated"`, `"published"`, `"elsewhere"`; without it measured, or simulated where there
-        is nothing else), `source` (of published figures) and `baseline` (`"same"`, `"best"` or
+        `"simulated"`, `"published"`, `"elsewhere"`; without it that of the newest sweep that
+        matches), `source` (of published figures) and `baseline` (`"same"`, `"best"` or
         `"fewest"`: what speed-ups are against).
 
         Raises StoreError for an option that is none; methods raise it for a filter that is none.
@@ -231,6 +231,9 @@ class Results:
         what = self.choice.words
         if self.choice.is_newest:
             what = f"newest sweep {found.selection.sweep}; where() chooses others"
+        if others := self.choice.other_origins:
+            named = " or ".join(f"origin={str(origin)!r}" for origin in others)
+            what += f"; {named} has others"
         return (
             f"Results of {self.choice.shown_db}: {counted(len(results), 'trial')} of "
             f"{counted(len(models), 'model')}, {able:,} with a number "

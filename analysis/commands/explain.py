@@ -19,14 +19,15 @@ from analysis.explanation.step_times import Seconds
 from analysis.newest import selected
 from analysis.options import (
     All,
-    AnyOrigin,
     Brief,
     Filters,
+    OriginOption,
     SourceOption,
     Sweep,
     of_known_programs,
     say,
 )
+from analysis.origin import choose
 from analysis.results import Result, has_steps, why_no_steps
 from analysis.selection import Selection, load
 from analysis.source import Source
@@ -67,7 +68,7 @@ def explain(
     filters: Filters = None,
     trial: Trial = None,
     sweep: Sweep = None,
-    origin: AnyOrigin = None,
+    origin: OriginOption = None,
     source: SourceOption = None,
     gb_per_s: GbPerS = None,
     shows_all: All = False,
@@ -77,8 +78,11 @@ def explain(
     """Say where the time of a step goes, by ablation, and what holds each trial back. Without
     filters it is about the newest sweep.
     """
-    of_known_programs(origin, "where its time went")
+    if trial is not None and begins_id(trial) and source is None:
+        of_trial = choose(db, [*(filters or ()), f"trial={trial}"], sweep, origin)
+        origin = of_trial.selection.origin
     chosen, newest = selected(db, filters, sweep, origin, source)
+    of_known_programs(chosen.origin, "where its time went")
     everything = Source(
         selection=replace(chosen, filters=tuple(chosen.attempt_filters), sweep=None)
     )

@@ -125,15 +125,15 @@ def predict(
     link: LinkOption = None,
     fit_held_out: FitHeldOut = False,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: OriginOption = None,
     source: SourceOption = None,
     as_json: Json = False,
 ) -> None:
     """Predict untried cells, with intervals, from the rows that filters choose. A prediction is no
     measurement.
     """
-    of_known_programs(origin, "what it would reach on other devices")
     read = Source(selection=select(db, filters, sweep, origin, source))
+    of_known_programs(read.selection.origin, "what it would reach on other devices")
     of_models = [result for result in read.results if not result.is_of_program]
     if not of_models:
         raise StoreError(NOTHING_KNOWN)
