@@ -24,8 +24,8 @@ from frames.sweeps import sweeps_frame
 from plots.pictures.choices import Theme
 from plots.source import Source
 from scalemark.text.wording import counted
-from store.database import default_url, open_for_reading
-from store.errors import StoreError
+from store.database import default_url, open_existing, open_for_reading
+from store.errors import NoSweepError, StoreError
 from store.reading.every_sweep import every_sweep
 
 
@@ -40,7 +40,13 @@ def open(  # noqa: A001  # as scalemark.open it shadows nothing
     """
     found = Results(Choice(db=str(path_or_url or default_url()))).where(*filters, **wanted)
     if found.choice.needs_database:
-        open_for_reading(found.choice.db).dispose()
+        engine = open_existing(found.choice.db)
+        if engine is None:
+            raise NoSweepError(
+                f"{found.choice.shown_db}: no database of scalemark; run a sweep first, as "
+                "scalemark.sweep(...), or give scalemark.open another"
+            )
+        engine.dispose()
     return found
 
 

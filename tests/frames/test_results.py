@@ -114,7 +114,7 @@ def test_a_wrong_filter_is_refused(results, wanted, snapshot):
 
 
 def test_a_missing_database_is_refused_unless_it_is_not_needed():
-    with pytest.raises(scalemark.StoreError, match=r"nope\.db: no such database"):
+    with pytest.raises(scalemark.StoreError, match=r"nope\.db: no database of scalemark"):
         scalemark.open("nope.db")
     published = scalemark.open("nope.db", origin="published", model="resnet50")
     assert len(published.trials()) > 50
