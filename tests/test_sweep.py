@@ -214,6 +214,7 @@ def test_hydra_shows_the_config_with_and_without_multirun(multirun):
 def test_help_tells_how_to_write_grids():
     reported = sweep("--help").stdout
     for way in (
+        "from=3f2a81c0 batch_size=128",
         "hydra.sweeper.zip=[[model,batch_size]]",
         "hydra.sweeper.grids=[{",
         "glob(resnet*)",
