@@ -10,7 +10,6 @@ from analysis.selection import Selection
 from store.database import open_for_reading
 from store.reading import elsewhere
 from store.reading.origins import newest_first, told
-from store.reading.queries import num_attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +38,9 @@ def choose(
 
     A database that has tables of others alone is about these.
     """
-    has_tables = False
     if origin is None and source is None:
         engine = open_for_reading(db)
-        has_tables = sweep is None and elsewhere.has_any(engine)
-        if has_tables and not num_attempts(engine):
+        if sweep is None and elsewhere.is_all(engine):
             origin = Origin.ELSEWHERE
     selection = Selection(
         db=db,
@@ -59,7 +56,7 @@ def choose(
     if not found:
         return Chosen(selection=selection)
     newest, *others = map(Origin, found)
-    if has_tables and not filters:
+    if not filters and sweep is None and elsewhere.has_any(engine):
         others.append(Origin.ELSEWHERE)
     return Chosen(
         selection=replace(selection, origin=newest),

@@ -21,6 +21,7 @@ from store.errors import StoreError
 from store.filters import reference_selection, targets
 from store.filters.bare_names import full_names
 from store.filters.selection import looks_like_filter, parsed
+from store.reading import elsewhere
 from store.reading.origins import newest_first
 
 _OURS = (Origin.MEASURED, Origin.SIMULATED)
@@ -80,6 +81,8 @@ def sides(
             "--origin published: published figures have no repeats to compare by; see "
             f"{typed('plots')} tables --against"
         )
+    if origin is None and sweep is None and elsewhere.is_all(open_for_reading(db)):
+        origin = Origin.ELSEWHERE
     if origin is Origin.ELSEWHERE:
         return _elsewhere(db, a, b, common, sweep)
     own_a, own_b = (_filters(db, one) for one in (a, b))

@@ -75,9 +75,10 @@ def test_a_page_has_the_results_of_its_sweep_and_of_its_origin():
     found = site_of()
     assert trials(found, path_of("measured")) == [100.0]
     assert trials(found, path_of("played by night")) == [900.0]
-    assert trials(found, path_of(None)) == [100.0]
+    assert trials(found, path_of(None)) == [900.0]
     asked = site_of(origin=Origin.SIMULATED)
     assert trials(asked, path_of(None)) == [900.0]
+    assert trials(site_of(origin=Origin.MEASURED), path_of(None)) == [100.0]
     reported = json.loads(asked.answer("/sweeps/measured/data.json").body)
     assert reported["problem"].endswith("show them with --origin measured")
 
