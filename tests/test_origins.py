@@ -19,18 +19,22 @@ from tests.portables import TWO_GPUS
 
 APPS = {"plots": plots, "analysis": analysis, "store": store}
 PS = dict(zip(STRATEGY_AXES, ("parameter_server", "cpu", "none"), strict=True))
-COMMANDS = [
+QUICK = [
     "plots tables --json",
     "analysis scaling --json",
-    "analysis predict --to num_gpus=8 --json",
     "analysis conclusions --json",
     "analysis advise --no-predict --json",
-    "analysis explain --json",
-    "analysis compare strategy=ps_cpu strategy=replicated_none --json",
     "store list --json",
 ]
-OF_ALL = pytest.mark.parametrize("command", COMMANDS)
+SLOWER = [
+    "analysis predict --to num_gpus=8 --json",
+    "analysis explain --json",
+    "analysis compare strategy=ps_cpu strategy=replicated_none --json",
+]
 DRAWING = ["plots charts --chart throughput", "plots report"]
+OF_ALL = pytest.mark.parametrize(
+    "command", [*QUICK, *(pytest.param(one, marks=pytest.mark.integration) for one in SLOWER)]
+)
 
 
 @pytest.fixture
@@ -70,7 +74,8 @@ def origin_of(ended: Ended) -> str:
     return "simulated" if is_simulated else "measured"
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *DRAWING])
+@pytest.mark.integration
+@pytest.mark.parametrize("command", [*QUICK, *SLOWER, *DRAWING])
 @pytest.mark.parametrize("kind", [DeviceKind.GPU, DeviceKind.SIMULATED_GPU])
 def test_a_database_of_one_origin_is_read_without_a_word_about_it(run, command, kind):
     fill_with(kind)
@@ -112,7 +117,7 @@ def test_filters_and_sweeps_choose_the_origin_of_what_matches(run, command):
 def test_the_first_line_of_advice_names_the_other_origin(run):
     fill_with(DeviceKind.SIMULATED_GPU)
     fill_with(DeviceKind.GPU)
-    (first, *_) = run("analysis advise").stdout.splitlines()
+    (first, *_) = run("analysis advise --no-predict").stdout.splitlines()
     assert first == (
         "Newest sweep: measured resnet50 (measured); --sweep, --origin simulated or filters choose."
     )
