@@ -74,9 +74,9 @@ class Site:
     def _newest_list(self) -> sweeps.SweepList:
         """Look into the database, unless somebody just has."""
         with self._list_lock:
-            now_s = self._clock()
-            if self._listed_s is None or now_s - self._listed_s >= self._shown.every_s:
-                self._list = sweeps.read(self._shown.selection.db, self._shown.every_s)
+            now_s, shown = self._clock(), self._shown
+            if self._listed_s is None or now_s - self._listed_s >= shown.every_s:
+                self._list = sweeps.read(shown.selection, shown.origin, shown.every_s)
                 self._listed_s = self._clock()
             return self._list
 
