@@ -10,6 +10,7 @@ from analysis.selection import Selection
 from store.database import open_for_reading
 from store.reading import elsewhere
 from store.reading.origins import newest_first, told
+from store.reading.queries import check_sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,8 @@ def choose(
     )
     if origin is not None or source is not None:
         return Chosen(selection=selection)
+    if sweep is not None:
+        check_sweep(engine, sweep)
     found = newest_first(engine, selection.filters, sweep=sweep)
     if not found:
         return Chosen(selection=selection)

@@ -80,7 +80,7 @@ def explain(
     """
     if trial is not None and begins_id(trial) and source is None:
         of_trial = choose(db, [*(filters or ()), f"trial={trial}"], sweep, origin)
-        origin = of_trial.selection.origin
+        origin = of_trial.selection.origin if of_trial.sweep else origin
     chosen, newest = selected(db, filters, sweep, origin, source)
     of_known_programs(chosen.origin, "where its time went")
     everything = Source(

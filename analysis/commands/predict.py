@@ -215,7 +215,7 @@ def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
             "is of GPUs; measure on GPUs, or simulate them with engine=simulated"
         )
     if hardware is not None:
-        return Guess(hardware=_profile(hardware), reason=f"--hardware {hardware}")
+        return Guess(hardware=_profile("--hardware", hardware), reason=f"--hardware {hardware}")
     return guess_of(environment, most_gpus(results))
 
 
@@ -284,18 +284,18 @@ def _notes(read: Source) -> dict[str, str]:
     }
 
 
-def _profile(name: str) -> Hardware:
+def _profile(option: str, name: str) -> Hardware:
     try:
         return profile(name)
     except ValueError as error:
-        raise StoreError(str(error)) from None
+        raise StoreError(str(error).replace("hardware=", f"{option} ", 1)) from None
 
 
 def _target(own: Hardware, on: str | None, link: Sequence[str] | None) -> Hardware | None:
     """Return None for the rows' own hardware."""
     if on is None and not link:
         return None
-    return relinked(own if on is None else _profile(on), link or ())
+    return relinked(own if on is None else _profile("--on", on), link or ())
 
 
 def _record(one: Prediction) -> dict[str, Any]:

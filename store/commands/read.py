@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import shlex
 import sys
@@ -18,19 +17,16 @@ from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
-from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
 from store.filters.bare_names import full_names
 from store.filters.filter_values import ID_BEGINNING
-from store.filters.selection import parsed
 from store.formats import tabular
 from store.formats.tabular import Format
-from store.reading import elsewhere, queries
+from store.reading import elsewhere, known_values, queries
 from store.reading.origins import Origin, newest_first, told
 from store.reading.show import show as shown
-from store.schema import TrialRow
 
 Filters = Annotated[
     list[str] | None,
@@ -197,18 +193,6 @@ def _why_none(
     which = "deleted attempts" if deleted else "attempts"
     return (
         f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
-        f"{_near_models(engine, filters)}leave some of that out, or see all with {typed('store')} "
-        "list"
+        f"{known_values.hint(engine, filters)}leave some of that out, or see all with "
+        f"{typed('store')} list"
     )
-
-
-def _near_models(engine: sa.Engine, filters: Sequence[str]) -> str:
-    """Name the model that a filter may have meant, where the database has none of its name."""
-    rows = queries.selected(engine, sa.select(TrialRow.model).distinct())
-    known = [row["model"] for row in rows]
-    for one in parsed(filters):
-        if one.name == "model" and one.operator == "=" and one.value not in known:
-            near = difflib.get_close_matches(one.value[:100], known, n=3)
-            if near:
-                return f"did you mean model={', '.join(map(visible, near))}? "
-    return ""

@@ -171,7 +171,9 @@ def _wrong_value(override: str, cause: str) -> str:
     ):
         found = re.search(pattern, cause)
         if found:
-            return f"{override}: wanted {_KINDS.get(found[1], found[1])}"
+            several = re.fullmatch(r"(\d+)(?:\.\.|-|:|\s*to\s*)(\d+)", value)
+            hint = f"; several are 'range({several[1]},{int(several[2]) + 1})'" if several else ""
+            return f"{override}: wanted {_KINDS.get(found[1], found[1])}{hint}"
     return f"{override}: {_first_line(cause)}"
 
 
