@@ -53,28 +53,35 @@ def newest_first(
     chosen = deleted_at(deleted)
     if filters:
         chosen = AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
-    own = sa.func.max(AttemptRow.sweep_id).label("own")
-    attempts = sa.select(AttemptRow.trial_id, own).where(chosen).group_by(AttemptRow.trial_id)
-    of_trial = attempts.subquery()
-    links = SweepTrialRow.__table__
-    asking = sa.func.coalesce(links.c.sweep_id, of_trial.c.own)
+    links = SweepTrialRow
+    of_chosen = links.trial_id.in_(sa.select(AttemptRow.trial_id).where(chosen))
     is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
-    newest = sa.func.max(sa.case((asking > of_trial.c.own, asking), else_=of_trial.c.own))
-    found = (
-        sa.select(is_simulated.label("is_simulated"), newest.label("sweep_id"))
-        .select_from(of_trial)
-        .join(TrialRow, TrialRow.id == of_trial.c.trial_id)
-        .outerjoin(links, links.c.trial_id == of_trial.c.trial_id)
+    newest = [  # by those that measured, and by those that asked for what had finished
+        sa.select(is_simulated, sa.func.max(column))
+        .select_from(of)
+        .join(TrialRow, TrialRow.id == of.trial_id)
+        .where(which)
         .group_by(is_simulated)
-    )
+        for of, column, which in (
+            (AttemptRow, AttemptRow.sweep_id, chosen),
+            (links, links.sweep_id, of_chosen),
+        )
+    ]
+    if sweep is not None:
+        named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
+        by_attempts, by_links = newest
+        newest = [
+            by_attempts.where(AttemptRow.sweep_id == named),
+            by_links.where(links.sweep_id == named),
+        ]
+    found: dict[Origin, int] = {}
     with reading(engine) as connection:
-        if sweep is not None:
-            named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
-            found = found.where(sa.or_(links.c.sweep_id == named, of_trial.c.own == named))
-        by_age = found.subquery()
-        rows = connection.execute(
-            sa.select(by_age.c.is_simulated, SweepRow.name)
-            .join(SweepRow, SweepRow.id == by_age.c.sweep_id)
-            .order_by(SweepRow.id.desc(), by_age.c.is_simulated)
-        ).all()
-    return {Origin.SIMULATED if simulated else Origin.MEASURED: name for simulated, name in rows}
+        for statement in newest:
+            for simulated, sweep_id in connection.execute(statement):
+                origin = Origin.SIMULATED if simulated else Origin.MEASURED
+                found[origin] = max(sweep_id, found.get(origin, 0))
+        names = sa.select(SweepRow.id, SweepRow.name).where(SweepRow.id.in_(found.values()))
+        name_of = {row.id: row.name for row in connection.execute(names)}
+    # of one sweep that has both, measured ones
+    in_order = sorted(found, key=lambda one: (-found[one], one))
+    return {origin: name_of[found[origin]] for origin in in_order}
