@@ -166,9 +166,7 @@ def _conclude(report: Report) -> int:
         _say(f"sweep: {problem}")
     if report.ran.was_interrupted and not report.ran.failure:
         if num_completed:
-            draws = again.command(
-                "charts", report.store_url, report.name, is_simulated=report.is_simulated
-            )
+            draws = again.command("charts", report.store_url, report.name)
             _say(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
         return _interrupted()
     return exit_code

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from analysis.options import select
+from analysis.origin import Chosen, choose
 from analysis.results import Origin, Result
-from analysis.selection import NothingFoundError, OtherOriginError, Selection, load
+from analysis.selection import NothingFoundError, Selection, load
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
 from store.schema import SweepRow
@@ -25,6 +26,7 @@ class Newest:
     selection: Selection  # of it alone
     keys: frozenset[tuple[str, str]]  # environment and trial of each
     has_numbers: bool
+    others: tuple[Origin, ...]  # of other numbers in the database
     passed_over: int = 0  # newer ones, without a number
 
     def has(self, result: Result) -> bool:
@@ -35,7 +37,8 @@ class Newest:
         which = f"Newest sweep: {self.name} ({self.selection.origin})"
         if self.passed_over:
             which += f", but for {counted(self.passed_over, 'newer one')} without a number"
-        return f"{which}; --sweep or filters choose."
+        ways = ["--sweep", *(f"--origin {origin}" for origin in self.others)]
+        return f"{which}; {', '.join(ways)} or filters choose."
 
 
 def selected(
@@ -49,35 +52,32 @@ def selected(
 
     Then everything of that sweep's origin is selected, so that what it repeats or completes counts.
     """
-    if filters or origin or source:
-        return select(db, filters, sweep, origin or Origin.MEASURED, source), None
-    if sweep is not None:
-        found = _of_sweep(db, sweep)
-        return found.selection if found else select(db, None, sweep, Origin.MEASURED, None), None
+    if filters or origin or source or sweep is not None:
+        return select(db, filters, sweep, origin, source), None
+    of_all = choose(db, (), None, None)
     with reading(open_for_reading(db)) as connection:
         names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_LOOKED_AT)
         newest_first = list(connection.scalars(names))
     failed: Newest | None = None
     for place, name in enumerate(newest_first):
-        found = _of_sweep(db, name)
+        found = _of_sweep(db, name, of_all)
         if found and found.has_numbers:
             return replace(found.selection, sweep=None), replace(found, passed_over=place)
         failed = failed or found
     if failed is not None and len(newest_first) < _MOST_LOOKED_AT:
         return failed.selection, failed
-    return select(db, None, None, Origin.MEASURED, None), None
+    return of_all.selection, None
 
 
-def _of_sweep(db: str, name: str) -> Newest | None:
+def _of_sweep(db: str, name: str, of_all: Chosen) -> Newest | None:
     """Return None where none of its trials has ended."""
-    selection = select(db, None, name, Origin.MEASURED, None)
+    selection = choose(db, (), name, None).selection
     try:
-        results = load(selection)
-    except OtherOriginError as error:
-        selection = replace(selection, origin=error.there)
         results = load(selection)
     except NothingFoundError:
         return None
     able = [one for one in results if one.throughput is not None]
     keys = frozenset((one.environment.key, one.trial_id) for one in able or results)
-    return Newest(name=name, selection=selection, keys=keys, has_numbers=bool(able))
+    origins = (of_all.selection.origin, *of_all.others)
+    others = tuple(origin for origin in origins if origin is not selection.origin)
+    return Newest(name=name, selection=selection, keys=keys, has_numbers=bool(able), others=others)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from analysis.origin import choose
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
 from scalemark.cli.terminal import READING_WIDTH
@@ -26,20 +28,12 @@ Filters = Annotated[
 ]
 Sweep = Annotated[str | None, typer.Option(help="Only the trials this sweep asked for.")]
 OriginOption = Annotated[
-    Origin,
-    typer.Option(
-        "--origin",
-        help="Numbers that we measured or simulated, those that others published, or those of "
-        "tables, which were measured elsewhere.",
-    ),
-]
-AnyOrigin = Annotated[
     Origin | None,
     typer.Option(
         "--origin",
         help="Numbers that we measured or simulated, those that others published, or those of "
         "tables, which were measured elsewhere.",
-        show_default="that of the sweep, else measured",
+        show_default="that of the newest sweep that matches",
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Everything that is known, at length.")]
@@ -66,16 +60,6 @@ BaselineOption = Annotated[
 ]
 
 
-def own(origin: Origin) -> Origin:
-    """Refuse figures of others with StoreError, for commands about sweeps."""
-    if not origin.is_ours:
-        raise StoreError(
-            f"--origin {origin}: others ran no sweep here; see {typed('plots')} tables "
-            f"--origin {origin}"
-        )
-    return origin
-
-
 def of_known_programs(origin: Origin | None, what: str) -> None:
     """Refuse numbers that were measured elsewhere with StoreError, for commands that must know what
     ran: `what` they say of it.
@@ -91,18 +75,20 @@ def select(
     db: str,
     filters: Sequence[str] | None,
     sweep: str | None,
-    origin: Origin,
-    source: str | None,
+    origin: Origin | None,
+    source: str | None = None,
     baseline: BaselineRule = BaselineRule.SAME,
 ) -> Selection:
-    return Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=origin,
-        source=source,
-        baseline=baseline,
-    )
+    """Choose results as `analysis.origin.choose`, and say on stderr how to see other origins."""
+    chosen = choose(db, filters or (), sweep, origin, source, baseline)
+    tell(chosen.note)
+    return chosen.selection
+
+
+def tell(note: str) -> None:
+    """Print a note on stderr, if it is any."""
+    if note:
+        print(note, file=sys.stderr)
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:

@@ -20,7 +20,7 @@ from store.errors import StoreError
 from store.filters import reference_selection
 from store.filters.bare_names import full_names
 from store.filters.selection import is_of_trials, looks_like_filter, parsed, unknown_name
-from store.reading import elsewhere, queries
+from store.reading import elsewhere, known_values, queries
 from store.reading.raced_out import raced_out
 
 
@@ -216,7 +216,8 @@ def _with_races(
 def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
     if selection.asked and queries.selected(engine, queries.listing(engine, limit=1)):
-        return f"{name}: no attempt is like {selection.asked}; see {typed('store')} list"
+        known = known_values.hint(engine, selection.filters)
+        return f"{name}: no attempt is like {selection.asked}; {known}see {typed('store')} list"
     if hint := elsewhere.instead(engine):
         return f"{name}: {hint}"
     return f"{name}: no attempt in it yet; run a sweep first"

@@ -49,7 +49,6 @@ NUM_TRIALS, NUM_STEPS = 100_000, 34  # a trial has three attempts
 NUM_IMPORTED, IMPORTED_STEPS = 10_000, 100
 NUM_READERS, NUM_READS = 16, 6
 FILTERS = ("model=resnet50", "num_gpus>=4", "batch_size=64", "precision=bf16")
-ONE_CURVE = ("model=resnet50", "batch_size=64", "precision=bf16")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -108,14 +107,11 @@ def reads(database: Path, scale: float, rounds: int) -> list[Row]:
     questions: dict[str, tuple[Callable[[], object], float | None]] = {
         f"list {' '.join(FILTERS)}": (lambda: list(_listed(url, FILTERS)), 0.2),
         "show of an attempt": (lambda: show(open_for_reading(url), middle), 0.2),
-        f"scaling {' '.join(ONE_CURVE)}": (lambda: db.scaling(*ONE_CURVE), 0.2),
-        "the same from the view, in SQL": (
+        "scaling of one curve, in SQL": (
             lambda: queries.query(open_for_reading(url), _SCALING),
             0.2,
         ),
         "all attempts as a frame": (lambda: db.attempts(), 2.0),
-        "all trials as a frame": (lambda: db.trials(), None),
-        "all scaling as a frame": (lambda: db.scaling(), None),
     }
     rows = []
     for what, (ask, most) in questions.items():

@@ -39,8 +39,8 @@ The import takes no time, and loads pandas once it is used. It brings modules na
 """
 ATTEMPTS = """## Every attempt and step: store.api
 
-`scalemark.open` has whole trials, with intervals and baselines; `store.api` has what these are made
-of.
+`scalemark.open` has whole trials, with intervals and baselines, for nearly everybody; `store.api`
+has every attempt and step that these are made of, for statistics of your own.
 """
 
 

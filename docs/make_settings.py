@@ -19,6 +19,7 @@ from the definitions that `python sweep.py --help` prints, too.
 `axis=value` sets one, `axis=a,b,c` sweeps it. Those with a `*` also hold for a program of your own.
 `model`, `data`, `strategy`, `hardware`, `launcher` and `experiment` are groups: each choice is a
 file of `conf/`, and a strategy sets `variable_update`, `local_parameter_device` and `all_reduce`.
+`from=TRIAL` takes all of an earlier trial ([sweeps.md](sweeps.md#choosing-trials)).
 [models.md](models.md) describes models and data, [strategies.md](strategies.md) the strategies.
 """
 

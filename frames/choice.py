@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from analysis.newest import Newest, selected
-from analysis.options import select
+from analysis.origin import Chosen, choose
 from analysis.results import BaselineRule, Origin
-from analysis.selection import OtherOriginError, Selection
+from analysis.selection import Selection
 from analysis.source import Source
 from scalemark.text.redact import masked
 from scalemark.text.wording import as_typed
@@ -34,7 +34,7 @@ class Choice:
     db: str  # file or URL
     filters: tuple[str, ...] = ()
     sweep: str | None = None
-    origin: Origin | None = None  # None: that of the newest sweep, or measured
+    origin: Origin | None = None  # None: that of the newest sweep that matches
     source_name: str | None = None  # of figures of others
     baseline: BaselineRule = BaselineRule.SAME
 
@@ -95,30 +95,33 @@ class Choice:
         """
         if self.is_newest:
             return selected(self.db, None, None, None, None)
-        return self.source().selection, None
+        return self._chosen().selection, None
+
+    @property
+    def other_origins(self) -> tuple[Origin, ...]:
+        """The origins of numbers that were passed over for those of the newest sweep."""
+        if not self.is_newest:
+            return self._chosen().others
+        _, newest = self.of_advice()
+        return newest.others if newest else ()
+
+    def _chosen(self) -> Chosen:
+        options = (self.filters, self.sweep, self.origin, self.source_name, self.baseline)
+        return choose(self.db, *options)
 
     def source(self) -> Source:
         """Return what is chosen, with at least one result.
 
-        Measured numbers come first: where there are only simulated ones, and `origin` is not given,
-        these are taken. Raises NothingFoundError, and StoreError where the database cannot be read
-        or a filter is none.
+        Raises NothingFoundError, and StoreError where the database cannot be read or a filter is
+        none.
         """
         if self.is_newest:
             found, newest = self.of_advice()
             selection = replace(newest.selection if newest else found, baseline=self.baseline)
         else:
-            origin = self.origin or Origin.MEASURED
-            options = (self.filters, self.sweep, origin, self.source_name, self.baseline)
-            selection = select(self.db, *options)
+            selection = self._chosen().selection
         source = Source(selection=selection)
-        try:
-            _ = source.results
-        except OtherOriginError as error:
-            if self.origin is not None:
-                raise
-            source = Source(selection=replace(selection, origin=error.there))
-            _ = source.results
+        _ = source.results
         return source
 
 

@@ -24,8 +24,8 @@ from frames.sweeps import sweeps_frame
 from plots.pictures.choices import Theme
 from plots.source import Source
 from scalemark.text.wording import counted
-from store.database import default_url, open_for_reading
-from store.errors import StoreError
+from store.database import default_url, open_existing, open_for_reading
+from store.errors import NoSweepError, StoreError
 from store.reading.every_sweep import every_sweep
 
 
@@ -40,7 +40,13 @@ def open(  # noqa: A001  # as scalemark.open it shadows nothing
     """
     found = Results(Choice(db=str(path_or_url or default_url()))).where(*filters, **wanted)
     if found.choice.needs_database:
-        open_for_reading(found.choice.db).dispose()
+        engine = open_existing(found.choice.db)
+        if engine is None:
+            raise NoSweepError(
+                f"{found.choice.shown_db}: no database of scalemark; run a sweep first, as "
+                "scalemark.sweep(...), or give scalemark.open another"
+            )
+        engine.dispose()
     return found
 
 
@@ -63,8 +69,8 @@ class Results:
         the commands: `"num_gpus>=4"`, `"axes.zero=2"`. All must hold.
 
         Four names are options: `sweep` (the trials that it asked for), `origin` (`"measured"`,
-        `"simulated"`, `"published"`, `"elsewhere"`; without it measured, or simulated where there
-        is nothing else), `source` (of published figures) and `baseline` (`"same"`, `"best"` or
+        `"simulated"`, `"published"`, `"elsewhere"`; without it that of the newest sweep that
+        matches), `source` (of published figures) and `baseline` (`"same"`, `"best"` or
         `"fewest"`: what speed-ups are against).
 
         Raises StoreError for an option that is none; methods raise it for a filter that is none.
@@ -231,6 +237,9 @@ class Results:
         what = self.choice.words
         if self.choice.is_newest:
             what = f"newest sweep {found.selection.sweep}; where() chooses others"
+        if others := self.choice.other_origins:
+            named = " or ".join(f"origin={str(origin)!r}" for origin in others)
+            what += f"; {named} has others"
         return (
             f"Results of {self.choice.shown_db}: {counted(len(results), 'trial')} of "
             f"{counted(len(models), 'model')}, {able:,} with a number "

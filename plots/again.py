@@ -9,10 +9,7 @@ from scalemark.text.redact import masked
 from store.database import default_url
 
 
-def command(
-    name: str, url: str, sweep: str, *, is_simulated: bool = False, room: str = "plots"
-) -> str:
+def command(name: str, url: str, sweep: str, *, room: str = "plots") -> str:
     """Return a command to paste; a password is masked in it."""
     database = [] if url == default_url() else ["--db", masked(url)]
-    origin = ["--origin", "simulated"] if is_simulated else []
-    return f"{typed(room)} {shlex.join([name, *database, '--sweep', sweep, *origin])}"
+    return f"{typed(room)} {shlex.join([name, *database, '--sweep', sweep])}"

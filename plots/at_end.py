@@ -155,7 +155,4 @@ class _Ending:
         """Return the command that shows the same sweep again."""
         selection = self._selection
         assert selection.sweep is not None
-        is_simulated = selection.origin is Origin.SIMULATED
-        return again.command(
-            name, selection.db, selection.sweep, is_simulated=is_simulated, room=room
-        )
+        return again.command(name, selection.db, selection.sweep, room=room)

@@ -1,17 +1,13 @@
-"""Gives results as pandas frames, for notebooks and scripts. Nothing can be changed through it.
+"""Gives every attempt and step as pandas frames, for programs that do statistics of their own;
+`scalemark.open` has whole trials, with intervals and baselines. Nothing can be changed through it.
 
 >>> import store.api
 >>> db = store.api.open("results.db")
->>> frame = db.scaling("model=resnet50")
->>> frame[["strategy", "num_gpus", "throughput", "speed_up"]].to_dict("records")
-[{'strategy': 'replicated_nccl', 'num_gpus': 1, 'throughput': 100.0, 'speed_up': 1.0}, \
-{'strategy': 'replicated_nccl', 'num_gpus': 4, 'throughput': 360.0, 'speed_up': 3.6}]
+>>> db.attempts("model=resnet50", "num_gpus>=4")["throughput"].tolist()
+[350.0, 370.0]
 
-Every method takes filters as `python -m store list` does: `"model=resnet50"`, `"num_gpus>=4"`,
-`"model=resnet50,vgg16"`,
-`"model!=vgg16"`, `"sweep~night*"`. Deleted attempts are in no frame. No frame has simulated numbers
-beside measured ones: with `simulated=True` it has simulated ones instead. Units stand in the names
-of columns; times are UTC.
+Filters are those of `python -m store list`. Deleted attempts are in no frame. Units stand in the
+names of columns; times are UTC.
 """
 
 from __future__ import annotations
@@ -30,16 +26,14 @@ from scalemark.records.outcomes import Phase
 from store.database import default_url, open_for_reading, reading
 from store.errors import StoreError
 from store.filters.bare_names import with_prefixes
+from store.filters.selection import nearest
 from store.reading.attempt_columns import (
     ALL,
-    NEEDED_FOR_GROUPS,
     chosen_by,
     read_attempts,
     read_others,
 )
-from store.reading.columns import take
-from store.reading.groups import grouped, kinds_of
-from store.reading.scaling_frame import scaling_frame
+from store.reading.origins import Origin, newest_first
 from store.reading.trial_columns import read_trials
 from store.schema import AttemptRow, StepArraysRow
 
@@ -55,14 +49,13 @@ def open(url: str | None = None) -> Database:  # noqa: A001  # as store.api.open
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A results database, open for reading. Every method raises StoreError for a filter that is
-    none.
-    """
+    """A results database, open for reading."""
 
     engine: sa.Engine
 
-    def attempts(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """Return one row per attempt, oldest first.
+    def attempts(self, *filters: str, origin: str | None = None) -> pd.DataFrame:
+        """Return one row per attempt, oldest first, of one `origin`: measured or simulated; without
+        it that of the newest sweep that matches.
 
         >>> frame = db.attempts("outcome=completed", "num_gpus=4")
         >>> frame[["model", "repeat", "throughput"]].values.tolist()
@@ -95,10 +88,14 @@ class Database:
         | software_key, tensorflow, keras, scalemark, revision | category | may be missing |
 
         Where there is no measurement its columns are missing (NaN or NA). All other columns there
-        are: `python -m store list --columns ... --format parquet`.
+        are: `python -m store list --columns ... --format parquet`. Raises StoreError for a filter
+        or an origin that is none.
         """
         with reading(self.engine) as connection:
-            chosen = chosen_by(with_prefixes(connection, filters), simulated=simulated)
+            named = with_prefixes(connection, filters)
+        taken = [_origin(origin)] if origin else list(newest_first(self.engine, named))
+        with reading(self.engine) as connection:
+            chosen = chosen_by([*named, *(one.filter for one in taken[:1])])
             attempts = read_attempts(connection, ALL, chosen)
             others = read_others(connection, attempts)
             trials = read_trials(connection, attempts["trial_id"])
@@ -107,71 +104,6 @@ class Database:
         ids = {"attempt_id": columns.pop("attempt_id")}
         sweep = {name: others.pop(name) for name in ("sweep", "origin")}
         return pd.DataFrame(ids | of_trials | sweep | columns | others, copy=False)
-
-    def trials(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """Return one row per trial, machine, software and whether others ran beside it: nothing is
-        averaged over these. Oldest first.
-
-        >>> frame = db.trials("num_gpus=4", "model=resnet50")
-        >>> frame[["num_completed", "throughput", "lowest", "highest"]].values.tolist()
-        [[2.0, 360.0, 350.0, 370.0]]
-
-        | column | dtype | |
-        |---|---|---|
-        | trial_id | category | all axes follow, as in `attempts` |
-        | machine, host, cpu, gpu, driver | category | |
-        | software_key, tensorflow, keras, scalemark | category | may be missing |
-        | shares_host | bool | |
-        | num_attempts, num_completed | int64 | |
-        | throughput, lowest, highest | float64 | median, slowest and fastest completed |
-        | median_step_s | float64 | median of theirs |
-        | num_doubtful | int64 | completed, but not of verdict valid |
-        """
-        with reading(self.engine) as connection:
-            chosen = chosen_by(with_prefixes(connection, filters), simulated=simulated)
-            attempts = read_attempts(connection, NEEDED_FOR_GROUPS, chosen)
-            others = read_others(connection, attempts)
-            trials = read_trials(connection, attempts["trial_id"])
-        groups = grouped(
-            kinds_of(trials.places_of(attempts["trial_id"]), attempts, others), attempts
-        )
-        first = groups["first"].to_numpy()
-        columns = trials.of(groups["trial"].to_numpy()) | {
-            name: take(others[name], first) for name in _OF_A_TRIAL
-        }
-        numbers = groups.drop(columns=["trial", "machine_id", "software", "first"])
-        return pd.DataFrame(
-            columns | {name: numbers[name].to_numpy() for name in numbers}, copy=False
-        )
-
-    def scaling(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """Return the view `scaling`, or `simulated_scaling`: each trial against the same on 1 GPU,
-        with machine, software and neighbors alike.
-
-        Filters of axes choose rows, which keep their baseline; all others (sweep, host, tag,
-        started_at, ...) choose the attempts that rows and baselines are made of.
-
-        >>> frame = db.scaling("model=resnet50", "num_gpus>1")
-        >>> frame[["num_repeats", "throughput", "efficiency"]].values.tolist()
-        [[2.0, 360.0, 0.9]]
-
-        | column | dtype | |
-        |---|---|---|
-        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts,
-        and their links, alone |
-        | machine_id | int64 | |
-        | host, gpu, software_key | category | |
-        | shares_host | bool | |
-        | item | category | what is counted per second: images, tokens |
-        | num_repeats | int64 | completed |
-        | lowest, highest, throughput | float64 | slowest, fastest and median of the repeats |
-        | num_doubtful | int64 | repeats that are not of verdict valid |
-        | throughput_on_1, speed_up, efficiency | float64 | NaN without a baseline |
-        | strategy, engine, model, .. injected, seed | category, int64 | all axes, free ones last |
-        """
-        with reading(self.engine) as connection:
-            named = with_prefixes(connection, filters)
-            return scaling_frame(connection, named, simulated=simulated)
 
     def steps(self, attempt: int) -> pd.DataFrame:
         """Return one row per call of the training function of this attempt, in order; none when it
@@ -212,8 +144,11 @@ class Database:
         )
 
 
-_MACHINE = ("machine", "host", "cpu", "gpu", "driver")
-_OF_A_TRIAL = (*_MACHINE, "software_key", "tensorflow", "keras", "scalemark")
+def _origin(text: str) -> Origin:
+    if text not in list(Origin):
+        raise StoreError(f"origin={text[:100]!r}: {nearest(text[:100], list(Origin))}")
+    return Origin(text)
+
 
 _PHASES = pd.CategoricalDtype([str(phase) for phase in Phase])
 _STEP_DTYPES: dict[str, Any] = {

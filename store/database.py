@@ -15,6 +15,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
+from scalemark.host.own_code import database_option
 from scalemark.host.user_settings import DATABASE_VARIABLE, UserSettingsError, user_settings
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
@@ -86,7 +87,7 @@ def locate(url: str) -> Database:
     others, and for folders.
     """
     if not url:
-        raise StoreError(f"store.url is empty; give {_WANTED}")
+        raise StoreError(f"{database_option('').strip()} is empty; give {_WANTED}")
     scheme, is_url, _ = url.partition("://")
     if is_url and scheme in ("postgresql", "postgres", "postgresql+psycopg"):
         from store.postgresql import PostgresDatabase  # here, because most never need its driver
@@ -110,7 +111,7 @@ def path_of(url: str) -> Path:
         is_folder = path.is_dir()
     except OSError as error:
         raise StoreError(
-            f"{path}: {error.strerror}; choose another file with store.url=FILE or --db FILE"
+            f"{path}: {error.strerror}; choose another file with {database_option('FILE')}"
         ) from error
     if is_folder:
         raise StoreError(f"{path}: a folder; a database is a file")
@@ -155,10 +156,18 @@ def open_for_reading(url: str) -> sa.Engine:
     engine = open_existing(url)
     if engine is None:
         raise NoSweepError(
-            f"{locate(url).name}: no such database; run a sweep first, or name another with "
-            "--db or SCALEMARK_DB"
+            f"{locate(url).name}: {_why_none(url)}; run a sweep first, or name another with "
+            f"{database_option('FILE')} or SCALEMARK_DB"
         )
     return engine
+
+
+def _why_none(url: str) -> str:
+    file = file_of(url)
+    if file is None or not file.exists():
+        return "no such database"
+    what = "database" if file.stat().st_size else "file"
+    return f"an empty {what}, no database of scalemark"
 
 
 def open_existing(url: str) -> sa.Engine | None:

@@ -16,6 +16,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 
+from scalemark.host.own_code import database_option
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_BESIDE_OTHERS, SCALEMARK_ONLY_READS
 from store.errors import AwayError, LockedError, StoreError
@@ -44,7 +45,7 @@ class PostgresDatabase:
         """Raises StoreError when it is no such URL, or its password would be taken for a part of
         the host.
         """
-        which = "the database's URL (store.url, --db or SCALEMARK_DB)"
+        which = f"the database's URL ({database_option('URL')} or SCALEMARK_DB)"
         try:
             self._url = make_url(url).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError) as error:
@@ -239,7 +240,7 @@ def postgresql_explained(url: sa.URL) -> Iterator[None]:
                 break
         if isinstance(cause, psycopg.OperationalError) and kind is StoreError:
             kind = AwayError if _is_away(cause.sqlstate) else StoreError
-        raise kind(f"{_shown(url)}: {' '.join(str(cause).split())}; {remedy}") from error
+        raise kind(f"{_shown(url)}: {' '.join(str(cause).split())}; {_said(remedy)}") from error
 
 
 def _is_away(code: str | None) -> bool:
@@ -247,9 +248,13 @@ def _is_away(code: str | None) -> bool:
     return code is None or code.startswith(_AWAY)
 
 
+def _said(remedy: str) -> str:
+    return remedy.replace("{another}", f"name another database with {database_option('URL')}")
+
+
 # the connection broke; the server shuts down, has crashed, is starting
 _AWAY = ("08", "57P01", "57P02", "57P03")
-# the first that fits: the last is the base of others
+# the first that fits: the last is the base of others; {another} is said as `_said` does
 _REMEDIES: dict[type[Exception], tuple[type[StoreError], str]] = {
     psycopg.errors.LockNotAvailable: (
         LockedError,
@@ -265,11 +270,11 @@ _REMEDIES: dict[type[Exception], tuple[type[StoreError], str]] = {
     ),
     psycopg.errors.InsufficientPrivilege: (
         StoreError,
-        "grant its user the right, or name another database with store.url=URL or --db URL",
+        "grant its user the right, or {another}",
     ),
     psycopg.errors.ReadOnlySqlTransaction: (
         StoreError,
-        "it only reads; name another database with store.url=URL or --db URL",
+        "it only reads; {another}",
     ),
     psycopg.OperationalError: (
         StoreError,

@@ -15,7 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from scalemark.cli.progress import Progress, silent
-from scalemark.host.own_code import typed
+from scalemark.host.own_code import database_option, typed
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
@@ -37,7 +37,7 @@ class SqliteFile:
 
     def is_made(self) -> bool:
         if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
-            raise StoreError(f"{self.path}: a FIFO or a device, wanted a file; {_ANOTHER}")
+            raise StoreError(f"{self.path}: a FIFO or a device, wanted a file; {_another()}")
         if not self.path.exists() or self.path.stat().st_size == 0:
             return False
         with closing(connect_read_only(self.path)) as connection:
@@ -53,11 +53,11 @@ class SqliteFile:
     def check_writable(self) -> None:
         path = self.path
         if path.exists() and not os.access(path, os.W_OK):
-            raise StoreError(f"{path}: read-only; make it writable, or {_ANOTHER}")
+            raise StoreError(f"{path}: read-only; make it writable, or {_another()}")
         if not path.parent.is_dir():
-            raise StoreError(f"{path}: there is no folder {path.parent}; make it, or {_ANOTHER}")
+            raise StoreError(f"{path}: there is no folder {path.parent}; make it, or {_another()}")
         if not os.access(path.parent, os.W_OK):
-            raise StoreError(f"{path}: its folder is read-only; {_ANOTHER}")
+            raise StoreError(f"{path}: its folder is read-only; {_another()}")
 
     def make(self) -> None:
         """Create it under a lock file: of two processes that turn on SQLite's write-ahead log at
@@ -261,25 +261,28 @@ def cause_of(error: BaseException | None) -> object:
 def _remedy(cause: str) -> str:
     for sign, remedy in _REMEDIES.items():
         if sign in cause:
-            return remedy
-    return _ANOTHER
+            return remedy.replace("{another}", _another())
+    return _another()
 
 
-_ANOTHER = "choose another file with store.url=FILE or --db FILE"
+def _another() -> str:
+    return f"choose another file with {database_option('FILE')}"
+
+
 _REBUILD = f"`{typed('store')} rebuild RUNS_FOLDER` makes it again from the run folders"
 _REMEDIES = {
-    "not a database": f"{_ANOTHER}, or, if it was a database, {IF_DAMAGED}",
+    "not a database": "{another}, or, if it was a database, " + IF_DAMAGED,
     "malformed": IF_DAMAGED,
     "Could not decode": IF_DAMAGED,
     "no such table": IF_DAMAGED,
     "no such column": IF_DAMAGED,
     "full": "free some space and repeat the command; finished trials are kept",
-    "readonly": f"make it writable, or {_ANOTHER}",
+    "readonly": "make it writable, or {another}",
     "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; "
     "finished trials are kept",
     "disk I/O error": "a bad disk, a file system without locks, or a file that was cut off: "
-    f"{_ANOTHER} on a local disk; {_REBUILD}",
-    "locking protocol": f"its file system has no locks: {_ANOTHER} on a local disk",
+    f"{{another}} on a local disk; {_REBUILD}",
+    "locking protocol": "its file system has no locks: {another} on a local disk",
 }
 
 

@@ -33,6 +33,20 @@ WRONG = {
         if command not in ("store reference", "sweeper settings")
     },
     "store lst": "Did you mean 'list'?",
+    "store list first": "as model=resnet50, num_gpus>=4 or sweep=first",
+    "store show fir": "the newest are first",
+    "store list --db empty.db": "empty.db: an empty file, no database of scalemark",
+    "store import /": "/: a folder; name its files",
+    "analysis explain --trial ffff": "--trial ffff: no such trial in what was chosen",
+    "analysis explain --trial ffff --sweep frist": "frist: no such sweep",
+    "analysis scaling model=trivia": "did you mean model=trivial?",
+    "analysis scaling num_gpus=16": "num_gpus is 1, 2 there",
+    "analysis scaling precision=fp9": "precision is fp32 there",
+    "analysis scaling --origin simulated": "show them with --origin measured",
+    "plots tables --origin simulated": "show them with --origin measured",
+    "plots tables strategy=nccl": "strategy is",
+    "plots tables --sweep frist": "no such sweep",
+    "plots charts model=nope": "model is trivial there",
     "store quary": "Did you mean 'query'?",
     "store remove": "No such command 'remove'",
     "store list modle=vgg16": "did you mean model?",
@@ -171,6 +185,7 @@ def test_they_are_200():
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_command_line_is_refused_with_what_to_do(line, capsys, monkeypatch):
     fill("results.db", [(small(num_gpus=1), 100.0), (small(num_gpus=2), 150.0)])
+    Path("empty.db").touch()
     before = contents()
     monkeypatch.setenv("COLUMNS", "300")  # or messages are folded
     monkeypatch.setattr(sys, "stdin", StringIO())  # nobody is there to ask

@@ -18,9 +18,9 @@ from analysis.advice.text import heading, sentences
 from analysis.newest import selected
 from analysis.options import (
     All,
-    AnyOrigin,
     Brief,
     Filters,
+    OriginOption,
     SourceOption,
     Sweep,
     refuse_both,
@@ -65,7 +65,7 @@ def advise(
         typer.Option(help="For --goal deadline: hours until then.", show_default=False),
     ] = None,
     sweep: Sweep = None,
-    origin: AnyOrigin = None,
+    origin: OriginOption = None,
     source: SourceOption = None,
     predict: Annotated[
         bool,

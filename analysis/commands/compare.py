@@ -16,9 +16,9 @@ from analysis.again import command
 from analysis.comparison.compared import Compared, compared, fold, interval_text
 from analysis.comparison.pairs import Paired, paired
 from analysis.comparison.sides import Side, sides
-from analysis.options import Filters, Sweep, result_record, say, say_command
+from analysis.options import Filters, OriginOption, Sweep, result_record, say, say_command, tell
 from analysis.pivot import axes_of
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.statistics.judgement import Answer
 from analysis.statistics.planning import MOST_WORTH_IT
 from analysis.statistics.sample import Sample
@@ -57,14 +57,7 @@ def compare(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
-    origin: Annotated[
-        Origin | None,
-        typer.Option(
-            "--origin",
-            help="Measured or simulated numbers, or those that were measured elsewhere.",
-            show_default="those that there are of both",
-        ),
-    ] = None,
+    origin: OriginOption = None,
     trust_steps: Annotated[
         bool,
         typer.Option(
@@ -78,6 +71,7 @@ def compare(
     tell.
     """
     of_a, of_b = sides(db, a, b, filters or (), sweep, origin)
+    tell(of_a.note)
     found = paired(of_a, of_b)
     rows = list(compared(found.pairs, of_a, of_b, trust_steps=trust_steps))
     if as_json:

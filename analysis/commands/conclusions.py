@@ -44,7 +44,7 @@ def conclusions(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: OriginOption = None,
     source: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     check: Annotated[
@@ -56,9 +56,9 @@ def conclusions(
     """Say what follows from the results, with the rows behind each sentence; --check: whether
     published conclusions hold.
     """
-    of_known_programs(origin, "what follows for other programs")
     found = Source(selection=select(db, filters, sweep, origin, source, baseline))
-    references = found.references if origin is Origin.PUBLISHED else ()
+    of_known_programs(found.selection.origin, "what follows for other programs")
+    references = found.references if found.selection.origin is Origin.PUBLISHED else ()
     results, notes = counting(with_notes(found.results, references, baseline), filters or ())
     if check:
         findings = checked(results) if results else []

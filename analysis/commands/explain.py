@@ -20,9 +20,9 @@ from analysis.explanation.step_times import Seconds
 from analysis.newest import selected
 from analysis.options import (
     All,
-    AnyOrigin,
     Brief,
     Filters,
+    OriginOption,
     SourceOption,
     Sweep,
     of_known_programs,
@@ -30,6 +30,7 @@ from analysis.options import (
     say,
     say_command,
 )
+from analysis.origin import choose
 from analysis.results import Result, has_steps, why_no_steps
 from analysis.selection import Selection, load
 from analysis.source import Source
@@ -71,7 +72,7 @@ def explain(
     filters: Filters = None,
     trial: Trial = None,
     sweep: Sweep = None,
-    origin: AnyOrigin = None,
+    origin: OriginOption = None,
     source: SourceOption = None,
     gb_per_s: GbPerS = None,
     shows_all: All = False,
@@ -82,8 +83,11 @@ def explain(
     filters it is about the newest sweep.
     """
     refuse_both(shows_all=shows_all, brief=brief)
-    of_known_programs(origin, "where its time went")
+    if trial is not None and begins_id(trial) and source is None:
+        of_trial = choose(db, [*(filters or ()), f"trial={trial}"], sweep, origin)
+        origin = of_trial.selection.origin if of_trial.sweep else origin
     chosen, newest = selected(db, filters, sweep, origin, source)
+    of_known_programs(chosen.origin, "where its time went")
     everything = Source(
         selection=replace(chosen, filters=tuple(chosen.attempt_filters), sweep=None)
     )

@@ -125,15 +125,15 @@ def predict(
     link: LinkOption = None,
     fit_held_out: FitHeldOut = False,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: OriginOption = None,
     source: SourceOption = None,
     as_json: Json = False,
 ) -> None:
     """Predict untried cells, with intervals, from the rows that filters choose. A prediction is no
     measurement.
     """
-    of_known_programs(origin, "what it would reach on other devices")
     read = Source(selection=select(db, filters, sweep, origin, source))
+    of_known_programs(read.selection.origin, "what it would reach on other devices")
     of_models = [result for result in read.results if not result.is_of_program]
     if not of_models:
         raise StoreError(NOTHING_KNOWN)
@@ -215,7 +215,7 @@ def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
             "is of GPUs; measure on GPUs, or simulate them with engine=simulated"
         )
     if hardware is not None:
-        return Guess(hardware=_profile(hardware), reason=f"--hardware {hardware}")
+        return Guess(hardware=_profile("--hardware", hardware), reason=f"--hardware {hardware}")
     return guess_of(environment, most_gpus(results))
 
 
@@ -284,18 +284,18 @@ def _notes(read: Source) -> dict[str, str]:
     }
 
 
-def _profile(name: str) -> Hardware:
+def _profile(option: str, name: str) -> Hardware:
     try:
         return profile(name)
     except ValueError as error:
-        raise StoreError(str(error)) from None
+        raise StoreError(str(error).replace("hardware=", f"{option} ", 1)) from None
 
 
 def _target(own: Hardware, on: str | None, link: Sequence[str] | None) -> Hardware | None:
     """Return None for the rows' own hardware."""
     if on is None and not link:
         return None
-    return relinked(own if on is None else _profile(on), link or ())
+    return relinked(own if on is None else _profile("--on", on), link or ())
 
 
 def _record(one: Prediction) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def scaling(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: OriginOption = None,
     source: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     as_json: Json = False,

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from analysis.origin import Chosen
 from analysis.results import AXES, Origin, Result
 from analysis.selection import NothingFoundError, Selection
 from analysis.source import Source
@@ -20,7 +21,10 @@ from store.errors import StoreError
 from store.filters import reference_selection, targets
 from store.filters.bare_names import full_names
 from store.filters.selection import looks_like_filter, parsed
+from store.reading import elsewhere
+from store.reading.origins import newest_first
 
+_OURS = (Origin.MEASURED, Origin.SIMULATED)
 _STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
 _NEXT_FILTER = re.compile(r"\s+(?=[\w.]+\s*(?:>=|<=|!=|==|=|>|<|~))")
 
@@ -32,6 +36,7 @@ class Side:
     text: str  # as the user wrote it
     source: Source
     names: frozenset[str]  # what its own filters ask for
+    note: str = ""  # how to compare numbers of another origin that both sides have
 
     @property
     def axes(self) -> frozenset[str]:
@@ -76,6 +81,8 @@ def sides(
             "--origin published: published figures have no repeats to compare by; see "
             f"{typed('plots')} tables --against"
         )
+    if origin is None and sweep is None and elsewhere.is_all(open_for_reading(db)):
+        origin = Origin.ELSEWHERE
     if origin is Origin.ELSEWHERE:
         return _elsewhere(db, a, b, common, sweep)
     own_a, own_b = (_filters(db, one) for one in (a, b))
@@ -85,7 +92,8 @@ def sides(
             "and strategy=ps_gpu"
         )
     errors: list[tuple[str, NothingFoundError]] = []
-    tried = [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]
+    found = _of_both(db, own_a, own_b, common, sweep) if origin is None else {}
+    tried = [origin] if origin else list(dict.fromkeys([*found, *_OURS]))
     for chosen in tried:
         sides = []
         for label, text, own in (("A", a, own_a), ("B", b, own_b)):
@@ -98,7 +106,10 @@ def sides(
             except NothingFoundError as error:
                 errors.append((label, error))
         if len(sides) == 2:
-            return sides[0], sides[1]
+            others = tuple(one for one in found if one is not chosen)
+            newest = found.get(chosen, "")
+            note = Chosen(selection=selection, sweep=newest, others=others).note
+            return replace(sides[0], note=note), sides[1]
     for label in "AB":
         of_side = [error for failed, error in errors if failed == label]
         if len(of_side) == len(tried):
@@ -108,6 +119,17 @@ def sides(
         f"{label}: {why}; both sides must be measured, or both simulated: numbers of a cost model "
         "are never compared with measurements"
     )
+
+
+def _of_both(
+    db: str, a: Sequence[str], b: Sequence[str], common: Sequence[str], sweep: str | None
+) -> dict[Origin, str]:
+    """Return the origins that both sides have, that of the newest sweep first, with A's newest."""
+    engine = open_for_reading(db)
+    of_a, of_b = (
+        newest_first(engine, full_names(engine, [*own, *common]), sweep=sweep) for own in (a, b)
+    )
+    return {Origin(one): name for one, name in of_a.items() if one in of_b}
 
 
 def _elsewhere(

@@ -11,9 +11,8 @@ from typing import Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
-from analysis.results import BaselineRule, Origin
-from analysis.selection import Selection
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, select
+from analysis.results import BaselineRule
 from plots.options import command
 from plots.parts import in_words
 from plots.pictures.choices import DPI, PictureFormat, Theme
@@ -32,7 +31,7 @@ def charts(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: OriginOption = None,
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     chart: Annotated[
@@ -67,14 +66,7 @@ def charts(
     if list_charts:
         _list(drawing.abouts(failures.setdefault), as_json=as_json)
         return _end(failures)
-    chosen = Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=origin,
-        source=published,
-        baseline=baseline,
-    )
+    chosen = select(db, filters, sweep, origin, published, baseline)
     source = Source(selection=chosen, command=command(), is_log=log)
     reasons: dict[str, list[str]] = {}
     files = drawing.draw(

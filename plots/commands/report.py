@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
-from analysis.results import BaselineRule, Origin
-from analysis.selection import Selection
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, select
+from analysis.results import BaselineRule
 from plots.options import command
 from plots.parts import in_words
 from plots.source import Source
@@ -26,7 +25,7 @@ def report(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
-    origin: OriginOption = Origin.MEASURED,
+    origin: OriginOption = None,
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     out: Annotated[Path, typer.Option(help="The file; one of this name is replaced.")] = Path(
@@ -40,14 +39,7 @@ def report(
     """
     from plots.report.page import render  # here, because other commands need no templates
 
-    chosen = Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=origin,
-        source=published,
-        baseline=baseline,
-    )
+    chosen = select(db, filters, sweep, origin, published, baseline)
     source = Source(selection=chosen, command=command())
     with shown() as progress:
         progress("reading results", 0, 0)

@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, own
+from analysis.options import BaselineOption, Filters
 from analysis.results import BaselineRule, Origin
 from analysis.selection import Selection
 from plots.options import command
 from scalemark.cli.entry_point import INTERRUPTED
+from scalemark.host.own_code import typed
 from scalemark.text.redact import masked
 from store.command_line import Db, Json
 from store.database import locate
@@ -37,7 +38,7 @@ def serve(
         typer.Option(
             "--origin",
             help="Numbers that we measured or simulated.",
-            show_default="those of the sweep, else measured",
+            show_default="those of the newest sweep that matches",
         ),
     ] = None,
     baseline: BaselineOption = BaselineRule.SAME,
@@ -80,7 +81,7 @@ def serve(
         attempt_ids(filters)  # what is no filter is refused before anything listens
     locate(db)
     chosen = Selection(
-        db=db, filters=tuple(filters), origin=own(origin or Origin.MEASURED), baseline=baseline
+        db=db, filters=tuple(filters), origin=_own(origin or Origin.MEASURED), baseline=baseline
     )
     site = Site(Shown(selection=chosen, origin=origin, command=command(), every_s=every))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -101,6 +102,16 @@ def serve(
             server.serve_forever()
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _own(origin: Origin) -> Origin:
+    """Raise StoreError for figures of others."""
+    if not origin.is_ours:
+        raise StoreError(
+            f"--origin {origin}: others ran no sweep here; see {typed('plots')} tables "
+            f"--origin {origin}"
+        )
+    return origin
 
 
 def _check_names(names: Sequence[str]) -> None:

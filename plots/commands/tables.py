@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from analysis.comparison.against import opposed
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, select
 from analysis.pivot import Table, lines, pivot, usual_tables
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection, load, load_against
@@ -33,7 +33,7 @@ def tables(
     show: ShowOption = None,
     against: AgainstOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
-    origin: OriginOption = Origin.MEASURED,
+    origin: OriginOption = None,
     source: SourceOption = None,
     form: Annotated[
         str | None,
@@ -58,14 +58,7 @@ def tables(
     if shown is not None and against and "ratio" not in shown:
         shown = (*shown, "ratio")
     _check(shown, against, baseline, has_all_numbers=as_json or form in ("csv", "json"))
-    chosen = Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=origin,
-        source=source,
-        baseline=baseline,
-    )
+    chosen = select(db, filters, sweep, origin, source, baseline)
     shape = _Shape(rows=_axes(rows), columns=_axes(columns))
     failures: dict[str, Exception] = {}
     try:

@@ -7,12 +7,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote, unquote
 
+from analysis.origin import choose
 from analysis.results import Origin
-from analysis.selection import OtherOriginError, Selection
+from analysis.selection import Selection
 from plots.serve import page, sweeps
 from plots.serve.current import Current, Makers, What
 from plots.serve.server import Answer
@@ -27,7 +28,7 @@ class Shown:
     """What a server shows, of which database."""
 
     selection: Selection  # of all results; a page of a sweep has those of the sweep
-    origin: Origin | None  # None: that of the results, measured ones before others
+    origin: Origin | None  # None: that of the newest sweep that matches
     command: str
     every_s: float  # between two looks at the database
 
@@ -73,9 +74,9 @@ class Site:
     def _newest_list(self) -> sweeps.SweepList:
         """Look into the database, unless somebody just has."""
         with self._list_lock:
-            now_s = self._clock()
-            if self._listed_s is None or now_s - self._listed_s >= self._shown.every_s:
-                self._list = sweeps.read(self._shown.selection.db, self._shown.every_s)
+            now_s, shown = self._clock(), self._shown
+            if self._listed_s is None or now_s - self._listed_s >= shown.every_s:
+                self._list = sweeps.read(shown.selection, shown.origin, shown.every_s)
                 self._listed_s = self._clock()
             return self._list
 
@@ -101,12 +102,6 @@ class Site:
 
 def _source(shown: Shown, sweep: str | None) -> Source:
     """Return the results as they are now. Raises StoreError as `analysis.selection.load`."""
-    selection = replace(shown.selection, sweep=sweep)
-    source = Source(selection=selection, command=shown.command)
-    if shown.origin is not None:
-        return source
-    try:
-        source.results  # noqa: B018  # reads them
-    except OtherOriginError as error:
-        return replace(source, selection=replace(selection, origin=error.there))
-    return source
+    of_all = shown.selection
+    chosen = choose(of_all.db, of_all.filters, sweep, shown.origin, baseline=of_all.baseline)
+    return Source(selection=chosen.selection, command=shown.command)

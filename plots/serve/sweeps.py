@@ -9,6 +9,9 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from analysis.origin import choose
+from analysis.results import Origin
+from analysis.selection import Selection
 from plots.report.page import policy
 from plots.serve.current import progress_of, running_in
 from scalemark.text.redact import masked
@@ -32,10 +35,15 @@ class SweepList:
 NO_LIST = SweepList(html="", problem="the database was not read yet")
 
 
-def read(db: str, every_s: float) -> SweepList:
-    """Return the list, or a page with the problem in its place, which is looked at again."""
+def read(selection: Selection, origin: Origin | None, every_s: float) -> SweepList:
+    """Return the list, or a page with the problem in its place, which is looked at again.
+
+    It leads to all results of the selection, of this origin or that of the newest sweep.
+    """
+    db = selection.db
     try:
         found = newest_sweeps(open_for_reading(db), _MOST + 1)
+        of_all = choose(db, selection.filters, None, origin)
     except StoreError as error:
         problem = quoted(str(error))
         return SweepList(html=_html(db, every_s, problem=problem), problem=problem)
@@ -53,12 +61,13 @@ def read(db: str, every_s: float) -> SweepList:
             "running": running_in(sweep),
         }
         rows.append(row)
-    return SweepList(html=_html(db, every_s, rows=rows, has_more=len(found) > _MOST))
+    html = _html(db, every_s, rows=rows, has_more=len(found) > _MOST, of_all=of_all)
+    return SweepList(html=html)
 
 
 def _html(db: str, every_s: float, **found: object) -> str:
     script = f"const every_ms = {round(1000 * every_s)};\n{_script()}"
-    nothing: dict[str, object] = {"rows": [], "problem": None, "has_more": False}
+    nothing: dict[str, object] = {"rows": [], "problem": None, "has_more": False, "of_all": None}
     return _template().render(
         **{**nothing, **found},
         database=masked(db),

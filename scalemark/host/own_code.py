@@ -45,6 +45,14 @@ _TYPED = {
 }
 
 
+def database_option(value: str) -> str:
+    """Return how a person names a database to the program that runs: `store.url=FILE` to a sweep,
+    `--db FILE` to all others.
+    """
+    is_sweep = sys.argv[0].endswith(("sweep.py", "scalemark sweep"))
+    return f"store.url={value}" if is_sweep else f"--db {value}"
+
+
 def module_command(module: str, *arguments: str) -> tuple[str, ...]:
     """Return the command that runs one of our modules with this Python."""
     return (sys.executable, "-P", "-m", module, *arguments)

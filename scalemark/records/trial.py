@@ -215,7 +215,8 @@ def _check(spec: TrialSpec) -> None:
     read_injected(spec.injected)
     if spec.loss_scale not in ("none", "dynamic") and not _is_positive(spec.loss_scale):
         raise ValueError(
-            f"loss_scale={spec.loss_scale}: wanted none, dynamic, or a number greater than 0"
+            f"loss_scale={spec.loss_scale}: wanted auto, none, dynamic, static, or a number "
+            "greater than 0"
         )
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,21 +15,18 @@ import typer
 
 from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
-from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
-from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
 from store.filters.bare_names import full_names
 from store.filters.filter_values import ID_BEGINNING
-from store.filters.selection import parsed
 from store.formats import tabular
 from store.formats.tabular import Format
-from store.reading import elsewhere, queries
+from store.reading import elsewhere, known_values, queries
+from store.reading.origins import Origin, newest_first, told
 from store.reading.show import show as shown
-from store.schema import TrialRow
 
 Filters = Annotated[
     list[str] | None,
@@ -62,27 +57,16 @@ _USUALLY: Mapping[str, int | str | None] = {
 """Columns that tables leave out where no attempt has another value, or any."""
 
 
-class Origin(StrEnum):
-    """The makers of attempts, as `analysis` and `plots` call them."""
-
-    MEASURED = "measured"
-    SIMULATED = "simulated"
-
-
-_OF_ORIGIN: Mapping[Origin | None, Sequence[str]] = {
-    None: (),
-    Origin.MEASURED: (f"device_kind!={DeviceKind.SIMULATED_GPU}",),
-    Origin.SIMULATED: (f"device_kind={DeviceKind.SIMULATED_GPU}",),
-}
-
-
 def list_(
     db: Db,
     filters: Filters = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
     origin: Annotated[
         Origin | None,
-        typer.Option(help="Only measured or only simulated attempts.", show_default="both"),
+        typer.Option(
+            help="Measured or simulated attempts.",
+            show_default="those of the newest sweep that matches",
+        ),
     ] = None,
     deleted: Annotated[
         bool, typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
@@ -104,9 +88,10 @@ def list_(
     """List one line per attempt, oldest first."""
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
-    filters = full_names(engine, [*(filters or ()), *_OF_ORIGIN[origin]])
+    filters = full_names(engine, filters or ())
+    asked = _of_one_origin(engine, filters, sweep, origin, deleted=deleted)
     listing = partial(
-        queries.listing, engine, filters, sweep=sweep, deleted=deleted, sort=sort, limit=limit
+        queries.listing, engine, asked, sweep=sweep, deleted=deleted, sort=sort, limit=limit
     )
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
@@ -121,7 +106,7 @@ def list_(
         spare = tabular.Spare(_SPARE, "--columns NAME,NAME shows others, --json all")
         tabular.write(form, found, listed, out, spare if columns is None else tabular.NO_SPARE)
     if next(counted) == 0 and limit != 0:
-        why = _why_none(engine, db, filters, sweep, deleted=deleted)
+        why = _why_none(engine, db, filters, sweep, origin, deleted=deleted)
         print(f"store: {why}", file=sys.stderr)
 
 
@@ -149,6 +134,26 @@ def query(
         tabular.write(Format.JSON if as_json else form, columns, rows, out)
 
 
+def _of_one_origin(
+    engine: sa.Engine,
+    filters: Sequence[str],
+    sweep: str | None,
+    origin: Origin | None,
+    *,
+    deleted: bool,
+) -> list[str]:
+    """Add the filter of the origin, or of the newest sweep's; then say how to see the others."""
+    if origin is not None:
+        return [*filters, origin.filter]
+    newest = newest_first(engine, filters, sweep=sweep, deleted=deleted)
+    if not newest:
+        return [*filters]
+    taken, *others = newest
+    if note := told(taken, newest[taken], others):
+        print(note, file=sys.stderr)
+    return [*filters, taken.filter]
+
+
 def _unused(engine: sa.Engine, listing: sa.Select[Any]) -> set[str]:
     """Return the columns of `_USUALLY` in which these attempts have nothing else."""
     listed = listing.subquery()
@@ -163,7 +168,13 @@ def _unused(engine: sa.Engine, listing: sa.Select[Any]) -> set[str]:
 
 
 def _why_none(
-    engine: sa.Engine, db: str, filters: Sequence[str], sweep: str | None, *, deleted: bool
+    engine: sa.Engine,
+    db: str,
+    filters: Sequence[str],
+    sweep: str | None,
+    origin: Origin | None,
+    *,
+    deleted: bool,
 ) -> str:
     """Say why no attempt is listed, and what to do."""
     name = locate(db).name
@@ -177,21 +188,11 @@ def _why_none(
             return f"{name}: {instead}, as {typed('plots')} tables --origin elsewhere{hint}"
         return f"{name}: no attempt in it yet; run a sweep first{hint}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
+    if origin is not None:
+        asked.append(f"--origin {origin}")
     which = "deleted attempts" if deleted else "attempts"
     return (
         f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
-        f"{_near_models(engine, filters)}leave some of that out, or see all with {typed('store')} "
-        "list"
+        f"{known_values.hint(engine, filters)}leave some of that out, or see all with "
+        f"{typed('store')} list"
     )
-
-
-def _near_models(engine: sa.Engine, filters: Sequence[str]) -> str:
-    """Name the model that a filter may have meant, where the database has none of its name."""
-    rows = queries.selected(engine, sa.select(TrialRow.model).distinct())
-    known = [row["model"] for row in rows]
-    for one in parsed(filters):
-        if one.name == "model" and one.operator == "=" and one.value not in known:
-            near = difflib.get_close_matches(one.value[:100], known, n=3)
-            if near:
-                return f"did you mean model={', '.join(map(visible, near))}? "
-    return ""

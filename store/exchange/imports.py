@@ -163,6 +163,8 @@ def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
     if _is_url(path):
         return ImportFormat.SQLITE
     file = Path(path)
+    if file.is_dir():
+        raise StoreError(f"{path}: a folder; name its files, as {path.rstrip('/')}/*.jsonl")
     if file.exists() and not file.is_file():
         raise StoreError(f"{path}: not a file, which is read twice; save it in a file first")
     try:

@@ -102,6 +102,8 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
     if form is None:
         name = text.strip()
         example = "model=resnet50 or num_gpus>=4"
+        if "sweep" in examples:
+            example = f"model=resnet50, num_gpus>=4 or sweep={filter_values.shortened(name)}"
         if name in examples:
             example = f"{name}={examples[name]}"
         raise StoreError(

@@ -22,8 +22,6 @@ _MEASUREMENT = (
 )
 ALL = ("attempt_id", *_ATTEMPT, "num_measured_steps", *_MEASUREMENT)
 
-NEEDED_FOR_GROUPS = ("outcome", "shares_host", "throughput", "median_step_s", "verdict")
-
 _COLUMNS: Mapping[str, tuple[Any, Kind]] = {
     "attempt_id": (AttemptRow.id, Kind.WHOLE),
     "trial_id": (AttemptRow.trial_id, Kind.WORDS),
@@ -56,16 +54,9 @@ def read_attempts(
     return fetch(connection, statement, {name: _COLUMNS[name][1] for name in chosen})
 
 
-def chosen_by(filters: Sequence[str], *, simulated: bool = False) -> sa.ColumnElement[bool]:
-    """Choose attempts that count, for which all filters hold, and that are simulated, or else
-    measured.
-    """
-    chosen = AttemptRow.id.in_(attempt_ids(filters)) if filters else deleted_at(False)
-    exists = MachineRow.hardware_profile == ""
-    return sa.and_(
-        chosen,
-        AttemptRow.machine_id.in_(sa.select(MachineRow.id).where(~exists if simulated else exists)),
-    )
+def chosen_by(filters: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Choose attempts that count, for which all filters hold."""
+    return AttemptRow.id.in_(attempt_ids(filters)) if filters else deleted_at(False)
 
 
 _SOFTWARE = ("software_key", "tensorflow", "keras", "scalemark", "revision")

@@ -49,10 +49,15 @@ def has_any(engine: sa.Engine) -> bool:
         return next(rows, None) is not None
 
 
+def is_all(engine: sa.Engine) -> bool:
+    """Return whether tables were taken in, and no attempt of our own counts."""
+    return has_any(engine) and not num_attempts(engine)
+
+
 def instead(engine: sa.Engine) -> str:
     """Say how to see numbers that were measured elsewhere; empty where attempts of our own count,
     or where there are no such numbers.
     """
-    if num_attempts(engine) or not has_any(engine):
+    if not is_all(engine):
         return ""
     return "only numbers that were measured elsewhere in it; show them with --origin elsewhere"

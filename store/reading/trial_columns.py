@@ -28,10 +28,9 @@ _MOST_IDS = 10_000  # in one statement; SQLite takes 32,766
 
 @dataclass(frozen=True, slots=True)
 class TrialColumns:
-    """Trials with their curves and axes."""
+    """Trials with their axes."""
 
     ids: pd.Categorical  # all different: the code is the trial's place
-    curves: pd.Categorical
     axes: dict[str, Any]  # name -> array as long as ids
 
     def of(self, places: Array) -> dict[str, Any]:
@@ -57,15 +56,12 @@ def read_trials(connection: sa.Connection, ids: pd.Categorical) -> TrialColumns:
     together = sa.cast(array(*(columns[name] for name in alike)), sa.Text).label("together")
     reported = (
         TrialRow.id,
-        TrialRow.curve,
         together,
         *(columns[name] for name in _APART),
         *free.values(),
     )
-    statement = sa.select(*reported).where(among(TrialRow.id, ids.categories))
-    kinds = {"id": Kind.WORDS, "curve": Kind.WORDS, "together": Kind.WORDS} | {
-        name: _KINDS[name] for name in _APART
-    }
+    statement = sa.select(*reported).where(_among(TrialRow.id, ids.categories))
+    kinds = {"id": Kind.WORDS, "together": Kind.WORDS} | {name: _KINDS[name] for name in _APART}
     kinds |= {name: kind_of(column) for name, column in free.items()}
     found = fetch(connection, statement, kinds)
     parsed = _parsed(alike, found["together"].categories)
@@ -74,10 +70,10 @@ def read_trials(connection: sa.Connection, ids: pd.Categorical) -> TrialColumns:
         for name in AXES
     }
     axes |= {name: found[name] for name in free}
-    return TrialColumns(ids=found["id"], curves=found["curve"], axes=axes)
+    return TrialColumns(ids=found["id"], axes=axes)
 
 
-def among(column: Any, words: Collection[str]) -> sa.ColumnElement[bool]:
+def _among(column: Any, words: Collection[str]) -> sa.ColumnElement[bool]:
     """Return whether the column is one of these words; true when they are so many that reading all
     rows is faster than looking them up.
     """

@@ -16,7 +16,8 @@ from sweeper.grid.explain import nearest
 
 _GROUPS = ("model", "data", "strategy", "launcher", "hardware")  # every trial needs a choice
 _NAMES = (*AXES, *_GROUPS, "engine", "experiment", "command", "read")
-_SETTINGS = ("sweep", "retry", "store")  # whose settings people write as flags
+_SETTINGS = ("sweep", "retry", "store")  # whose settings people write as flags, or alone
+_OTHER_NAMES = {"db": "store.url", "database": "store.url", "store": "store.url"}
 FLAGS: Mapping[str, tuple[str, ...]] = {  # of Hydra, with what is short for them
     "--help": ("-h",),
     "--hydra-help": (),
@@ -68,6 +69,12 @@ def _check(argument: str, following: str) -> None:
         raise SweepRefusedError(
             f"{argument}: brackets make one value of a list; write {name}={value[1:-1]}"
         )
+    if equals and "." not in name and name not in _NAMES and (meant := _setting(name)):
+        raise SweepRefusedError(f"{name}: no such axis; write the setting {meant[0]}={value}")
+    if name == "data" and "/" in value:
+        raise SweepRefusedError(
+            f"{argument}: wanted the kind of data, as imagenet; a folder of it is data.dir={value}"
+        )
     if name in _GROUPS and value == "null":
         raise SweepRefusedError(f"{argument}: wanted a file of conf/{name}/")
 
@@ -77,14 +84,26 @@ def _no_such_flag(name: str, value: str) -> str:
     own = name.lstrip("-").replace("-", "_")
     if own in _NAMES:
         return f"{name}: axes have no dashes; write {own}={value or 'VALUE'}"
-    for group in _SETTINGS:
-        kind = get_type_hints(Config)[group]
-        types = get_type_hints(kind)
-        if own in {field.name for field in fields(kind)}:
-            usual = "true" if types[own] is bool else "VALUE"
-            return f"{name}: settings have no dashes; write {group}.{own}={value or usual}"
+    if found := _setting(own):
+        meant, usual = found
+        return f"{name}: settings have no dashes; write {meant}={value or usual}"
     if meant := nearest(name, FLAGS).rstrip():
         return f"{name}: no such flag; {meant}"
     if meant := nearest(own, _NAMES).rstrip():
         return f"{name}: no such flag; {meant[:-1]}={value or 'VALUE'}?"
     return f"{name}: no such flag; axes are written AXIS=VALUE, see {typed('sweep')} --help"
+
+
+def _setting(name: str) -> tuple[str, str] | None:
+    """Return the whole name of the setting that is called so without its group, and what is written
+    for its value; None where there is none.
+    """
+    if name in _OTHER_NAMES:
+        return _OTHER_NAMES[name], "FILE"
+    for group in _SETTINGS:
+        kind = get_type_hints(Config)[group]
+        types = get_type_hints(kind)
+        own = name.removeprefix(f"{group}.")
+        if own in {field.name for field in fields(kind)}:
+            return f"{group}.{own}", "true" if types[own] is bool else "VALUE"
+    return None

@@ -17,7 +17,7 @@ from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.explain import nearest
+from sweeper.grid.explain import among, nearest
 
 Value = str | float  # a bool counts as true or false
 _CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
@@ -139,8 +139,7 @@ def _read(condition: str, axis: str, text: str) -> Value:
         )
     if choices and value not in choices:
         raise SweepRefusedError(
-            f"sweep.exclude: {condition}: {axis} is never {text}; "
-            f"{nearest(text, choices)}Choices: {', '.join(choices)}"
+            f"sweep.exclude: {condition}: {axis} is never {text}; {among(text, choices)}"
         )
     return value
 

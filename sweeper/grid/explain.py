@@ -87,6 +87,13 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     return f"did you mean {' or '.join(close)}? " if close else ""
 
 
+def among(name: str, choices: Iterable[str]) -> str:
+    """Name the nearest choice, if any is near, and all of them."""
+    known = list(choices)
+    near = nearest(name, known)
+    return f"{near}Choices: {', '.join(known)}" if near else f"choose one of {', '.join(known)}"
+
+
 def no_such_axis(name: str) -> str:
     """Return one line for a name that is neither an axis nor a setting."""
     axes = [*Config.__dataclass_fields__, "strategy", "experiment"]
@@ -136,24 +143,20 @@ def _no_such_choice(error: MissingConfigException) -> str:
     choices = list(error.options or [])
     if group == "model" and name in models.definitions():
         return (
-            f"model={name}: scalemark/models/ defines it, and its defaults are missing; add "
-            f"conf/model/{name}.yaml"
+            f"model={name}: its layers are known, and its defaults are not; add "
+            f"conf/model/{name}.yaml, or take another: {among(name, choices)}"
         )
     if group == "model" and name.endswith(".py"):
         return f"model={name}: which of its functions? wanted model={name}:FUNCTION"
     own = ", or FILE.py:FUNCTION of your own" if group == "model" else ""
-    return (
-        f"{group}={name}: no such {group}; {nearest(name, choices)}Choices: "
-        f"{', '.join(choices)}{own}"
-    )
+    return f"{group}={name}: no such {group}; {among(name, choices)}{own}"
 
 
 def _wrong_value(override: str, cause: str) -> str:
     value = override.partition("=")[2]
     found = re.search(r"expected one of \[(.*)\]", cause)
     if found:
-        choices = found[1].split(", ")
-        return f"{override}: no such value; {nearest(value, choices)}Choices: {', '.join(choices)}"
+        return f"{override}: no such value; {among(value, found[1].split(', '))}"
     if re.search(r"is not Optional|Incompatible value 'None'", cause):
         return f"{override}: null is nothing; give it a value, or leave it out"
     if re.search(r"Cannot convert '\w+' to string", cause):
@@ -168,7 +171,9 @@ def _wrong_value(override: str, cause: str) -> str:
     ):
         found = re.search(pattern, cause)
         if found:
-            return f"{override}: wanted {_KINDS.get(found[1], found[1])}"
+            several = re.fullmatch(r"(\d+)(?:\.\.|-|:|\s*to\s*)(\d+)", value)
+            hint = f"; several are 'range({several[1]},{int(several[2]) + 1})'" if several else ""
+            return f"{override}: wanted {_KINDS.get(found[1], found[1])}{hint}"
     return f"{override}: {_first_line(cause)}"
 
 

@@ -177,13 +177,19 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["loss_scale=0", "precision=fp16"],
-            "loss_scale=0: wanted none, dynamic, or a number greater than 0",
+            "loss_scale=0: wanted auto, none, dynamic, static, or a number greater than 0",
         ),
-        (["loss_scale=-2", "precision=fp16"], "loss_scale=-2: wanted none, dynamic"),
-        (["loss_scale=1e39", "precision=fp16"], "wanted none, dynamic, or a number greater than 0"),
+        (["loss_scale=-2", "precision=fp16"], "loss_scale=-2: wanted auto, none, dynamic, static"),
+        (
+            ["loss_scale=1e39", "precision=fp16"],
+            "wanted auto, none, dynamic, static, or a number greater than 0",
+        ),
         (["gradient_repacking=257"], "gradient_repacking=257: wanted 256 or less"),
         (["num_intra_threads=100000"], "num_intra_threads=100000: wanted 1024 or less"),
-        (["loss_scale=much", "precision=fp16"], "loss_scale=much: wanted none, dynamic"),
+        (
+            ["loss_scale=much", "precision=fp16"],
+            "loss_scale=much: wanted auto, none, dynamic, static",
+        ),
         (
             ["loss_scale=128"],
             "loss_scale=128: only fp16 needs one, the trial says precision=fp32; leave it out",

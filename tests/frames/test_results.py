@@ -114,7 +114,7 @@ def test_a_wrong_filter_is_refused(results, wanted, snapshot):
 
 
 def test_a_missing_database_is_refused_unless_it_is_not_needed():
-    with pytest.raises(scalemark.StoreError, match=r"nope\.db: no such database"):
+    with pytest.raises(scalemark.StoreError, match=r"nope\.db: no database of scalemark"):
         scalemark.open("nope.db")
     published = scalemark.open("nope.db", origin="published", model="resnet50")
     assert len(published.trials()) > 50
@@ -154,12 +154,15 @@ def test_an_empty_frame_says_why_and_has_the_same_columns(results, method):
     assert dict(none.dtypes) == dict(whole.dtypes)
 
 
-def test_simulated_trials_are_taken_where_nothing_else_is_like_the_filters(results):
+def test_filters_take_the_origin_of_the_newest_sweep_that_they_match(results):
     played = small(model="alexnet", device_kind=DeviceKind.SIMULATED_GPU)
     fill("results.db", [(played, 9.0)], name="played")
     assert results.trials()["origin"].tolist() == ["simulated"]
     assert results.trials(model="alexnet")["origin"].tolist() == ["simulated"]
-    assert set(results.trials("num_gpus>=1")["origin"]) == {"measured"}
+    assert set(results.trials("num_gpus>=1")["origin"]) == {"simulated"}
+    assert set(results.trials("num_gpus>=2")["origin"]) == {"measured"}
+    assert "origin='measured' has others" in repr(results.where("num_gpus>=1"))
+    assert "has others" not in repr(results.where("num_gpus>=2"))
     with pytest.warns(scalemark.NothingFoundWarning, match="only simulated numbers"):
         assert len(results.trials(model="alexnet", origin="measured")) == 0
 

@@ -101,10 +101,6 @@ def test_no_pivot_joins_them(both, plots, origin, asked):
     check(plots("tables", *asked, "--origin", origin).stdout, origin)
 
 
-def test_measured_ones_are_shown_unless_others_are_asked_for(both, plots):
-    assert plots("tables").stdout == plots("tables", "--origin", "measured").stdout
-
-
 @pytest.mark.integration
 @OF_BOTH
 def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, origin):
@@ -136,7 +132,7 @@ def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, ori
 
 @pytest.mark.integration
 def test_charts_of_both_have_files_of_their_own_names(both, plots):
-    first = plots("charts", "--chart", "scaling").stdout.split()
+    first = plots("charts", "--chart", "scaling", "--origin", "measured").stdout.split()
     second = plots("charts", "--chart", "scaling", "--origin", "simulated").stdout.split()
     assert len(first) == len(second) == len({*first, *second}) / 2
 
@@ -196,7 +192,7 @@ def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
     files = sorted(path.name for path in Path("figures").iterdir())
     assert all("-simulated-dgx1_p100" in name for name in files)
     assert (
-        "python -m plots report --sweep simulated --origin simulated"
+        "python -m plots report --sweep simulated"
         in Path("figures/report-simulated-dgx1_p100.html").read_text()
     )
 
@@ -219,13 +215,13 @@ def test_sweeps_of_two_profiles_leave_the_files_of_both():
 @pytest.mark.parametrize("command", [("tables",), ("report",), ("charts",)])
 def test_who_asks_for_what_there_is_none_of_is_reported_of_the_other(plots, command):
     fill_simulated()
-    ended = plots(*command)
+    ended = plots(*command, "--origin", "measured")
     assert (ended.exit_code, ended.stderr) == (
         2,
         "plots: results.db: only simulated numbers in it; show them with --origin simulated\n",
     )
     reported = "plots: results.db: only simulated numbers are like model=resnet50; show them with --origin simulated\n"
-    assert plots(*command, "model=resnet50").stderr == reported
+    assert plots(*command, "model=resnet50", "--origin", "measured").stderr == reported
 
 
 def test_who_asks_for_simulated_ones_and_has_measured_ones_is_reported_so():
@@ -238,7 +234,7 @@ def test_who_asks_for_simulated_ones_and_has_measured_ones_is_reported_so():
 
 
 def test_measured_and_simulated_numbers_are_no_two_sides_of_a_ratio(both, plots):
-    ended = plots("tables", "--against", "device_kind=simulated_gpu")
+    ended = plots("tables", "--origin", "measured", "--against", "device_kind=simulated_gpu")
     assert ended.exit_code == 2
     assert (
         "only simulated numbers are like that, and these are never set against measured ones"

@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 
 import store.api
-from scalemark.records.outcomes import Outcome
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
 from store.reading import queries
@@ -81,7 +80,7 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, object]]:
 def test_the_examples_are_true(filled, monkeypatch):
     monkeypatch.setattr(store.api, "default_url", lambda: filled)
     examples = [test for test in doctest.DocTestFinder().find(store.api) if test.examples]
-    assert len(examples) == 5
+    assert len(examples) == 3
     for test in examples:
         test.globs |= {"db": store.api.open(filled)}
         for example in test.examples:
@@ -89,7 +88,7 @@ def test_the_examples_are_true(filled, monkeypatch):
         assert doctest.DocTestRunner().run(test).failed == 0
 
 
-@pytest.mark.parametrize("method", ["attempts", "trials", "scaling", "steps"])
+@pytest.mark.parametrize("method", ["attempts", "steps"])
 def test_every_documented_column_is_there_with_its_dtype(varied, method):
     frame = getattr(store.api.open(varied), method)(*([1] if method == "steps" else []))
     documented = re.findall(
@@ -109,56 +108,9 @@ def test_every_documented_column_is_there_with_its_dtype(varied, method):
 
 def test_types_do_not_depend_on_what_was_found(varied):
     db = store.api.open(varied)
-    for method in (db.attempts, db.trials, db.scaling):
-        whole, none = method(), method("model=nope")
-        assert (len(none), list(none)) == (0, list(whole))
-        assert [str(dtype) for dtype in none.dtypes] == [str(dtype) for dtype in whole.dtypes]
-
-
-FILTERS: list[tuple[list[str], str]] = [
-    ([], "1 = 1"),
-    (["model=resnet50"], "model = 'resnet50'"),
-    (["num_gpus>1"], "num_gpus > 1"),
-    (
-        ["num_gpus>=4", "model=resnet50", "batch_size=2"],
-        "num_gpus >= 4 AND model = 'resnet50' AND batch_size = 2",
-    ),
-    (["scaling=strong"], "scaling = 'strong'"),
-    (["host=other"], "host = 'other'"),
-    (["host=other", "num_gpus=4"], "host = 'other' AND num_gpus = 4"),
-    (["shares_host=yes", "num_gpus!=1"], "shares_host AND num_gpus <> 1"),
-    (
-        ["tensorflow=2.22.0"],
-        "software_key IN (SELECT software_key FROM environments WHERE tensorflow = '2.22.0')",
-    ),
-    (["tag=kept"], "host = 'other'"),
-    ([f"trial={FOUR.trial_id}"], f"trial_id = '{FOUR.trial_id}'"),
-]
-
-
-def test_scaling_is_what_the_view_says_for_every_filter(varied):
-    db, engine = store.api.open(varied), open_for_reading(varied)
-    for filters, where in FILTERS:
-        wanted = queries.rows(engine, f"SELECT * FROM scaling WHERE {where}")
-        found = rows_of(db.scaling(*filters))
-        assert len(wanted) > 0
-        assert list(db.scaling(*filters)) == list(wanted[0])
-        for ours, theirs in zip(found, _in_the_same_order(found, wanted), strict=True):
-            assert {name: _rounded(value) for name, value in ours.items()} == {
-                name: _rounded(value) for name, value in theirs.items()
-            }
-
-
-def _rounded(value):
-    """The order of two divisions is left free."""
-    return float(f"{value:.12g}") if isinstance(value, float) else value
-
-
-def _in_the_same_order(found, wanted):
-    key = ("trial_id", "machine_id", "software_key", "shares_host")
-    by_key = {tuple(row[name] for name in key): row for row in wanted}
-    assert len(by_key) == len(wanted)
-    return [by_key[tuple(row[name] for name in key)] for row in found]
+    whole, none = db.attempts(), db.attempts("model=nope")
+    assert (len(none), list(none)) == (0, list(whole))
+    assert [str(dtype) for dtype in none.dtypes] == [str(dtype) for dtype in whole.dtypes]
 
 
 def test_a_filter_of_axes_reaches_the_indexes_behind_the_view():
@@ -215,50 +167,22 @@ def test_more_rows_than_are_read_at_once_are_all_there(db):
 
 def test_trials_too_many_to_be_named_are_read_whole(varied, monkeypatch):
     db = store.api.open(varied)
-    few = [
-        rows_of(db.trials("model=resnet50")),
-        rows_of(db.scaling("num_gpus=4")),
-        rows_of(db.attempts("host=other")),
-    ]
+    few = rows_of(db.attempts("host=other"))
     monkeypatch.setattr("store.reading.trial_columns._MOST_IDS", 0)
-    assert few == [
-        rows_of(db.trials("model=resnet50")),
-        rows_of(db.scaling("num_gpus=4")),
-        rows_of(db.attempts("host=other")),
-    ]
+    assert rows_of(db.attempts("host=other")) == few
 
 
-def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
-    frame = store.api.open(varied).trials("model=resnet50", "num_gpus=1")
-    found = frame[
-        [
-            "host",
-            "shares_host",
-            "num_attempts",
-            "num_completed",
-            "throughput",
-            "lowest",
-            "highest",
-            "num_doubtful",
-        ]
-    ]
-    assert found.to_numpy().tolist() == [
-        ["testbox", False, 1, 1, 100.0, 100.0, 100.0, 0],
-        ["other", False, 3, 3, 12.0, 10.0, 20.0, 1],
-        ["testbox", True, 1, 1, 70.0, 70.0, 70.0, 0],
-    ]
-    (failed,) = rows_of(store.api.open(varied).trials(f"outcome={Outcome.FAILED}"))
-    assert (
-        failed["num_attempts"],
-        failed["num_completed"],
-        failed["throughput"],
-        failed["software_key"],
-    ) == (
-        1,
-        0,
-        None,
-        None,
+def test_the_view_never_averages_over_machine_software_or_neighbors(varied):
+    found = queries.rows(
+        open_for_reading(varied),
+        "SELECT host, shares_host, num_repeats, throughput, lowest, highest, num_doubtful, speed_up "
+        "FROM scaling WHERE model = 'resnet50' AND num_gpus = 1 ORDER BY shares_host, lowest",
     )
+    assert [tuple(row.values()) for row in found] == [
+        ("other", False, 3, 12.0, 10.0, 20.0, 1, 1.0),
+        ("testbox", False, 1, 100.0, 100.0, 100.0, 0, 1.0),
+        ("testbox", True, 1, 70.0, 70.0, 70.0, 0, 1.0),
+    ]
 
 
 def test_steps_are_those_of_the_view(varied):
@@ -299,11 +223,10 @@ def test_axes_that_hold_anything_come_back_as_they_were(db):
 
 def test_a_filter_that_is_none_is_refused(filled):
     db = store.api.open(filled)
-    for method in (db.attempts, db.trials, db.scaling):
-        with pytest.raises(
-            StoreError, match=r"^modle: nothing to filter by; did you mean model\?$"
-        ):
-            method("modle=x")
+    with pytest.raises(StoreError, match=r"^modle: nothing to filter by; did you mean model\?$"):
+        db.attempts("modle=x")
+    with pytest.raises(StoreError, match=r"^origin='dreamt': there are measured, simulated$"):
+        db.attempts(origin="dreamt")
     with pytest.raises(StoreError, match=r"^none\.db: no such database"):
         store.api.open("none.db")
 

@@ -65,15 +65,10 @@ def test_views_keep_measured_and_simulated_numbers_apart(db):
 def test_frames_have_one_of_both(db):
     both(db)
     frames = store.api.open(db)
-    assert frames.attempts()["throughput"].tolist() == [100.0, 180.0]
-    assert frames.attempts("num_gpus=1", simulated=True)["throughput"].tolist() == [
-        1000.0,
-        900.0,
-    ]
-    assert frames.trials()["throughput"].tolist() == [100.0, 180.0]
-    assert frames.trials(simulated=True)["injected"].tolist() == ["", "", INJECTED]
-    assert frames.scaling("num_gpus=2")["speed_up"].tolist() == [1.8]
-    assert frames.scaling("num_gpus=2", simulated=True)["speed_up"].tolist() == [1.9]
+    assert frames.attempts(origin="measured")["throughput"].tolist() == [100.0, 180.0]
+    simulated = frames.attempts("num_gpus=1", origin="simulated")
+    assert simulated["throughput"].tolist() == [1000.0, 900.0]
+    assert frames.attempts("num_gpus=1").equals(simulated)  # of the newest sweep
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_missing_empty_or_new_database_is_said_and_recovered_from():
     reported = shown.ask(What.PAGE)
     assert (
         reported.problem
-        == "r.db: no such database; run a sweep first, or name another with --db or SCALEMARK_DB"
+        == "r.db: no such database; run a sweep first, or name another with --db FILE or SCALEMARK_DB"
     )
     assert (reported.page, reported.report, reported.report_mark) == ("", "null", None)
     Writer("r.db").close()

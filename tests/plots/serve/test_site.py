@@ -75,9 +75,14 @@ def test_a_page_has_the_results_of_its_sweep_and_of_its_origin():
     found = site_of()
     assert trials(found, path_of("measured")) == [100.0]
     assert trials(found, path_of("played by night")) == [900.0]
-    assert trials(found, path_of(None)) == [100.0]
+    assert trials(found, path_of(None)) == [900.0]
+    page = found.answer("/").body
+    assert "All simulated results</a>" in page
+    assert "(--origin measured serves the others)" in page
     asked = site_of(origin=Origin.SIMULATED)
+    assert ">All results</a>" in asked.answer("/").body
     assert trials(asked, path_of(None)) == [900.0]
+    assert trials(site_of(origin=Origin.MEASURED), path_of(None)) == [100.0]
     reported = json.loads(asked.answer("/sweeps/measured/data.json").body)
     assert reported["problem"].endswith("show them with --origin measured")
 

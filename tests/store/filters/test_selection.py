@@ -191,7 +191,10 @@ def test_any_sweep_name_can_be_filtered_by(db, value):
             "model",
             r"^model: no operator found; wanted NAME, one of = != < <= > >= ~, and a value, as model=resnet50$",
         ),
-        ("resnet50", r"^resnet50: no operator found; .* as model=resnet50 or num_gpus>=4$"),
+        (
+            "resnet50",
+            r"^resnet50: no operator found; .* as model=resnet50, num_gpus>=4 or sweep=resnet50$",
+        ),
         ("", r"^: no operator found"),
         ("num_gpus=four", r"^num_gpus=four: num_gpus is a whole number; found four$"),
         ("num_gpus>=", r"^num_gpus>=: num_gpus is a whole number; found nothing$"),

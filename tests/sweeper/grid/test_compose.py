@@ -185,7 +185,7 @@ def test_composing_a_cell_changes_no_other_cell(composer):
         ),
         (
             "model=resnet34",
-            "scalemark/models/ defines it, and its defaults are missing; add conf/model/resnet34.yaml",
+            "add conf/model/resnet34.yaml, or take another: did you mean resnet50[?] Choices: alexnet, ",
         ),
         ("num_gpus=two", "num_gpus=two: wanted a whole number"),
         ("num_gpus=", "num_gpus=: wanted a whole number"),

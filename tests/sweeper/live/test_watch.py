@@ -200,7 +200,7 @@ def test_ctrl_c_leaves_what_was_shown_and_is_known_from_the_exit_code():
 def test_a_missing_database_is_waited_for():
     with watching(width=200) as terminal:
         terminal.wait_for(
-            "results.db: no such database; run a sweep first, or name another with --db or SCALEMARK_DB; waiting for it"
+            "results.db: no such database; run a sweep first, or name another with --db FILE or SCALEMARK_DB; waiting for it"
         )
         fill("results.db", [(small(), 100.0)])
         terminal.wait_for("100.00 images/s")

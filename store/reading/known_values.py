@@ -1,0 +1,41 @@
+"""Says which values a database has, where a filter asks for one that it has not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from scalemark.text.untrusted import visible
+from store.filters.selection import NOT_AXES, parsed
+from store.reading.queries import selected
+from store.schema import TrialRow
+
+_MOST_NAMED = 8
+_AXES = {
+    column.name: column
+    for column in TrialRow.__table__.columns
+    if column.name not in NOT_AXES and isinstance(column.type, sa.String | sa.Integer)
+}
+
+
+def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
+    """Name the nearest value of the first axis that is never as asked, or those that there are;
+    empty where each filter alone finds something.
+    """
+    for one in parsed(filters):
+        if one.name not in _AXES or one.operator != "=" or "," in one.value:
+            continue
+        rows = selected(engine, sa.select(_AXES[one.name].label("value")).distinct())
+        values = sorted(row["value"] for row in rows if row["value"] not in (None, ""))
+        known = list(map(str, values))
+        if not known or one.value in known:
+            continue
+        is_text = isinstance(_AXES[one.name].type, sa.String)
+        near = difflib.get_close_matches(one.value[:100], known, n=3) if is_text else []
+        if near:
+            return f"did you mean {one.name}={', '.join(map(visible, near))}? "
+        more = ", ..." if len(known) > _MOST_NAMED else ""
+        return f"{one.name} is {', '.join(map(visible, known[:_MOST_NAMED]))}{more} there; "
+    return ""

@@ -1,0 +1,87 @@
+"""Says which origin the attempts have that filters choose, that of the newest sweep first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from scalemark.records.devices import DeviceKind
+from scalemark.text.untrusted import visible
+from store.database import reading
+from store.filters.selection import attempt_ids, deleted_at
+from store.schema import AttemptRow, SweepRow, SweepTrialRow, TrialRow
+
+
+class Origin(StrEnum):
+    """The maker of an attempt's number, as `analysis` and `plots` call it."""
+
+    MEASURED = "measured"
+    SIMULATED = "simulated"
+
+    @property
+    def filter(self) -> str:
+        """The filter that chooses its attempts."""
+        sign = "=" if self is Origin.SIMULATED else "!="
+        return f"device_kind{sign}{DeviceKind.SIMULATED_GPU}"
+
+
+def told(origin: str, sweep: str, others: Sequence[str]) -> str:
+    """Say that an origin was taken for its newest sweep; empty where there are no others."""
+    if not others:
+        return ""
+    options = " or ".join(f"--origin {other}" for other in others)
+    return (
+        f"origin: {origin}, as the newest sweep that matches ({visible(sweep)}); "
+        f"{options} has the others"
+    )
+
+
+def newest_first(
+    engine: sa.Engine,
+    filters: Sequence[str] = (),
+    *,
+    sweep: str | None = None,
+    deleted: bool = False,
+) -> Mapping[Origin, str]:
+    """Return the origins of the attempts that `filters` choose, each with its newest sweep: that
+    measured one of them, or asked for its trial. With `sweep` it is of this sweep's trials alone.
+
+    Raises StoreError for an unknown filter.
+    """
+    chosen = deleted_at(deleted)
+    if filters:
+        chosen = AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
+    links = SweepTrialRow
+    of_chosen = links.trial_id.in_(sa.select(AttemptRow.trial_id).where(chosen))
+    is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
+    newest = [  # by those that measured, and by those that asked for what had finished
+        sa.select(is_simulated, sa.func.max(column))
+        .select_from(of)
+        .join(TrialRow, TrialRow.id == of.trial_id)
+        .where(which)
+        .group_by(is_simulated)
+        for of, column, which in (
+            (AttemptRow, AttemptRow.sweep_id, chosen),
+            (links, links.sweep_id, of_chosen),
+        )
+    ]
+    if sweep is not None:
+        named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
+        by_attempts, by_links = newest
+        newest = [
+            by_attempts.where(AttemptRow.sweep_id == named),
+            by_links.where(links.sweep_id == named),
+        ]
+    found: dict[Origin, int] = {}
+    with reading(engine) as connection:
+        for statement in newest:
+            for simulated, sweep_id in connection.execute(statement):
+                origin = Origin.SIMULATED if simulated else Origin.MEASURED
+                found[origin] = max(sweep_id, found.get(origin, 0))
+        names = sa.select(SweepRow.id, SweepRow.name).where(SweepRow.id.in_(found.values()))
+        name_of = {row.id: row.name for row in connection.execute(names)}
+    # of one sweep that has both, measured ones
+    in_order = sorted(found, key=lambda one: (-found[one], one))
+    return {origin: name_of[found[origin]] for origin in in_order}
