@@ -22,10 +22,10 @@ MEANINGS = {
     "failures": "some of its repeats brought no number",
     "likely": "the evidence is not enough to be sure",
     "cannot tell": "trials are missing, or too noisy, to name one cause",
-    "simulated": "computed by a cost model; no GPU was measured",
+    "simulated": DeviceKind.SIMULATED_GPU.meaning,
     "published": "measured by others, without repeats",
     "elsewhere": "measured by another program",
-    "CPU devices": "parts of one machine's cores; nothing here speaks of GPUs",
+    "CPU devices": DeviceKind.CPU_DEVICE.meaning,
     "shared host": "run side by side with other trials",
 }
 

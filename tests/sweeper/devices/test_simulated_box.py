@@ -81,7 +81,7 @@ def test_every_line_about_the_machine_says_simulated():
     machine = machine_of(DGX)
     line = machine_line(machine, inventory_of(machine))
     assert line.startswith(
-        "simulated-dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB. Simulated: "
+        "simulated-dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB: "
     )
 
 
