@@ -4,7 +4,7 @@ rate, and what `explain` says.
 `python benchmarks/links.py FOLDER [--mbit 1000 200 50] [--strategies ...] [--repeats N] [--model M]
 [--batch-size B]` prints a Markdown table. Sweeps of some minutes go into a database in that folder,
 which is kept and continued; bytes are counted only of trials that run meanwhile. Needs the right to
-make networks: see `injected.link_mbit` in docs/distributed.md.
+make networks: see `injected.link_mbit` in docs/hosts.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m docs.make_answers`: runs the commands that `answers.md` and `conclusions.md` show, and
+"""`python -m docs.make_answers`: runs the commands that `answers.md` and `published.md` show, and
 writes what they say anew.
 
 A block begins with ```` ```console ```` and `$ python -m plots` or `$ python -m analysis`. All of
@@ -17,7 +17,7 @@ from shlex import split
 
 from store.command_line import run
 
-PAGES = tuple(Path(__file__).parent / name for name in ("answers.md", "conclusions.md"))
+PAGES = tuple(Path(__file__).parent / name for name in ("answers.md", "published.md"))
 _BLOCK = re.compile(
     r"^```console\n\$ python -m (?P<module>plots|analysis) (?P<arguments>[^\n]+)\n.*?^```$",
     re.MULTILINE | re.DOTALL,

@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,12 @@ __all__ = ["pytest_terminal_summary"]  # a hook
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", settings.get_profile("untimed"), derandomize=True)
 settings.load_profile("fixed" if os.environ.get("CI") == "true" else "untimed")
+
+# Tests make thousands of databases, and would wait for a disk to have each: they are made in memory, where there is enough
+# of it. tempfile has chosen its folder by now; TMPDIR is for the processes of pytest-xdist and those that tests start.
+_MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # Before any test imports TensorFlow.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"

@@ -1,6 +1,4 @@
-"""What docs/distributed.md says of Keras 3 over several hosts is so: its loop runs, and `fit` does
-not.
-"""
+"""What docs/keras.md says of Keras 3 over several hosts is so: its loop runs, and `fit` does not."""
 
 import json
 import os
@@ -24,7 +22,7 @@ model.fit(data.with_options(options), steps_per_epoch=4, verbose=0)
 
 def loop() -> str:
     """Return the page's loop.py."""
-    page = (PROJECT / "docs" / "distributed.md").read_text()
+    page = (PROJECT / "docs" / "keras.md").read_text()
     (found,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     return found
 

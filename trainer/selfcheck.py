@@ -29,7 +29,7 @@ from scalemark.host.extras import lack_of_tensorflow
 from scalemark.host.own_code import module_command, python_path
 from scalemark.models import ModelError
 from scalemark.own_model import OwnModel
-from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
+from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.strategies import strategy_name
 from scalemark.text.untrusted import quoted
@@ -233,7 +233,7 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     model = bench.model or "resnet18_cifar"
     yield f"{counted} of {model} in a second or two are an impression, not a measurement"
     if bench.kind == "cpu_device":
-        yield CPU_DEVICES_NOTE
+        yield DeviceKind.CPU_DEVICE.note
     rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", counted, "")]
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
     for check in checks:

@@ -32,7 +32,7 @@ from analysis.source import Source
 from analysis.text.numbers import number
 from analysis.text.titles import environment_notes, host_notes
 from scalemark.cli.terminal import make_console, print_json
-from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
+from scalemark.records.devices import DeviceKind
 from store.command_line import Db, Json
 
 _MOST_ROWS = 8
@@ -114,7 +114,8 @@ def _rows(rows: Sequence[Result]) -> str:
 def _check_lines(findings: Sequence[Finding], results: Sequence[Result]) -> list[str]:
     lines = []
     if any(one.environment.device_kind is DeviceKind.SIMULATED_GPU for one in results):
-        lines += [SIMULATED_NOTE, ""]  # what a cost model says to a claim is no evidence
+        # what a cost model says to a claim is no evidence
+        lines += [DeviceKind.SIMULATED_GPU.note, ""]
     for finding in findings:
         claim = finding.claim
         lines += [f"{claim.id}  {finding.summary}  ({claim.source})", f"    {claim.claim}."]

@@ -25,10 +25,10 @@ MEANINGS = {
     "unsure": "another may be as good or better; more repeats would tell",
     "uncertain": "predicted from too little; it may be off by more than the interval",
     "cannot tell": "trials are missing, or too noisy, to name one cause",
-    "simulated": "computed by a cost model; no GPU was measured",
+    "simulated": DeviceKind.SIMULATED_GPU.meaning,
     "published": "measured by others, without repeats",
     "elsewhere": "measured by another program",
-    "CPU devices": "parts of one machine's cores; nothing here speaks of GPUs",
+    "CPU devices": DeviceKind.CPU_DEVICE.meaning,
     "shared host": "run side by side with other trials",
 }
 

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-CPU_DEVICES_NOTE = (
-    "CPU devices share the cores of one machine: expect speed-ups near 1; nothing here speaks "
-    "of GPUs"
-)
-SIMULATED_NOTE = (
-    "Simulated: computed by a cost model for a hardware profile; no GPU was measured, and "
-    "nothing here is a measurement"
-)
-
 
 class DeviceKind(StrEnum):
     """The device of a replica: a physical GPU, a logical CPU device, or a cost model of a GPU."""
 
     plural: str
     singular: str
-    note: str  # stands wherever a number of such devices is shown; empty for GPUs
+    meaning: str  # what numbers of such devices are, as docs/glossary.md has it; empty for GPUs
 
-    def __new__(cls, value: str, plural: str = "", note: str = "") -> DeviceKind:
+    def __new__(cls, value: str, plural: str = "", meaning: str = "") -> DeviceKind:
         kind = str.__new__(cls, value)
         kind._value_ = value
-        kind.plural, kind.singular, kind.note = plural, plural.removesuffix("s"), note
+        kind.plural, kind.singular, kind.meaning = plural, plural.removesuffix("s"), meaning
         return kind
 
     GPU = "gpu", "GPUs", ""
-    CPU_DEVICE = "cpu_device", "CPU devices", CPU_DEVICES_NOTE
-    # of a hardware profile; its numbers are no measurements
-    SIMULATED_GPU = "simulated_gpu", "simulated GPUs", SIMULATED_NOTE
+    CPU_DEVICE = (
+        "cpu_device",
+        "CPU devices",
+        "parts of one machine's cores; nothing here speaks of GPUs",
+    )
+    SIMULATED_GPU = (
+        "simulated_gpu",
+        "simulated GPUs",
+        "computed by a cost model; no GPU was measured",
+    )
+
+    @property
+    def note(self) -> str:
+        """Return what stands wherever a number of such devices is shown; empty for GPUs."""
+        return f"{self.plural}: {self.meaning}" if self.meaning else ""
 
     def counted(self, number: int) -> str:
         """Return a count, as `1 GPU` or `4 GPUs`."""

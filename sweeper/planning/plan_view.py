@@ -9,7 +9,7 @@ from dataclasses import asdict
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.records.devices import CPU_DEVICES_NOTE, SIMULATED_NOTE, DeviceKind
+from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
@@ -123,14 +123,12 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
         f"{machine.host}: {machine.num_cores} cores {machine.cpu}, "
         f"{machine.memory_bytes / 2**30:.0f} GiB"
     )
+    devices = inventory.kind.counted(inventory.num_devices)
     if inventory.kind is DeviceKind.CPU_DEVICE:
-        return f"{where}; {inventory.num_devices} {CPU_DEVICES_NOTE}"
+        return f"{where}; {devices}: {inventory.kind.meaning}"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
     if inventory.kind is DeviceKind.SIMULATED_GPU:
-        return (
-            f"{machine.host}: {inventory.num_devices} simulated GPUs as of {names}. "
-            f"{SIMULATED_NOTE}"
-        )
+        return f"{machine.host}: {devices} as of {names}: {inventory.kind.meaning}"
     kind = f"{names}, driver {machine.driver}"
     if not in_use:
         return f"{where}; {len(inventory.gpus)} usable GPUs: {kind}"

@@ -1,4 +1,4 @@
-"""What docs/advice.md shows is what the commands print, and every goal and command is reported."""
+"""What docs/advice.md and sentences.md show is what the commands print; every goal and command is there."""
 
 import re
 import shlex
@@ -11,11 +11,12 @@ from tests.analysis.commands.command import analysis
 from tests.conftest import PROJECT
 
 ADVICE = (PROJECT / "docs" / "advice.md").read_text()
-SHOWN = re.findall(r"```text\n\$ python -m analysis (.*?)\n(.*?)```", ADVICE, re.DOTALL)
+SENTENCES = (PROJECT / "docs" / "sentences.md").read_text()
+SHOWN = re.findall(r"```text\n\$ python -m analysis (.*?)\n(.*?)```", ADVICE + SENTENCES, re.DOTALL)
 
 
 def test_there_is_output_of_both_commands():
-    assert [command.split()[0] for command, _ in SHOWN] == ["scaling", "advise", "advise"]
+    assert [command.split()[0] for command, _ in SHOWN] == ["advise", "scaling", "advise"]
 
 
 @pytest.mark.parametrize(("command", "output"), SHOWN)

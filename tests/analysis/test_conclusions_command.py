@@ -34,7 +34,7 @@ def test_conclusions_name_their_trials_and_the_kind_of_device(analysis):
     fill("results.db", [(trials[0], 100), (trials[0], 101), (trials[1], 200), (trials[1], 202)])
     code, out, _ = analysis("conclusions")
     assert code == 0
-    assert "CPU devices share the cores of one machine" in out
+    assert "CPU devices: parts of one machine's cores" in out
     assert "ps_cpu leads with 201 images/s, 100% ahead of replicated_none" in out
     assert all(trial.trial_id in out for trial in trials)
     assert "A tie: the 95 % CI of the ratio over processes contains 1." in out
@@ -135,9 +135,7 @@ def test_a_check_of_simulated_rows_calls_them_no_measurements(analysis):
         machine=SIMULATED_MACHINE,
     )
     _, out, _ = analysis("conclusions", "--check", "--origin", "simulated")
-    assert out.startswith(
-        "Simulated: computed by a cost model for a hardware profile; no GPU was measured"
-    )
+    assert out.startswith(DeviceKind.SIMULATED_GPU.note)
 
 
 @pytest.mark.parametrize(

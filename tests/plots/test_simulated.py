@@ -21,7 +21,7 @@ from plots.report.content import compose
 from plots.report.page import render
 from plots.source import Source
 from plots.tables import formats
-from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
+from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from sweeper.devices.simulated_box import machine_of
@@ -124,7 +124,9 @@ def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, ori
         ), name
         (footer,) = [text for text in picture.figure.texts if text.get_gid() == "footer"]
         assert footer.get_text().startswith("simulated") == (origin is Origin.SIMULATED), name
-        assert (SIMULATED_NOTE in details(picture.figure)) == (origin is Origin.SIMULATED), name
+        assert (DeviceKind.SIMULATED_GPU.note in details(picture.figure)) == (
+            origin is Origin.SIMULATED
+        ), name
         assert not has("\n".join(reported), SIMULATED if origin is Origin.MEASURED else MEASURED), (
             name
         )
@@ -161,7 +163,7 @@ def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
         ("engine=simulated hardware=dgx1_p100" in trial.command) == is_simulated
         for trial in page.trials
     )
-    assert (SIMULATED_NOTE in render(source, datetime.now(UTC))) == is_simulated
+    assert (DeviceKind.SIMULATED_GPU.note in render(source, datetime.now(UTC))) == is_simulated
 
 
 @OF_BOTH

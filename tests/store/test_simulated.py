@@ -5,7 +5,7 @@ import json
 import pytest
 
 import store.api
-from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
+from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.trial import TrialSpec
 from store.checks.every import check
@@ -95,12 +95,14 @@ def test_the_profile_the_truth_and_what_was_injected_are_shown(db):
     assert reported["truth"] == TRUTH
     assert reported["machine_facts"]["hardware_profile"] == SIMULATED_MACHINE.hardware_profile
     text = run("show", "5", "--db", db).stdout
-    assert SIMULATED_NOTE in " ".join(text.split())
+    assert DeviceKind.SIMULATED_GPU.note in " ".join(text.split())
     assert {"simulation", "truth behind the simulation"} < {
         line.strip() for line in text.splitlines()
     }
     assert "measurement" not in text.splitlines()
-    assert SIMULATED_NOTE not in " ".join(run("show", "1", "--db", db).stdout.split())
+    assert DeviceKind.SIMULATED_GPU.note not in " ".join(
+        run("show", "1", "--db", db).stdout.split()
+    )
 
 
 def test_a_ratio_of_a_simulated_and_a_measured_number_is_refused(db):
@@ -109,7 +111,9 @@ def test_a_ratio_of_a_simulated_and_a_measured_number_is_refused(db):
     assert refused.returncode != 0
     assert "GPUs against simulated GPUs" in refused.stdout + refused.stderr
     assert "images/s" not in refused.stdout
-    assert SIMULATED_NOTE in " ".join(run("compare", "3", "4", "--db", db).stdout.split())
+    assert DeviceKind.SIMULATED_GPU.note in " ".join(
+        run("compare", "3", "4", "--db", db).stdout.split()
+    )
 
 
 @pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])

@@ -44,7 +44,7 @@ def test_a_mode_is_proven_measured_and_written_as_json(asked):
     assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
     assert checks["precision=fp32"]["throughput"] > 0
     assert checks["precision=tf32"]["outcome"] == "unsupported"
-    assert "CPU devices share the cores of one machine" in ended.stdout
+    assert "CPU devices: parts of one machine's cores" in ended.stdout
     assert (
         "precision=tf32: a way of GPUs; these replicas are CPU devices (precision=tf32 with ps_cpu)"
         in ended.stdout

@@ -206,7 +206,7 @@ const drawAll = () => {
   drawing = drawing.then(async () => {
     if (view === "results") await drawChart();
     if (view === "results") await drawHeat();
-    if (view === "trial" || view === "compare") await drawSteps();
+    if (isOfTrials()) await drawSteps();
     numWaiting -= 1;
     if (!numWaiting) root.dataset.charts = "drawn";
   });

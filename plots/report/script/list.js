@@ -82,7 +82,7 @@ const rowOf = (at, index) => {
   const trial = data.trials[at];
   const box = make("input", { type: "checkbox", class: "compare", value: trial.key, "aria-label": `Compare ${shortId(trial)}` });
   box.checked = compareKeys.includes(trial.key);
-  const link = make("a", { href: `#t-${encodeURIComponent(trial.key)}` }, make("code", {}, shortId(trial)));
+  const link = make("a", { href: linkTo(trial) }, make("code", {}, shortId(trial)));
   const row = make("tr", { id: `row-${at}`, "aria-rowindex": index + 2 }, make("th", { scope: "row" }, box, " ", link));
   for (const column of chosenColumns) {
     const cell = make("td", { class: column.value ? "value" : null });
@@ -135,6 +135,6 @@ const chooseToCompare = (box) => {
 const showCompared = () => {
   const ids = compareKeys.filter((key) => positions.has(key)).map((key) => shortId(data.trials[positions.get(key)]));
   const note = find("#compared");
-  if (ids.length === 2) note.replaceChildren(make("a", { href: `#compare?${new URLSearchParams({ of: compareKeys.join(",") })}` }, `Compare ${ids.join(" with ")}`));
+  if (ids.length === 2) note.replaceChildren(make("a", { href: linkToCompare(compareKeys) }, `Compare ${ids.join(" with ")}`));
   else note.textContent = ids.length ? `Choose another one to compare ${ids[0]} with.` : "Choose two to compare them; a click on a heading sorts.";
 };

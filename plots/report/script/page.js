@@ -5,13 +5,12 @@ const show = () => {
   for (const node of findAll(".needs-script")) if (!["no-match", "table-choice", "charts", "heat"].includes(node.id)) node.hidden = false;
   root.dataset.view = view;
   for (const link of findAll("nav a")) {
-    const isOfTrials = view === "trial" || view === "compare";
-    if (link.getAttribute("href") === `#${isOfTrials ? "trials" : view}`) link.setAttribute("aria-current", "page");
+    if (link.getAttribute("href") === `#${isOfTrials() ? "trials" : view}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   offerChoices();
   refresh();
-  if (view === "trial" || view === "compare") showTrials();
+  if (isOfTrials()) showTrials();
 };
 
 /** What depends on filters. */
@@ -28,7 +27,7 @@ const goTo = (hash) => {
   if (!follow(hash)) return;
   show();
   window.scrollTo(0, 0);
-  if (view === "trial" || view === "compare") find("#trial-page h2").focus({ preventScroll: true });
+  if (isOfTrials()) find("#trial-page h2").focus({ preventScroll: true });
 };
 
 const copy = async (button) => {

@@ -20,9 +20,13 @@ const parsed = (hash) => {
   return VIEWS.includes(words || "results") && words !== "trial" ? { view: words || "results", key: "", asked } : null;
 };
 
+const linkTo = (trial) => `#t-${encodeURIComponent(trial.key)}`;
+const linkToCompare = (keys) => `#compare?${new URLSearchParams({ of: keys.join(",") })}`;
+const isOfTrials = () => view === "trial" || view === "compare";
+
 const address = () => {
-  const name = view === "trial" ? `t-${encodeURIComponent(trialKey)}` : view;
-  return params.size ? `#${name}?${params}` : `#${name}`;
+  const name = view === "trial" ? linkTo({ key: trialKey }) : `#${view}`;
+  return params.size ? `${name}?${params}` : name;
 };
 
 const takeAddress = (hash) => {

@@ -29,7 +29,7 @@ const showTrial = () => {
   const best = data.trials
     .filter((one) => one.model === trial.model && one.environment === trial.environment && one.throughput !== null && one !== trial)
     .reduce((one, other) => (one === null || other.throughput > one.throughput ? other : one), null);
-  const link = best && make("a", { href: `#compare?${new URLSearchParams({ of: `${trial.key},${best.key}` })}` }, `Compare with ${nameOf(best)}, ${number(best.throughput)} ${best.unit}`);
+  const link = best && make("a", { href: linkToCompare([trial.key, best.key]) }, `Compare with ${nameOf(best)}, ${number(best.throughput)} ${best.unit}`);
   const axes = Object.entries(trial.axes).map(([axis, value]) => fact(visible(axis), visible(value)));
   const all = make("details", {}, make("summary", {}, "All axes"), make("dl", { class: "facts axes" }, ...axes));
   page.replaceChildren(heading(trial), facts, ...(link ? [make("p", {}, link)] : []), all);
@@ -62,7 +62,7 @@ const showTwo = () => {
   const axes = names.map((axis) => [axis, (trial) => String(trial.axes[axis] ?? "")]);
   const rows = [...COMPARED, ...axes].filter(([name, text]) => name === "throughput" || text(one) !== text(other));
   const cells = (text) => found.map((trial) => make("td", {}, visible(text(trial))));
-  const heads = found.map((trial) => make("th", { scope: "col" }, make("a", { href: `#t-${encodeURIComponent(trial.key)}` }, shortId(trial))));
+  const heads = found.map((trial) => make("th", { scope: "col" }, make("a", { href: linkTo(trial) }, shortId(trial))));
   const body = rows.map(([name, text]) => make("tr", {}, make("th", { scope: "row" }, visible(name)), ...cells(text)));
   const comparable = one.throughput !== null && other.throughput !== null && one.unit === other.unit && one.environment === other.environment;
   const said = comparable ? `${shortId(one)} has ${times(one.throughput / other.throughput)} the throughput of ${shortId(other)}. ` : "";

@@ -340,7 +340,7 @@ def test_simulated_trials_are_compared_with_each_other_and_called_so(compared):
     fill("r.db", both)
     found = compared(*SIDES)
     assert [pair["a"]["origin"] for pair in found["pairs"]] == ["simulated"]
-    assert any(note.startswith("Simulated: ") for note in found["notes"])
+    assert any(note.startswith("simulated GPUs: ") for note in found["notes"])
 
 
 def test_commands_for_simulated_trials_name_them(compared):

@@ -10,7 +10,7 @@ from analysis.selection import Selection
 from plots.pictures.drawing import NothingToShow, chart, facts, finish
 from plots.pictures.theme import PALETTES, Theme, settings
 from plots.source import Source
-from scalemark.records.devices import CPU_DEVICES_NOTE
+from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.outcomes import Outcome, Verdict
 from tests.filled import fill
@@ -215,10 +215,10 @@ def test_the_footer_is_one_line_and_the_file_has_the_details():
         "TensorFlow 2.21.0, scalemark 0.1.0",
         "database results.db",
         "made by: python -m plots charts scaling",
-        CPU_DEVICES_NOTE,
+        DeviceKind.CPU_DEVICE.note,
     ):
         assert part in reported
-    assert "GPU" not in reported.replace(CPU_DEVICES_NOTE, "")
+    assert "GPU" not in reported.replace(DeviceKind.CPU_DEVICE.note, "")
 
 
 def test_a_single_run_is_a_badge():

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from scalemark.records.devices import CPU_DEVICES_NOTE
+from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from tests.filled import fill
@@ -137,7 +137,7 @@ def test_the_footer_names_machine_database_and_command():
         assert part in reported
     assert "number of CPU devices" in reported
     assert "GPU" not in reported.replace("nothing here speaks of GPUs", "")
-    assert CPU_DEVICES_NOTE.split(":")[0] in reported
+    assert DeviceKind.CPU_DEVICE.note.split(":")[0] in reported
 
 
 def test_of_many_trials_those_on_the_most_devices_are_drawn():

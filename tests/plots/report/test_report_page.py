@@ -14,7 +14,7 @@ from plots.pictures.theme import PALETTES, Theme
 from plots.report import content, libraries
 from plots.report.content import compose
 from plots.report.page import data
-from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
+from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from store.errors import StoreError
 from store.writer import Writer
@@ -126,8 +126,7 @@ def test_tables_and_summary_can_be_read_without_a_script(everything, make):
 def test_cpu_devices_are_said_to_be_cpu_devices_before_any_number(everything, make):
     text = parsed(make(everything)).text
     assert text.index("(CPU devices) CPU devices") < text.index("images/s")
-    assert CPU_DEVICES_NOTE in text
-    assert "CPU devices: parts of one machine's cores; nothing here speaks of GPUs" in text
+    assert DeviceKind.CPU_DEVICE.note in text
     assert "resnet50, vgg16 on testbox (CPU devices)" in text
     assert not re.search(r"\d GPUs?\b", text)
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from conf.schema import SweepConfig
-from scalemark.records.devices import CPU_DEVICES_NOTE, DeviceKind
+from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.gpu_users import GpuInUse
@@ -55,7 +55,7 @@ def test_a_plan_for_agents_says_what_each_has():
     per_host = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=1, num_hosts=2)
     assert (
         machine_line(MACHINE, per_host)
-        == f"agents, each on a host with 1 CPU device. {CPU_DEVICES_NOTE}"
+        == f"agents, each on a host with 1 CPU device. {DeviceKind.CPU_DEVICE.note}"
     )
     per_host = Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=8, num_hosts=2)
     assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
