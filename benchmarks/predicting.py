@@ -4,19 +4,22 @@ few.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 from analysis.calibration.environments import guessed, unknown
+from analysis.calibration.intervals import Quantiles, quantile
 from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
+from analysis.calibration.rules import carried, log_times
 from analysis.prediction.predictions import Learned, learned, most_gpus
 from analysis.published import is_held_out, published
 from analysis.results import Result
@@ -37,6 +40,24 @@ class Checked:
     num_rows: int  # it rests on; 0: on the physics and the profile alone
     predictive: Predictive | None
     refused: str = ""  # why there is no prediction
+    # throughput that rules carry its own curve on to, by their names
+    by_rule: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def publisher(self) -> str:
+        """Whose figure it is; of one publisher no source is left out without the others."""
+        return self.source.partition(",")[0]
+
+    @property
+    def score(self) -> float:
+        """How far it is off, in logs, over its scale (`analysis.calibration.intervals`)."""
+        assert self.predictive is not None
+        return abs(math.log(1 + self.error)) / self.predictive.scale
+
+    def rule_error(self, name: str) -> float:
+        """Relative, of a rule."""
+        assert self.row.throughput is not None
+        return self.by_rule[name] / self.row.throughput - 1
 
     @property
     def error(self) -> float:
@@ -81,9 +102,10 @@ def checked(
     left_out: LeftOut = LEFT_OUT,
     *,
     as_unknown: bool = False,
+    few: int = FEW,
 ) -> list[Checked]:
-    """All on more than FEW GPUs of one host, but for those kept to judge. Those without a row rest
-    on the physics alone.
+    """All on more than `few` GPUs of one host, but for those kept to judge. Those without a row
+    rest on the physics alone.
 
     `as_unknown`: as if nothing were reported of the boxes, not even their GPUs' names.
     """
@@ -91,8 +113,37 @@ def checked(
         one
         for of in _by_environment(references)
         if not is_held_out(of[0][0])
-        for one in _of_environment(of, left_out, as_unknown=as_unknown)
+        for one in _of_environment(of, left_out, as_unknown=as_unknown, few=few)
     ]
+
+
+def calibrated(found: Sequence[Checked], others: Sequence[Checked]) -> list[Checked]:
+    """Give weighed predictions the intervals that figures of other publishers alone calibrate."""
+    by_publisher = {
+        one.publisher: quantiles([of for of in others if of.publisher != one.publisher])
+        for one in weighed(found)
+    }
+    intervals = []
+    for one in found:
+        if one.predictive is not None and one.predictive.scale:
+            own = one.predictive.within(by_publisher[one.publisher])
+            one = replace(one, predictive=own)
+        intervals.append(one)
+    return intervals
+
+
+def quantiles(found: Sequence[Checked]) -> Quantiles:
+    """Fit the quantiles of both classes to weighed predictions."""
+    scores: dict[bool, list[float]] = {True: [], False: []}
+    for one in weighed(found):
+        assert one.predictive is not None
+        scores[bool(one.predictive.reasons)].append(one.score)
+    return Quantiles(sound=quantile(scores[False]), doubted=quantile(scores[True]))
+
+
+def weighed(found: Sequence[Checked]) -> list[Checked]:
+    """Those whose intervals are calibrated."""
+    return [one for one in found if one.predictive is not None and one.predictive.scale]
 
 
 _Figures = list[tuple[Result, Mapping[str, Any]]]
@@ -113,7 +164,7 @@ def judged(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
         one
         for of in _by_environment(references)
         if is_held_out(of[0][0])
-        for one in _of_environment(of, LEFT_OUT, as_unknown=False)
+        for one in _of_environment(of, LEFT_OUT, as_unknown=False, few=FEW)
     ]
 
 
@@ -200,10 +251,14 @@ FAR = 0.25
 
 
 def _of_environment(
-    of: Sequence[tuple[Result, Mapping[str, Any]]], left_out: LeftOut, *, as_unknown: bool
+    of: Sequence[tuple[Result, Mapping[str, Any]]],
+    left_out: LeftOut,
+    *,
+    as_unknown: bool,
+    few: int,
 ) -> Iterator[Checked]:
     results = [result for result, _ in of]
-    if max(result.num_gpus for result in results) <= FEW:
+    if max(result.num_gpus for result in results) <= few:
         return
     source, hardware = of[0][1]["source"], of[0][1]["hardware"]
     guess = (unknown if as_unknown else guessed)(hardware, most_gpus(results))
@@ -212,12 +267,14 @@ def _of_environment(
         known = learned(results, guess, notes)
     except StoreError:
         return
-    yield from _predicted(source, hardware, known, left_out)
+    yield from _predicted(source, hardware, known, left_out, few)
 
 
-def _predicted(source: str, hardware: str, known: Learned, left_out: LeftOut) -> Iterator[Checked]:
-    rows = [row for row in known.rows if row.work.num_gpus <= FEW and known.is_fitted]
-    asked = [row for row in known.rows if row.work.num_gpus > FEW or not known.is_fitted]
+def _predicted(
+    source: str, hardware: str, known: Learned, left_out: LeftOut, few: int
+) -> Iterator[Checked]:
+    rows = [row for row in known.rows if row.work.num_gpus <= few and known.is_fitted]
+    asked = [row for row in known.rows if row.work.num_gpus > few or not known.is_fitted]
     refused = [refusal(row, rows, known.guess.hardware) if rows else None for row in asked]
     possible = [row for row, no in zip(asked, refused, strict=True) if no is None]
     reported = iter(predicted(rows, possible, known.guess, left_out=left_out))
@@ -229,4 +286,12 @@ def _predicted(source: str, hardware: str, known: Learned, left_out: LeftOut) ->
             num_rows=len(rows),
             predictive=next(reported) if no is None else None,
             refused=no.reason if no else "",
+            by_rule=_by_rule(row, rows),
         )
+
+
+def _by_rule(row: Row, rows: Sequence[Row]) -> dict[str, float]:
+    """Carry the curve on by each rule; by none where it has one count of GPUs alone."""
+    num_gpus = row.work.num_gpus
+    logs = carried(log_times(row, rows), num_gpus)
+    return {name: num_gpus / math.exp(log) for name, log in logs.items()}

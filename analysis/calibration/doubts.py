@@ -50,6 +50,11 @@ def guess_doubt(fits: Sequence[tuple[float, Fit]], index: int) -> str:
     )
 
 
+def crosses(target: Prepared, fit: Fit) -> bool:
+    """Return whether communication takes links that no row shows, so that rows cannot foretell."""
+    return _topology(_Case(target=target, fit=fit, share=_share(target, fit))) is not None
+
+
 def width_doubt(half_width: float) -> str:
     """Return a doubt about an interval that is too wide to decide by."""
     return f"the interval is wide: plus or minus {half_width:.0%}" if half_width > _WIDE else ""
