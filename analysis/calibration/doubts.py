@@ -50,9 +50,14 @@ def guess_doubt(fits: Sequence[tuple[float, Fit]], index: int) -> str:
     )
 
 
-def crosses(target: Prepared, fit: Fit) -> bool:
-    """Return whether communication takes links that no row shows, so that rows cannot foretell."""
-    return _topology(_Case(target=target, fit=fit, share=_share(target, fit))) is not None
+def is_beyond_rules(target: Prepared, fit: Fit) -> bool:
+    """Return whether what comes cannot be seen in the curve's rows, so that no rule foretells it.
+
+    Communication then takes links of a known box that no row shows, or the curve has met a limit.
+    """
+    case = _Case(target=target, fit=fit, share=_share(target, fit))
+    is_new_link = fit.is_known and _topology(case) is not None
+    return is_new_link or _turned(case) is not None
 
 
 def width_doubt(half_width: float) -> str:
@@ -93,9 +98,12 @@ def _topology(case: _Case) -> Doubt | None:
         crossed -= _crossings(one)
     if not crossed or case.share < _VISIBLE:
         return None
+    error = _WRONG_BY * case.share
+    if not case.fit.is_known:
+        return Doubt(reason="", error=error)  # where cliques and sockets end is a guess, too
     links = " and ".join(sorted(crossed))
     reason = f"communication ({case.share:.0%} of the step) crosses {links}, which no row does"
-    return Doubt(reason=reason, error=_WRONG_BY * case.share)
+    return Doubt(reason=reason, error=error)
 
 
 def _crossings(one: Prepared) -> set[str]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.calibration.doubts import crosses, guess_doubt
+from analysis.calibration.doubts import guess_doubt, is_beyond_rules
 from analysis.calibration.environments import Guess
 from analysis.calibration.fit import Fit, fit
 from analysis.calibration.intervals import QUANTILES, scale
@@ -40,13 +40,14 @@ def predicted(
     if not targets:
         return []
     fits = weighed(rows, targets, guess, target_hardware, left_out=left_out)
+    likeliest = max(fits, key=lambda fit: fit[0])[1]
     by_physics = predictive(fits)
     is_elsewhere = target_hardware not in (None, guess.hardware)
     curves = [{} if is_elsewhere else _carried(target, rows) for target in targets]
     record = _record(rows, guess, left_out) if any(curves) else Record()
     found = []
     for index, (one, by_rules) in enumerate(zip(by_physics, curves, strict=True)):
-        if not by_rules or (guess.is_known and crosses(fits[0][1].targets[index], fits[0][1])):
+        if not by_rules or is_beyond_rules(likeliest.targets[index], likeliest):
             found.append(one.doubted(guess_doubt(fits, index)))
             continue
         stack = stacked(
