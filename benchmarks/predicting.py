@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from analysis.calibration.environments import guessed, unknown
 from analysis.calibration.intervals import Quantiles, quantile
 from analysis.calibration.predicted import predicted
@@ -19,7 +21,7 @@ from analysis.calibration.predictive import Predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
-from analysis.calibration.rules import carried, log_times
+from analysis.calibration.rules import LINEAR, carried, log_times
 from analysis.prediction.predictions import Learned, learned, most_gpus
 from analysis.published import is_held_out, published
 from analysis.results import Result
@@ -40,6 +42,7 @@ class Checked:
     num_rows: int  # it rests on; 0: on the physics and the profile alone
     predictive: Predictive | None
     refused: str = ""  # why there is no prediction
+    gpu: str = ""  # of the profile
     # throughput that rules carry its own curve on to, by their names
     by_rule: Mapping[str, float] = field(default_factory=dict)
 
@@ -156,6 +159,36 @@ def _by_environment(references: Sequence[Mapping[str, Any]]) -> Iterable[_Figure
     return found.values()
 
 
+def without_rows(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
+    """Predict all figures of boxes that a profile describes by the physics and the profile alone,
+    but for those kept to judge.
+    """
+    found = []
+    for of in _by_environment(references):
+        results, hardware = [result for result, _ in of], of[0][1]["hardware"]
+        guess = guessed(hardware, most_gpus(results))
+        notes = {result.trial_id: reference["note"] for result, reference in of}
+        if is_held_out(results[0]) or not guess.is_known:
+            continue
+        try:
+            known = learned(results, guess, notes)
+        except StoreError:
+            continue
+        asked = [row for row in known.rows if refusal(row, (), guess.hardware) is None]
+        for row, one in zip(asked, predicted((), asked, guess), strict=True):
+            found.append(
+                Checked(
+                    source=of[0][1]["source"],
+                    hardware=hardware,
+                    row=row,
+                    num_rows=0,
+                    predictive=one,
+                    gpu=guess.hardware.gpu,
+                )
+            )
+    return found
+
+
 def judged(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
     """Return all figures that are kept to judge predictions, by the physics and the profile
     alone.
@@ -219,11 +252,13 @@ class Summary:
 
     num: int
     median_error: float  # absolute
+    p90_error: float  # absolute, that one of ten exceeds
     bias: float  # median of the errors with their signs; above 0: too fast
     num_far: int  # off by more than a quarter
     num_far_unflagged: int
     share_uncertain: float
     share_inside: float  # of their 95 % intervals
+    half_width: float  # median half of the intervals, over the prediction
 
 
 def summary(found: Sequence[Checked]) -> Summary:
@@ -235,14 +270,19 @@ def summary_of(of: Sequence[Checked]) -> Summary:
     """Sum up predictions, of which one at least was not refused."""
     of = [one for one in of if one.predictive is not None]
     far = [one for one in of if abs(one.error) > FAR]
+    errors = [abs(one.error) for one in of]
     return Summary(
         num=len(of),
-        median_error=statistics.median(abs(one.error) for one in of),
+        median_error=statistics.median(errors),
+        p90_error=float(np.quantile(errors, 0.9)),
         bias=statistics.median(one.error for one in of),
         num_far=len(far),
         num_far_unflagged=sum(not one.is_uncertain for one in far),
         share_uncertain=sum(one.is_uncertain for one in of) / len(of),
         share_inside=sum(one.is_inside for one in of) / len(of),
+        half_width=statistics.median(
+            one.predictive.half_width for one in of if one.predictive is not None
+        ),
     )
 
 
@@ -291,7 +331,8 @@ def _predicted(
 
 
 def _by_rule(row: Row, rows: Sequence[Row]) -> dict[str, float]:
-    """Carry the curve on by each rule; by none where it has one count of GPUs alone."""
+    """Carry the curve on by each rule; one count of GPUs alone by the linear one."""
     num_gpus = row.work.num_gpus
-    logs = carried(log_times(row, rows), num_gpus)
+    times = log_times(row, rows)
+    logs = carried(times, num_gpus) if len(times) != 1 else {LINEAR: next(iter(times.values()))}
     return {name: num_gpus / math.exp(log) for name, log in logs.items()}

@@ -20,7 +20,7 @@ _SATURATION_ERROR = 0.25
 _TIMES_GPUS = 2  # the most that rows have: beyond, what grows with GPUs is a guess
 _GAIN_EXPECTED = 0.75  # of what further GPUs should bring: curves that bring less have met a limit
 _CONTRADICTS = 0.12  # of a step time that the model cannot follow
-_WIDE = 0.3  # half of an interval, over its middle
+_WIDE = 0.25  # half of an interval, over its middle: it may be off by a quarter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
