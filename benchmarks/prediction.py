@@ -51,9 +51,10 @@ def main() -> None:
         print(quantiles([*known[2], *known[4], *guessed[2], *guessed[4]]))
         return
     print(rows_table(known[4]))
-    for title, of in (("Of boxes as they are reported", known), ("As if nothing were known of the boxes", guessed)):
-        print(f"\n{title}:\n")
-        print(beside_rules(of))
+    print("\nOf boxes as they are reported:\n")
+    print(beside_rules(known))
+    print("\nAs if nothing were known of the boxes, not even their GPUs' names:\n")
+    print(beside_rules(guessed))
     print("\nFigures that are kept to judge, by the profile and the physics alone:\n")
     print(judged_table(judged(references)))
     print("\nWithout rows, by precision and GPU:\n")
