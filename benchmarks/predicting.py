@@ -4,19 +4,24 @@ few.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from analysis.calibration.environments import guessed, unknown
+from analysis.calibration.intervals import Quantiles, quantile
 from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
+from analysis.calibration.rules import LINEAR, carried, log_times
 from analysis.prediction.predictions import Learned, learned, most_gpus
 from analysis.published import is_held_out, published
 from analysis.results import Result
@@ -37,6 +42,25 @@ class Checked:
     num_rows: int  # it rests on; 0: on the physics and the profile alone
     predictive: Predictive | None
     refused: str = ""  # why there is no prediction
+    gpu: str = ""  # of the profile
+    # throughput that rules carry its own curve on to, by their names
+    by_rule: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def publisher(self) -> str:
+        """Whose figure it is; of one publisher no source is left out without the others."""
+        return self.source.partition(",")[0]
+
+    @property
+    def score(self) -> float:
+        """How far it is off, in logs, over its scale (`analysis.calibration.intervals`)."""
+        assert self.predictive is not None
+        return abs(math.log(1 + self.error)) / self.predictive.scale
+
+    def rule_error(self, name: str) -> float:
+        """Relative, of a rule."""
+        assert self.row.throughput is not None
+        return self.by_rule[name] / self.row.throughput - 1
 
     @property
     def error(self) -> float:
@@ -81,9 +105,10 @@ def checked(
     left_out: LeftOut = LEFT_OUT,
     *,
     as_unknown: bool = False,
+    few: int = FEW,
 ) -> list[Checked]:
-    """All on more than FEW GPUs of one host, but for those kept to judge. Those without a row rest
-    on the physics alone.
+    """All on more than `few` GPUs of one host, but for those kept to judge. Those without a row
+    rest on the physics alone.
 
     `as_unknown`: as if nothing were reported of the boxes, not even their GPUs' names.
     """
@@ -91,8 +116,37 @@ def checked(
         one
         for of in _by_environment(references)
         if not is_held_out(of[0][0])
-        for one in _of_environment(of, left_out, as_unknown=as_unknown)
+        for one in _of_environment(of, left_out, as_unknown=as_unknown, few=few)
     ]
+
+
+def calibrated(found: Sequence[Checked], others: Sequence[Checked]) -> list[Checked]:
+    """Give weighed predictions the intervals that figures of other publishers alone calibrate."""
+    by_publisher = {
+        one.publisher: quantiles([of for of in others if of.publisher != one.publisher])
+        for one in weighed(found)
+    }
+    intervals = []
+    for one in found:
+        if one.predictive is not None and one.predictive.scale:
+            own = one.predictive.within(by_publisher[one.publisher])
+            one = replace(one, predictive=own)
+        intervals.append(one)
+    return intervals
+
+
+def quantiles(found: Sequence[Checked]) -> Quantiles:
+    """Fit the quantiles of both classes to weighed predictions."""
+    scores: dict[bool, list[float]] = {True: [], False: []}
+    for one in weighed(found):
+        assert one.predictive is not None
+        scores[bool(one.predictive.reasons)].append(one.score)
+    return Quantiles(sound=quantile(scores[False]), doubted=quantile(scores[True]))
+
+
+def weighed(found: Sequence[Checked]) -> list[Checked]:
+    """Those whose intervals are calibrated."""
+    return [one for one in found if one.predictive is not None and one.predictive.scale]
 
 
 _Figures = list[tuple[Result, Mapping[str, Any]]]
@@ -105,6 +159,36 @@ def _by_environment(references: Sequence[Mapping[str, Any]]) -> Iterable[_Figure
     return found.values()
 
 
+def without_rows(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
+    """Predict all figures of boxes that a profile describes by the physics and the profile alone,
+    but for those kept to judge.
+    """
+    found = []
+    for of in _by_environment(references):
+        results, hardware = [result for result, _ in of], of[0][1]["hardware"]
+        guess = guessed(hardware, most_gpus(results))
+        notes = {result.trial_id: reference["note"] for result, reference in of}
+        if is_held_out(results[0]) or not guess.is_known:
+            continue
+        try:
+            known = learned(results, guess, notes)
+        except StoreError:
+            continue
+        asked = [row for row in known.rows if refusal(row, (), guess.hardware) is None]
+        for row, one in zip(asked, predicted((), asked, guess), strict=True):
+            found.append(
+                Checked(
+                    source=of[0][1]["source"],
+                    hardware=hardware,
+                    row=row,
+                    num_rows=0,
+                    predictive=one,
+                    gpu=guess.hardware.gpu,
+                )
+            )
+    return found
+
+
 def judged(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
     """Return all figures that are kept to judge predictions, by the physics and the profile
     alone.
@@ -113,7 +197,7 @@ def judged(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
         one
         for of in _by_environment(references)
         if is_held_out(of[0][0])
-        for one in _of_environment(of, LEFT_OUT, as_unknown=False)
+        for one in _of_environment(of, LEFT_OUT, as_unknown=False, few=FEW)
     ]
 
 
@@ -168,11 +252,13 @@ class Summary:
 
     num: int
     median_error: float  # absolute
+    p90_error: float  # absolute, that one of ten exceeds
     bias: float  # median of the errors with their signs; above 0: too fast
     num_far: int  # off by more than a quarter
     num_far_unflagged: int
     share_uncertain: float
     share_inside: float  # of their 95 % intervals
+    half_width: float  # median half of the intervals, over the prediction
 
 
 def summary(found: Sequence[Checked]) -> Summary:
@@ -184,14 +270,19 @@ def summary_of(of: Sequence[Checked]) -> Summary:
     """Sum up predictions, of which one at least was not refused."""
     of = [one for one in of if one.predictive is not None]
     far = [one for one in of if abs(one.error) > FAR]
+    errors = [abs(one.error) for one in of]
     return Summary(
         num=len(of),
-        median_error=statistics.median(abs(one.error) for one in of),
+        median_error=statistics.median(errors),
+        p90_error=float(np.quantile(errors, 0.9)),
         bias=statistics.median(one.error for one in of),
         num_far=len(far),
         num_far_unflagged=sum(not one.is_uncertain for one in far),
         share_uncertain=sum(one.is_uncertain for one in of) / len(of),
         share_inside=sum(one.is_inside for one in of) / len(of),
+        half_width=statistics.median(
+            one.predictive.half_width for one in of if one.predictive is not None
+        ),
     )
 
 
@@ -200,10 +291,14 @@ FAR = 0.25
 
 
 def _of_environment(
-    of: Sequence[tuple[Result, Mapping[str, Any]]], left_out: LeftOut, *, as_unknown: bool
+    of: Sequence[tuple[Result, Mapping[str, Any]]],
+    left_out: LeftOut,
+    *,
+    as_unknown: bool,
+    few: int,
 ) -> Iterator[Checked]:
     results = [result for result, _ in of]
-    if max(result.num_gpus for result in results) <= FEW:
+    if max(result.num_gpus for result in results) <= few:
         return
     source, hardware = of[0][1]["source"], of[0][1]["hardware"]
     guess = (unknown if as_unknown else guessed)(hardware, most_gpus(results))
@@ -212,12 +307,14 @@ def _of_environment(
         known = learned(results, guess, notes)
     except StoreError:
         return
-    yield from _predicted(source, hardware, known, left_out)
+    yield from _predicted(source, hardware, known, left_out, few)
 
 
-def _predicted(source: str, hardware: str, known: Learned, left_out: LeftOut) -> Iterator[Checked]:
-    rows = [row for row in known.rows if row.work.num_gpus <= FEW and known.is_fitted]
-    asked = [row for row in known.rows if row.work.num_gpus > FEW or not known.is_fitted]
+def _predicted(
+    source: str, hardware: str, known: Learned, left_out: LeftOut, few: int
+) -> Iterator[Checked]:
+    rows = [row for row in known.rows if row.work.num_gpus <= few and known.is_fitted]
+    asked = [row for row in known.rows if row.work.num_gpus > few or not known.is_fitted]
     refused = [refusal(row, rows, known.guess.hardware) if rows else None for row in asked]
     possible = [row for row, no in zip(asked, refused, strict=True) if no is None]
     reported = iter(predicted(rows, possible, known.guess, left_out=left_out))
@@ -229,4 +326,13 @@ def _predicted(source: str, hardware: str, known: Learned, left_out: LeftOut) ->
             num_rows=len(rows),
             predictive=next(reported) if no is None else None,
             refused=no.reason if no else "",
+            by_rule=_by_rule(row, rows),
         )
+
+
+def _by_rule(row: Row, rows: Sequence[Row]) -> dict[str, float]:
+    """Carry the curve on by each rule; one count of GPUs alone by the linear one."""
+    num_gpus = row.work.num_gpus
+    times = log_times(row, rows)
+    logs = carried(times, num_gpus) if len(times) != 1 else {LINEAR: next(iter(times.values()))}
+    return {name: num_gpus / math.exp(log) for name, log in logs.items()}

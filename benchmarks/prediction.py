@@ -1,7 +1,9 @@
 """Is a prediction right? Every published figure on more than 4 GPUs, from the same source's figures
 on 1 to 4.
 
-    python -m benchmarks.prediction [--db results.db] [--halves]
+    python -m benchmarks.prediction [--db results.db] [--halves] [--quantiles]
+
+`--quantiles` fits `analysis.calibration.intervals.QUANTILES` to all figures, and prints them.
 
 `--halves` also chooses what the physics leaves out (`analysis.calibration.priors.LeftOut`) by one
 half of the sources, and tells how the other half fares with it.
@@ -11,20 +13,27 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from analysis.calibration.priors import LEFT_OUT, LeftOut
+from analysis.calibration.rules import RULES
 from benchmarks.predicting import (
     Checked,
     Pair,
+    calibrated,
     checked,
     judged,
     pairs,
+    quantiles,
     rested,
     summary,
     summary_of,
+    without_rows,
 )
 from store.database import open_existing
 from store.reading.queries import known_references
@@ -34,27 +43,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--db", help="of its references; else those that come with scalemark")
     parser.add_argument("--halves", action="store_true")
+    parser.add_argument("--quantiles", action="store_true")
     asked = parser.parse_args()
     references = known_references(open_existing(asked.db) if asked.db else None)
-    found = checked(references)
-    print(rows_table(found))
-    print()
-    print(summaries(found))
-    print("\nFigures that nothing was fitted to, by the profile and the physics alone:\n")
+    known, guessed = (_by_few(references, as_unknown=unknown) for unknown in (False, True))
+    if asked.quantiles:
+        print(quantiles([*known[2], *known[4], *guessed[2], *guessed[4]]))
+        return
+    print(rows_table(known[4]))
+    print("\nOf boxes as they are reported:\n")
+    print(beside_rules(known))
+    print("\nAs if nothing were known of the boxes, not even their GPUs' names:\n")
+    print(beside_rules(guessed))
+    print("\nFigures that are kept to judge, by the profile and the physics alone:\n")
     print(judged_table(judged(references)))
-    print("\nAs if nothing were reported of the boxes, not even their GPUs' names:\n")
-    print(summaries(checked(references, as_unknown=True)))
+    print("\nWithout rows, by precision and GPU:\n")
+    print(precisions(without_rows(references)))
     print()
     for title, rests in (
         ("Pairs that rest on rows of 1 to 4 GPUs:", True),
         ("Pairs by the physics and the profile alone:", False),
     ):
         print(f"{title}\n")
-        print(pairs_table([pair for pair in pairs(found) if pair.rests is rests]))
+        print(pairs_table([pair for pair in pairs(known[4]) if pair.rests is rests]))
         print()
     if asked.halves:
         print()
         print(halves(references))
+
+
+def _by_few(
+    references: Sequence[Mapping[str, Any]], *, as_unknown: bool
+) -> dict[int, list[Checked]]:
+    """Predict from up to 1, 2 and 4 GPUs, with intervals by figures of other publishers."""
+    found = {few: checked(references, as_unknown=as_unknown, few=few) for few in (1, 2, 4)}
+    return {few: calibrated(of, [*found[2], *found[4]]) for few, of in found.items()}
 
 
 def rows_table(found: Sequence[Checked]) -> str:
@@ -126,40 +149,66 @@ def judged_table(found: Sequence[Checked]) -> str:
     )
 
 
-def summaries(found: Sequence[Checked]) -> str:
-    """The figures that must hold, for 8 GPUs; and for all. The bias is the median error with its
-    sign: above 0 is too fast.
-    """
-    eight = [one for one in found if one.row.work.num_gpus == 8]
+def beside_rules(found: Mapping[int, Sequence[Checked]]) -> str:
+    """Set the program beside one-line rules: median and 90th percentile of the absolute error."""
     lines = [
-        (
-            "| rows | predicted | median error | bias | over 25 % | of these not flagged | "
-            "flagged | inside 95 % |"
-        ),
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        f"| rows | figures | program | {' | '.join(RULES)} | bias | over 25 % | of these not "
+        "flagged | flagged | half-width | inside 95 % |",
+        "|---|---:|" + "---:|" * (len(RULES) + 7),
     ]
-    groups = {
-        "8 GPUs": eight,
-        "other than 8": [one for one in found if one not in eight],
-        "all over 4": found,
-        "of these, rings": [one for one in found if one.row.strategy[2] == "nccl"],
-        "of these, parameter servers": [
-            one for one in found if one.row.strategy[0] == "parameter_server"
-        ],
-    }
-    for name, of in groups.items():
-        if rested(of):
-            one = summary(of)
-            reported = [
-                one.num,
-                f"{one.median_error:.1%}",
-                f"{one.bias:+.1%}",
-                one.num_far,
-                one.num_far_unflagged,
-                f"{one.share_uncertain:.0%}",
-                f"{one.share_inside:.0%}",
-            ]
-            lines.append(f"| {name} | {' | '.join(map(str, reported))} |")
+    for few, on in ((4, 8), (4, None), (2, 4), (2, 8), (1, 2), (1, 4), (1, 8)):
+        of = [one for one in found[few] if _is_on(one, on) and _num_rules(one) >= min(few, 2)]
+        lines.append(_beside(f"{on or 'other than 8'} from up to {few}", rested(of)))
+    eight = [one for one in rested(found[4]) if _is_on(one, 8)]
+    for name, of in (
+        ("rings", [one for one in eight if one.row.strategy[2] == "nccl"]),
+        (
+            "parameter servers",
+            [one for one in eight if one.row.strategy[0] == "parameter_server"],
+        ),
+    ):
+        curves = [one for one in of if _num_rules(one) > 1]
+        lines.append(_beside(f"8 from up to 4, {name}", curves))
+    one_row = [one for one in eight if _num_rules(one) < 2]
+    lines.append(_beside("8 from up to 4, at most one row of the curve", one_row))
+    return "\n".join(lines)
+
+
+def _num_rules(one: Checked) -> int:
+    """Return how many rules carry its curve on: one where the curve has one row alone."""
+    return len(one.by_rule)
+
+
+def _is_on(one: Checked, num_gpus: int | None) -> bool:
+    return one.row.work.num_gpus == num_gpus if num_gpus else one.row.work.num_gpus != 8
+
+
+def _beside(name: str, of: Sequence[Checked]) -> str:
+    one = summary_of(of)
+    cells = [name, one.num, f"{one.median_error:.1%} / {one.p90_error:.1%}"]
+    for rule in RULES:
+        errors = [abs(each.rule_error(rule)) for each in of if rule in each.by_rule]
+        some = f" of {len(errors)}" if len(errors) < one.num else ""
+        text = f"{np.median(errors):.1%} / {np.quantile(errors, 0.9):.1%}{some}" if errors else ""
+        cells.append(text)
+    cells += [f"{one.bias:+.1%}", one.num_far, one.num_far_unflagged]
+    cells += [f"{one.share_uncertain:.0%}", f"{one.half_width:.0%}", f"{one.share_inside:.0%}"]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def precisions(found: Sequence[Checked]) -> str:
+    """Sum up predictions without rows, by precision and profile."""
+    lines = ["| precision | GPU | figures | median | p90 | bias |", "|---|---|---:|---:|---:|---:|"]
+    grouped: dict[tuple[str, str], list[Checked]] = defaultdict(list)
+    for one in found:
+        work = one.row.work
+        precision = f"{work.precision}+XLA" if work.xla else work.precision
+        grouped[precision, one.gpu].append(one)
+    for (precision, gpu), of in sorted(grouped.items()):
+        reported = summary_of(of)
+        cells = [precision, gpu, reported.num, f"{reported.median_error:.0%}"]
+        cells += [f"{reported.p90_error:.0%}", f"{reported.bias:+.0%}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ _SATURATION_ERROR = 0.25
 _TIMES_GPUS = 2  # the most that rows have: beyond, what grows with GPUs is a guess
 _GAIN_EXPECTED = 0.75  # of what further GPUs should bring: curves that bring less have met a limit
 _CONTRADICTS = 0.12  # of a step time that the model cannot follow
-_WIDE = 0.3  # half of an interval, over its middle
+_WIDE = 0.25  # half of an interval, over its middle: it may be off by a quarter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,16 @@ def guess_doubt(fits: Sequence[tuple[float, Fit]], index: int) -> str:
         f"how the GPUs are linked is not known, and communication is about {share:.0%} of the "
         "step; see --hardware"
     )
+
+
+def is_beyond_rules(target: Prepared, fit: Fit) -> bool:
+    """Return whether what comes cannot be seen in the curve's rows, so that no rule foretells it.
+
+    Communication then takes links of a known box that no row shows, or the curve has met a limit.
+    """
+    case = _Case(target=target, fit=fit, share=_share(target, fit))
+    is_new_link = fit.is_known and _topology(case) is not None
+    return is_new_link or _turned(case) is not None
 
 
 def width_doubt(half_width: float) -> str:
@@ -88,9 +98,12 @@ def _topology(case: _Case) -> Doubt | None:
         crossed -= _crossings(one)
     if not crossed or case.share < _VISIBLE:
         return None
+    error = _WRONG_BY * case.share
+    if not case.fit.is_known:
+        return Doubt(reason="", error=error)  # where cliques and sockets end is a guess, too
     links = " and ".join(sorted(crossed))
     reason = f"communication ({case.share:.0%} of the step) crosses {links}, which no row does"
-    return Doubt(reason=reason, error=_WRONG_BY * case.share)
+    return Doubt(reason=reason, error=error)
 
 
 def _crossings(one: Prepared) -> set[str]:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from zlib import crc32
 
 import numpy as np
 
-from analysis.calibration.doubts import doubts, guess_doubt, width_doubt
+from analysis.calibration.doubts import doubts, width_doubt
 from analysis.calibration.fit import Fit, Prepared
+from analysis.calibration.intervals import Quantiles
 from analysis.calibration.layout import Floats
 from costs.step import Costs
 from costs.work import Work
 
 NUM_DRAWS = 200
 _LOW, _HIGH = 2.5, 97.5
+_REACH = 1.96  # standard deviations from the middle to the end of a 95 % interval
 # degrees of freedom of Student's t: sources bring surprises more often than a normal distribution
 _TAILS = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What one way of several predicts."""
+
+    name: str
+    throughput: float
+    weight: float  # of all of one prediction 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +39,30 @@ class Predictive:
     throughput: float  # median
     low: float  # 95 % predictive interval: of a single figure or process, noise included
     high: float
-    uncertain: tuple[str, ...]  # reasons to doubt it; empty of a sound prediction
+    reasons: tuple[str, ...]  # to doubt it, but for the width of its interval
     parts: Costs  # at the most probable rates
+    candidates: tuple[Candidate, ...] = ()  # that it was weighed from; none: the physics alone
+    # of its log, of which the interval is a multiple; 0: the interval is of the physics' draws
+    scale: float = 0.0
+
+    @property
+    def uncertain(self) -> tuple[str, ...]:
+        """The reasons to doubt it; empty of a sound prediction."""
+        return tuple(filter(None, (*self.reasons, width_doubt(self.half_width))))
+
+    @property
+    def log_spread(self) -> float:
+        """The standard deviation of the log, by the interval."""
+        return math.log(self.high / self.low) / (2 * _REACH)
+
+    def doubted(self, reason: str) -> Predictive:
+        """Return it with one more reason to doubt it, if any."""
+        return replace(self, reasons=(*self.reasons, reason)) if reason else self
+
+    def within(self, quantiles: Quantiles) -> Predictive:
+        """Return it with the interval that its scale and class have by these quantiles."""
+        factor = math.exp(quantiles.reach(self.scale, is_doubted=bool(self.reasons)))
+        return replace(self, low=self.throughput / factor, high=self.throughput * factor)
 
     @property
     def half_width(self) -> float:
@@ -121,9 +155,8 @@ def _one(
     median = items / np.exp(np.median(log_steps))
     low, high = items / np.exp(np.percentile(noisy, [_HIGH, _LOW]))
     reasons = [doubt.reason for doubt in doubts(target, fit)]
-    reasons += [guess_doubt(fits, index), width_doubt((high - low) / 2 / median)]
     return Predictive(
-        uncertain=tuple(filter(None, reasons)),
+        reasons=tuple(filter(None, reasons)),
         throughput=float(median),
         low=float(low),
         high=float(high),

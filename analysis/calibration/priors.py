@@ -1,7 +1,7 @@
 """Priors of the rates, and why: log-normal, of shares logit-normal.
 
-They were set from physics and from what sources report, not fitted to the figures that predictions
-are judged by.
+They were set by hand, from physics and from what sources report, with the tables of
+docs/prediction.md in sight: no program fitted them, and the tables are no clean test of them.
 """
 
 from __future__ import annotations

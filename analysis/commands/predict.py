@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -329,6 +329,7 @@ def _record(one: Prediction) -> dict[str, Any]:
         "low": one.predictive.low,
         "high": one.predictive.high,
         "uncertain": one.predictive.uncertain,
+        "candidates": [asdict(candidate) for candidate in one.predictive.candidates],
         "parts": {name: getattr(parts, name) for name in _PARTS},
         "bottleneck": parts.bottleneck,
         "memory_bytes": parts.memory_bytes,

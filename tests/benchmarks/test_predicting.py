@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from analysis.calibration.rules import RULES
 from benchmarks.predicting import (
     FAR,
     FEW,
     Checked,
+    calibrated,
     checked,
     judged,
     pairs,
@@ -29,11 +32,29 @@ def on_eight(found: Sequence[Checked]) -> list[Checked]:
     return [one for one in rested(found) if one.row.work.num_gpus == 8]
 
 
-def test_half_of_the_predictions_are_off_by_less_than_8_percent(
-    found: list[Checked],
-) -> None:
+def of_curves(found: Sequence[Checked]) -> list[Checked]:
+    """On 8 GPUs, where a curve has rows on several counts."""
+    return [one for one in on_eight(found) if len(one.by_rule) > 1]
+
+
+def test_curves_are_carried_on_to_8_gpus_with_few_percent_of_error(found: list[Checked]) -> None:
     assert len(on_eight(found)) > 70
-    assert summary(on_eight(found)).median_error < 0.08
+    assert len(of_curves(found)) > 50
+    assert summary(of_curves(found)).median_error < 0.02
+    assert summary(of_curves(found)).p90_error < 0.1
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_one_line_rule_is_off_by_less_in_nine_of_ten(found: list[Checked], rule: str) -> None:
+    carried = [one for one in of_curves(found) if rule in one.by_rule]
+    errors = [abs(one.rule_error(rule)) for one in carried]
+    assert summary(carried).p90_error < np.quantile(errors, 0.9)
+
+
+def test_intervals_by_other_publishers_hold(found: list[Checked]) -> None:
+    reported = summary(of_curves(calibrated(found, found)))
+    assert reported.share_inside >= 0.93
+    assert reported.half_width < 0.12
 
 
 def test_predictions_off_by_a_quarter_say_that_they_are_uncertain(
@@ -112,14 +133,6 @@ def test_of_boxes_that_nobody_knows_none_is_far_off_without_saying_so(
     of_unknown: list[Checked],
 ) -> None:
     assert summary(of_unknown).num_far_unflagged == 0
-
-
-def test_links_that_nobody_gave_make_heavy_communication_uncertain(
-    of_unknown: list[Checked],
-) -> None:
-    heavy = [one for one in of_unknown if one.row.work.network.name == "vgg16"]
-    assert heavy
-    assert all(one.is_uncertain for one in heavy)
 
 
 def test_vgg16_on_two_cliques_is_uncertain(found: list[Checked]) -> None:

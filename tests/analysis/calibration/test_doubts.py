@@ -80,7 +80,7 @@ def test_the_memory_of_another_socket_only_widens_the_interval() -> None:
     one_socket = replace(BOX, num_sockets=1)
     near, far = one(target, rows(), one_socket), one(target, rows())
     assert far.half_width > 1.5 * near.half_width
-    assert far.uncertain == ()
+    assert far.reasons == ()
 
 
 def test_more_than_twice_the_gpus_of_all_rows_are_doubted() -> None:

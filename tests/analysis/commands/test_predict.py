@@ -47,7 +47,10 @@ def test_a_published_source_is_predicted_from_its_few_gpus(analysis) -> None:
         3,
     )
     assert one["low"] < 234 < one["high"]
-    assert one["parts"]["step_s"] == pytest.approx(8 * 32 / one["throughput"], rel=0.1)
+    assert one["parts"]["step_s"] == pytest.approx(8 * 32 / one["throughput"], rel=0.15)
+    weights = {of["name"]: of["weight"] for of in one["candidates"]}
+    assert {"physics", "linear", "ring"} < set(weights)
+    assert sum(weights.values()) == pytest.approx(1)
     assert one["bottleneck"] in ("board", "switch", "host sum", "host memory")
 
 

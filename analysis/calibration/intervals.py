@@ -1,0 +1,50 @@
+"""Conformal intervals of weighed predictions: as wide as predictions of other rows were wrong.
+
+The score of a prediction that was judged is how far off it was, in logs, over the scale
+
+    scale^2 = noise of a figure^2 + how far its candidates are apart^2
+              + (weight of the physics * standard deviation of the physics)^2
+
+An interval is the prediction times or over exp(quantile * scale), where the quantile is that of the
+scores of its class: the ceil(0.95 (n + 1))-th smallest of n (Vovk et al. 2005; Lei et al. 2018,
+"Distribution-free predictive inference for regression"). Classes are of sound predictions, and of
+those that are doubted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_COVERAGE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """How many scales an interval reaches to each side, by class."""
+
+    sound: float
+    doubted: float
+
+    def reach(self, scale: float, *, is_doubted: bool) -> float:
+        """Return half of an interval, in logs."""
+        return scale * (self.doubted if is_doubted else self.sound)
+
+
+QUANTILES = Quantiles(sound=2.28, doubted=4.76)
+"""Of all published figures, by `python -m benchmarks.prediction --quantiles`. Figures are judged by
+those of other sources alone."""
+
+
+def scale(noise: float, variance: float, weight: float, physics: float) -> float:
+    """Return the scale from the variance among candidates, and the physics' weight and standard
+    deviation.
+    """
+    return math.sqrt(noise**2 + variance + (weight * physics) ** 2)
+
+
+def quantile(scores: Sequence[float]) -> float:
+    """Return the conformal quantile; of too few scores the largest of all."""
+    rank = math.ceil(_COVERAGE * (len(scores) + 1))
+    return sorted(scores)[min(rank, len(scores)) - 1]
