@@ -14,6 +14,7 @@ from scipy.signal import lfilter
 from analysis.statistics.sample import Sample
 
 BATCH = 64  # images per step
+APART = 0.1  # of two speeds: how much longer the slower one's steps take, as a share
 _FORGOTTEN = 50  # steps before the first, by which an autoregression has forgotten how it began
 
 
@@ -27,6 +28,7 @@ class Times:
     correlation: float = 0.5  # of neighboring steps
     drift: float = 0.0  # growth over the attempt, as a share
     outliers: float = 0.0  # share of steps that take longer, on the average twice as long
+    stay: float = math.inf  # steps that each of two speeds lasts on average; of one speed no end
     num_steps: int = 100
 
 
@@ -36,7 +38,14 @@ def truth(times: Times) -> float:
     """
     drifting = np.exp(times.drift * _time(times.num_steps)).mean()
     return float(
-        BATCH / (times.mean_s * math.exp(times.noise**2 / 2) * drifting * (1 + times.outliers))
+        BATCH
+        / (
+            times.mean_s
+            * math.exp(times.noise**2 / 2)
+            * drifting
+            * (1 + times.outliers)
+            * (1 if math.isinf(times.stay) else 1 + APART / 2)
+        )
     )
 
 
@@ -51,11 +60,23 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
         random.random(shape) < times.outliers, 1 + random.exponential(1.0, shape), 1.0
     )
     steps *= times.mean_s * np.exp(times.process_noise * random.normal(size=(count, num, 1)))
+    if not math.isinf(times.stay):
+        steps *= 1 + APART * _is_slow(shape, times.stay, random)
     for one in steps:
         yield Sample(
             throughput=tuple((BATCH / one.mean(axis=1)).tolist()),
             durations_s=tuple(map(tuple, one.tolist())),
         )
+
+
+def _is_slow(
+    shape: tuple[int, int, int], stay: float, random: np.random.Generator
+) -> np.ndarray:
+    """0 or 1, which take turns along the last axis and begin with either."""
+    first = random.integers(0, 2, (*shape[:2], 1))
+    changes = np.cumsum(random.random(shape) < 1 / stay, axis=2)
+    found: np.ndarray = (first + changes) % 2
+    return found
 
 
 def _alike(

@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemark.stats.student import log_quantile
+from scalemark.stats.two_speeds import two_speeds
 
 FEWEST_STEPS = 8
+FEWEST_CHANGES = 10  # between two speeds: how long each lasts is known badly from fewer
 # of the logarithm of the speed: an interval from a third to three times the speed says nothing
 LARGEST_REACH = 1.0
+MOST_DEVIATIONS = 5.0  # from the median, in standard deviations by the median deviation
+LARGEST_SHARE_OF_PAUSES = 0.2  # of all steps
 MOST_ALIKE = 0.95  # correlation of neighbors: with more, so few steps tell next to nothing
 
 
@@ -28,7 +32,7 @@ class Spread:
 def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % CI of the speed of a process whose steps took so long.
 
-    Returns None for fewer than 8 steps, or too few for how much they vary.
+    Returns None for fewer than 8 steps, or too few for how much they vary (`spread_within`).
     """
     spread = spread_within(durations_s)
     if spread is None:
@@ -40,25 +44,39 @@ def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[fl
 
 
 def spread_within(durations_s: Sequence[float]) -> Spread | None:
-    """Estimate by a circular block bootstrap of prewhitened steps; None for fewer than 8.
+    """Estimate by a circular block bootstrap of prewhitened steps; None where little is known.
+
+    That is for fewer than 8 steps, and where two speeds took turns fewer than 10 times.
 
     What neighbors have in common (an autoregression without a trend, corrected for its bias as
-    Kendall 1954) is taken out, blocks of n^(1/3) of the rest are drawn, and their spread is blown
-    up again (Andrews & Monahan 1992). The variance of all such draws is known, so none is made. The
-    ratio of two processes of 30 to 200 steps whose neighbors correlate by 0 to 0.8 is inside in 93
-    to 97 % of cases, the speed of one process of 30 steps in 82 % (0.9) to 92 % (0.6); percentiles
-    of plain blocks hold 58 to 93 % and 41 to 75 % (`benchmarks/coverage.py`, docs/compare.md).
+    Kendall 1954) is taken out, blocks of n^(1/2) of the rest are drawn, and their spread is blown
+    up again (Andrews & Monahan 1992), a little more since that correlation is itself an estimate.
+    The variance of all such draws is known, so none is made. A pause hides what its neighbors have
+    in common, so pauses are taken out before and added to the rest; of two speeds the speeds are
+    what neighbors have in common. What is inside how often: `benchmarks/coverage.py`,
+    docs/compare.md.
     """
     n = len(durations_s)
     if n < FEWEST_STEPS:
         return None
-    around = without_trend(np.asarray(durations_s) / np.mean(durations_s) - 1)
-    alike = correlation(around)
-    rest = around[1:] - alike * around[:-1]
-    length = max(1, round(n ** (1 / 3)))
-    variance = (
-        _variance_of_mean(rest - rest.mean(), length) * n / (n - length - 2) / (1 - alike) ** 2
-    )
+    relative = np.asarray(durations_s) / np.mean(durations_s) - 1
+    speeds = two_speeds(relative)
+    if speeds is None:
+        around = without_trend(relative)
+        smooth = _without_pauses(around)
+        smooth -= smooth.mean()
+        alike = correlation(smooth)
+    elif speeds.num_changes < FEWEST_CHANGES:
+        return None
+    else:
+        around, smooth = relative, speeds.levels - speeds.levels.mean()
+        alike = _correlation_of_levels(smooth)
+    # of the square of 1 / (1 - alike), to the second order of the error of `alike`
+    too_small = 1 + 3 * (1 - alike**2) / n / (1 - alike) ** 2
+    white = (smooth[1:] - alike * smooth[:-1]) * math.sqrt(too_small) / (1 - alike)
+    white += (around - smooth)[1:]
+    length = round(math.sqrt(n))
+    variance = _variance_of_mean(white - white.mean(), length) * n / (n - 1.5 * length - 2)
     as_good_as = n / max((1 + alike) / (1 - alike), length)  # steps that resemble no other
     return Spread(variance=variance, freedom=max(as_good_as - 2, 1.0))
 
@@ -81,6 +99,26 @@ def without_trend(values: NDArray[np.float64]) -> NDArray[np.float64]:
     slope = np.dot(values, time) / np.dot(time, time)
     left: NDArray[np.float64] = values - values.mean() - slope * time
     return left
+
+
+def _correlation_of_levels(around: NDArray[np.float64]) -> float:
+    """Return that of neighbors among the levels of two speeds, which may stay for long."""
+    found = float(np.dot(around[1:], around[:-1]) / np.dot(around, around))
+    return min(max(found + (1 + 3 * found) / len(around), 0.0), 1 - 1 / len(around))
+
+
+def _without_pauses(around: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace what lies far from the median by what its neighbors suggest.
+
+    Nothing is replaced where more than a fifth would be.
+    """
+    from_median = np.abs(around - np.median(around))
+    is_pause = from_median > MOST_DEVIATIONS * 1.4826 * np.median(from_median)
+    smooth = around.copy()
+    if 0 < is_pause.mean() <= LARGEST_SHARE_OF_PAUSES:
+        time = np.arange(len(around))
+        smooth[is_pause] = np.interp(time[is_pause], time[~is_pause], around[~is_pause])
+    return smooth
 
 
 def _variance_of_mean(values: NDArray[np.float64], length: int) -> float:

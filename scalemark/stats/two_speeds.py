@@ -1,0 +1,43 @@
+"""Steps that come at two speeds, as where a clock changes between two rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST_DISTANCE = 4.0  # of the two speeds, in standard deviations around them
+SHORTEST_STAY = 3.0  # steps, on average; what is shorter is a pause, no speed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoSpeeds:
+    """The two speeds of a process."""
+
+    levels: NDArray[np.float64]  # of each step, the mean of those of its speed
+    num_changes: int  # between them
+
+
+def two_speeds(values: NDArray[np.float64]) -> TwoSpeeds | None:
+    """Split the steps where the variance between both sides is greatest (Otsu 1979).
+
+    Returns None where the sides are not clearly apart, or where the steps of the rarer side come
+    one by one. A single step of the other side between two of one side counts with these.
+    """
+    ordered = np.sort(values)
+    num = len(values)
+    below = np.arange(1, num)
+    sums = np.cumsum(ordered)
+    low, high = sums[:-1] / below, (sums[-1] - sums[:-1]) / (num - below)
+    split = int(np.argmax(below * (num - below) * (high - low) ** 2))
+    is_high = values > (ordered[split] + ordered[split + 1]) / 2
+    is_high[1:-1] = is_high[:-2].astype(int) + is_high[1:-1] + is_high[2:] >= 2
+    levels = np.where(is_high, high[split], low[split])
+    num_changes = int(np.count_nonzero(is_high[1:] != is_high[:-1]))
+    rarer = min(np.count_nonzero(is_high), np.count_nonzero(~is_high))
+    num_stays = (num_changes + 1) / 2
+    apart = high[split] - low[split] >= LEAST_DISTANCE * np.std(values - levels)
+    if num_changes and apart and rarer >= SHORTEST_STAY * num_stays:
+        return TwoSpeeds(levels=levels, num_changes=num_changes)
+    return None
