@@ -69,9 +69,7 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
         )
 
 
-def _is_slow(
-    shape: tuple[int, int, int], stay: float, random: np.random.Generator
-) -> np.ndarray:
+def _is_slow(shape: tuple[int, int, int], stay: float, random: np.random.Generator) -> np.ndarray:
     """0 or 1, which take turns along the last axis and begin with either."""
     first = random.integers(0, 2, (*shape[:2], 1))
     changes = np.cumsum(random.random(shape) < 1 / stay, axis=2)
