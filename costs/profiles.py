@@ -47,7 +47,7 @@ def profile(name: str) -> Hardware:
         close = difflib.get_close_matches(name, profiles(), n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise UnknownProfileError(
-            f"hardware={name}: no such profile; {meant}There are {', '.join(profiles())}"
+            f"hardware={name}: no such profile; {meant}there are {', '.join(profiles())}"
         )
     path = FOLDER / f"{name}.yaml"
     try:

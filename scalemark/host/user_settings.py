@@ -87,7 +87,7 @@ def _problem(name: str, value: object) -> str | None:
     if name not in KNOWN:
         close = difflib.get_close_matches(name, KNOWN, n=1)
         meant = f"did you mean {close[0]}? " if close else ""
-        return f"{name}: no such setting; {meant}There are {', '.join(KNOWN)}"
+        return f"{name}: no such setting; {meant}there are {', '.join(KNOWN)}"
     if name == REPEATS:
         is_count = type(value) is int and 1 <= value <= MOST_REPEATS
         return None if is_count else f"{name} = {value!r}: wanted 1 to {MOST_REPEATS}"

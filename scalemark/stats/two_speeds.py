@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+LEAST_GAP = 0.005  # between the two speeds, as a share; clocks change by more
 LEAST_DISTANCE = 4.0  # of the two speeds, in standard deviations around them
 SHORTEST_STAY = 3.0  # steps, on average; what is shorter is a pause, no speed
 
@@ -20,7 +21,7 @@ class TwoSpeeds:
 
 
 def two_speeds(values: NDArray[np.float64]) -> TwoSpeeds | None:
-    """Split the steps where the variance between both sides is greatest (Otsu 1979).
+    """Split the times of steps, as shares of their mean (steps,), where the variance between both sides is greatest (Otsu 1979).
 
     Returns None where the sides are not clearly apart, or where the steps of the rarer side come
     one by one. A single step of the other side between two of one side counts with these.
@@ -37,7 +38,8 @@ def two_speeds(values: NDArray[np.float64]) -> TwoSpeeds | None:
     num_changes = int(np.count_nonzero(is_high[1:] != is_high[:-1]))
     rarer = min(np.count_nonzero(is_high), np.count_nonzero(~is_high))
     num_stays = (num_changes + 1) / 2
-    apart = high[split] - low[split] >= LEAST_DISTANCE * np.std(values - levels)
+    gap = high[split] - low[split]
+    apart = gap >= max(LEAST_GAP, LEAST_DISTANCE * np.std(values - levels))
     if num_changes and apart and rarer >= SHORTEST_STAY * num_stays:
         return TwoSpeeds(levels=levels, num_changes=num_changes)
     return None

@@ -99,17 +99,17 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
     [
         (
             ["num_gpus=64"],
-            "none of its 3 attempts is like num_gpus=64; leave some of that out, or see all with python -m store list",
+            "none of its 3 attempts is like num_gpus=64; num_gpus is 1, 2, 4 there; leave some of that out, or see all with python -m store list",
         ),
         (
             ["num_gpus=64", "model!=a b"],
-            "none of its 3 attempts is like num_gpus=64 'model!=a b'; leave",
+            "none of its 3 attempts is like num_gpus=64 'model!=a b'; num_gpus is 1, 2, 4 there; leave",
         ),
         (
             ["model=trivia"],
             "none of its 3 attempts is like model=trivia; did you mean model=trivial?",
         ),
-        (["model=vgg16"], "none of its 3 attempts is like model=vgg16; leave some of that out"),
+        (["model=vgg16"], "none of its 3 attempts is like model=vgg16; model is trivial there; leave some of that out"),
         (["--deleted"], "no attempt in it is deleted; leave --deleted out to see those that count"),
     ],
 )

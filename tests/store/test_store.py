@@ -233,18 +233,18 @@ def _garbage(path: Path) -> None:
 
 def _newer(path: Path) -> None:
     fill(str(path), [(small(), 1.0)])
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE database_info SET value = '9999' WHERE name = 'schema'")
 
 
 def _of_version_1(path: Path) -> None:
     fill(str(path), [(small(), 1.0)])
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE database_info SET value = '1' WHERE name = 'schema'")
 
 
 def _unreleased(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for table in ("alembic_version", "attempts", "sweeps", "trials"):
             connection.execute(f"CREATE TABLE {table} (id)")
 

@@ -311,7 +311,7 @@ def test_other_software_is_not_compared_by_accident(compare):
         ),
         (
             ("strategy=replicated_none", "strategy=ps_gpu"),
-            "B: r.db: no attempt is like strategy=ps_gpu; see python -m store list",
+            "B: r.db: no attempt is like strategy=ps_gpu; did you mean strategy=ps_cpu? see python -m store list",
         ),
         (
             ("strategi=ps_cpu", "strategy=ps_gpu"),

@@ -470,7 +470,7 @@ def test_cpu_devices_are_refused(analysis) -> None:
         (("--to", "strategy=magic"), "--to strategy=magic: wanted one of ps_cpu, ps_gpu"),
         (("--to", "xla=perhaps"), "--to xla=perhaps: wanted true or false"),
         (("--to", "num_gpus=2", "--to", "num_gpus=4"), "wanted an axis, once, and its values"),
-        (("--to", "num_gpus=8", "--hardware", "dgx9"), "hardware=dgx9: no such profile"),
+        (("--to", "num_gpus=8", "--hardware", "dgx9"), "--hardware dgx9: no such profile"),
         (
             ("--to", "num_gpus=8", "--link", "speed=3"),
             "--link speed=3: wanted one of pcie_gb_per_s",

@@ -211,7 +211,7 @@ def test_0_throughput_divide_nothing(plots, form):
         (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
         (
             ("model=resnet50",),
-            "results.db: no attempt is like model=resnet50; see python -m store list",
+            "results.db: no attempt is like model=resnet50; model is trivial there; see python -m store list",
         ),
         (("--sweep", "none"), "none: no such sweep; the newest are first"),
         (

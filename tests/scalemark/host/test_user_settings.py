@@ -44,8 +44,8 @@ def test_a_folder_that_is_none_leaves_that_of_the_home(variables, monkeypatch, t
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("sweep.repeat = 3", "sweep.repeat: no such setting; did you mean sweep.repeats? There are store.url, launcher, sweep.repeats"),
-        ("batch_size = 3", "batch_size: no such setting; There are store.url, launcher, sweep.repeats"),
+        ("sweep.repeat = 3", "sweep.repeat: no such setting; did you mean sweep.repeats? there are store.url, launcher, sweep.repeats"),
+        ("batch_size = 3", "batch_size: no such setting; there are store.url, launcher, sweep.repeats"),
         ("sweep.repeats = 0", "sweep.repeats = 0: wanted 1 to 1000"),
         ("sweep.repeats = 1001", "sweep.repeats = 1001: wanted 1 to 1000"),
         ("sweep.repeats = true", "sweep.repeats = True: wanted 1 to 1000"),

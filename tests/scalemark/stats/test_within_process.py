@@ -20,6 +20,8 @@ def test_of_less_than_eight_steps_nobody_knows_an_interval():
 
 def test_equal_steps_have_an_interval_of_no_width():
     assert interval_within(100.0, [0.5] * 8) == (100.0, 100.0)
+    rounded = interval_within(100.0, [0.1] * 6 + [0.1 + 1e-16] * 6)
+    assert rounded == pytest.approx((100.0, 100.0))
 
 
 def test_the_interval_is_wider_where_neighbors_are_alike():
