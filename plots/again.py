@@ -9,7 +9,10 @@ from scalemark.text.redact import masked
 from store.database import default_url
 
 
-def command(name: str, url: str, sweep: str, *, room: str = "plots") -> str:
-    """Return a command to paste; a password is masked in it."""
+def command(name: str, url: str, sweep: str | None, *, room: str = "plots") -> str:
+    """Return a command to paste; a password is masked in it. Without a sweep it is about what the
+    command takes by itself.
+    """
     database = [] if url == default_url() else ["--db", masked(url)]
-    return f"{typed(room)} {shlex.join([name, *database, '--sweep', sweep])}"
+    of_sweep = [] if sweep is None else ["--sweep", sweep]
+    return f"{typed(room)} {shlex.join([name, *database, *of_sweep])}"

@@ -60,7 +60,8 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     ending.tell_written()
     tell(f"all charts: {ending.command('charts')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
-    tell(f"ask what it means: {ending.command('advise', 'analysis')}{secret}")
+    # of the newest sweep, and of what others measured of the same work
+    tell(f"ask what it means: {again.command('advise', url, None, room='analysis')}{secret}")
     return ending.is_well
 
 
@@ -151,8 +152,8 @@ class _Ending:
     def _source(self, name: str) -> Source:
         return Source(selection=self._selection, command=self.command(name))
 
-    def command(self, name: str, room: str = "plots") -> str:
+    def command(self, name: str) -> str:
         """Return the command that shows the same sweep again."""
         selection = self._selection
         assert selection.sweep is not None
-        return again.command(name, selection.db, selection.sweep, room=room)
+        return again.command(name, selection.db, selection.sweep)

@@ -24,7 +24,17 @@ settings.load_profile("fixed" if os.environ.get("CI") == "true" else "untimed")
 # Tests make thousands of databases, and would wait for a disk to have each: they are made in memory, where there is enough
 # of it. tempfile has chosen its folder by now; TMPDIR is for the processes of pytest-xdist and those that tests start.
 _MEMORY = Path("/dev/shm")
-if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
+
+
+def _has_room(folder: Path) -> bool:
+    """Return whether tests can write 4 GiB there, and run the programs that they write."""
+    if not os.access(folder, os.W_OK):
+        return False
+    is_for_data_alone = os.statvfs(folder).f_flag & os.ST_NOEXEC
+    return not is_for_data_alone and shutil.disk_usage(folder).free > 4 * 2**30
+
+
+if "TMPDIR" not in os.environ and _has_room(_MEMORY):
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # Before any test imports TensorFlow.

@@ -161,7 +161,7 @@ def test_an_interrupted_sweep_draws_nothing_and_tells_how_to():
     assert [path.name for path in Path("figures").iterdir()] == ["report.html"]
     assert Path("figures/report.html").read_text() == "of the sweep before"
     assert said.splitlines()[-2:] == [
-        "sweep: nothing was drawn; python -m plots charts --sweep mine --origin simulated --out FOLDER draws what there is",
+        "sweep: nothing was drawn; python -m plots charts --sweep mine --out FOLDER draws what there is",
         "sweep: interrupted; repeat the command to run what is left",
     ]
 

@@ -175,7 +175,7 @@ def _refused(found: Sequence[Prediction]) -> list[str]:
 
 
 def _parts(parts: Costs) -> str:
-    """Say what a step is made of at the most probable rates, milliseconds."""
+    """Say what a step is made of by the cost model alone, at the most probable rates, in ms."""
     hidden_of = f"of {1e3 * parts.communication_s:.3g}, {parts.bottleneck}"
     named = {
         "compute": parts.compute_s,
@@ -187,4 +187,4 @@ def _parts(parts: Costs) -> str:
     }
     shown = [f"{1e3 * one:.3g} {name}" for name, one in named.items() if one >= 1e-4]
     made = f"; batches take {1e3 * parts.input_s:.3g} to make" if parts.input_s else ""
-    return f"a step of {1e3 * parts.step_s:.4g} ms is {', '.join(shown)}{made}"
+    return f"by the cost model a step of {1e3 * parts.step_s:.4g} ms is {', '.join(shown)}{made}"

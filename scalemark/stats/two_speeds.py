@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 LEAST_GAP = 0.005  # between the two speeds, as a share; clocks change by more
 LEAST_DISTANCE = 4.0  # of the two speeds, in standard deviations around them
 SHORTEST_STAY = 3.0  # steps, on average; what is shorter is a pause, no speed
+SMALLEST_SHARE = 0.1  # of all steps; what is rarer is a pause, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +22,11 @@ class TwoSpeeds:
 
 
 def two_speeds(values: NDArray[np.float64]) -> TwoSpeeds | None:
-    """Split the times of steps, as shares of their mean (steps,), where the variance between both sides is greatest (Otsu 1979).
+    """Split the times of steps (steps,), as shares of their mean, into those of two speeds.
 
-    Returns None where the sides are not clearly apart, or where the steps of the rarer side come
-    one by one. A single step of the other side between two of one side counts with these.
+    They are split where the variance between both sides is greatest (Otsu 1979). A single step of
+    the other side between two of one side counts with these. Returns None where the sides are not
+    clearly apart, or where the steps of the rarer side come one by one or are few.
     """
     ordered = np.sort(values)
     num = len(values)
@@ -40,6 +42,7 @@ def two_speeds(values: NDArray[np.float64]) -> TwoSpeeds | None:
     num_stays = (num_changes + 1) / 2
     gap = high[split] - low[split]
     apart = gap >= max(LEAST_GAP, LEAST_DISTANCE * np.std(values - levels))
-    if num_changes and apart and rarer >= SHORTEST_STAY * num_stays:
+    is_pause = rarer < max(SHORTEST_STAY * num_stays, SMALLEST_SHARE * num)
+    if num_changes and apart and not is_pause:
         return TwoSpeeds(levels=levels, num_changes=num_changes)
     return None

@@ -45,7 +45,7 @@ def results() -> None:
 def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys):
     assert show(reported)
     assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
-    assert reported[-1] == "ask what it means: python -m analysis advise --sweep first"
+    assert reported[-1] == "ask what it means: python -m analysis advise"
     # two charts of eleven
     files = ["report.html", "throughput.png", "scaling-trivial.png"]
     assert reported[-3] == f"wrote 3 files to figures/: {', '.join(files)}"

@@ -109,7 +109,10 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
             ["model=trivia"],
             "none of its 3 attempts is like model=trivia; did you mean model=trivial?",
         ),
-        (["model=vgg16"], "none of its 3 attempts is like model=vgg16; model is trivial there; leave some of that out"),
+        (
+            ["model=vgg16"],
+            "none of its 3 attempts is like model=vgg16; model is trivial there; leave some of that out",
+        ),
         (["--deleted"], "no attempt in it is deleted; leave --deleted out to see those that count"),
     ],
 )

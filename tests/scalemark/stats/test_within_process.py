@@ -72,6 +72,14 @@ def test_of_two_speeds_that_changed_seldom_there_is_no_interval():
             assert interval_within(100.0, steps) is None
 
 
+def test_a_stall_of_a_few_steps_is_no_second_speed():
+    """It took the interval away, and made the attempt suspect."""
+    steps = np.random.default_rng(5).normal(0.1, 0.001, 10_000)
+    steps[500:506] *= 1.5
+    low, high = interval_within(10.0, steps)
+    assert low < 10.0 < high
+
+
 def test_single_pauses_are_no_second_speed():
     paused = np.where(np.arange(100) % 20 == 7, 0.3, 0.1) + np.linspace(0, 0.001, 100)
     assert two_speeds(paused) is None
