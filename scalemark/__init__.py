@@ -6,8 +6,8 @@ in the room `frames`, which is imported when one of them is used, as the command
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# to import that of `typing` takes a hundredth of a second, in which Ctrl-C would show a traceback
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from frames.advice import Advice as Advice
     from frames.empty import NothingFoundWarning as NothingFoundWarning
