@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import codecs
 import io
-from typing import TextIO
+
+TYPE_CHECKING = False  # not that of `typing`: Ctrl-C would show a traceback while it is imported
+if TYPE_CHECKING:
+    from typing import TextIO
 
 _HANDLER = "scalemark.readable"
 _READABLE = {
