@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from scalemark.records.measurement import StepSample
-from trainer.measured import jitter
+from scalemark.stats.median_deviation import median_deviation
 
 DISPLAY_EVERY = 10  # steps
 
@@ -25,7 +25,8 @@ def lines(measured: Sequence[StepSample], images_per_step: int, throughput: floa
         if before == 0 or num_steps // DISPLAY_EVERY > before // DISPLAY_EVERY:
             uncertainty = float(np.std(speeds)) / len(speeds) ** 0.5
             mean = images_per_step * num_steps / elapsed_s
-            timing = f"images/sec: {mean:.1f} +/- {uncertainty:.1f} (jitter = {jitter(speeds):.1f})"
+            jitter = median_deviation(speeds)
+            timing = f"images/sec: {mean:.1f} +/- {uncertainty:.1f} (jitter = {jitter:.1f})"
             loss = math.nan if sample.loss is None else sample.loss
             yield f"{num_steps}\t{timing}\t{loss:.3f}"
     yield "-" * 64

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from scalemark.records.measurement import IMAGES, Measurement
+from scalemark.stats.median_deviation import median_deviation
 from scalemark.stats.within_process import interval_within
 from trainer.timing import Timed
 
-JITTER_FACTOR = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
 NUM_MEDIANS_APART = 3.0  # standard errors between two medians that noise does not explain
 LAST_LOSSES = 5
 
@@ -54,7 +54,7 @@ def measurement(
         throughput_low=low,
         throughput_high=high,
         median_step_s=statistics.median(durations_s),
-        jitter_s=jitter(durations_s),
+        jitter_s=median_deviation(durations_s),
         p90_step_s=float(np.percentile(durations_s, 90)),
         num_steps=num_steps,
         window_s=timed.window_s,
@@ -95,12 +95,6 @@ def exceeds_peak(measurement: Measurement) -> bool:
     return measurement.mfu is not None and measurement.mfu > 1
 
 
-def jitter(values: Sequence[float]) -> float:
-    """Return 1.4826 x the median absolute deviation, as tf_cnn_benchmarks defines jitter."""
-    center = statistics.median(values)
-    return JITTER_FACTOR * statistics.median(abs(value - center) for value in values)
-
-
 def drift(durations: Sequence[float]) -> float:
     """Return the median of the second half over that of the first, less 1.
 
@@ -112,7 +106,7 @@ def drift(durations: Sequence[float]) -> float:
     halves = durations[:middle], durations[middle:]
     first, second = map(statistics.median, halves)
     # The standard error of a median is 1.2533 times that of a mean, for normal noise.
-    error = 1.2533 * sum(jitter(half) ** 2 / len(half) for half in halves) ** 0.5
+    error = 1.2533 * sum(median_deviation(half) ** 2 / len(half) for half in halves) ** 0.5
     if abs(second - first) <= NUM_MEDIANS_APART * error:
         return 0.0
     return second / first - 1

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
 from analysis.text.numbers import number
+from scalemark.stats.median_deviation import median_deviation
 
-NORMAL = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
-FAR_STEP = 6.0  # of these from the median; of 100,000 normal steps none is
+FAR_STEP = 6.0  # median deviations from the median; of 100,000 normal steps none is
 FAR_PROCESS = 3.5  # as Iglewicz & Hoaglin (1993) recommend
 FAR_ENOUGH = 0.02  # of the median: nearer ones change nothing, however much alike the others are
 FEWEST_PROCESSES = 4  # of three, two that happen to agree would make the third an outlier
@@ -79,6 +79,5 @@ def _far(values: Sequence[float], most: float) -> list[int]:
     if not values:
         return []
     median = statistics.median(values)
-    spread = NORMAL * statistics.median(abs(value - median) for value in values)
-    edge = max(most * spread, FAR_ENOUGH * median)
+    edge = max(most * median_deviation(values), FAR_ENOUGH * median)
     return [place for place, value in enumerate(values) if abs(value - median) > edge]

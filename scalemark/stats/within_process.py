@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemark.stats.median_deviation import median_deviation
 from scalemark.stats.student import log_quantile
 from scalemark.stats.two_speeds import two_speeds
 
@@ -113,7 +114,7 @@ def _without_pauses(around: NDArray[np.float64]) -> NDArray[np.float64]:
     Nothing is replaced where more than a fifth would be.
     """
     from_median = np.abs(around - np.median(around))
-    is_pause = from_median > MOST_DEVIATIONS * 1.4826 * np.median(from_median)
+    is_pause = from_median > MOST_DEVIATIONS * median_deviation(around.tolist())
     smooth = around.copy()
     if 0 < is_pause.mean() <= LARGEST_SHARE_OF_PAUSES:
         time = np.arange(len(around))

@@ -7,7 +7,8 @@ from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
-from trainer.measured import drift, jitter, measurement
+from scalemark.stats.median_deviation import median_deviation
+from trainer.measured import drift, measurement
 from trainer.timing import Timed
 
 
@@ -67,7 +68,7 @@ def test_of_too_few_calls_no_interval_is_stored():
 
 
 def test_jitter_is_the_scaled_median_absolute_deviation():
-    assert jitter([1.0, 1.0, 2.0, 4.0, 8.0]) == pytest.approx(1.4826 * 1.0)
+    assert median_deviation([1.0, 1.0, 2.0, 4.0, 8.0]) == pytest.approx(1.4826 * 1.0)
 
 
 def test_steps_that_become_slower_drift_and_noisy_ones_do_not():
