@@ -144,9 +144,8 @@ def test_a_sweep_whose_starter_blocked_all_signals_can_be_ended():
     assert Path("results.db").exists()
 
 
-def test_an_interrupted_sweep_draws_nothing_and_tells_how_to():
-    Path("figures").mkdir()
-    Path("figures/report.html").write_text("of the sweep before")
+def interrupted_sweep(times: int = 1) -> str:
+    """What a sweep of 999 repeats says after so many Ctrl-C, which it gets when its first trial has ended."""
     process = subprocess.Popen(
         [*REAL, *TINY, "sweep.name=mine", "sweep.repeats=999"], stderr=subprocess.PIPE, text=True
     )
@@ -155,9 +154,17 @@ def test_an_interrupted_sweep_draws_nothing_and_tells_how_to():
         for line in process.stderr:
             if line.startswith("["):
                 break
-        process.send_signal(signal.SIGINT)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130, said
+    return said
+
+
+def test_an_interrupted_sweep_draws_nothing_and_tells_how_to():
+    Path("figures").mkdir()
+    Path("figures/report.html").write_text("of the sweep before")
+    said = interrupted_sweep()
     assert [path.name for path in Path("figures").iterdir()] == ["report.html"]
     assert Path("figures/report.html").read_text() == "of the sweep before"
     assert said.splitlines()[-2:] == [

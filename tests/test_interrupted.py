@@ -13,7 +13,7 @@ import pytest
 from tests.filled import fill
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end, wait_until
-from tests.test_entry_points import REAL, TINY
+from tests.test_entry_points import interrupted_sweep
 
 pytestmark = pytest.mark.integration
 
@@ -73,18 +73,7 @@ def test_advice_that_is_interrupted_ends_quietly(filled):
 
 
 def test_a_sweep_that_is_interrupted_twice_ends_with_its_results_stored():
-    process = subprocess.Popen(
-        [*REAL, *TINY, "sweep.name=mine", "sweep.repeats=999"], stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr
-    with process, process.stderr:
-        for line in process.stderr:
-            if line.startswith("["):
-                break
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
-    assert process.returncode == 130, said
+    said = interrupted_sweep(times=2)
     assert "Traceback" not in said
     assert "sweep: interrupted; repeat the command to run what is left" in said
     assert not Path("figures").exists()
