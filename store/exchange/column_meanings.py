@@ -26,6 +26,9 @@ _ABOUT = ("source", "citation", "hardware", "item", "evidence", "note")
 FIELDS = ("throughput", *_AXES, *_ABOUT)
 """What a column may be mapped to."""
 
+_CALLED = {"strategy": "variable_update"}
+"""What else people call a field: a strategy of others is no name of ours."""
+
 _MOST_NAMED = 12  # columns in a message
 _OF_OUR_EXPORT = frozenset({"sweep_uid", "trial_id"})  # columns of its tables
 
@@ -82,6 +85,10 @@ class _Understanding:
             if is_free and column not in self._fields:
                 self._used[column] = "its name"
                 self._fields[column] = column
+        for column, name in _CALLED.items():
+            is_free = column in self._columns and column not in (*self._used, *ignored)
+            if is_free and name not in self._fields and name not in constants:
+                self._add_field(column, name, "its name")
         self._check_all_are_said(ignored)
         self._check_needed(constants)
         return ForeignColumns(
@@ -100,6 +107,7 @@ class _Understanding:
         if not sign or not column or not name:
             raise ValueError(f"{option}: wanted COLUMN=NAME, as img_s=throughput")
         self._check_column(column, option)
+        name = _CALLED.get(name, name)
         if name not in FIELDS:
             if name.removeprefix(PREFIX) in AXES or name.startswith(PREFIX):
                 own = name.removeprefix(PREFIX)
@@ -208,7 +216,7 @@ class _Understanding:
             elif "*" in pattern or "?" in pattern:
                 # what has a meaning keeps it
                 matching = set(fnmatch.filter(self._columns, pattern)) - self._used.keys()
-                ignored |= matching - set(FIELDS)
+                ignored |= matching - {*FIELDS, *_CALLED}
             else:
                 self._check_column(pattern, option)
         return ignored

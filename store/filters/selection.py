@@ -94,6 +94,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 
 
+_ORIGINS = ("measured", "simulated", "published", "elsewhere")
 _FORM = re.compile(r"\s*((?:axes\.)?\w+)\s*(>=|<=|!=|==|=|>|<|~)(.*)", re.DOTALL)
 
 
@@ -115,6 +116,11 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
         raise StoreError(
             f"{filter_values.shortened(name)}: nothing to filter by; "
             f"{nearest(name[:100], list(examples))}"
+        )
+    if name == "origin" and value.strip() in _ORIGINS:
+        raise StoreError(
+            f"{text.strip()}: wanted the option --origin {value.strip()}; this filter is about the "
+            "file that a sweep was imported from, as origin=other.db"
         )
     value = filter_values.checked(value, f"{name}{sign}")
     return Filter(name, "=" if sign == "==" else sign, value)

@@ -94,6 +94,18 @@ def test_a_pattern_ignores_what_has_no_meaning():
     assert found.fields == {"throughput": "img_s", "num_gpus": "gpus", "model": "model"}
 
 
+@pytest.mark.parametrize(
+    "changes", [{}, {"ignored": ("*",)}, {"maps": (*MAPS, "strategy=strategy")}]
+)
+def test_a_column_of_strategies_is_the_way_of_a_row(changes):
+    """A bug: it was refused, and as an axis it was named strategy=ddp."""
+    columns = ("gpus", "img_s", "strategy")
+    found = understood("t.csv", columns, said(**{"axes": (), "ignored": (), **changes}))
+    assert (found.fields["variable_update"], found.axes) == ("strategy", {})
+    by_axis = understood("t.csv", columns, said(axes=("strategy",), ignored=()))
+    assert (by_axis.fields.get("variable_update"), by_axis.axes) == (None, {"strategy": "strategy"})
+
+
 def test_of_many_columns_the_first_are_listed_and_the_nearest_is_found():
     columns = (*COLUMNS, *(f"metric_{number}" for number in range(30)), "throughput_total")
     asked = {"maps": ("zzz=throughput",)}

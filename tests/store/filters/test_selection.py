@@ -231,6 +231,10 @@ def test_any_sweep_name_can_be_filtered_by(db, value):
         ("model=a\0b", r"^model=a\\x00b: has a zero byte, which no database takes for text$"),
         ("model~" + "x" * 60_000, r"wanted a pattern of 20000 characters or fewer"),
         ("model=" + "," * 20_000, r"20001 values; wanted 10000 or fewer"),
+        (
+            "origin=measured",
+            r"^origin=measured: wanted the option --origin measured; this filter is about the file",
+        ),
         ("\x1b[31mred=1", r"^\\x1b\[31mred=1: no operator found"),
     ],
 )
