@@ -102,6 +102,16 @@ def say_command(console: Console, command: str, indent: str = "  ") -> None:
         console.print(f"{indent}{visible(line)}", markup=False, emoji=False, soft_wrap=True)
 
 
+def say_ending(console: Console, text: str) -> None:
+    """Print a line; the command of a sweep that ends it stands below where both are too long."""
+    before, _, command = text.partition(f": {typed('sweep')} ")
+    if not command or len(text) <= READING_WIDTH:
+        return say(console, text)
+    indent = " " * (len(text) - len(text.lstrip()) + 4)
+    say(console, f"{before}:")
+    return say_command(console, f"{typed('sweep')} {command}", indent)
+
+
 def refuse_both(*, shows_all: bool, brief: bool) -> None:
     """Raise StoreError for `--all --brief`."""
     if shows_all and brief:

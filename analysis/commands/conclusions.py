@@ -24,7 +24,7 @@ from analysis.options import (
     Sweep,
     of_known_programs,
     result_record,
-    say,
+    say_ending,
     select,
 )
 from analysis.results import BaselineRule, Origin, Result
@@ -73,7 +73,7 @@ def conclusions(
         lines = _lines(drawn) if results else []
     console = make_console()
     for line in [*notes, *([""] if notes and lines else []), *lines]:
-        say(console, line)
+        say_ending(console, line)
 
 
 def _lines(found: Sequence[Conclusion]) -> list[str]:

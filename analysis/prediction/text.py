@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from analysis.options import say_ending
 from analysis.prediction.predictions import Prediction
 from analysis.text import badges
 from costs.step import Costs
@@ -56,7 +57,7 @@ def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) ->
 
 def _say(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
-        console.print(visible(line), markup=False, soft_wrap=True)
+        say_ending(console, line)
 
 
 def _heading(found: Sequence[Prediction]) -> str:

@@ -9,6 +9,7 @@ from analysis.__main__ import app
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Verdict
 from store.command_line import run
+from tests.analysis.commands.command import unfolded
 from tests.filled import SIMULATED_MACHINE, fill
 from tests.specs import small
 
@@ -124,7 +125,7 @@ def test_a_check_names_the_command_that_would_supply_rows(analysis):
     assert "C12  no rows  (TensorFlow's guide to fast models)" in out
     assert (
         "rows would come from: python sweep.py -m model=resnet50,vgg16 strategy=ps_cpu num_gpus=8 staged_vars=false,true sweep.repeats=3\n"
-        in out
+        in unfolded(out)
     )
 
 

@@ -13,7 +13,7 @@ from scalemark.records.machine import GpuLink
 from scalemark.records.references import Reference
 from store.reference_rows import add_references
 from store.writer import Writer
-from tests.analysis.commands.command import Ended
+from tests.analysis.commands.command import Ended, unfolded
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, curve, fill_gpus, on_gpus, repeated
 from tests.filled import MACHINE, fill
 from tests.specs import small
@@ -139,9 +139,9 @@ def test_a_model_without_rows_is_refused_with_what_to_measure(analysis) -> None:
     assert "of alexnet, batch 32, 1 GPU, ps_cpu" in reported.stdout
     assert (
         "first measure: python sweep.py model=alexnet num_gpus=1 batch_size=32 precision=fp32"
-        in reported.stdout
+        in unfolded(reported.stdout)
     )
-    assert "image_px=227 xla=off data=synthetic distortions=false" in reported.stdout
+    assert "image_px=227 xla=off data=synthetic distortions=false" in unfolded(reported.stdout)
 
 
 def test_faster_links_are_never_slower(analysis) -> None:
@@ -393,7 +393,7 @@ def test_a_lone_trial_is_said_to_be_one(analysis) -> None:
     reported = analysis("predict", "--to", "num_gpus=8")
     assert (
         "one trial only: nothing shows how fast GPUs exchange gradients; measure: python sweep.py from="
-        in reported.stdout
+        in unfolded(reported.stdout)
     )
 
 
@@ -403,7 +403,7 @@ def test_what_to_measure_first_is_said_with_all_axes_of_our_own_trials(analysis)
     reported = analysis("predict", "--to", "model=vgg16")
     assert (
         f"first measure: python sweep.py from={trial.trial_id[:8]} model=vgg16 num_gpus=1"
-        in reported.stdout
+        in unfolded(reported.stdout)
     )
 
 
@@ -422,7 +422,7 @@ def test_the_missing_baseline_of_shards_is_one_that_can_be_measured(analysis) ->
             *repeated(on_gpus(4, **RESNET, **shards), 770),
         ]
     )
-    said = analysis("predict", "--to", "num_gpus=8").stdout
+    said = unfolded(analysis("predict", "--to", "num_gpus=8").stdout)
     assert re.search(r"apart; measure: .*from=\w+ num_gpus=1 strategy=replicated_none", said)
 
 
@@ -546,7 +546,7 @@ def test_cpu_devices_beside_gpus_have_a_line(analysis) -> None:
 
 def test_what_to_simulate_first_names_profile_and_noise(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9))
-    reported = simulated(analysis, "--to", "model=trivial").stdout
+    reported = unfolded(simulated(analysis, "--to", "model=trivial").stdout)
     assert re.search(r"first measure: python sweep.py from=\w+ model=trivial", reported)
     assert reported.count("first measure:") == 1
 
