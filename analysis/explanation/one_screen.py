@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from analysis import again
@@ -13,6 +13,7 @@ from analysis.explanation.step_times import Seconds
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Result, setting
 from analysis.selection import Selection
+from analysis.suspect_run import is_worth_again
 from analysis.text import badges
 from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import NextStep, Screen
@@ -24,6 +25,7 @@ _MOST_ROWS = 12
 _MOST_MODELS = 8
 _REPEATS = 3  # of a suspect single run
 _MOST_DOUBTS = 2  # of a row of many, the gravest first
+_GRAVEST = ("suspect", "cannot tell")
 
 
 def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
@@ -61,15 +63,23 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
     )
 
 
-def _differing(targets: Sequence[Result]) -> list[str]:
-    """Return the axes beside strategy and GPUs in which trials of one model differ, but for what
-    follows from another of them.
-    """
+_Differing = Mapping[str, Sequence[str]]
+"""The axes beside strategy and GPUs in which trials of a model differ, by model."""
+
+
+def _differing(targets: Sequence[Result]) -> _Differing:
+    by_model: dict[str, list[Result]] = defaultdict(list)
+    for target in targets:
+        by_model[str(target.axes["model"])].append(target)
+    return {model: _axes_that_differ(of_model) for model, of_model in by_model.items()}
+
+
+def _axes_that_differ(targets: Sequence[Result]) -> list[str]:
+    """Return the axes but for what follows from another, as a loss scale from a precision."""
     found: dict[str, None] = {}
     for target in targets:
-        alike = [one for one in targets if one.axes["model"] == target.axes["model"]]
         for axis, value in setting(target).items():
-            if any(setting(one).get(axis) != value for one in alike):
+            if any(setting(one).get(axis) != value for one in targets):
                 found[axis] = None
     if "precision" not in found:
         return list(found)
@@ -122,7 +132,8 @@ def _bound(one: Explanation) -> str:
 
 
 def _doubts(one: Explanation) -> list[str]:
-    return [*_of_verdict(one), *badges.of_result(one.target)]
+    found = [*_of_verdict(one), *badges.of_result(one.target)]
+    return sorted(found, key=lambda badge: badge not in _GRAVEST)
 
 
 def _of_verdict(one: Explanation) -> list[str]:
@@ -131,7 +142,7 @@ def _of_verdict(one: Explanation) -> list[str]:
     return [] if one.diagnosis.confidence is Confidence.SURE else ["likely"]
 
 
-def _of_trial(one: Explanation, differing: Sequence[str]) -> tuple[str, ...]:
+def _of_trial(one: Explanation, differing: _Differing) -> tuple[str, ...]:
     target: Result = one.target
     lost = "?" if one.fall.efficiency is None else f"{_lost(one):.0%}"
     bound = str(one.diagnosis.bound or "?")
@@ -156,21 +167,23 @@ def _part(one: Explanation, what: str, seconds: Seconds) -> tuple[str, ...]:
 
 
 def _next_step(
-    found: Sequence[Explanation], differing: Sequence[str] | None, selection: Selection
+    found: Sequence[Explanation], differing: _Differing | None, selection: Selection
 ) -> NextStep | None:
     """Return the first remedy, else the first trial that is missing; before either the repeats of a
     suspect single run. One of several is named, with the axes in which they are `differing`.
     """
     for one in found:
-        step = _measured_again(one) or _remedied(one, selection) or _completed(one, selection)
+        step = (
+            _measured_again(one, found) or _remedied(one, selection) or _completed(one, selection)
+        )
         if step is not None:
             return replace(step, why=f"{_which(one, differing)}{step.why}")
     return None
 
 
-def _measured_again(one: Explanation) -> NextStep | None:
+def _measured_again(one: Explanation, found: Sequence[Explanation]) -> NextStep | None:
     target = one.target
-    if target.is_valid or len(target.repeats) > 1 or not target.environment.origin.is_ours:
+    if not is_worth_again(target, [other.target for other in found]):
         return None
     why = "measure it again, it is one suspect run"
     return NextStep(why=why, commands=(again.again(target, _REPEATS),))
@@ -200,13 +213,14 @@ def _completed(one: Explanation, selection: Selection) -> NextStep | None:
     return None
 
 
-def _which(one: Explanation, differing: Sequence[str] | None) -> str:
+def _which(one: Explanation, differing: _Differing | None) -> str:
     if differing is None:
         return ""
     target = one.target
     return f"{target.axes['model']} by {_way(target, differing)} on {target.counted}: "
 
 
-def _way(target: Result, differing: Sequence[str]) -> str:
+def _way(target: Result, differing: _Differing) -> str:
     told = setting(target)
-    return ", ".join([target.strategy, *(named(axis, told.get(axis)) for axis in differing)])
+    axes = differing.get(str(target.axes["model"]), ())
+    return ", ".join([target.strategy, *(named(axis, told.get(axis)) for axis in axes)])
