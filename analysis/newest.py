@@ -13,6 +13,7 @@ from analysis.results import Origin, Result
 from analysis.selection import NothingFoundError, Selection, load
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
+from store.reading.not_run import NotRun, not_run
 from store.schema import SweepRow
 
 _MOST_LOOKED_AT = 20  # sweeps without a number, before all of them are taken
@@ -67,6 +68,12 @@ def selected(
     if failed is not None and len(newest_first) < _MOST_LOOKED_AT:
         return failed.selection, failed
     return of_all.selection, None
+
+
+def what_is_left(selection: Selection, newest: Newest | None) -> NotRun | None:
+    """Return what the sweep in question has not run; None where no sweep is asked about."""
+    sweep = newest.name if newest else selection.sweep
+    return None if sweep is None else not_run(open_for_reading(selection.db), sweep)
 
 
 def _of_sweep(db: str, name: str, of_all: Chosen) -> Newest | None:

@@ -408,6 +408,8 @@ def _result(
         low, high = welch.interval(repeats)
     last = {_repeat(attempt): attempt for attempt in of_trial}
     failed = tuple(_outcome(attempt) for repeat, attempt in last.items() if repeat not in brought)
+    if quotable:  # an interrupt, which a sweep makes up for, says nothing about the number
+        failed = tuple(outcome for outcome in failed if outcome != Outcome.INTERRUPTED)
     trial = of_trial[0]["trial"]
     return Result(
         trial_id=trial["id"],

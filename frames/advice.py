@@ -19,6 +19,7 @@ from analysis.text.one_screen import show
 from frames import trials
 from frames.empty import frame
 from scalemark.cli.terminal import PIPE_WIDTH
+from store.reading.not_run import NotRun
 
 _COLUMNS = {
     "question": "int64",
@@ -50,8 +51,10 @@ def dtypes(results: Sequence[Result] = ()) -> dict[str, str]:
     return _COLUMNS | trials.dtypes(results)
 
 
-def advice_of(found: Sequence[Answer], newest: Newest | None, notes: Sequence[str]) -> Advice:
-    shown = screen(found)
+def advice_of(
+    found: Sequence[Answer], newest: Newest | None, notes: Sequence[str], left: NotRun | None
+) -> Advice:
+    shown = screen(found, left)
     paper = Console(
         file=StringIO(),
         width=PIPE_WIDTH,

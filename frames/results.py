@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.answer import answers
 from analysis.comparison.sides import sides
+from analysis.newest import what_is_left
 from analysis.results import Result
 from analysis.selection import NothingFoundError
 from frames import scaling, trials
@@ -202,7 +203,8 @@ class Results:
         selection, newest = choice.of_advice()
         source = Source(selection=selection, command="")
         found = answers(source, aim, predicts=True, wanted=newest.has if newest else None)
-        return advice_of(found, newest, selection.notes)
+        left = what_is_left(selection, newest)
+        return advice_of(found, newest, source.notes, left)
 
     def chart(
         self,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
-from analysis.results import Origin, Result, over
+from analysis.results import Origin, Result, over, setting
 from analysis.text.titles import named
 from scalemark.records.earlier_trial import OF_PRECISION
 from scalemark.records.trial import unusual_axes
@@ -38,7 +39,22 @@ def cells(results: Sequence[Result], against: Result) -> list[str]:
     ]
     if len(set(short)) == len(short):
         return short
-    return [described(one, against=against, is_cell=True) for one in results]
+    return told_apart([described(one, against=against, is_cell=True) for one in results], results)
+
+
+def told_apart(texts: Sequence[str], results: Sequence[Result]) -> list[str]:
+    """Add to what looks the same the axes in which it differs."""
+    alike: dict[str, list[Result]] = defaultdict(list)
+    for text, result in zip(texts, results, strict=True):
+        alike[text].append(result)
+    found = []
+    for text, result in zip(texts, results, strict=True):
+        said = [text]
+        for axis, value in setting(result).items():
+            if any(setting(other).get(axis) != value for other in alike[text]):
+                said.append(named(axis, value))
+        found.append(", ".join(said))
+    return found
 
 
 def with_precision(result: Result, against: Result) -> tuple[str, ...]:

@@ -65,7 +65,6 @@ _ENDED = {
     Outcome.TIMED_OUT: "timed out",
     Outcome.UNSUPPORTED: "cannot run here",
     Outcome.INVALID: "brought no number that may be quoted",
-    Outcome.INTERRUPTED: "were interrupted",
 }
 
 

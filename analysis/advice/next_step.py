@@ -8,19 +8,27 @@ from analysis import again
 from analysis.advice.answer import Answer
 from analysis.advice.description import described
 from analysis.advice.measure_it import measure_it
-from analysis.advice.next_trials import REPEATS, cost
+from analysis.advice.next_trials import REPEATS, cost, cost_text
+from analysis.advice.questions import names
 from analysis.advice.ranking import Ranking
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import MOST_WORTH_IT
 from analysis.statistics.sample import Sample
+from analysis.suspect_run import is_settled, is_worth_again
 from analysis.text.one_screen import NextStep
-from scalemark.text.wording import listed, shortened
+from scalemark.text.wording import counted, listed, shortened
+from store.reading.not_run import NotRun
 
 _MOST_NAMED = 3
+_ENOUGH = 2 * REPEATS  # repeats that contradict each other: more of them would, too
 
 
-def next_step(answers: Sequence[Answer]) -> NextStep | None:
-    """Return the trials that most cheaply could change an answer, else what explains the first."""
+def next_step(answers: Sequence[Answer], left: NotRun | None = None) -> NextStep | None:
+    """Return what is `left` of the sweep, else the trials that most cheaply could change an answer,
+    else what explains the first.
+    """
+    if left is not None and not left.is_running:
+        return NextStep(why=f"run {_left(left)}", commands=(left.command,), then=answers[0].again)
     if all(one.ranking is None for one in answers):
         return _of_failures(answers)
     if step := _again(answers):
@@ -28,8 +36,14 @@ def next_step(answers: Sequence[Answer]) -> NextStep | None:
     found = [(one, todo) for one in answers for todo in one.next_trials if todo.commands]
     if found:
         answer, todo = min(found, key=lambda item: cost(item[1]))
-        why = f"{_which(answer, answers)}{todo.why}"
-        return NextStep(why=why, commands=todo.commands, then=answer.again, badges=todo.badges)
+        why = f"{_which(answer, answers)}{todo.why}{_stays_suspect(answer)}"
+        return NextStep(
+            why=why,
+            commands=todo.commands,
+            then=answer.again,
+            badges=todo.badges,
+            cost=cost_text(answer.question, todo),
+        )
     for one in answers:
         if one.ranking and one.ranking.unclear:
             return _unclear(one, one.ranking, _which(one, answers))
@@ -42,8 +56,26 @@ def next_step(answers: Sequence[Answer]) -> NextStep | None:
     return None
 
 
+def _left(left: NotRun) -> str:
+    which = f"the {left.num_trials} of {counted(left.num_asked_for, 'trial')}"
+    if left.num_trials == left.num_asked_for:
+        which = f"all {counted(left.num_asked_for, 'trial')}"
+    return f"{which} that sweep {left.sweep} has left"
+
+
 def _which(one: Answer, of: Sequence[Answer]) -> str:
-    return f"{one.question.model}: " if len(of) > 1 else ""
+    if len(of) < 2:
+        return ""
+    return f"{names([each.question for each in of])[of.index(one)]}: "
+
+
+def _stays_suspect(one: Answer) -> str:
+    """Say that measuring again, which was advised first, did not mend what is taken."""
+    result = one.ranking.pick.result if one.ranking else None
+    if result is None or not is_settled(result):
+        return ""
+    runs = counted(len(result.repeats), "run")
+    return f"; {result.strategy} on {result.counted} stays suspect after {runs}"
 
 
 def _of_failures(answers: Sequence[Answer]) -> NextStep | None:
@@ -64,9 +96,7 @@ def _again(answers: Sequence[Answer]) -> NextStep | None:
     """
     for one in answers:
         result = one.ranking.pick.result if one.ranking else None
-        if result is None or result.is_valid or len(result.repeats) > 1:
-            continue
-        if result.environment.origin.is_ours:
+        if result is not None and is_worth_again(result, one.question.able):
             name = f"{_which(one, answers)}{described(result)}"
             why = f"measure {name} again, it is one suspect run"
             return NextStep(why=why, commands=(again.again(result, REPEATS),), then=one.again)
@@ -76,15 +106,15 @@ def _again(answers: Sequence[Answer]) -> NextStep | None:
 def _unclear(one: Answer, ranking: Ranking, which: str) -> NextStep:
     """Say what would tell choices apart where no sweep of ours is worth it, or can be made."""
     rivals = [ranking.top, *(behind.candidate for behind in ranking.unclear)]
-    names = [described(rival.result, against=ranking.top.result) for rival in rivals[1:]]
-    shown = listed([described(ranking.top.result), *shortened(names, _MOST_NAMED)])
+    others = [described(rival.result, against=ranking.top.result) for rival in rivals[1:]]
+    shown = listed([described(ranking.top.result), *shortened(others, _MOST_NAMED)])
     if not one.question.environment.origin.is_ours:
         least = min(len(rival.scores) for rival in rivals)
         num = REPEATS if least < REPEATS else 2 * least
         why = f"measure {shown} again, with the program that measured them, {num} times each"
         return NextStep(why=f"{which}{why}")
     camps = [rival for rival in rivals if contradiction(Sample.of(rival.scores))]
-    if camps:
+    if camps and len(camps[0].scores) < _ENOUGH:
         result = camps[0].result
         why = (
             f"measure {described(result)} again while nothing else runs, for its repeats "
@@ -92,7 +122,8 @@ def _unclear(one: Answer, ranking: Ranking, which: str) -> NextStep:
         )
         command = again.again(result, max(REPEATS, len(result.repeats)))
         return NextStep(why=f"{which}{why}", commands=(command,), then=one.again)
-    why = f"take any of them, {shown}; {MOST_WORTH_IT} more repeats would not tell them apart"
+    few = f"{MOST_WORTH_IT} more" if not camps else "more"
+    why = f"take any of them, {shown}; {few} repeats would not tell them apart"
     return NextStep(why=f"{which}{why}")
 
 

@@ -18,12 +18,14 @@ from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import plan, repeats_to_tell
 from analysis.statistics.sample import Sample
+from analysis.text.numbers import number
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.records.axes import AxisValue
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_COLUMNS, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
+from scalemark.text.wording import counted
 
 MOST = 8
 REPEATS = 3  # of what is new, or a single run
@@ -66,6 +68,7 @@ def next_trials(
         if ranking.misses:
             asked = replace(asked, aim=Aim())
         found = [*_repeats(asked, ranking), *_untried(asked, ranking, predicts)]
+        found = found or list(_proving(asked, ranking))
     distinct: dict[tuple[str, ...], Next] = {}
     for one in found:
         distinct.setdefault(one.commands, one)
@@ -76,6 +79,17 @@ def cost(one: Next) -> tuple[float, float]:
     """Return the seconds of devices until the answer may be expected to change, for sorting."""
     seconds = math.inf if one.gpu_seconds is None else one.gpu_seconds
     return seconds / one.chance, -one.chance
+
+
+def cost_text(question: Question, one: Next) -> str:
+    """Return as `3 attempts, about 41.3 GPU-seconds`."""
+    attempts = counted(one.num_attempts, "attempt")
+    if one.gpu_seconds is None:
+        return f"{attempts}; how long they take was never recorded here"
+    if question.environment.is_simulated:
+        return f"{attempts}, simulated in a moment"
+    devices = question.environment.devices.removesuffix("s")
+    return f"{attempts}, about {number(one.gpu_seconds)} {devices}-seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +131,13 @@ def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
         more = _more_repeats(ranking, behind)
         if more is not None and 0 < more <= _MOST_MORE:
             yield _separating(asked, ranking, behind)
+
+
+def _proving(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
+    """Suggest repeats that prove the likely best to be it, where nothing else is worth a trial."""
+    behind = ranking.unproven
+    if ranking.is_sure and behind is not None and _can_be_distinguished(ranking, behind):
+        yield _separating(asked, ranking, behind)
 
 
 def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:

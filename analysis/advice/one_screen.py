@@ -10,6 +10,7 @@ from analysis.advice.answer import Answer
 from analysis.advice.description import cells, column_heading, described
 from analysis.advice.doubts import ways
 from analysis.advice.next_step import next_step
+from analysis.advice.questions import names
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import headline, sentences
 from analysis.results import setting
@@ -18,23 +19,29 @@ from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import Screen
 from analysis.text.titles import named
 from scalemark.text.wording import counted, listed
+from store.reading.not_run import NotRun
 
 _MOST_ROWS = 8
 _MOST_NAMED = 3
 
 
-def screen(answers: Sequence[Answer]) -> Screen:
-    """Return the screen of one answer or more; of several a row for each."""
+def screen(answers: Sequence[Answer], left: NotRun | None = None) -> Screen:
+    """Return the screen of one answer or more; of several a row for each. `left` is what the sweep
+    in question has not run.
+    """
+    unfinished = [] if left is None else ["unfinished"]
     if len(answers) == 1:
         columns, rows, used = _of_one(answers[0])
-        used |= dict.fromkeys(_of_headline(answers[0]))
-        said = _headline(answers[0])
+        found = [*_of_headline(answers[0]), *unfinished]
+        said = _headline(answers[0], found)
     else:
         columns, rows, used = _of_several(answers)
-        said = _overview(answers)
+        found = unfinished
+        said = _overview(answers, found)
+    used |= dict.fromkeys(found)
     for one in answers:
         used |= dict.fromkeys(badges.of_environment(one.question.environment))
-    step = next_step(answers)
+    step = next_step(answers, left)
     used |= dict.fromkeys(step.badges if step else ())
     return Screen(
         headlines=(said,),
@@ -49,10 +56,9 @@ def screen(answers: Sequence[Answer]) -> Screen:
 _Table = tuple[tuple[str, ...], list[tuple[str, ...]], dict[str, None]]
 
 
-def _headline(one: Answer) -> str:
+def _headline(one: Answer, marked: Sequence[str]) -> str:
     said = sentences(one)[0] if one.ranking is None else headline(one, one.ranking)
-    found = _of_headline(one)
-    return f"{said[:-1]} ({', '.join(found)})." if found else said
+    return f"{said[:-1]} ({', '.join(marked)})." if marked else said
 
 
 def _of_headline(one: Answer) -> list[str]:
@@ -67,15 +73,13 @@ def _certainty(one: Answer, ranking: Ranking) -> list[str]:
     """Return how sure it is that this is the best; of published figures nobody knows."""
     if one.question.is_published or len(ranking.judged) < 2:
         return []
-    if not ranking.is_sure:
-        return ["unsure"]
-    if ranking.tied:
+    if ranking.is_sure and ranking.tied:
         return ["tie"]
-    return ["sure" if all(behind.is_proven for behind in ranking.worse) else "likely"]
+    return [ranking.certainty]
 
 
-def _overview(answers: Sequence[Answer]) -> str:
-    """Say which choice is the best of how many."""
+def _overview(answers: Sequence[Answer], further: Sequence[str]) -> str:
+    """Say which choice is the best of how many, marked with where, and with `further` badges."""
     best: dict[str, list[str]] = defaultdict(list)
     for one in answers:
         if one.ranking:
@@ -84,7 +88,8 @@ def _overview(answers: Sequence[Answer]) -> str:
     if not best:
         ended = ways([choice.outcome for one in answers for choice in one.question.choices])
         why = f" ({ended})" if ended else ""
-        return f"No advice: nothing that was tried has a number{why}."
+        marked = f" ({', '.join(further)})" if further else ""
+        return f"No advice: nothing that was tried has a number{why}{marked}."
     ordered = sorted(best.items(), key=lambda item: -len(item[1]))
     said = [f"{choice} for {_models(models)}" for choice, models in ordered[:_MOST_NAMED]]
     if len(ordered) > _MOST_NAMED:
@@ -92,9 +97,11 @@ def _overview(answers: Sequence[Answer]) -> str:
     goal = "fastest" if answers[0].aim.goal is Goal.THROUGHPUT else "best"
     of = counted(len(answers), "answer")
     where = [badges.of_environment(one.question.environment) for one in answers]
-    found = list(dict.fromkeys(badge for of_one in where for badge in of_one))
+    found = [*dict.fromkeys(badge for of_one in where for badge in of_one), *further]
     marked = f" ({', '.join(found)})" if found else ""
-    return f"{of}, one per model and machine. The {goal}: {listed(said)}{marked}."
+    models = {one.question.model for one in answers}
+    each = "one per model and machine" if len(models) == len(answers) else "a row each"
+    return f"{of}, {each}. The {goal}: {listed(said)}{marked}."
 
 
 def _models(models: Sequence[str]) -> str:
@@ -140,14 +147,9 @@ def _interval(answers: Sequence[Answer]) -> str:
 def _of_several(answers: Sequence[Answer]) -> _Table:
     used: dict[str, None] = {}
     rows: list[tuple[str, ...]] = []
-    models = [one.question.model for one in answers]
     devices = {one.question.environment.devices for one in answers}
     units = {one.question.unit for one in answers}
-    for one in answers:
-        environment = one.question.environment
-        name = one.question.model
-        if models.count(name) > 1:
-            name = f"{name} @{environment.host}"
+    for name, one in zip(names([one.question for one in answers]), answers, strict=True):
         if one.ranking is None:
             rows.append((name, "no number", "", "", ""))
             continue

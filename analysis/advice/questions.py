@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.results import Environment, Origin, Result, by_item
+from analysis.text.titles import named
 from scalemark.records.trial import PROGRAM_AXES
 
 _WORK = (
@@ -87,6 +88,33 @@ def questions(results: Sequence[Result]) -> list[Question]:
                     )
                 )
     return found
+
+
+def names(of: Sequence[Question]) -> list[str]:
+    """Name each by its model and by what tells it from others of that model: axes of its work, what
+    it counts, and where it ran.
+    """
+    return [_name(one, [other for other in of if other.model == one.model]) for one in of]
+
+
+def _name(one: Question, alike: Sequence[Question]) -> str:
+    axes = dict.fromkeys(axis for other in alike for axis in other.work)
+    said = [
+        named(axis, one.work[axis]) for axis in axes if axis in one.work and _differ(axis, alike)
+    ]
+    if len({other.item for other in alike}) > 1:
+        said.append(one.item)
+    text = f"{one.model} {', '.join(said)}" if said else one.model
+    num_hosts = len({other.environment.host for other in alike})
+    num_environments = len({other.environment.key for other in alike})
+    if num_environments == 1:
+        return text
+    key = "" if num_hosts == num_environments else f" {one.environment.key}"
+    return f"{text} @{one.environment.host}{key}"
+
+
+def _differ(axis: str, alike: Sequence[Question]) -> bool:
+    return len({str(other.work.get(axis)) for other in alike}) > 1
 
 
 def _comparable(results: list[Result]) -> list[list[Result]]:

@@ -138,6 +138,18 @@ class Ranking:
         return not self.unclear and not self.out
 
     @property
+    def certainty(self) -> str:
+        """Say by a badge how sure it is that nothing is better."""
+        if not self.is_sure:
+            return "unsure"
+        return "sure" if self.unproven is None else "likely"
+
+    @property
+    def unproven(self) -> Behind | None:
+        """Return the nearest that is worse, but not proven so; None where all are."""
+        return next((one for one in self.worse if not one.is_proven), None)
+
+    @property
     def judged(self) -> list[Candidate]:
         """All candidates, the highest score first within each kind."""
         behind = (*self.tied, *self.unclear, *self.out, *self.worse)

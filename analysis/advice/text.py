@@ -113,8 +113,8 @@ def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
         )
     if ranking.unclear:
         names = _names(ranking.unclear, ranking.top)
-        yield f"Not sure: {_why_unclear(ranking)}, so {names} may be as good or better."
-    elif ranking.worse:
+        yield f"Unsure: {_why_unclear(ranking)}, so {names} may be as good or better."
+    elif ranking.worse and ranking.is_sure:
         yield _next_worse(ranking)
 
 
@@ -154,10 +154,12 @@ def _next_worse(ranking: Ranking) -> str:
     least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
     is_ours = nearest.candidate.result.environment.origin.is_ours
     how = f"Sure, from {least} or more {'processes' if is_ours else 'repeats'} each"
-    if nearest.low is None:
-        how = "Fairly sure, though from a single run"
-    elif not nearest.is_proven:
-        how = "Fairly sure, though from few repeats"
+    if unproven := ranking.unproven:
+        runs = "a single run" if unproven.low is None else "few repeats"
+        how = f"Likely, though from {runs}"
+        if unproven is not nearest:
+            of = described(unproven.candidate.result, against=ranking.top.result)
+            how = f"Likely, though from {runs} of {of}"
     name = described(nearest.candidate.result, against=ranking.top.result)
     share = f"{nearest.share:.1%}"
     if nearest.share_low is not None and nearest.share_high is not None:

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.answer import Answer, answers
-from analysis.advice.description import column_heading, described
-from analysis.advice.next_trials import Next
+from analysis.advice.description import column_heading, described, told_apart
+from analysis.advice.next_trials import cost_text
 from analysis.advice.one_screen import doubts_of, screen, unit_heading
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import heading, sentences
-from analysis.newest import selected
+from analysis.newest import selected, what_is_left
 from analysis.options import (
     All,
     Brief,
@@ -27,11 +27,12 @@ from analysis.options import (
     result_record,
     say,
     say_command,
+    say_ending,
 )
 from analysis.source import Source
 from analysis.text import badges
 from analysis.text.numbers import number, span
-from analysis.text.one_screen import show
+from analysis.text.one_screen import NextStep, say_step, show
 from analysis.text.titles import (
     ITEMS_OF_STEPS,
     made_with,
@@ -39,8 +40,8 @@ from analysis.text.titles import (
     reported_notes,
 )
 from scalemark.cli.terminal import make_console, print_columns, print_json
-from scalemark.text.wording import counted
 from store.command_line import Db, Json
+from store.reading.not_run import NotRun
 
 _MOST_ROWS = 12
 
@@ -84,13 +85,16 @@ def advise(
     aim = Aim(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_items=items, deadline_h=deadline_h)
     chosen, newest = selected(db, filters, sweep, origin, source)
     wanted = newest.has if newest else None
-    found = answers(Source(selection=chosen), aim, predicts=predict, wanted=wanted)
+    read = Source(selection=chosen)
+    found = answers(read, aim, predicts=predict, wanted=wanted)
+    left = what_is_left(chosen, newest)
     if as_json:
-        print_json([_record(one) for one in found])
+        print_json([_record(one, left) for one in found])
         return None
     console = make_console()
+    shown = screen(found, left)
     if not shows_all:
-        return show(console, screen(found), newest, chosen.notes, brief=brief)
+        return show(console, shown, newest, read.notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
     environments = {one.question.environment.key for one in found}
@@ -101,11 +105,15 @@ def advise(
             "none across them.",
         )
         console.print()
+    step = shown.next_step
     for one in found:
-        _print(console, one)
-    for note in chosen.notes:
+        _print(console, one, step)
+    if step:
+        say_step(console, step)
+    for note in read.notes:
         say(console, note)
-    if meanings := badges.foot(badge for one in found for badge in _badges(one)):
+    used = [badge for one in found for badge in _badges(one)]
+    if meanings := badges.foot([*used, *(step.badges if step else ())]):
         say(console, meanings, "dim")
     return None
 
@@ -118,7 +126,8 @@ def _badges(one: Answer) -> list[str]:
     return used + [badge for todo in one.next_trials for badge in todo.badges]
 
 
-def _print(console: Console, one: Answer) -> None:
+def _print(console: Console, one: Answer, step: NextStep | None) -> None:
+    """Print an answer; the trials of the next step stand below all answers."""
     say(console, heading(one), "bold")
     choices = one.question.choices
     notes = [made_with(one.question.environment)]
@@ -126,15 +135,16 @@ def _print(console: Console, one: Answer) -> None:
     for note in notes:
         say(console, note, "dim")
     for sentence in sentences(one):
-        say(console, f"- {sentence}")
+        say_ending(console, f"- {sentence}")
     if one.ranking:
         console.print()
         _print_table(console, one, one.ranking)
-    if one.next_trials:
+    others = [todo for todo in one.next_trials if step is None or todo.commands != step.commands]
+    if others:
         console.print()
-        say(console, "Next, cheapest first:")
-        for todo in one.next_trials:
-            say(console, f"- {todo.why} ({_cost(one, todo)})")
+        say(console, "Trials that could change this, cheapest first:")
+        for todo in others:
+            say(console, f"- {todo.why} ({cost_text(one.question, todo)})")
             for command in todo.commands:
                 say_command(console, command, "    ")
     console.print()
@@ -156,7 +166,15 @@ def _print_table(console: Console, one: Answer, ranking: Ranking) -> None:
     intervals = any(against and against.low is not None for _, against in shown)
     vs_best = "vs best [95 % CI]" if intervals else "vs best"
     columns = (choice, unit_heading(one), *_headers(one), vs_best, "doubts", "n")
-    rows = (_row(one, ranking, candidate, against) for candidate, against in shown)
+    names = [
+        described(candidate.result, against=ranking.top.result if against else None, is_cell=True)
+        for candidate, against in shown
+    ]
+    names = told_apart(names, [candidate.result for candidate, _ in shown])
+    rows = (
+        [name, *_row(one, ranking, candidate, against)]
+        for name, (candidate, against) in zip(names, shown, strict=True)
+    )
     print_columns(console, columns, rows, spare=["n"])
     if more := len(ranking.judged) - len(shown):
         say(console, f"and {more} more (--json has them)", "dim")
@@ -179,12 +197,9 @@ def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None
 
 def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | None) -> list[str]:
     result, throughput = candidate.result, candidate.throughput
-    cells = [
-        described(result, against=ranking.top.result if against else None, is_cell=True),
-        number(throughput, exactly=one.question.is_published),
-    ]
+    cells = [number(throughput, exactly=one.question.is_published)]
     if result.low is not None and result.high is not None:
-        cells[1] += f" [{span(result.low, result.high, throughput)}]"
+        cells[0] += f" [{span(result.low, result.high, throughput)}]"
     if _headers(one):
         devices, items = one.question.environment.devices, one.question.item
         cells.append(one.aim.text(candidate.score, devices, items))
@@ -201,17 +216,7 @@ def _against(behind: Behind) -> str:
     return text
 
 
-def _cost(one: Answer, todo: Next) -> str:
-    attempts = counted(todo.num_attempts, "attempt")
-    if todo.gpu_seconds is None:
-        return f"{attempts}; how long they take was never recorded here"
-    if one.question.environment.is_simulated:
-        return f"{attempts}, simulated in a moment"
-    devices = one.question.environment.devices.removesuffix("s")
-    return f"{attempts}, about {number(todo.gpu_seconds)} {devices}-seconds"
-
-
-def _record(one: Answer) -> dict[str, Any]:
+def _record(one: Answer, left: NotRun | None) -> dict[str, Any]:
     environment, ranking = one.question.environment, one.ranking
     return {
         "goal": one.aim.goal,
@@ -251,6 +256,7 @@ def _record(one: Answer) -> dict[str, Any]:
         ],
         "doubts": list(one.doubts),
         "next_trials": [asdict(todo) for todo in one.next_trials],
+        "not_run": left and asdict(left),  # of the sweep that all answers are about
     }
 
 

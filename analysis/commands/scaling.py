@@ -29,6 +29,7 @@ from analysis.text import badges
 from analysis.text.numbers import number, span
 from analysis.text.titles import step_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.records.devices import DeviceKind
 from store.command_line import Db, Json
 
 _COLUMNS = (
@@ -55,14 +56,15 @@ def scaling(
     it.
     """
     chosen = select(db, filters, sweep, origin, source, baseline)
-    found = scalings(Source(selection=chosen).results)
+    read = Source(selection=chosen)
+    found = scalings(read.results)
     if as_json:
         print_json([_record(one) for one in found])
         return
     console = make_console()
     for one in found:
         _print(console, one)
-    for note in (*chosen.notes, *_notes(found)):
+    for note in (*read.notes, *_notes(found)):
         say(console, note)
 
 
@@ -107,10 +109,13 @@ def _row(curve: Curve, point: Point) -> list[str]:
 def _notes(found: Sequence[Scaling]) -> Iterator[str]:
     points = [point for one in found for curve in one.curves for point in curve.points]
     if not all(point.result.counts_steps for point in points):
-        yield (
-            "marginal: efficiency of the GPUs added since the line before, against the first; "
-            "below 50 % they do not pay"
-        )
+        kinds = dict.fromkeys(one.table.environment.device_kind for one in found)
+        added = " or ".join(kind.plural for kind in kinds)
+        pays = "; below 50 % they do not pay"
+        if DeviceKind.CPU_DEVICE in kinds:
+            pays = ""  # they share the machine's cores, and none is paid for
+        since = "since the line before, against the first"
+        yield f"marginal: efficiency of the {added} added {since}{pays}"
     if all(point.speed_up_low is None for point in points):
         is_ours = found[0].table.environment.origin.is_ours
         how = " (sweep.repeats=3)" if is_ours else ""

@@ -23,6 +23,7 @@ MEANINGS = {
     "sure": "its repeats prove it the best",
     "likely": "the evidence is not enough to be sure",
     "unsure": "another may be as good or better",
+    "unfinished": "the sweep has trials left to run",
     "uncertain": "predicted from too little, or from what fits badly; its interval is wide",
     "cannot tell": "trials are missing, or too noisy, to name one cause",
     "simulated": DeviceKind.SIMULATED_GPU.meaning,

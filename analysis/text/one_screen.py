@@ -22,10 +22,12 @@ class NextStep:
     commands: tuple[str, ...] = ()  # each of them; none where what measured is not known
     then: str = ""  # the command that answers again once they have run
     badges: tuple[str, ...] = ()  # in `why`
+    cost: str = ""  # of the commands; empty where it is not known
 
     @property
     def sentence(self) -> str:
-        return f"Next: {self.why}{':' if self.commands else '.'}"
+        cost = f" ({self.cost})" if self.cost else ""
+        return f"Next: {self.why}{cost}{':' if self.commands else '.'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +60,7 @@ def show(
         print_columns(console, screen.columns, shown, screen.right, piped_width=width)
     if step := screen.next_step:
         console.print()
-        say(console, step.sentence)
-        for command in step.commands:
-            say_command(console, command)
-        if step.then:
-            say_command(console, f"then: {step.then}", "")
+        say_step(console, step)
     for note in notes:
         say(console, note)
     if meanings := badges.foot(screen.badges):
@@ -70,3 +68,12 @@ def show(
     more = len(screen.rows) - len(shown)
     rows = f"{counted(more, 'more row')}, and " if more else ""
     say(console, f"--all has {rows}the rest", "dim")
+
+
+def say_step(console: Console, step: NextStep) -> None:
+    """Print why, and the commands."""
+    say(console, step.sentence)
+    for command in step.commands:
+        say_command(console, command)
+    if step.then:
+        say_command(console, f"then: {step.then}", "")

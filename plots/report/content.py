@@ -17,6 +17,7 @@ from analysis.advice.next_trials import Next
 from analysis.advice.one_screen import screen
 from analysis.advice.text import heading, sentences
 from analysis.again import elsewhere
+from analysis.newest import what_is_left
 from analysis.pivot import Label, Table, usual_tables
 from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.selection import Selection
@@ -152,6 +153,7 @@ class Page:
     made_at: datetime
     stored_in: str  # as `database results.db`
     command: str
+    sweep: str  # that it is of; empty where it is of several
     version: str  # of scalemark, which made the page
     missing: tuple[str, ...]  # parts that could not be made, and why
     screen: Screen | None  # the answer as `advise` prints it; None where it could not be made
@@ -303,7 +305,10 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     }
     sections = _environments(source, environments, positions, lack)
     found = attempted("answers", lambda: answers(source, Aim()), lack) or []
-    shown = attempted("the answer", lambda: screen(found), lack) if found else None
+    shown = None
+    if found:
+        left = attempted("what is left", lambda: what_is_left(source.selection, None), lack)
+        shown = attempted("the answer", lambda: screen(found, left), lack)
     steps, num_without_steps = attempted("steps", lambda: _steps(source), lack) or ((), 0)
     failures = attempted("failures", lambda: _failures(results, attempts), lack)
     software = attempted("software", lambda: _software(attempts), lack)
@@ -316,6 +321,7 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
         made_at=now,
         stored_in=source.stored_in,
         command=source.command,
+        sweep=source.selection.sweep or "",
         version=version("scalemark"),
         missing=tuple(missing),
         screen=shown,

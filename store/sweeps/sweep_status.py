@@ -128,6 +128,12 @@ class SweepStatus:
     shared: SharedStatus | None = None  # with all its agents; none of a sweep of one host
 
     @property
+    def typed_command(self) -> str:
+        """The command as it was typed: scalemark sweep ..., or sweep.py ... after python."""
+        is_program = self.command.startswith("scalemark ")
+        return self.command if is_program else f"python {self.command}"
+
+    @property
     def num_done(self) -> int:
         """The number of repeats that need no more attempts, without those that were skipped."""
         left = sum(self.counts[state] for state in (*_OPEN, State.SKIPPED))

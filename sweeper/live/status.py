@@ -134,11 +134,7 @@ def _note(status: SweepStatus) -> str:
         return f"running since {status.started_at:%Y-%m-%d %H:%M:%S} UTC"
     if status.finished_at is not None:
         return f"finished {status.finished_at:%Y-%m-%d %H:%M:%S} UTC"
-    # as it was typed: scalemark sweep ..., or sweep.py ... after python
-    command = status.command
-    if not command.startswith("scalemark "):
-        command = f"python {command}"
-    return f"{status.state}; what is left is run by: {command}"
+    return f"{status.state}; what is left is run by: {status.typed_command}"
 
 
 def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:

@@ -15,6 +15,7 @@ from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.stats import welch
 from store.database import open_for_writing
 from store.writer import Writer
+from tests.analysis.commands.command import unfolded
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.analysis.made import made
 from tests.filled import MACHINE, NOON, PLACEMENT, SIMULATED_MACHINE, begin, fill
@@ -182,7 +183,7 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
     found = answer(analysis)
     assert found["is_sure"] is False
     assert [one["strategy"] for one in found["unclear"]] == ["ps_cpu"]
-    assert any(line.startswith("Not sure: there is a single run") for line in found["sentences"])
+    assert any(line.startswith("Unsure: there is a single run") for line in found["sentences"])
     (todo,) = [one for one in found["next_trials"] if one["why"].startswith("tells ")]
     assert (
         todo["why"]
@@ -317,7 +318,7 @@ def test_one_process_is_not_doubted_where_the_next_is_far_behind(analysis):
     fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 150.0)])
     assert any(
         line.startswith(
-            "Fairly sure, though from a single run: the next, ps_cpu on 4 GPUs, is 50.0% behind"
+            "Likely, though from a single run: the next, ps_cpu on 4 GPUs, is 50.0% behind"
         )
         for line in lines(analysis("advise", "--all", "--origin", "measured", "--no-predict"))
     )
@@ -955,8 +956,9 @@ def test_every_source_has_an_answer(analysis):
 )
 def test_figures_of_others_come_with_the_command_that_measures_them(analysis, arguments, command):
     fill("results.db", [])
-    reported = lines(analysis("advise", "--all", "--origin", "published", *arguments))
-    assert reported[-1].endswith(f"; to measure on your own machine: python sweep.py -m {command}")
+    ended = analysis("advise", "--all", "--origin", "published", *arguments)
+    said = f"; to measure on your own machine: python sweep.py -m {command}\n"
+    assert said in unfolded(ended.stdout)
 
 
 def test_an_empty_database_says_what_to_do(analysis):

@@ -193,7 +193,7 @@ def test_an_unclear_answer_has_a_next_step(analysis, snapshot, between):
     rows = [repeated(spec, *scattered(middle, between)) for spec, middle in choices]
     fill_programs([row for of_one in rows for row in of_one])
     whole = analysis("advise", "--all").stdout
-    assert "Not sure: 2 choices are too close to call" in whole
+    assert "Unsure: 2 choices are too close to call" in whole
     assert analysis("advise").stdout == snapshot
 
 
