@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,6 +15,7 @@ from analysis.results import Origin
 from analysis.selection import Selection
 from plots import again
 from plots.commands.report import write
+from plots.kept_report import KeptReport, kept_report
 from plots.parts import in_words
 from plots.source import Source
 from plots.tables import formats
@@ -58,6 +61,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
         )
         raise
     ending.tell_written()
+    ending.tell_kept()
     tell(f"all charts: {ending.command('charts')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
     # of the newest sweep, and of what others measured of the same work
@@ -90,6 +94,15 @@ class _Ending:
         if self.paths:
             self._tell(wrote(self.paths))
 
+    def tell_kept(self) -> None:
+        """Say which files of a larger sweep stay, and how its report takes in what was run now."""
+        if self.paths and (kept := self._kept):
+            anew = again.command("report", self._selection.db, kept.sweep)
+            self._tell(
+                f"kept {kept.path}, of the {kept.num_trials} trials of sweep {kept.sweep}; "
+                f"{anew} --out {shlex.quote(str(kept.path))} makes it anew"
+            )
+
     def print_tables(self) -> None:
         source = self._source("tables")
         found = usual_tables(source.results)
@@ -110,7 +123,7 @@ class _Ending:
         from plots.report.page import render  # here, because it takes its time to import
 
         self._folder.mkdir(parents=True, exist_ok=True)
-        source = self._source("report")
+        source = self._of_files("report")
         page = render(source, datetime.now(UTC), failed=self._failed)
         path = self._folder / f"{source.file_name('report')}.html"
         write(path, page)
@@ -147,7 +160,17 @@ class _Ending:
     @cached_property
     def _of_charts(self) -> Source:
         """Read the results once for all charts."""
-        return self._source("charts")
+        return self._of_files("charts")
+
+    def _of_files(self, name: str) -> Source:
+        return replace(self._source(name), names_sweep=self._kept is not None)
+
+    @cached_property
+    def _kept(self) -> KeptReport | None:
+        source = self._source("report")
+        assert self._selection.sweep is not None
+        path = self._folder / f"{source.file_name('report')}.html"
+        return kept_report(path, source.engine, self._selection.sweep)
 
     def _source(self, name: str) -> Source:
         return Source(selection=self._selection, command=self.command(name))

@@ -17,15 +17,20 @@ class Source(source.Source):
 
     command: str  # which makes the same again; stands in files of pictures
     is_log: bool = False  # charts of curves have logarithmic axes
+    names_sweep: bool = False  # files have the name of the sweep in theirs
 
     def file_name(self, what: str) -> str:
-        """Name a file of these results: what is simulated says so, and of which hardware it is
-        where it is of one, so that sweeps of several profiles leave all of their files.
+        """Name a file of these results: what was not measured here says so. What is simulated says
+        of which hardware it is where it is of one, so that sweeps of several profiles leave all of
+        their files.
         """
-        if self.selection.origin is not Origin.SIMULATED:
-            return what
-        hosts = {result.environment.host for result in self.results}
-        return f"{what}-{safe_name(min(hosts)) if len(hosts) == 1 else 'simulated'}"
+        origin, name = self.selection.origin, what
+        if origin is Origin.SIMULATED:
+            hosts = {result.environment.host for result in self.results}
+            name = f"{what}-{safe_name(min(hosts)) if len(hosts) == 1 else origin}"
+        elif origin is not Origin.MEASURED:
+            name = f"{what}-{origin}"
+        return f"{name}-{safe_name(self.selection.sweep or '')}" if self.names_sweep else name
 
     @cached_property
     def looks(self) -> Looks:

@@ -124,10 +124,10 @@ def draw(
     failed: Failed = stop,
     resolution: Resolution = Resolution(),
 ) -> Iterator[Path]:
-    """Yield files as they are written, CHART[-simulated-PROFILE]-WHAT[-dark].png. A chart that has
-    nothing to show of some or all results is reported to `passed_over`, one that cannot be
-    imported, drawn or written to `failed`, perhaps after some of its files, and one with more than
-    `most` pictures to `cut_short`.
+    """Yield files as they are written, CHART[-ORIGIN]-WHAT[-dark].png. A chart that has nothing to
+    show of some or all results is reported to `passed_over`, one that cannot be imported, drawn or
+    written to `failed`, perhaps after some of its files, and one with more than `most` pictures to
+    `cut_short`.
 
     Raises StoreError for an unknown chart, where there is no result to draw, and where the folder
     cannot be made.

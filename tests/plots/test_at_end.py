@@ -94,6 +94,33 @@ def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, re
     assert Path("figures/other.png").read_text() == "old"
 
 
+@pytest.mark.parametrize(
+    "rerun", [[(small(), 101.0)], [(small(batch_size=64), 9.0)]], ids=["the same", "with a change"]
+)
+def test_a_part_of_a_sweep_replaces_none_of_its_files(results, reported, rerun):
+    """A bug: the report of one trial that was run again stood in the place of the whole sweep's."""
+    assert show(reported)
+    whole = {path: path.read_bytes() for path in Path("figures").iterdir()}
+    fill("results.db", rerun, name="a part")
+    reported.clear()
+    assert show(reported, sweep="a part")
+    assert reported.files == ["report-a part.html"]
+    assert all(path.read_bytes() == content for path, content in whole.items())
+    again = "python -m plots report --sweep first --out figures/report.html"
+    assert f"kept figures/report.html, of the 2 trials of sweep first; {again} makes it anew" in (
+        reported
+    )
+
+
+def test_another_sweep_of_as_many_trials_replaces_them(results, reported):
+    assert show(reported)
+    fill("results.db", [(small(num_gpus=num, seed=2), 100.0 * num) for num in (1, 2)], name="b")
+    reported.clear()
+    assert show(reported, sweep="b")
+    assert reported.files == ["report.html", "throughput.png", "scaling-trivial.png"]
+    assert not any(line.startswith("kept ") for line in reported)
+
+
 def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys, monkeypatch):
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
     monkeypatch.setattr(at_end, "MOST_PICTURES", 1)

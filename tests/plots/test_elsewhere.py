@@ -97,6 +97,13 @@ def test_charts_of_axes_that_a_table_lacks_are_passed_over(plots):
     ended = plots("charts", "--origin", "elsewhere")
     assert ended.exit_code == 0
     assert "best_strategy: nothing to show: no model is reported" in ended.stderr
-    assert Path("figures/scaling.png").exists()
+    assert Path("figures/scaling-elsewhere.png").exists()
     alone = plots("charts", "--origin", "elsewhere", "--chart", "best_strategy")
     assert "best_strategy: nothing to show: no model is reported" in alone.stderr
+
+
+@pytest.mark.usefixtures("taken_in")
+def test_their_charts_have_names_of_their_own(plots):
+    """A bug: they took the place of the charts of measured numbers."""
+    ended = plots("charts", "--origin", "elsewhere", "--chart", "throughput")
+    assert ended.stdout == "figures/throughput-elsewhere.png\n"
