@@ -20,6 +20,7 @@ from analysis.explanation.evidence import Method
 from analysis.explanation.growth import growth
 from analysis.explanation.losses import BoxLosses, Loss
 from analysis.explanation.step_times import Seconds, about, difference, step_s
+from analysis.explanation.waterfall import shares_cores
 from analysis.results import Result
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import free_names
@@ -80,6 +81,8 @@ class ExchangeTests:
         )
 
     def _by_bytes(self, target: Result) -> Shown | None:
+        if shares_cores(target):
+            return None  # one replica has the cores of all: what more of them lose is no loss
         own, like = self._losses.of(target), self._losses.like(target)
         if own is None or target.trial_id not in [one.result.trial_id for one in like]:
             return None
@@ -90,8 +93,8 @@ class ExchangeTests:
         if grown_s <= 0:
             return None
         because = (
-            f"losses of {found.num} models and batches grow with their bytes, at "
-            f"{1e-9 / found.s_per_byte:.3g} GB/s (p = {found.p:.2g})"
+            f"losses of {found.num} models and batches grow with their bytes at "
+            f"{1e-9 / found.s_per_byte:.3g} GB/s, p = {found.p:.2g}"
         )
         return Shown(
             method=Method.BYTES,

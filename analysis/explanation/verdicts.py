@@ -20,18 +20,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from analysis.explanation.ablations import ABLATION_ORDER, FLOOR, Ablation, Missing, reads
-from analysis.explanation.evidence import Evidence, Method
+from analysis.explanation.causes import NEIGHBORS_FROM, suspects
+from analysis.explanation.evidence import Evidence
 from analysis.explanation.exchange import ExchangeTests
+from analysis.explanation.grounds import grounds
+from analysis.explanation.launching import at_most_launching_s, kernels_s
 from analysis.explanation.links import Links
 from analysis.explanation.observed import Observed
-from analysis.explanation.step_times import Seconds, about, difference, ms, step_s
-from analysis.explanation.suspects import (
-    NEIGHBORS_FROM,
-    Bound,
-    Suspect,
-    at_most_launching_s,
-    suspects,
-)
+from analysis.explanation.step_times import Seconds, difference, ms, step_s
+from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.waterfall import Waterfall, shares_cores
 from analysis.results import Origin
 from analysis.statistics.contradictions import contradiction
@@ -88,7 +85,7 @@ def diagnose(
         doubts=doubts,
         needed=fall.ablations.missing,
         suspects=tuple(found),
-        rests_on=tuple(case.rests_on(bound, links)),
+        rests_on=tuple(grounds(bound, fall, found, case.heavy, links)),
     )
 
 
@@ -135,7 +132,7 @@ class _Case:
             )
             if reads(self.fall.target.axes) and not input_is_known:
                 return None, ["nothing shows what its input costs"]
-            if at_most_launching_s(self.fall) is None and not self._launching_was_seen:
+            if not self._launching_is_known:
                 return None, ["nothing shows what launching its kernels costs"]
             return Bound.COMPUTE, ["no cause that was measured takes 10% of the step"]
         if efficiency is None:
@@ -155,7 +152,8 @@ class _Case:
     def _contradicting(self) -> str:
         """Return which rows of one trial deny each other; empty where none does."""
         for ablation, result in self.fall.ablations.trials.items():
-            if others := self.tests.contradicting(result):
+            others = self.tests.contradicting(result) if ablation in ABLATION_ORDER else []
+            if others:
                 times = [step_s(one).value for one in (result, *others)]
                 return (
                     f"rows of {ablation} contradict each other: {ms(min(times))} and "
@@ -164,40 +162,13 @@ class _Case:
         return ""
 
     @property
-    def _launching_was_seen(self) -> bool:
-        return self.fall.calls is not None or self.seen.launch_gap_share is not None
-
-    def rests_on(self, bound: Bound | None, links: Links) -> Iterator[Evidence]:
-        """Yield what the verdict rests on; where it cannot tell, what takes 10 % of the step."""
-        of_bound = [one for one in self.found if one.bound is bound]
-        if bound is None:
-            of_bound = self.heavy
-        heavy = [one for one in of_bound if one in self.heavy]
-        for one in heavy or of_bound[:1]:
-            yield one.evidence(links)
-        if not of_bound:
-            yield from self._of_nothing(bound)
-
-    def _of_nothing(self, bound: Bound | None) -> Iterator[Evidence]:
-        """Yield how little there is to blame: the loss against the ideal, and what limits launching."""
-        ideal, target = self.fall.ideal, self.fall.target
-        if bound is Bound.HEALTHY and ideal is not None:
-            lost = difference(target, ideal)
-            trials = target.trial_id, ideal.trial_id
-            because = f"{self.fall.share(lost.value):.0%} of the step is lost to all causes"
-            yield Evidence(method=Method.ABLATION, seconds=lost, because=because, trials=trials)
-        most_s = at_most_launching_s(self.fall)
-        if bound is Bound.COMPUTE and most_s is not None:
-            share = min(1.0, self.fall.share(most_s))
-            because = f"launching takes {share:.0%} of the step at most"
-            beside = [one for one in (self.fall.fixed, self.fall.floor) if one is not None]
-            trials = tuple(trial.trial_id for one in beside for trial in one.trials)
-            yield Evidence(
-                method=Method.FIXED if beside else Method.COUNTED,
-                seconds=about(most_s),
-                because=because,
-                trials=trials or (target.trial_id,),
-            )
+    def _launching_is_known(self) -> bool:
+        """Return whether a trial shows it, a profile, or the number of the kernels."""
+        fall = self.fall
+        if fall.calls or fall.fixed or fall.floor or self.seen.launch_gap_share is not None:
+            return True
+        counted_s = kernels_s(fall.target.axes)
+        return counted_s is not None and fall.share(counted_s) < MATTERS
 
     def doubts(self, bound: Bound | None) -> Iterator[str]:
         """Yield each reason why the verdict is not sure, as a part of a sentence."""
