@@ -76,8 +76,9 @@ class ExchangeTests:
         times = best.point.demand / own.point.demand
         return (
             f"{best.result.axes['model']} (batch_size {best.result.axes['batch_size']}) sends "
-            f"{times:.3g} times the bytes per second of compute the same way, and loses "
-            f"{best.point.share:.0%} where this one loses {own.point.share:.0%}"
+            f"{times:.3g} times the bytes per second of compute the same way, and reaches "
+            f"{best.point.efficiency:.0%} of the ideal where this one reaches "
+            f"{own.point.efficiency:.0%}"
         )
 
     def _by_bytes(self, target: Result) -> Shown | None:

@@ -27,6 +27,10 @@ class Point:
         """The loss for each second of compute."""
         return self.lost_s / self.alone_s
 
+    @property
+    def efficiency(self) -> float:
+        return self.alone_s / (self.alone_s + self.lost_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
