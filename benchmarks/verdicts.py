@@ -54,10 +54,9 @@ def published(said: Sequence[Said]) -> str:
 
 def planted(num_boxes: int, seed: int) -> str:
     """A line per cause and number of models and batches."""
-    lines = [
-        "| what the loss is | models and batches | trials | communication-bound | cannot tell | else |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+    columns = ("trials", f"{Bound.COMMUNICATION}", "cannot tell", "else")
+    lines = [f"| the loss is | models and batches | {' | '.join(columns)} |"]
+    lines.append(f"|---|---:|{'---:|' * len(columns)}")
     for cause in CAUSES:
         for num_models in NUM_MODELS:
             found = told(cause, num_models, num_boxes, seed)
