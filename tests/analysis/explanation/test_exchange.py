@@ -50,6 +50,15 @@ def test_losses_that_grow_with_bytes_are_communication():
     )
 
 
+def test_a_step_that_is_too_short_for_its_bytes_is_not_laid_on_them():
+    vgg16, *others = box(lambda model, alone: alone + SENT_MB[model] / 5)
+    found = explained(vgg16, *others, gb_per_s=0.1)
+    assert found.diagnosis.bound is None
+    assert "553 MB in a step of 311 ms are more than the 0.1 GB/s of the links" in text.verdict(
+        found
+    )
+
+
 def test_losses_that_do_not_grow_with_bytes_are_not_communication():
     vgg16, *others = box(lambda _, alone: 1.5 * alone)
     found = explained(vgg16, *others)

@@ -25,8 +25,11 @@ def test_a_loss_by_bytes_is_shown_with_its_rate():
 
 def test_a_loss_by_a_fixed_time_is_not_laid_on_bytes():
     """The host's time weighs more where compute is short, as bytes do."""
-    found = growth(points(lambda sent, alone: 0.1))
-    assert not found.is_shown
+    fixed = [
+        Point(sent_bytes=(100 + n) * MB, alone_s=100 * 2**n * MS, lost_s=30 * MS) for n in range(5)
+    ]
+    found = growth(fixed)
+    assert (found.p <= 0.05, found.is_rivaled, found.is_shown) == (True, True, False)
 
 
 def test_a_loss_by_a_share_of_the_compute_is_not_laid_on_bytes():
