@@ -180,6 +180,10 @@ class AblationFinder:
                 found[Ablation.ALONE_READING] = alone
         return Ablations(target=target, found=found, missing=tuple(missing), own=own)
 
+    def alone(self, target: Result) -> Result | None:
+        """Find one replica of it alone."""
+        return self._find(Ablation.ALONE, target)
+
     def contradicting(self, result: Result) -> list[Result]:
         """Return single runs of the same work in the same environment, as rows of one source may
         be, whose figures are further from its own than processes of one trial.

@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.explanation.ablations import (
-    COMPARED,
-    Ablation,
-    AblationFinder,
-    reads,
-    several_hosts,
-)
+from analysis.explanation.ablations import COMPARED, AblationFinder, reads
 from analysis.explanation.growth import Point
 from analysis.explanation.host_links import BYTES_PER_PARAMETER, COMPACT_BYTES
 from analysis.explanation.step_times import step_s
@@ -35,10 +29,9 @@ _OF_ITS_WORK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """One trial that exchanges gradients and reads nothing, and one replica of it alone."""
+    """What one trial loses that exchanges gradients and reads nothing, against one replica alone."""
 
     result: Result
-    alone: Result
     point: Point
 
 
@@ -67,14 +60,14 @@ class BoxLosses:
 
     def of(self, result: Result) -> Loss | None:
         """Return None without one replica alone, and of a model whose gradients nobody counted."""
-        alone = self._finder.around(result).found.get(Ablation.ALONE)
+        alone = self._finder.alone(result)
         sent = gradient_bytes(result.axes)
         if alone is None or sent is None:
             return None
         alone_s = step_s(alone).value
         lost_s = step_s(result).value - alone_s
         point = Point(sent_bytes=sent, alone_s=alone_s, lost_s=lost_s)
-        return Loss(result=result, alone=alone, point=point)
+        return Loss(result=result, point=point)
 
 
 def gradient_bytes(axes: Mapping[str, Any], num_parameters: int | None = None) -> float | None:
@@ -96,7 +89,7 @@ def _way(result: Result) -> tuple[object, ...]:
     axes = result.axes
     compared = [name for name in COMPARED if name in axes and name not in _OF_ITS_WORK]
     same = [(name, axes[name]) for name in (*compared, *free_names(axes))]
-    return result.environment.key, result.item, several_hosts(axes), *same
+    return result.environment.key, result.item, *same
 
 
 def _work(result: Result) -> tuple[object, ...]:
