@@ -29,7 +29,7 @@ _OF_ITS_WORK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """What one trial loses that exchanges gradients and reads nothing, against one replica alone."""
+    """The loss of one trial that exchanges gradients and reads nothing, against one replica."""
 
     result: Result
     point: Point
