@@ -54,7 +54,7 @@ GbPerS = Annotated[
     typer.Option(
         help=(
             "Bandwidth between GPUs for the quick check, GB/s; else that of the machine's "
-            "links, or of a known box, where known."
+            "links, where known."
         ),
         min=1e-3,
     ),
