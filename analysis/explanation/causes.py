@@ -167,7 +167,10 @@ def _rest(
     if len(bounds) == 1 and None not in bounds and not contradicted:
         return inferred(bounds.pop(), seconds, more(" or ".join(causes), seconds), trials)
     because = lost_to(" or ".join(causes) or "an unknown cause", left_s, fall)
-    return inferred(None, seconds, because, trials, contradicted=contradicted)
+    told_by = ""
+    if {Cause.CONTENTION, Cause.COMMUNICATION} <= set(causes):
+        told_by = "independent replicas would tell"
+    return inferred(None, seconds, because, trials, contradicted=contradicted, told_by=told_by)
 
 
 def _host_links(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:

@@ -35,6 +35,7 @@ class Suspect:
     trials: tuple[Result, ...]  # by which it is known
     # by what the links would take, as a part of a sentence; empty where they may explain it
     contradicted: str = ""
+    told_by: str = ""  # what would tell which it is, as a part of a sentence
     p: float | None = None  # of a test
 
     def evidence(self, links: Links) -> Evidence:
@@ -71,6 +72,7 @@ def inferred(
     *,
     method: Method = Method.ABLATION,
     contradicted: str = "",
+    told_by: str = "",
 ) -> Suspect:
     return Suspect(
         bound=bound,
@@ -80,6 +82,7 @@ def inferred(
         method=method,
         trials=trials,
         contradicted=contradicted,
+        told_by=told_by,
     )
 
 

@@ -131,7 +131,7 @@ def verdict(explained: Explanation) -> str:
     diagnosis, fall = explained.diagnosis, explained.fall
     why = "; ".join(diagnosis.evidence)
     if diagnosis.bound is None:
-        return f"Cannot tell: {why}{_would_tell(explained)}."
+        return f"Cannot tell: {why}."
     sure = "" if diagnosis.confidence is Confidence.SURE else f" ({diagnosis.confidence})"
     found = f"Verdict: {diagnosis.bound}{sure}: {why}."
     if fall.efficiency is None or fall.target.num_gpus == 1 or diagnosis.bound is Bound.HEALTHY:
@@ -140,15 +140,6 @@ def verdict(explained: Explanation) -> str:
     if shares_cores(fall.target):
         ideal = "as many, each for itself"
     return f"{found} It reaches {percent(fall.efficiency)} of {ideal}."
-
-
-def _would_tell(explained: Explanation) -> str:
-    """Return which trials would tell contention from communication, where nothing else does."""
-    causes = {cause for part in explained.fall.parts for cause in part.causes}
-    is_missing = Ablation.INDEPENDENT in [one.ablation for one in explained.diagnosis.needed]
-    return (
-        "; independent replicas would tell" if is_missing and Cause.COMMUNICATION in causes else ""
-    )
 
 
 def evidence(explained: Explanation, most_trials: int | None = None) -> Iterator[str]:
@@ -164,11 +155,8 @@ def evidence(explained: Explanation, most_trials: int | None = None) -> Iterator
 
 
 def _figures(one: Evidence) -> Iterator[str]:
-    low, high = one.seconds.low, one.seconds.high
-    observed = number(1e3 * one.seconds.value)
-    if low is not None and high is not None:
-        observed = with_interval(1e3 * one.seconds.value, 1e3 * low, 1e3 * high)
-    yield f"{observed} ms observed"
+    ms = one.seconds.scaled(1e3)
+    yield f"{with_interval(ms.value, ms.low, ms.high)} ms observed"
     if (rates := one.rates) is None:
         return
     if rates.expected_s is not None:

@@ -146,7 +146,8 @@ class _Case:
 
     def _with_share(self, suspect: Suspect) -> str:
         if suspect.bound is None:
-            return f"{suspect.because}; {suspect.contradicted}".removesuffix("; ")
+            said = (suspect.because, suspect.contradicted, suspect.told_by)
+            return "; ".join(part for part in said if part)
         return f"{suspect.because} ({self.fall.share(suspect.seconds.value):.0%} of the step)"
 
     def _contradicting(self) -> str:

@@ -297,8 +297,8 @@ def test_the_known_input_is_no_part_of_what_other_causes_take():
     target, alone = result(200, num_gpus=8, **PHOTOS), result(100, **INDEPENDENT)
     seen = {target.trial_id: Observed(data_wait_share=0.2)}
     assert (
-        "30% of the step is lost to contention or communication (60 ms)"
-        in explained(target, alone, seen=seen).diagnosis.evidence
+        "30% of the step is lost to contention or communication (60 ms); independent replicas "
+        "would tell" in explained(target, alone, seen=seen).diagnosis.evidence
     )
 
 
