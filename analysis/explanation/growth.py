@@ -52,8 +52,8 @@ def growth(points: Sequence[Point]) -> Growth | None:
 
     Contention for power or memory takes a share of the compute: then the order is by chance. What
     the host takes of each step is fixed, and weighs more where compute is short, which the demand
-    rises with, too: so bytes must order the losses better than 1 / compute does. Of trials that lose by
-    such causes at most 1 % are taken for communication (`benchmarks/verdicts.py`).
+    rises with, too: so bytes must order the losses better than 1 / compute does. Of trials that
+    lose by such causes at most 1 % are taken for communication (`benchmarks/verdicts.py`).
 
     Returns None for fewer than 4 points, and where all send as much: then bytes are no reason.
     """
