@@ -55,15 +55,16 @@ def growth(points: Sequence[Point]) -> Growth | None:
     rises with, too: so bytes must order the losses better than 1 / compute does. Of trials that
     lose by such causes at most 1 % are taken for communication (`benchmarks/verdicts.py`).
 
-    Returns None for fewer than 4 points, and where all send as much: then bytes are no reason.
+    Returns None for fewer than 4 points, and where all send or lose as much: nothing has an order.
     """
     # their import takes longer than most commands do
     from scipy.stats import kendalltau, theilslopes
 
-    if len(points) < FEWEST or len({point.sent_bytes for point in points}) < 2:
-        return None
     demands = [point.demand for point in points]
     shares = [point.share for point in points]
+    sizes = [point.sent_bytes for point in points]
+    if len(points) < FEWEST or any(len({*each}) < 2 for each in (sizes, demands, shares)):
+        return None
     found = kendalltau(demands, shares, alternative="greater")
     fixed = kendalltau([1 / point.alone_s for point in points], shares)
     return Growth(

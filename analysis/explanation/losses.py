@@ -15,6 +15,8 @@ from analysis.results import Result
 from costs.networks import network
 from scalemark.records.trial import free_names
 
+NO_STEP_IS_SHORTER = 0.5  # of the step of one replica alone
+
 _OF_ITS_WORK = (
     "model",
     "model_digest",
@@ -59,13 +61,17 @@ class BoxLosses:
         return self._known[way]
 
     def of(self, result: Result) -> Loss | None:
-        """Return None without one replica alone, and of a model whose gradients nobody counted."""
+        """Return None without one replica alone, of a model whose gradients nobody counted, and
+        where the step is so short that one of the two figures is wrong.
+        """
         alone = self._finder.alone(result)
         sent = gradient_bytes(result.axes)
         if alone is None or sent is None:
             return None
         alone_s = step_s(alone).value
         lost_s = step_s(result).value - alone_s
+        if lost_s < -NO_STEP_IS_SHORTER * alone_s:
+            return None
         point = Point(sent_bytes=sent, alone_s=alone_s, lost_s=lost_s)
         return Loss(result=result, point=point)
 

@@ -128,6 +128,8 @@ def test_a_throughput_that_cannot_be_is_no_evidence(throughput):
     odd = replace(rows[0], throughput=throughput, repeats=(throughput,), low=None, high=None)
     found = explained(odd, *rows[1:], gb_per_s=100.0)
     assert found.diagnosis.bound is not Bound.COMMUNICATION
+    other = explained(rows[2], odd, rows[1], *rows[3:]).diagnosis  # beside it, too
+    assert other.bound in (None, Bound.COMMUNICATION)
 
 
 def test_items_of_two_kinds_are_never_one_test():

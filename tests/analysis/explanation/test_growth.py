@@ -40,5 +40,6 @@ def test_a_loss_by_a_share_of_the_compute_is_not_laid_on_bytes():
 def test_three_points_are_too_few_and_one_size_shows_nothing():
     every = points(lambda sent, alone: sent / 4e9)
     assert growth(every[:3]) is None
+    assert growth(points(lambda sent, alone: 0.0)) is None
     batches = [Point(sent_bytes=MB, alone_s=MS * n, lost_s=MS) for n in range(1, 9)]
     assert growth(batches) is None
