@@ -15,7 +15,7 @@ from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.explanations import Explanation, explain_all, of_each_curve
 from analysis.explanation.observed import observer
 from analysis.explanation.one_screen import screen
-from analysis.explanation.quick_check import Bandwidth, of_links, of_profile
+from analysis.explanation.quick_check import Bandwidth, of_known_box, of_links, of_profile
 from analysis.explanation.step_times import Seconds
 from analysis.newest import selected
 from analysis.options import (
@@ -161,8 +161,10 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
     def bandwidth(result: Result) -> Bandwidth | None:
         if gb_per_s is not None:
             return Bandwidth(gb_per_s=gb_per_s, known_by="--gb-per-s")
-        if not result.attempt_ids or result.environment.device_kind is DeviceKind.CPU_DEVICE:
+        if result.environment.device_kind is DeviceKind.CPU_DEVICE:
             return None
+        if not result.attempt_ids:
+            return of_known_box(result)
         key = everything.attempts[result.attempt_ids[-1]]["machine"]
         (machine,) = (one for one in everything.machines if one["key"] == key)
         if machine.get("hardware_profile"):
@@ -179,7 +181,7 @@ def _print(console: Console, one: Explanation) -> None:
     columns, right = text.columns(one.target), text.number_columns(one.target)
     print_columns(console, columns, text.rows(one), right=right)
     say(console, text.verdict(one), "bold")
-    for sentence in text.sentences(one):
+    for sentence in (*text.evidence(one), *text.sentences(one)):
         say(console, sentence)
     for remedy in one.remedies:
         say(console, f"Try {remedy.change}: {remedy.why}.")
@@ -235,6 +237,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         "verdict": diagnosis.bound,
         "confidence": diagnosis.confidence,
         "evidence": diagnosis.evidence,
+        "rests_on": [asdict(found) for found in diagnosis.rests_on],
         "doubts": diagnosis.doubts,
         "remedies": [asdict(remedy) for remedy in one.remedies],
         "missing": [

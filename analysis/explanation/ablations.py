@@ -20,6 +20,7 @@ from typing import Any
 
 from analysis import again
 from analysis.results import Origin, Result, items_per_step
+from analysis.statistics.contradictions import LEAST_GAP
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records.injected import injected_text, read_injected
@@ -142,8 +143,10 @@ class AblationFinder:
         self._by_identity: dict[object, list[Result]] = defaultdict(list)
         self._but_for: dict[object, list[Result]] = defaultdict(list)  # one axis
         self._floors: dict[object, list[Result]] = defaultdict(list)
+        self.results: list[Result] = []  # those that have a number, and a known step
         for result in results:
             if result.throughput is not None and items_per_step(result):
+                self.results.append(result)
                 self._add(result)
 
     def _add(self, result: Result) -> None:
@@ -176,6 +179,24 @@ class AblationFinder:
             if alone is not None:
                 found[Ablation.ALONE_READING] = alone
         return Ablations(target=target, found=found, missing=tuple(missing), own=own)
+
+    def alone(self, target: Result) -> Result | None:
+        """Find one replica of it alone."""
+        return self._find(Ablation.ALONE, target)
+
+    def contradicting(self, result: Result) -> list[Result]:
+        """Return single runs of the same work in the same environment, as rows of one source may
+        be, whose figures are further from its own than processes of one trial.
+        """
+        where = result.environment.key, result.item
+        alike = self._by_identity.get((where, _identity(result.axes)), ())
+        own_s = _step_s(result)
+        return [
+            one
+            for one in alike
+            if len(one.repeats) == len(result.repeats) == 1
+            and max(_step_s(one), own_s) > LEAST_GAP * min(_step_s(one), own_s)
+        ]
 
     def _find(self, ablation: Ablation, target: Result) -> Result | None:
         on_one = SYNTHETIC | {"num_gpus": 1, "hosts": 1}

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from analysis import again
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, AblationFinder
+from analysis.explanation.exchange import ExchangeTests
 from analysis.explanation.host_links import HostLinks, host_links
 from analysis.explanation.inner_links import InnerLinks, inner_links
+from analysis.explanation.links import links_of
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth, QuickCheck, quick_check
 from analysis.explanation.remedies import Remedy, remedies
@@ -55,12 +57,14 @@ def explain_all(
     bandwidth: Callable[[Result], Bandwidth | None] = lambda _: None,
 ) -> list[Explanation]:
     """Explain results that have a number; `finder` has all that they may be compared with."""
-    return [_explained(target, finder, observe, bandwidth(target)) for target in targets]
+    tests = ExchangeTests(finder)
+    return [_explained(target, finder, tests, observe, bandwidth(target)) for target in targets]
 
 
 def _explained(
     target: Result,
     finder: AblationFinder,
+    tests: ExchangeTests,
     observe: Callable[[Result], Observed],
     bandwidth: Bandwidth | None,
 ) -> Explanation:
@@ -69,7 +73,8 @@ def _explained(
     seen = observe(target)
     check = quick_check(target, seen.num_parameters, bandwidth)
     inner = inner_links(target, check)
-    diagnosis = diagnose(fall, seen, of_ablations, inner)
+    links = links_of(fall, seen, inner)
+    diagnosis = diagnose(fall, seen, of_ablations, links, tests)
     refuted = _refuted(fall)
     return Explanation(
         fall=fall,

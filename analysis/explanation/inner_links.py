@@ -31,6 +31,7 @@ class InnerLinks:
 
     seconds: float  # of a step, as if nothing hid it; in the slowest of the boxes that it may be
     check_s: float  # of the quick check
+    gb_per_s: float  # of that check
 
     @property
     def at_most_s(self) -> float:
@@ -47,7 +48,11 @@ def inner_links(target: Result, check: QuickCheck | None) -> InnerLinks | None:
     seconds: list[float] = []
     for box in boxes:
         seconds += _communication_s(target, box)
-    return InnerLinks(seconds=max(seconds), check_s=check.seconds) if seconds else None
+    if not seconds:
+        return None
+    return InnerLinks(
+        seconds=max(seconds), check_s=check.seconds, gb_per_s=check.bandwidth.gb_per_s
+    )
 
 
 def _communication_s(target: Result, box: Hardware) -> Iterator[float]:

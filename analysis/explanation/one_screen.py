@@ -10,6 +10,7 @@ from analysis import again
 from analysis.explanation import text
 from analysis.explanation.explanations import Explanation
 from analysis.explanation.step_times import Seconds
+from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Result, setting
 from analysis.selection import Selection
@@ -24,6 +25,7 @@ from scalemark.text.wording import counted, listed
 _MOST_ROWS = 12
 _MOST_MODELS = 8
 _REPEATS = 3  # of a suspect single run
+_MOST_TRIALS = 2  # that a line of evidence names
 _MOST_DOUBTS = 2  # of a row of many, the gravest first
 _GRAVEST = ("suspect", "cannot tell")
 
@@ -40,7 +42,7 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
         if marked:
             title = f"{title} ({', '.join(marked)})"
         return Screen(
-            headlines=(f"{title}. {text.verdict(one)}",),
+            headlines=(f"{title}. {text.verdict(one)}", *_evidence(one)),
             columns=("where the step goes", "ms [95 % CI]", "share"),
             rows=list(_of_step(one)),
             right=frozenset(("share",)),
@@ -53,7 +55,7 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
     used |= {one for each in found for one in badges.of_environment(each.target.environment)}
     differing = _differing([one.target for one in worst_first[:_MOST_ROWS]])
     return Screen(
-        headlines=tuple(_by_model(found)),
+        headlines=(*_by_model(found), *_evidence_of_first(worst_first)),
         columns=("model", "strategy", "GPUs", "lost", "held back by", "doubts"),
         rows=[_of_trial(one, differing) for one in worst_first],
         right=frozenset(("GPUs", "lost")),
@@ -125,6 +127,20 @@ def _by_model(found: Sequence[Explanation]) -> Iterator[str]:
         yield f"{name}: {listed(said)} of {len(of_model)}{lost}."
     if len(of_models) > _MOST_MODELS:
         yield f"And {counted(len(of_models) - _MOST_MODELS, 'more model')}."
+
+
+def _evidence(one: Explanation) -> list[str]:
+    """Return the line of what tells most, if anything does."""
+    return list(text.evidence(one, _MOST_TRIALS))[:1]
+
+
+def _evidence_of_first(found: Sequence[Explanation]) -> Iterator[str]:
+    """Yield the evidence of the first verdict on a loss."""
+    for one in found:
+        if one.diagnosis.bound not in (None, Bound.HEALTHY):
+            for line in _evidence(one):
+                yield f"{one.target.axes['model']} on {one.target.counted}: {line}"
+            return
 
 
 def _bound(one: Explanation) -> str:

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.calibration.environments import guess_of
 from analysis.explanation.ablations import several_hosts
+from analysis.reported_hosts import hosts_of
 from analysis.results import Result
 from costs.hardware import Hardware
 from costs.networks import UnknownNetworkError, network
@@ -73,6 +75,14 @@ def of_profile(hardware_profile: str) -> Bandwidth:
     if box.nvlink_gb_per_s and not box.is_bridged:
         return Bandwidth(gb_per_s=box.nvlink_gb_per_s, known_by=f"{box.name}: NVLink")
     return Bandwidth(gb_per_s=box.pcie_gb_per_s, known_by=f"{box.name}: PCIe")
+
+
+def of_known_box(figure: Result) -> Bandwidth | None:
+    """Return the bandwidth of the box of a figure of others; None of one without a profile."""
+    guess = guess_of(figure.environment, figure.num_gpus)
+    if not guess.is_known or hosts_of(figure.environment.machine, figure.num_gpus) != 1:
+        return None
+    return of_profile(guess.hardware.to_json())
 
 
 def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:

@@ -49,6 +49,11 @@ def about(value: float) -> Seconds:
     return Seconds(value=value, low=None, high=None, over_processes=False)
 
 
+def ms(seconds: float) -> str:
+    """Write it for a sentence: `12.3 ms`, and whole milliseconds from a second on."""
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{1e3 * seconds:.0f} ms"
+
+
 def step_times(result: Result) -> list[float]:
     """Return the step time of each repeat, seconds."""
     return [items_per_step(result) / value for value in result.repeats]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_host, reads
+from analysis.explanation.evidence import Evidence, Method
 from analysis.explanation.explanations import Explanation
 from analysis.explanation.step_times import Seconds, about
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
 from analysis.results import Origin, Result, items_per_step
-from analysis.text.numbers import number, span
+from analysis.text.numbers import number, span, with_interval
 from scalemark.records.trial import unusual_axes
+from scalemark.text.wording import counted
 
 _NUMBERS = ("ms", "interval", "share")
 BAR_WIDTH = 24  # characters of a whole step
@@ -138,6 +140,30 @@ def verdict(explained: Explanation) -> str:
     if shares_cores(fall.target):
         ideal = "as many, each for itself"
     return f"{found} It reaches {percent(fall.efficiency)} of {ideal}."
+
+
+def evidence(explained: Explanation, most_trials: int | None = None) -> Iterator[str]:
+    """Yield what the verdict rests on, of each: seconds, rates, and the trials; of more than
+    `most_trials` their number.
+    """
+    for one in explained.diagnosis.rests_on:
+        joint = " - " if one.method is Method.ABLATION else ", "
+        trials = joint.join(trial[:_TRIAL_ID] for trial in one.trials)
+        if most_trials is not None and len(one.trials) > most_trials:
+            trials = counted(len(one.trials), "trial")
+        yield f"Evidence ({one.method}): {', '.join(_figures(one))}; {trials}."
+
+
+def _figures(one: Evidence) -> Iterator[str]:
+    ms = one.seconds.scaled(1e3)
+    yield f"{with_interval(ms.value, ms.low, ms.high)} ms observed"
+    if (rates := one.rates) is None:
+        return
+    if rates.expected_s is not None:
+        yield f"{number(1e3 * rates.expected_s)} ms expected of the links"
+    yield f"{number(rates.implied / 1e9)} GB/s implied"
+    if rates.possible is not None:
+        yield f"{number(rates.possible / 1e9)} GB/s possible"
 
 
 def sentences(explained: Explanation) -> Iterator[str]:

@@ -8,6 +8,9 @@ It is never sure without repeats. Of N GPUs, with shares of the target's own ste
 | compute-bound | one replica without a suspect of 10 %, or GPUs, one alone too, below clocks |
 | any other | its suspect is the largest, and has 10 % |
 | none (cannot tell) | the largest cannot be distinguished from another, or from nothing |
+
+What one replica alone and N of them differ by is contention or communication, and no verdict by
+itself: a test has to show which (`analysis.explanation.exchange`).
 """
 
 from __future__ import annotations
@@ -17,16 +20,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from analysis.explanation.ablations import ABLATION_ORDER, FLOOR, Ablation, Missing, reads
-from analysis.explanation.inner_links import InnerLinks
+from analysis.explanation.causes import NEIGHBORS_FROM, suspects
+from analysis.explanation.evidence import Evidence
+from analysis.explanation.exchange import ExchangeTests
+from analysis.explanation.grounds import grounds
+from analysis.explanation.launching import at_most_launching_s, kernels_s
+from analysis.explanation.links import Links
 from analysis.explanation.observed import Observed
-from analysis.explanation.step_times import Seconds, difference
-from analysis.explanation.suspects import (
-    NEIGHBORS_FROM,
-    Bound,
-    Suspect,
-    at_most_launching_s,
-    suspects,
-)
+from analysis.explanation.step_times import Seconds, difference, ms, step_s
+from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.waterfall import Waterfall, shares_cores
 from analysis.results import Origin
 from analysis.statistics.contradictions import contradiction
@@ -58,17 +60,19 @@ class Diagnosis:
     doubts: tuple[str, ...]  # why it is not surer
     needed: tuple[Missing, ...]  # trials that would make it so
     suspects: tuple[Suspect, ...]  # largest first
+    rests_on: tuple[Evidence, ...]  # none where there is nothing to compare with
 
 
 def diagnose(
     fall: Waterfall,
     seen: Observed,
     of_ablations: Mapping[Ablation, Observed],
-    inner: InnerLinks | None = None,
+    links: Links,
+    tests: ExchangeTests,
 ) -> Diagnosis:
-    """Judge a target by what was `seen` of it and of its ablations; `inner` as in `suspects`."""
-    found = suspects(fall, seen, of_ablations, inner)
-    case = _Case(fall=fall, seen=seen, of_ablations=of_ablations, found=found)
+    """Judge a target by what was `seen` of it and of its ablations; the rest as in `suspects`."""
+    found = suspects(fall, seen, of_ablations, links, tests)
+    case = _Case(fall=fall, seen=seen, of_ablations=of_ablations, found=found, tests=tests)
     bound, why = case.verdict()
     doubts = tuple(case.doubts(bound))
     confidence = Confidence.LIKELY if doubts else Confidence.SURE
@@ -81,6 +85,7 @@ def diagnose(
         doubts=doubts,
         needed=fall.ablations.missing,
         suspects=tuple(found),
+        rests_on=tuple(grounds(bound, fall, found, case.heavy, links)),
     )
 
 
@@ -90,6 +95,7 @@ class _Case:
     seen: Observed
     of_ablations: Mapping[Ablation, Observed]
     found: Sequence[Suspect]
+    tests: ExchangeTests
 
     @property
     def heavy(self) -> list[Suspect]:
@@ -97,6 +103,8 @@ class _Case:
 
     def verdict(self) -> tuple[Bound | None, list[str]]:
         heavy = self.heavy
+        if contradicting := self._contradicting():
+            return None, [contradicting]
         if not heavy:
             return self._without_suspect()
         top = heavy[0]
@@ -104,7 +112,7 @@ class _Case:
         if top.bound is None:
             return None, why
         same = [one for one in heavy if one.bound is top.bound]
-        if all(one.seconds.is_conclusive and (one.seconds.low or 0.0) <= 0 for one in same):
+        if all(one.seconds.low is not None and one.seconds.low <= 0 for one in same):
             return None, [*why, "its repeats cannot tell it from nothing"]
         rivals = [one for one in heavy if one.bound is not top.bound]
         if rivals:
@@ -124,6 +132,8 @@ class _Case:
             )
             if reads(self.fall.target.axes) and not input_is_known:
                 return None, ["nothing shows what its input costs"]
+            if not self._launching_is_known:
+                return None, ["nothing shows what launching its kernels costs"]
             return Bound.COMPUTE, ["no cause that was measured takes 10% of the step"]
         if efficiency is None:
             return None, ["nothing to compare it with"]
@@ -135,10 +145,31 @@ class _Case:
         return self.found[0].bound, [*why, self._with_share(self.found[0])]
 
     def _with_share(self, suspect: Suspect) -> str:
-        said = f"{suspect.because} ({self.fall.share(suspect.seconds.value):.0%} of the step)"
-        if suspect.contradicted and suspect.bound is None:
-            return f"{said}; {suspect.contradicted}"
-        return said
+        if suspect.bound is None:
+            said = (suspect.because, suspect.contradicted, suspect.told_by)
+            return "; ".join(part for part in said if part)
+        return f"{suspect.because} ({self.fall.share(suspect.seconds.value):.0%} of the step)"
+
+    def _contradicting(self) -> str:
+        """Return which rows of one trial deny each other; empty where none does."""
+        for ablation, result in self.fall.ablations.trials.items():
+            others = self.tests.contradicting(result) if ablation in ABLATION_ORDER else []
+            if others:
+                times = [step_s(one).value for one in (result, *others)]
+                return (
+                    f"rows of {ablation} contradict each other: {ms(min(times))} and "
+                    f"{ms(max(times))} for the same step"
+                )
+        return ""
+
+    @property
+    def _launching_is_known(self) -> bool:
+        """Return whether a trial shows it, a profile, or the number of the kernels."""
+        fall = self.fall
+        if fall.calls or fall.fixed or fall.floor or self.seen.launch_gap_share is not None:
+            return True
+        counted_s = kernels_s(fall.target.axes)
+        return counted_s is not None and fall.share(counted_s) < MATTERS
 
     def doubts(self, bound: Bound | None) -> Iterator[str]:
         """Yield each reason why the verdict is not sure, as a part of a sentence."""
