@@ -97,10 +97,10 @@ def _replica_times(
     fall: Waterfall, seen: Observed, of_ablations: Mapping[Ablation, Observed]
 ) -> tuple[Sequence[Times], str]:
     """Return its own times, else those of independent replicas and the trial that has them."""
-    independent = fall.ablations.found.get(Ablation.INDEPENDENT)
-    if seen.replica_times or independent is None:
+    others = of_ablations.get(Ablation.INDEPENDENT, NOTHING).replica_times
+    if seen.replica_times or not others:
         return seen.replica_times, ""
-    return of_ablations[Ablation.INDEPENDENT].replica_times, independent.trial_id
+    return others, fall.ablations.found[Ablation.INDEPENDENT].trial_id
 
 
 def _refuted(fall: Waterfall) -> list[str]:
