@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.explanation import slow_replica_text
+from analysis.explanation.ablations import Ablation
 from analysis.explanation.gpu_clocks import GpuClock
 from analysis.explanation.observed import Observed
 from analysis.explanation.slow_replica import slow_replicas
@@ -53,6 +54,11 @@ def test_of_two_replicas_the_slower_is_named():
 def test_a_slower_socket_makes_no_replica_slow():
     found = slow_replicas([times(1.15, 1.15, 1, 1)])
     assert (found.slow, "does not stand apart" in found.unknown) == ((), True)
+
+
+def test_the_last_of_a_row_does_not_stand_apart():
+    found = slow_replicas([times(1, 1.06, 1.12, 1.18, 1.24, 1.32)])
+    assert (found.slow, "GPU:5 does not stand apart" in found.unknown) == ((), True)
 
 
 def test_rounds_that_slow_all_alike_hide_nothing():
@@ -117,6 +123,26 @@ def test_sentences_name_the_slow_one_or_say_why_not(snapshot):
         "by clocks alone": said(gpus=(*CLOCKS, HOT)),
         "not timed": said(),
     } == snapshot
+
+
+def test_a_fault_of_a_replica_that_is_not_there_is_none():
+    """So one GPU alone, of any trial, is the ideal of one with a slow GPU 3."""
+    slow = {"injected": "slow_replica=3 slow_replica_by=0.2"}
+    alone = result(100, variable_update="independent")
+    found = explained(result(150, num_gpus=4, **slow), alone).fall.ablations.found
+    assert found[Ablation.ALONE] is alone
+    of_first = result(150, num_gpus=4, injected="slow_replica_by=0.2")
+    assert Ablation.ALONE not in explained(of_first, alone).fall.ablations.found
+
+
+def test_of_equal_ablations_one_that_timed_each_replica_is_taken():
+    target = result(150, num_gpus=4)
+    plain, timed = (
+        result(130, num_gpus=4, variable_update="independent", replica_times=is_timed)
+        for is_timed in (False, True)
+    )
+    found = explained(target, plain, timed).fall.ablations.found
+    assert found[Ablation.INDEPENDENT] is timed
 
 
 def test_replicas_timed_in_the_ablation_explain_the_target():
