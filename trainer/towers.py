@@ -26,7 +26,7 @@ from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import injected, micro_batches
-from trainer.devices import Devices
+from trainer.devices import Devices, host_of
 from trainer.loss_scale import LossScale
 from trainer.template import Template
 
@@ -214,18 +214,28 @@ class Towers:
         """Return batch statistics of a replica: its state without seeds, which differ anyway."""
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
 
-    def own_compute(self, replica: int) -> Callable[[Sequence[tf.Tensor], Batch], tf.Tensor]:
+    def own_compute(
+        self, replica: int
+    ) -> Callable[[Sequence[tf.Tensor], Batch], tuple[tf.Tensor, tf.Tensor]]:
         """Return a function of weights and a step's batch, on the replica's device, that takes them
-        forward and backward, and changes nothing. Its number is there when all gradients are.
+        forward and backward, and changes nothing. It returns the seconds until all gradients are
+        there, float64, by the clock of the replica's own host, and a number made of them.
         """
         device = self._devices.replicas[replica]
+        host = host_of(device)
 
-        def body(weights: Sequence[tf.Tensor], batch: Batch) -> tf.Tensor:
-            with tf.device(device):
+        def body(weights: Sequence[tf.Tensor], batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.device(host), tf.control_dependencies([*weights, *batch]):
+                begin = tf.timestamp()
+            with tf.device(device), tf.control_dependencies([begin]):
                 _, gradients, _ = self._run_tower(replica, weights, batch, self.loss_scale.read())
-                return tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
+                ends = tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
+            with tf.device(host):
+                there = tf.identity(ends)  # returned: what nobody takes is not computed
+                with tf.control_dependencies([there]):
+                    return tf.timestamp() - begin, there
 
-        function: Callable[..., tf.Tensor] = tf.function(body, autograph=False)
+        function: Callable[..., tuple[tf.Tensor, tf.Tensor]] = tf.function(body, autograph=False)
         return function
 
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from scalemark.stats.student import upper_quantile
 
 SLOW_FROM = 0.10  # above the median of the others; where no replica can be, none is slow
-APART_FROM = 0.8  # of the spread of the rest, from these
 WRONGLY_NAMED = 0.01  # how often any of all replicas may be, where none is slow
 NUM_BLOCKS = 8  # of rounds, in each process
 FEWEST_ROUNDS = 2 * NUM_BLOCKS
@@ -57,20 +56,22 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
 
     A replica is named when it takes 10 % longer than the median of the others or more, is slower at
     all with an error of 1 % over all replicas (Bonferroni), and stands apart: fewer than half do,
-    and they are nearly as far from the rest as the rest are from each other, or farther. So what a
-    socket or an order has in common makes none slow. The error is estimated from all replicas
-    together, and grows with the correlation of neighboring blocks, to which also differences
-    between processes add.
+    and they are farther from the rest than the rest are from each other. So what a socket or an
+    order has in common makes none slow. The error is estimated from all replicas together, and
+    grows with the correlation of neighboring blocks, to which also differences between processes
+    add.
     """
     if why := _too_little(processes):
         return SlowReplicas(slow=(), slowest=None, unknown=why)
     names = sorted(processes[0], key=list(processes[0]).index)
-    blocks = np.stack([_blocks(times, names) for times in processes])
+    logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
+    blocks = np.stack([_blocks(_above_others(one)) for one in logarithms])
     above = blocks.mean(axis=(0, 1))
     found = [
         _slowness(*one) for one in zip(names, above.tolist(), _reaches(blocks, above), strict=True)
     ]
-    slow = [found[place] for place in _standing_apart(above) if _is_slower(found[place])]
+    positions = np.stack([_blocks(_above_all(one)) for one in logarithms]).mean(axis=(0, 1))
+    slow = [found[place] for place in _standing_apart(positions) if _is_slower(found[place])]
     slow.sort(key=lambda one: -one.value)
     slowest = max(found, key=lambda one: one.value)
     unknown = "" if slow else _why_unknown(found, slowest)
@@ -94,14 +95,24 @@ def _too_little(processes: Sequence[Times]) -> str:
     return ""
 
 
-def _blocks(times: Times, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the logarithm above the median of the others (blocks, replicas)."""
-    logarithms = np.log(np.array([times[name] for name in names]).T)  # (rounds, replicas)
+def _above_others(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far each is above the median of the others of its round (rounds, replicas)."""
     above = np.empty_like(logarithms)
-    for place in range(len(names)):
+    for place in range(logarithms.shape[1]):
         others = np.delete(logarithms, place, axis=1)
         above[:, place] = logarithms[:, place] - np.median(others, axis=1)
-    return np.array([np.median(block, axis=0) for block in np.array_split(above, NUM_BLOCKS)])
+    return above
+
+
+def _above_all(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far each is above the median of its round: distances are those of replicas."""
+    above: NDArray[np.float64] = logarithms - np.median(logarithms, axis=1, keepdims=True)
+    return above
+
+
+def _blocks(rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of each block of rounds (blocks, replicas)."""
+    return np.array([np.median(block, axis=0) for block in np.array_split(rounds, NUM_BLOCKS)])
 
 
 def _reaches(blocks: NDArray[np.float64], above: NDArray[np.float64]) -> list[float]:
@@ -131,15 +142,15 @@ def _slowness(replica: str, above: float, reach: float) -> Slowness:
 _MOST = 10.0  # a logarithm beyond all reason: times that vary so much say nothing
 
 
-def _standing_apart(above: NDArray[np.float64]) -> list[int]:
+def _standing_apart(positions: NDArray[np.float64]) -> list[int]:
     """Return the places of those beyond the widest gap, where they are few and it is wide."""
-    order = np.argsort(above)
-    ordered = above[order]
+    order = np.argsort(positions)
+    ordered = positions[order]
     gaps = np.diff(ordered)
     first = int(np.argmax(gaps)) + 1
     num_apart = len(ordered) - first
-    wide_enough = APART_FROM * (ordered[first - 1] - ordered[0])
-    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < wide_enough:
+    spread_of_rest = ordered[first - 1] - ordered[0]
+    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < spread_of_rest:
         return []
     places: list[int] = order[first:].tolist()
     return places

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from time import sleep
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import tensorflow as tf
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES, recorded
-from trainer import injected
+from trainer import injected, micro_batches
 from trainer.check.exactness import convolutional, whole_batches
 from trainer.run import build
 from trainer.watching import replica_times
@@ -53,6 +54,25 @@ def test_slow_rounds_are_fewer(make_devices):
     slow = timed(make_devices, clock=itertools.count(step=100.0).__next__)
     assert {len(rounds) for rounds in fast.seconds.values()} == {MOST_ROUNDS}
     assert {len(rounds) for rounds in slow.seconds.values()} == {LEAST_ROUNDS}
+
+
+def test_a_time_covers_the_whole_compute(make_devices, monkeypatch):
+    """A bug: TensorFlow left out what only the clock waited for."""
+    passed = []
+    original = micro_batches.accumulated
+
+    def slower(*arguments):
+        loss, gradients, state = original(*arguments)
+        gradients[0] += tf.numpy_function(
+            lambda: passed.append(sleep(0.02)) or np.float32(0), [], tf.float32
+        )
+        return loss, gradients, state
+
+    monkeypatch.setattr(micro_batches, "accumulated", slower)
+    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 1)
+    found = timed(make_devices)
+    assert passed
+    assert min(rounds[0] for rounds in found.seconds.values()) >= 0.02
 
 
 def test_gpus_work_at_once(make_devices, monkeypatch):
