@@ -63,7 +63,7 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
     """
     if why := _too_little(processes):
         return SlowReplicas(slow=(), slowest=None, unknown=why)
-    names = sorted(processes[0], key=list(processes[0]).index)
+    names = list(processes[0])
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
     blocks = np.stack([_blocks(_above_others(one)) for one in logarithms])
     above = blocks.mean(axis=(0, 1))

@@ -44,24 +44,26 @@ def time_replicas(
     """
     calls = [_call(towers, *one, weights) for one in enumerate(batches)]
     at_once = devices.kind is DeviceKind.GPU and not devices.shared
-    seconds: list[list[float]] = [[] for _ in calls]
     draw = np.random.default_rng(len(calls))
+    rounds: list[list[float]] = []
     with ThreadPoolExecutor(len(calls) if at_once else 1) as threads:
-        begin = clock()
-        for number in range(WARM_UP_ROUNDS + MOST_ROUNDS):
-            if number == WARM_UP_ROUNDS:
-                begin = clock()
-            if number >= WARM_UP_ROUNDS + LEAST_ROUNDS and clock() - begin > LONG_S:
-                break
+
+        def take_round() -> list[float]:
             order = draw.permutation(len(calls)).tolist()
-            took_s = threads.map(lambda place: calls[place](), order)
-            for place, one_s in zip(order, took_s, strict=True):
-                if number >= WARM_UP_ROUNDS:
-                    seconds[place].append(_rounded(one_s))
+            took_s = threads.map(lambda place: _rounded(calls[place]()), order)
+            of_place = dict(zip(order, took_s, strict=True))
+            return [of_place[place] for place in range(len(calls))]
+
+        for _ in range(WARM_UP_ROUNDS):
+            take_round()
+        begin = clock()
+        while len(rounds) < MOST_ROUNDS and (
+            len(rounds) < LEAST_ROUNDS or clock() - begin <= LONG_S
+        ):
+            rounds.append(take_round())
     names = map(short_name, devices.replicas)
     return ReplicaTimes(
-        at_once=at_once,
-        seconds={name: tuple(rounds) for name, rounds in zip(names, seconds, strict=True)},
+        at_once=at_once, seconds=dict(zip(names, zip(*rounds, strict=True), strict=True))
     )
 
 
