@@ -38,6 +38,8 @@ INJECTED_AT_MOST = {
     "launch_s": 3600.0,
     "reduction_s": 3600.0,
     "input_s": 3600.0,
+    "slow_replica_by": 100.0,
+    "slow_replica": 1e6,
     "link_mbit": 1e6,
     "out_of_memory": 1.0,
     "hang": 1.0,
@@ -140,6 +142,19 @@ def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
             yield f"{setting}: wanted {INJECTED_AT_MOST[name]:g} or less"
         elif name in INJECTED_SWITCHES and value != 1:
             yield f"{setting}: wanted 0 or 1"
+        if name == "slow_replica":
+            yield from _problems_of_slow_replica(spec, value)
+
+
+def _problems_of_slow_replica(spec: TrialSpec, number: float) -> Iterator[str]:
+    """A trial on fewer GPUs may name it: it is compared with those that have it."""
+    if number != int(number):
+        yield f"injected.slow_replica={number:g}: wanted a whole number, counted from 0"
+    if not spec.injected_values.get("slow_replica_by"):
+        yield (
+            f"injected.slow_replica={number:g}: nothing slows it; add injected.slow_replica_by, "
+            "as 0.2"
+        )
 
 
 def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import signal
 import sys
@@ -18,19 +19,26 @@ from costs.work import Work
 from scalemark import models
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
-from scalemark.records.measurement import GpuTelemetry, Measurement, Result, StepSample
+from scalemark.records.measurement import (
+    GpuTelemetry,
+    Measurement,
+    ReplicaTimes,
+    Result,
+    StepSample,
+)
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_axes
 from scalemark.run_folder.folder import RunFolder
-from simulator import play
-from simulator.truth import recorded, with_injected
+from simulator import noise, play
+from simulator.truth import recorded, replica_factors, with_injected
 from trainer import measured, verdict
 
 START_S = 0.5  # of a forked trainer, until it builds its model
 TRACE_S = 0.007  # per gradient tensor and replica: ResNet-50 on 8 replicas took 9 s to trace
 COMPILE_S = 0.01  # the same, of the first call
 THROTTLED = "sw_thermal_slowdown"
+NUM_ROUNDS = 48  # of each GPU's own compute, as many as the trainer takes
 
 
 class NotSimulatedError(Exception):
@@ -115,6 +123,7 @@ def _played(
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
+        replica_times=_replica_times(spec, truth, played, random),
         truth=recorded(truth, spec.injected_values, played.process_factor),
     )
 
@@ -199,6 +208,22 @@ def _telemetry(
         )
         for number in _devices(spec, folder)
     )
+
+
+def _replica_times(
+    spec: TrialSpec, truth: Costs, played: play.Played, random: np.random.Generator
+) -> ReplicaTimes | None:
+    """Play each GPU's own compute, where it was asked for, with the noise of a step."""
+    if not spec.replica_times:
+        return None
+    faults = spec.injected_values
+    factors = replica_factors(faults, spec.num_gpus)
+    usual_s = truth.compute_s / max(factors) * played.process_factor
+    seconds = {}
+    for number, factor in enumerate(factors):
+        rounds = itertools.islice(noise.step_factors(random, faults, NUM_ROUNDS), NUM_ROUNDS)
+        seconds[f"GPU:{number}"] = tuple(float(f"{usual_s * factor * one:.5g}") for one in rounds)
+    return ReplicaTimes(at_once=True, seconds=seconds)
 
 
 def _devices(spec: TrialSpec, folder: RunFolder) -> Sequence[int]:

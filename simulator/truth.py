@@ -17,6 +17,7 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
     step waits for a batch of each.
     """
     slower_clock = 1 / (1 - injected.get("throttling", 0.0))
+    slowest = max(replica_factors(injected, work.num_gpus))  # for which all others wait
     fewer_cores = 1 / (1 - injected.get("contention", 0.0))
     reduction_s = late_s = 0.0
     if work.num_gpus > 1 and costs.communication_s > 0:
@@ -25,7 +26,7 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
         late_s = injected.get("input_s", 0.0) * work.num_gpus
     slowed = replace(
         costs,
-        compute_s=costs.compute_s * slower_clock,
+        compute_s=costs.compute_s * slower_clock * slowest,
         update_s=costs.update_s * slower_clock,
         sync_s=costs.sync_s * slower_clock,
         launch_s=costs.launch_s * fewer_cores + injected.get("launch_s", 0.0),
@@ -35,6 +36,13 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
         input_s=costs.input_s * fewer_cores + late_s,
     )
     return replace(slowed, step_s=max(slowed.input_s, slowed.busy_s))
+
+
+def replica_factors(injected: Mapping[str, float], num_gpus: int) -> list[float]:
+    """Return how many times as long each replica computes."""
+    slow = int(injected.get("slow_replica", 0.0))
+    by = injected.get("slow_replica_by", 0.0)
+    return [1.0 + by if replica == slow else 1.0 for replica in range(num_gpus)]
 
 
 def recorded(

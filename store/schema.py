@@ -480,9 +480,10 @@ class MeasurementRow(Base):
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
-    # as in scalemark.records.measurement: a GpuTelemetry of each GPU, and a Profile
+    # as in scalemark.records.measurement: a GpuTelemetry of each GPU, a Profile, and ReplicaTimes
     gpu_telemetry: Mapped[list[Any] | None]
     profile: Mapped[dict[str, Any] | None]
+    replica_times: Mapped[dict[str, Any] | None]
     # of a simulated attempt: what the cost model made it from; null of a measurement
     truth: Mapped[dict[str, Any] | None]
     # of a user's program: the last values of other numbers that it printed

@@ -14,7 +14,7 @@ from store.rows import insert_all
 from store.schema import Base, InfoRow
 from store.views import create_views
 
-SCHEMA = "4"  # version of the tables, in `database_info`: to be raised with every change of them
+SCHEMA = "5"  # version of the tables, in `database_info`: to be raised with every change of them
 
 _OUR_TABLES = frozenset({"sweeps", "trials", "attempts"})
 

@@ -13,7 +13,7 @@ from costs.profiles import profile
 from scalemark.host import software
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
-from scalemark.records.measurement import Measurement, Profile, Result, StepSample
+from scalemark.records.measurement import Measurement, Profile, ReplicaTimes, Result, StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.placement import Placement, ProcessIdentity
 from scalemark.records.trial import TrialSpec
@@ -89,6 +89,7 @@ def attempt(
     environment: dict[str, Any] = ENVIRONMENT,
     steps: Sequence[StepSample] = STEPS,
     profile: Profile | None = None,
+    replica_times: ReplicaTimes | None = None,
     verdict: Verdict = Verdict.VALID,
     placement: Placement = PLACEMENT,
     started_at: datetime | None = None,
@@ -107,6 +108,7 @@ def attempt(
             op_placement={"update": {"ResourceApplyMomentum @ CPU:1": 6}},
             verdict=verdict,
             profile=profile,
+            replica_times=replica_times,
             truth=truth,
         )
     )

@@ -187,6 +187,7 @@ def everything() -> list[Portable]:
         verdict_reasons=("hot",),
         gpu_telemetry=(telemetry,),
         profile={"num_steps": 3, "op_class_s": {"conv": 0.5}},
+        replica_times={"at_once": True, "seconds": {"GPU:0": [0.25, 0.5], "GPU:1": [0.25, 0.25]}},
     )
     return [
         PortableSweep(sweep=HEAD, left_out=(("xla=on", "later"),), tags=(tag,)),

@@ -77,7 +77,7 @@ class Devices:
         """The devices of each host alone."""
         replicas: dict[str, tuple[str, ...]] = {}
         for replica in self.replicas:
-            host = _host_of(replica)
+            host = host_of(replica)
             replicas[host] = (*replicas.get(host, ()), replica)
         return tuple(replace(self, host=host, replicas=own) for host, own in replicas.items())
 
@@ -90,7 +90,7 @@ class Devices:
     @property
     def own_replicas(self) -> tuple[str, ...]:
         """The replicas that this process holds."""
-        return tuple(replica for replica in self.replicas if _host_of(replica) == self.host)
+        return tuple(replica for replica in self.replicas if host_of(replica) == self.host)
 
     def check_own_gpus(self) -> None:
         """Raise UnsupportedTrialError unless every replica has its own GPU, as NCCL needs it."""
@@ -319,7 +319,8 @@ def _refusal(address: str) -> OSError | None:
     return None
 
 
-def _host_of(device: str) -> str:
+def host_of(device: str) -> str:
+    """Return the CPU of the process that has this device."""
     return f"{device.rsplit('/device:', 1)[0]}/device:CPU:0"
 
 

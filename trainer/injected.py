@@ -4,13 +4,14 @@ They wait, and burn no core:
 
 ```
   images ─► batches ─► WAIT input_s ─► replicas   gradients ─► reduced ─► WAIT reduction_s ─► update
+                   replica slow_replica ─► gradients ─► WAIT slow_replica_by x its time ─┘
 ```
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import sleep
+from time import monotonic, sleep
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +27,30 @@ def slow_batches(batches: tf.data.Dataset, seconds: float) -> tf.data.Dataset:
     return batches.map(wait)
 
 
+def moment(after: Sequence[tf.Tensor], host: str) -> tf.Tensor:
+    """Return the seconds of the monotonic clock once these are there."""
+    with tf.device(host), tf.control_dependencies(list(after)):
+        return tf.numpy_function(lambda: np.float64(monotonic()), [], tf.float64, stateful=True)
+
+
+def slow_replica(
+    gradients: Sequence[tf.Tensor], begin: tf.Tensor, share: float, host: str
+) -> list[tf.Tensor]:
+    """Return a replica's gradients later, by this share of the time since it began."""
+    ends = []
+    for gradient in gradients:
+        with tf.device(gradient.device):
+            ends.append(tf.reshape(gradient, [-1])[0])  # a value waits for a GPU's work
+
+    def asleep(begin_s: np.float64, _ends: np.ndarray) -> np.float32:
+        sleep(share * (monotonic() - begin_s))
+        return np.float32(share)
+
+    with tf.device(host):
+        waited = tf.numpy_function(asleep, [begin, tf.stack(ends)], tf.float32, stateful=True)
+    return _after(waited, gradients)
+
+
 def slow_reduction(sums: Sequence[tf.Tensor], seconds: float, host: str) -> list[tf.Tensor]:
     """Return a step's reduced gradients, on their devices, so long after the last of them.
 
@@ -34,10 +59,14 @@ def slow_reduction(sums: Sequence[tf.Tensor], seconds: float, host: str) -> list
     with tf.name_scope("reduce"):
         with tf.device(host), tf.control_dependencies(list(sums)):
             waited = _wait(seconds)
-        late = []
-        for gradient in sums:
-            with tf.device(gradient.device), tf.control_dependencies([waited]):
-                late.append(tf.identity(gradient))
+        return _after(waited, sums)
+
+
+def _after(waited: tf.Tensor, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    late = []
+    for gradient in gradients:
+        with tf.device(gradient.device), tf.control_dependencies([waited]):
+            late.append(tf.identity(gradient))
     return late
 
 

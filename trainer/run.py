@@ -34,6 +34,7 @@ from scalemark.records.measurement import (
     TOKENS,
     Measurement,
     Profile,
+    ReplicaTimes,
     Result,
     StepSample,
 )
@@ -41,6 +42,7 @@ from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.text.error_line import telling_line
 from trainer import (
     ancestor_log,
     devices,
@@ -58,6 +60,7 @@ from trainer.ranks import beat, link_probe
 from trainer.ranks.own_rank import OwnRank
 from trainer.template import Example, Template, definition
 from trainer.watching import contention, op_placement, profile, telemetry, utilization
+from trainer.watching.replica_times import time_replicas
 
 PROFILED_CALLS = 5
 # The supervisor gives up first, because it can name the rank that is missing.
@@ -126,18 +129,20 @@ def _run(
         shares_host=given is not None and given.shares_host,
         problem=problem,
     )
+    times, no_times = _replica_times(spec, training, data) if spec.replica_times else (None, "")
     found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
     if trial_devices.lockstep:
         trial_devices.lockstep.end(lambda: training.towers.step(data.next()))
     return Result(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
-        message=problem or no_profile,
+        message=problem or "; ".join(filter(None, (no_times, no_profile))),
         measurement=measurement,
         op_placement=first.placement.summary(),
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
         profile=found,
+        replica_times=times,
     )
 
 
@@ -260,6 +265,21 @@ def _problem(
     if any(sample.loss is None for sample in timed.samples):
         return "the loss is not finite; try a smaller learning_rate"
     return first.placement.problem(training.wanted(spec))
+
+
+def _replica_times(
+    spec: TrialSpec, training: Training, data: towers.Input
+) -> tuple[ReplicaTimes | None, str]:
+    """Return each replica's times, or why there are none: the measurement is there already."""
+    try:
+        batches = data.next()
+        if spec.steps_per_execution > 1:
+            batches = data.at(batches, tf.constant(0))
+        weights = [tf.constant(values) for values in training.update.weights(0)]
+        return time_replicas(training.towers, weights, batches, training.devices), ""
+    except tf.errors.OpError as error:
+        traceback.print_exc()
+        return None, f"no replica_times: {type(error).__name__}: {telling_line(str(error))}"
 
 
 def _profile(

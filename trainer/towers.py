@@ -26,7 +26,7 @@ from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import injected, micro_batches
-from trainer.devices import Devices
+from trainer.devices import Devices, host_of
 from trainer.loss_scale import LossScale
 from trainer.template import Template
 
@@ -190,9 +190,10 @@ class Towers:
         self._weight_decay = 0.0  # in the gradients
         if not OPTIMIZERS[spec.optimizer].decouples_decay:
             self._weight_decay = spec.weight_decay / update.num_summed
-        self._injected_s = 0.0
-        if update.num_summed > 1:
-            self._injected_s = spec.injected_values.get("reduction_s", 0.0)
+        faults = spec.injected_values
+        self._injected_s = faults.get("reduction_s", 0.0) if update.num_summed > 1 else 0.0
+        self._slow_replica = int(faults.get("slow_replica", 0.0)) - devices.first
+        self._slow_by = faults.get("slow_replica_by", 0.0)
         self.loss_scale = LossScale(spec.loss_scale, devices.host)
         self._state = [
             _copy_of_state(template.model, replica, device)
@@ -212,6 +213,30 @@ class Towers:
     def statistics(self, replica: int) -> list[np.ndarray]:
         """Return batch statistics of a replica: its state without seeds, which differ anyway."""
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
+
+    def own_compute(
+        self, replica: int
+    ) -> Callable[[Sequence[tf.Tensor], Batch], tuple[tf.Tensor, tf.Tensor]]:
+        """Return a function of weights and a step's batch, on the replica's device, that takes them
+        forward and backward, and changes nothing. It returns the seconds until all gradients are
+        there, float64, by the clock of the replica's own host, and a number made of them.
+        """
+        device = self._devices.replicas[replica]
+        host = host_of(device)
+
+        def body(weights: Sequence[tf.Tensor], batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.device(host), tf.control_dependencies([*weights, *batch]):
+                begin = tf.timestamp()
+            with tf.device(device), tf.control_dependencies([begin]):
+                _, gradients, _ = self._run_tower(replica, weights, batch, self.loss_scale.read())
+                ends = tf.add_n([tf.reshape(gradient, [-1])[0] for gradient in gradients])
+            with tf.device(host):
+                there = tf.identity(ends)  # returned: what nobody takes is not computed
+                with tf.control_dependencies([there]):
+                    return tf.timestamp() - begin, there
+
+        function: Callable[..., tuple[tf.Tensor, tf.Tensor]] = tf.function(body, autograph=False)
+        return function
 
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:
         num_steps = self._spec.steps_per_execution
@@ -233,9 +258,7 @@ class Towers:
         scale = self.loss_scale.read()
 
         def tower(replica: int, weights: Sequence[tf.Tensor], batch: Batch) -> TowerResult:
-            state = [variable.read_value() for variable in self._state[replica]]
-            inputs = [tf.identity(part) for part in (*batch, *scale)]
-            loss, gradients, new_state = self._tower(list(weights), state, *inputs)
+            loss, gradients, new_state = self._run_tower(replica, weights, batch, scale)
             for variable, value in zip(self._state[replica], new_state, strict=True):
                 variable.assign(value)
             return TowerResult(loss, gradients)
@@ -251,6 +274,25 @@ class Towers:
         )
         with tf.device(self._devices.host):
             return tf.add_n([result.loss for result in results]) / len(results)
+
+    def _run_tower(
+        self,
+        replica: int,
+        weights: Sequence[tf.Tensor],
+        batch: Batch,
+        scale: Sequence[tf.Tensor],
+    ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+        """Return loss, gradients and new state; call it under the replica's device."""
+        state = [variable.read_value() for variable in self._state[replica]]
+        inputs = [tf.identity(part) for part in (*batch, *scale)]
+        if not self._slow_by or replica != self._slow_replica:
+            loss, gradients, new_state = self._tower(list(weights), state, *inputs)
+            return loss, gradients, new_state
+        host = self._devices.host
+        begin = injected.moment([*weights, *inputs], host)
+        with tf.control_dependencies([begin]):
+            loss, gradients, new_state = self._tower(list(weights), state, *inputs)
+        return loss, injected.slow_replica(gradients, begin, self._slow_by, host), new_state
 
     def _tower_body(
         self,

@@ -233,6 +233,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         "inner_links": inner and asdict(inner) | {"at_most_s": inner.at_most_s},
         "update_bytes": sent and asdict(sent) | {"per_item": sent.per_item},
         "host_links": _host_links(one),
+        "slow_replicas": asdict(one.slow_replicas) | {"timed_in": one.replicas_timed_in},
         "observed": asdict(one.seen),
         "verdict": diagnosis.bound,
         "confidence": diagnosis.confidence,

@@ -232,13 +232,15 @@ class AblationFinder:
         return min(filter(None, found), key=_step_s, default=None)
 
     def _best(self, axes: Mapping[str, Any], target: Result) -> Result | None:
-        """Return the trial with the most repeats, one without idle injected faults first."""
+        """Return the trial with the most repeats, one without idle injected faults first; of equals
+        one that timed each replica.
+        """
         identity = _identity(axes)
         if identity == _identity(target.axes):
             return target
         where = target.environment.key, target.item
         here = self._by_identity.get((where, identity), ())
-        return max(here, key=lambda one: (_is_plain(one), len(one.repeats)), default=None)
+        return max(here, key=_preference, default=None)
 
     def _like(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
         """Return the target with these changes, but with the next larger value of one axis."""
@@ -277,6 +279,10 @@ def _alone_of_any(on_one: Mapping[str, Any], target: Result) -> list[dict[str, A
         for reduce in update.all_reduces
         for others in ({}, exchanging_nothing())
     ]
+
+
+def _preference(one: Result) -> tuple[bool, int, bool]:
+    return _is_plain(one), len(one.repeats), bool(one.axes.get("replica_times"))
 
 
 def _step_s(result: Result) -> float:
@@ -387,6 +393,9 @@ def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
             injected.pop("reduction_s", None)
         if not several_hosts(settled):
             injected.pop(INJECTED_LINK, None)
+        if injected.get("slow_replica", 0) >= axes["num_gpus"]:  # there is no such replica
+            injected.pop("slow_replica")
+            injected.pop("slow_replica_by", None)
         settled["injected"] = injected_text(injected)
     return settled
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis import again
@@ -14,6 +14,8 @@ from analysis.explanation.links import links_of
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth, QuickCheck, quick_check
 from analysis.explanation.remedies import Remedy, remedies
+from analysis.explanation.slow_replica import SlowReplicas, Times, slow_replicas
+from analysis.explanation.throttling import against_throttling
 from analysis.explanation.update_bytes import UpdateBytes, update_bytes
 from analysis.explanation.verdicts import MATTERS, Diagnosis, diagnose
 from analysis.explanation.waterfall import Waterfall, waterfall
@@ -39,6 +41,8 @@ class Explanation:
     inner_links: InnerLinks | None
     update_bytes: UpdateBytes | None
     host_links: HostLinks | None
+    slow_replicas: SlowReplicas
+    replicas_timed_in: str  # another trial that timed them; empty: this one, or none
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]  # what must be known beside it, as sentences
     # the command that makes what is missing, but for a larger batch; empty where nothing is, or no
@@ -76,6 +80,8 @@ def _explained(
     links = links_of(fall, seen, inner)
     diagnosis = diagnose(fall, seen, of_ablations, links, tests)
     refuted = _refuted(fall)
+    found = remedies(diagnosis.bound, target, seen.num_cores, refuted=refuted)
+    times, timed_in = _replica_times(fall, seen, of_ablations)
     return Explanation(
         fall=fall,
         seen=seen,
@@ -84,10 +90,22 @@ def _explained(
         inner_links=inner,
         update_bytes=update_bytes(target),
         host_links=host_links(fall, seen, of_ablations.get(Ablation.FAST_LINKS, NOTHING)),
-        remedies=tuple(remedies(diagnosis.bound, target, seen.num_cores, refuted=refuted)),
+        slow_replicas=slow_replicas(times),
+        replicas_timed_in=timed_in,
+        remedies=(*against_throttling(seen.gpus), *found),
         notes=tuple(_notes(fall)),
         measure_all=_measure_all(fall),
     )
+
+
+def _replica_times(
+    fall: Waterfall, seen: Observed, of_ablations: Mapping[Ablation, Observed]
+) -> tuple[Sequence[Times], str]:
+    """Return its own times, else those of independent replicas and the trial that has them."""
+    others = of_ablations.get(Ablation.INDEPENDENT, NOTHING).replica_times
+    if seen.replica_times or not others:
+        return seen.replica_times, ""
+    return others, fall.ablations.found[Ablation.INDEPENDENT].trial_id
 
 
 def _refuted(fall: Waterfall) -> list[str]:

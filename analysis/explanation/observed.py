@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.explanation.gpu_clocks import GpuClock, gpu_clocks
 from analysis.results import Result, is_quotable
 from analysis.source import Source
 from scalemark.records.injected import INJECTED_REASON
@@ -35,6 +36,9 @@ class Observed:
     doubts: tuple[str, ...] = ()  # why an attempt is suspect, but for injected faults
     # of the newest attempt that has one: a scalemark.records.measurement.Profile
     profile: Mapping[str, Any] | None = None
+    gpus: tuple[GpuClock, ...] = ()  # in the order of the replicas
+    # of each attempt that timed them: replica -> seconds of its own compute in each round
+    replica_times: tuple[Mapping[str, Sequence[float]], ...] = ()
 
     @property
     def exposed_share(self) -> float | None:
@@ -60,6 +64,7 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
     throttled: set[str] = set()
     doubts: dict[str, None] = {}
     profile = None
+    replica_times = []
     for row in attempts:
         if row["cores_taken_by_others"] is not None:
             taken.append(row["cores_taken_by_others"] / row["num_cores"])
@@ -71,6 +76,8 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
             if not reason.startswith(INJECTED_REASON):
                 doubts[reason] = None
         profile = row["recorded_profile"] or profile
+        if times := row.get("recorded_replica_times"):
+            replica_times.append(times["seconds"])
     newest = attempts[-1]
     return Observed(
         data_wait_share=_median(row["data_wait_share"] for row in attempts),
@@ -82,6 +89,8 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
         link_bytes_per_s=_median(row["link_bytes_per_s"] for row in attempts),
         doubts=tuple(doubts),
         profile=profile,
+        gpus=gpu_clocks(attempts),
+        replica_times=tuple(replica_times),
     )
 
 

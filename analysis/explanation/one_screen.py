@@ -41,8 +41,9 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
         title = text.title(one.target)
         if marked:
             title = f"{title} ({', '.join(marked)})"
+        slow = list(text.slow_replica(one)) if one.slow_replicas.slow else []
         return Screen(
-            headlines=(f"{title}. {text.verdict(one)}", *_evidence(one)),
+            headlines=(" ".join([f"{title}. {text.verdict(one)}", *slow]), *_evidence(one)),
             columns=("where the step goes", "ms [95 % CI]", "share"),
             rows=list(_of_step(one)),
             right=frozenset(("share",)),

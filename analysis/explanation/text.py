@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from analysis.explanation import slow_replica_text
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_host, reads
 from analysis.explanation.evidence import Evidence, Method
 from analysis.explanation.explanations import Explanation
@@ -171,6 +172,7 @@ def sentences(explained: Explanation) -> Iterator[str]:
     if explained.diagnosis.doubts:
         yield f"Not sure, because {'; '.join(explained.diagnosis.doubts)}."
     yield from _seen(explained)
+    yield from slow_replica(explained)
     yield from _host_links(explained)
     yield from _update_bytes(explained)
     yield from _quick_check(explained)
@@ -181,6 +183,16 @@ def sentences(explained: Explanation) -> Iterator[str]:
     seconds = [part.seconds for part in explained.fall.parts]
     if any(not one.over_processes and one.low is not None for one in seconds):
         yield "* within a single run: too narrow, another run may differ by more."
+
+
+def slow_replica(explained: Explanation) -> Iterator[str]:
+    """Yield which replica is slow, where anything is known of them."""
+    return slow_replica_text.sentences(
+        explained.slow_replicas,
+        explained.seen.gpus,
+        explained.target.environment.device_kind,
+        explained.replicas_timed_in[:_TRIAL_ID],
+    )
 
 
 def _seen(explained: Explanation) -> Iterator[str]:

@@ -13,6 +13,8 @@ INJECTED = {
     "launch_s": "seconds more per step between kernels",
     "reduction_s": "seconds more per step while gradients are reduced",
     "input_s": "seconds more that each batch takes to make",
+    "slow_replica_by": "share of its own compute that one replica takes longer",
+    "slow_replica": "number of that replica, counted from 0",
     "link_mbit": "megabits per second that each host's link takes each way; 0 = as it is",
     "out_of_memory": "1 = runs out of memory",
     "hang": "1 = stops for good half-way through the measured steps",
@@ -28,7 +30,7 @@ INJECTED_ON_LINKS = ("link_mbit",)
 NOISE = ("noise", "process_noise")
 """Noise that simulated trials have as real ones do; it is no fault."""
 
-INJECTED_FOR_REAL = ("reduction_s", "input_s", "link_mbit")
+INJECTED_FOR_REAL = ("reduction_s", "input_s", "slow_replica_by", "slow_replica", "link_mbit")
 """Faults that TensorFlow trials can have, too, by waiting or by a slower network. Their numbers are
 suspect.
 """

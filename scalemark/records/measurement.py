@@ -210,6 +210,26 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaTimes:
+    """How long each replica takes for its own forward and backward pass, after the measurement.
+
+    Steps hide it: replicas wait for the slowest in each.
+    """
+
+    # GPUs, as in training, where heat and power slow them; CPU devices share cores: one by one
+    at_once: bool
+    # device, as "GPU:0", in the order of the replicas -> seconds of each round
+    seconds: dict[str, tuple[float, ...]]
+
+    def __post_init__(self) -> None:
+        if len({len(rounds) for rounds in self.seconds.values()}) > 1:
+            raise ValueError("seconds: wanted as many rounds of each replica")
+        for device, rounds in self.seconds.items():
+            if min(rounds, default=1.0) <= 0:
+                raise ValueError(f"seconds.{device}: wanted times above 0, found {min(rounds)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result(JsonRecord):
     """The outcome of an attempt, and what it measured: `result.json`."""
 
@@ -222,6 +242,7 @@ class Result(JsonRecord):
     # of the trial's GPUs in worker 0's machine; of other hosts' nothing is seen
     gpu_telemetry: tuple[GpuTelemetry, ...] = ()
     profile: Profile | None = None
+    replica_times: ReplicaTimes | None = None
     # of a simulated attempt: what the cost model made it from, seconds per step by part
     truth: dict[str, float] | None = None
     # of a user's program: the last values of the other numbers that it printed, by name
@@ -241,6 +262,7 @@ BESIDE_A_MEASUREMENT = (
     "verdict_reasons",
     "gpu_telemetry",
     "profile",
+    "replica_times",
     "truth",
     "metrics",
 )

@@ -229,6 +229,12 @@ class TrialAxes:
     profile: bool = axis(
         "profile a few steps after the measurement", default=False, sets_step_time=False
     )
+    replica_times: bool = axis(
+        "time each replica's own compute after the measurement, to find a slow one",
+        default=False,
+        sets_step_time=False,
+        engines=OWN_MODELS,
+    )
     # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.injected`
     injected: str = axis(
         "what was slowed or broken on purpose", default="", set_by="injected", engines=OWN_MODELS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
@@ -57,6 +58,7 @@ def _print_attempt(console: Console, row: Row) -> None:
         _facts(console, "verdict", verdict)
     _facts(console, "steps", row["steps"])
     _facts(console, "profile", row["profile"])
+    _table(console, "each replica's own compute", _rounds(row["replica_times"]))
     _table(console, "GPU telemetry", row["gpu_telemetry"])
     roles = []
     for role, nodes in (row["op_placement"] or {}).items():
@@ -72,6 +74,20 @@ def _print_attempt(console: Console, row: Row) -> None:
     for section in nested:
         _facts(console, section, environment.get(section))
     _annotations(console, row)
+
+
+def _rounds(times: Row | None) -> list[Row]:
+    seconds: Mapping[str, Sequence[float]] = times["seconds"] if times else {}
+    return [
+        {
+            "replica": replica,
+            "rounds": len(rounds),
+            "median_s": statistics.median(rounds),
+            "fastest_s": min(rounds),
+            "slowest_s": max(rounds),
+        }
+        for replica, rounds in seconds.items()
+    ]
 
 
 def _annotations(console: Console, row: Row) -> None:

@@ -94,6 +94,7 @@ _NESTED_MEASURED = {
     "truth": "truth",
     "metrics": "metrics",
     "profile_summary": "profile",
+    "replica_seconds": "replica_times",  # `replica_times` is whether they were asked for
 }
 
 COLUMNS: dict[str, Kind] = {

@@ -104,6 +104,7 @@ class Measured:
     verdict_reasons: tuple[str, ...] | None
     gpu_telemetry: tuple[dict[str, Any], ...] | None
     profile: dict[str, Any] | None
+    replica_times: dict[str, Any] | None = None
     truth: dict[str, float] | None = None  # of a simulated attempt
     metrics: dict[str, float] | None = None  # of a user's program
 

@@ -46,6 +46,7 @@ _NOT_LISTED = [
     "verdict_reasons",
     "gpu_telemetry",
     "profile",
+    "replica_times",
     "truth",
     "metrics",
 ]
@@ -374,8 +375,9 @@ def num_completed(
 def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
     """Return everything that can be listed of these attempts, and what
     `scalemark.records.measurement` has for them: `verdict_reasons`, `recorded_profile` (a Profile),
-    `recorded_telemetry` (a GpuTelemetry of each GPU), `truth` (of simulated ones, as in Result),
-    `metrics` (of a user's program, likewise); and `devices`: the slots it held, as "0,1".
+    `recorded_telemetry` (a GpuTelemetry of each GPU), `recorded_replica_times`, `truth` (of
+    simulated ones, as in Result), `metrics` (of a user's program, likewise); and `devices`: the
+    slots it held, as "0,1".
     """
     with reading(engine) as connection:
         listable = {**LISTABLE, **free_columns(connection)}
@@ -385,6 +387,7 @@ def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
             MeasurementRow.verdict_reasons,
             MeasurementRow.profile.label("recorded_profile"),
             MeasurementRow.gpu_telemetry.label("recorded_telemetry"),
+            MeasurementRow.replica_times.label("recorded_replica_times"),
             MeasurementRow.truth,
             MeasurementRow.metrics,
             PlacementRow.devices,

@@ -54,7 +54,7 @@ def test_trials_that_really_run_have_nothing_injected():
 def test_what_only_simulated_trials_can_have_is_refused_elsewhere(name):
     with pytest.raises(
         TrialRefusedError,
-        match=rf"injected.{name}=0.5: only simulated trials can have it, TensorFlow's can have injected.reduction_s, injected.input_s, injected.link_mbit; add engine=simulated",
+        match=rf"injected.{name}=0.5: only simulated trials can have it, TensorFlow's can have injected.reduction_s, injected.input_s, injected.slow_replica_by, injected.slow_replica, injected.link_mbit; add engine=simulated",
     ):
         trial(f"injected.{name}=0.5")
 
@@ -74,11 +74,22 @@ def test_trials_that_really_run_can_wait_on_purpose():
         ("process_noise=2", "1 or less"),
         ("input_s=1e308", "3600 or less"),
         ("launch_s=4000", "3600 or less"),
+        ("slow_replica_by=101", "100 or less"),
     ],
 )
 def test_faults_that_mean_nothing_are_refused(fault, wanted):
     with pytest.raises(TrialRefusedError, match=f"injected.*wanted.*{wanted}"):
         simulated(f"injected.{fault}")
+
+
+def test_a_slow_replica_has_a_number_and_a_share():
+    with pytest.raises(TrialRefusedError, match=r"slow_replica=1.5: wanted a whole number"):
+        trial("injected.slow_replica=1.5", "injected.slow_replica_by=0.2")
+    with pytest.raises(TrialRefusedError, match=r"nothing slows it; add injected\.slow_replica_by"):
+        trial("injected.slow_replica=3")
+    assert trial("injected.slow_replica=0", "injected.slow_replica_by=0.2").injected == (
+        "slow_replica_by=0.2"
+    )
 
 
 def test_all_that_can_be_injected_is_bounded():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.explanation.slow_replica import slow_replicas
 from costs.hardware import Hardware
 from costs.networks import network
 from costs.profiles import profile
@@ -190,6 +191,33 @@ def test_a_throttled_gpu_is_slow_says_why_and_makes_the_number_suspect():
     assert found.verdict == "suspect"
     assert "SIM-p100_pcie_8-0 was throttled: sw_thermal_slowdown" in found.verdict_reasons
     assert found.measurement.throughput == pytest.approx(measured().throughput / 2, rel=0.01)
+
+
+SLOW = ("num_gpus=8", "replica_times=true", "injected.slow_replica=3")
+
+
+def test_a_slow_replica_holds_up_every_step_and_shows_in_its_own_compute():
+    slow, even = (
+        result(*SLOW, "injected.slow_replica_by=0.2"),
+        result("num_gpus=8", "replica_times=true"),
+    )
+    assert slow.truth["compute_s"] == pytest.approx(1.2 * even.truth["compute_s"])
+    assert slow.measurement.median_step_s > even.measurement.median_step_s
+    seconds = {name: rounds[0] for name, rounds in slow.replica_times.seconds.items()}
+    usual_s = float(f"{even.truth['compute_s']:.5g}")
+    assert seconds == pytest.approx(
+        {f"GPU:{number}": usual_s * (1.2 if number == 3 else 1.0) for number in range(8)}, rel=1e-4
+    )
+
+
+def test_a_noisy_simulation_names_the_slow_replica():
+    _, folder = play(spec_of(*SLOW, "injected.slow_replica_by=0.2", noise=True))
+    found = slow_replicas([folder.read_result().replica_times.seconds])
+    assert [one.replica for one in found.slow] == ["GPU:3"]
+
+
+def test_replicas_are_timed_only_where_that_was_asked_for():
+    assert result("num_gpus=8").replica_times is None
 
 
 def test_others_on_the_host_slow_down_the_input():

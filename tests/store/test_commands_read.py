@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from scalemark.records.machine import Gpu, GpuLink
+from scalemark.records.measurement import ReplicaTimes
 from store.database import locate, open_for_reading
 from store.errors import StoreError
 from store.formats.tabular import Format, write
@@ -22,6 +23,20 @@ from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
 from tests.store.command import store
+
+TIMES = ReplicaTimes(at_once=True, seconds={"GPU:0": (0.1, 0.3, 0.2), "GPU:1": (0.5, 0.5, 0.5)})
+
+
+def test_show_has_each_replicas_own_compute():
+    fill("results.db", [(small(num_gpus=2), 100.0)], details=[{"replica_times": TIMES}])
+    lines = store("show", "1", "--db", "results.db").stdout.splitlines()
+    first = lines.index("each replica's own compute")
+    assert [line.split() for line in lines[first + 1 : first + 4]] == [
+        ["replica", "rounds", "median_s", "fastest_s", "slowest_s"],
+        ["GPU:0", "3", "0.2", "0.1", "0.3"],
+        ["GPU:1", "3", "0.5", "0.5", "0.5"],
+    ]
+
 
 NASTY = [
     "=1+1",

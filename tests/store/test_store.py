@@ -111,6 +111,7 @@ def test_a_failed_attempt_is_kept_without_measurement(db):
                 "verdict_reasons",
                 "gpu_telemetry",
                 "profile",
+                "replica_times",
                 "truth",
                 "metrics",
             },

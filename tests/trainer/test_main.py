@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from analysis.explanation.slow_replica import slow_replicas
 from costs.networks import network
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import software
@@ -132,6 +133,23 @@ def test_a_profile_is_stored_and_can_be_opened(run):
     assert 0 < profile.reduction_s < profile.step_s
     assert profile.op_class_s["convolution"] > 0
     assert list((folder.path / profile.folder).glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_the_slow_replica_is_named_by_its_own_compute(run):
+    """Every replica shows the same step; only one computes longer."""
+    exit_code, folder = run(
+        small(
+            model="resnet18_cifar",
+            num_gpus=4,
+            replica_times=True,
+            steps_per_execution=2,
+            injected="slow_replica=2 slow_replica_by=1",
+        )
+    )
+    result = folder.read_result()
+    assert (exit_code, result.message) == (0, "")
+    found = slow_replicas([result.replica_times.seconds])
+    assert [one.replica for one in found.slow] == ["CPU:3"]
 
 
 def test_a_profile_that_fails_does_not_take_the_measurement_with_it(run, tmp_path):

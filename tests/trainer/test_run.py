@@ -53,6 +53,34 @@ def test_the_link_probe_and_parameter_count_cost_no_trial_memory(tmp_path):
     assert peak_bytes < with_probe_bytes - 300 * 2**20
 
 
+WITHOUT_ROOM = """
+import sys
+from pathlib import Path
+import tensorflow as tf
+from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
+from trainer import run
+
+def no_room(*_):
+    raise tf.errors.ResourceExhaustedError(None, None, "no room for the weights")
+
+run.time_replicas = no_room
+folder = RunFolder(Path(sys.argv[1]))
+found = run.run(TrialSpec.from_json(folder.trial.read_text()), folder)
+print(found.outcome, found.measurement.num_steps, found.replica_times, found.message, sep="; ")
+"""
+
+
+def test_replica_times_that_fail_do_not_take_the_measurement_with_them(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.trial.write_text(small(num_gpus=2, replica_times=True).to_json())
+    command = [sys.executable, "-c", WITHOUT_ROOM, str(tmp_path)]
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.stdout.splitlines()[-1] == (
+        "completed; 4; None; no replica_times: ResourceExhaustedError: no room for the weights"
+    )
+
+
 def test_the_deadline_of_the_supervisor_comes_before_worker_0s(tmp_path, monkeypatch):
     waited = []
     monkeypatch.setattr(devices, "prepare", lambda spec, cluster, reach_s: waited.append(reach_s))

@@ -8,6 +8,7 @@ import pytest
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import GpuLink
+from scalemark.records.measurement import ReplicaTimes
 from tests.analysis.gpu_box import GPU_BOX, on_gpus
 from tests.filled import ENVIRONMENT, MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small
@@ -39,6 +40,42 @@ def explained(analysis, *arguments):
     ended = analysis("explain", "--all", "--origin", "measured", *arguments, "--json")
     assert ended.exit_code == 0, ended.stderr
     return json.loads(ended.stdout)
+
+
+SLOW = ReplicaTimes(
+    at_once=False,
+    seconds={
+        f"CPU:{number}": tuple(factor * (0.1 + 0.001 * ((number + turn) % 4)) for turn in range(16))
+        for number, factor in enumerate((1.0, 1.0, 1.2, 1.0), 1)
+    },
+)
+
+
+def test_the_slow_replica_is_named_by_what_the_ablation_timed(analysis):
+    independent = repeated(100, num_gpus=4, **INDEPENDENT)
+    rows = [*repeated(60, **INDEPENDENT), *repeated(150, num_gpus=4), *independent]
+    details = [{}] * 6 + [{"replica_times": SLOW}] * 3
+    fill("results.db", rows, details=details)
+    (found,) = explained(analysis)
+    slow = found["slow_replicas"]
+    assert [one["replica"] for one in slow["slow"]] == ["CPU:3"]
+    assert slow["slow"][0]["value"] == pytest.approx(0.2, abs=0.02)
+    timed_in = independent[0][0].trial_id
+    assert (slow["unknown"], slow["timed_in"]) == ("", timed_in)
+    for arguments in (("--all",), ()):
+        ended = analysis("explain", "--origin", "measured", *arguments)
+        assert "CPU:3 is slow: its own compute takes 20% [" in ended.stdout.replace("\n", " ")
+
+
+def test_what_was_not_timed_cannot_be_told(analysis):
+    fill("results.db", ABLATION_ORDER)
+    (found,) = explained(analysis)
+    assert found["slow_replicas"] == {
+        "slow": [],
+        "slowest": None,
+        "unknown": "the compute of each replica was not timed",
+        "timed_in": "",
+    }
 
 
 def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):

@@ -17,8 +17,14 @@ def attempt(*clocks_mhz):
         )
     )
     gpus = [
-        {"sm_clock_mhz": clock, "max_sm_clock_mhz": 2000, "throttle_reasons": ()}
-        for clock in clocks_mhz
+        {
+            "uuid": f"GPU-{number}",
+            "sm_clock_mhz": clock,
+            "max_sm_clock_mhz": 2000,
+            "temperature_c": 60,
+            "throttle_reasons": (),
+        }
+        for number, clock in enumerate(clocks_mhz)
     ]
     return {**row, "num_cores": 2, "link_bytes_per_s": None, "recorded_telemetry": gpus}
 

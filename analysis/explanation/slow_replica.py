@@ -1,0 +1,168 @@
+"""Names the replica that computes slower than the others, or says that it cannot be told.
+
+```
+  round          1   2   3  ...   48
+  replica 0      │   │   │        │     less the median of the others in its round: what slows all
+  replica 1      │   │   │        │     alike goes out; then the median of each of 8 blocks of
+  replica 2      │   │   │        │     rounds: pauses go out; then Student's t over the blocks
+```
+Under synchronous training all replicas show the same step; the times are those of each replica's
+own compute, `scalemark.records.measurement.ReplicaTimes`. How often the answer is right:
+`benchmarks/slow_replica.py`, docs/slow_replica.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemark.stats.student import upper_quantile
+
+SLOW_FROM = 0.10  # above the median of the others; where no replica can be, none is slow
+WRONGLY_NAMED = 0.01  # how often any of all replicas may be, where none is slow
+NUM_BLOCKS = 8  # of rounds, in each process
+FEWEST_ROUNDS = 2 * NUM_BLOCKS
+MOST_ALIKE = 0.9  # correlation of neighboring blocks: with more, they tell next to nothing
+
+Times = Mapping[str, Sequence[float]]
+"""Replica -> seconds of its own compute in each round of one process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowness:
+    """The time of a replica above the median of the others, as a share of that."""
+
+    replica: str
+    value: float
+    low: float  # both hold for all replicas at once in 98 % of cases
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowReplicas:
+    """The answer to which replica is slow."""
+
+    slow: tuple[Slowness, ...]  # slowest first; empty where none is, or where it cannot be told
+    slowest: Slowness | None  # None where there are too few times
+    unknown: str = ""  # why it cannot be told, a part of a sentence; empty where it can
+
+
+def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
+    """Return the replicas that are slow, from the times of one process or of several.
+
+    A replica is named when it takes 10 % longer than the median of the others or more, is slower at
+    all with an error of 1 % over all replicas (Bonferroni), and stands apart: fewer than half do,
+    and they are farther from the rest than the rest are from each other. So what a socket or an
+    order has in common makes none slow. The error is estimated from all replicas together, and
+    grows with the correlation of neighboring blocks, to which also differences between processes
+    add.
+    """
+    if why := _too_little(processes):
+        return SlowReplicas(slow=(), slowest=None, unknown=why)
+    names = list(processes[0])
+    logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
+    blocks = np.stack([_blocks(_above_others(one)) for one in logarithms])
+    above = blocks.mean(axis=(0, 1))
+    found = [
+        _slowness(*one) for one in zip(names, above.tolist(), _reaches(blocks, above), strict=True)
+    ]
+    positions = np.stack([_blocks(_above_all(one)) for one in logarithms]).mean(axis=(0, 1))
+    slow = [found[place] for place in _standing_apart(positions) if _is_slower(found[place])]
+    slow.sort(key=lambda one: -one.value)
+    slowest = max(found, key=lambda one: one.value)
+    unknown = "" if slow else _why_unknown(found, slowest)
+    return SlowReplicas(slow=tuple(slow), slowest=slowest, unknown=unknown)
+
+
+def _is_slower(one: Slowness) -> bool:
+    return one.value >= SLOW_FROM and one.low > 0
+
+
+def _too_little(processes: Sequence[Times]) -> str:
+    if not processes:
+        return "the compute of each replica was not timed"
+    if any(times.keys() != processes[0].keys() for times in processes):
+        return "the repeats ran on different devices"
+    if len(processes[0]) < 2:
+        return "there is one replica"
+    fewest = min(len(seconds) for times in processes for seconds in times.values())
+    if fewest < FEWEST_ROUNDS:
+        return f"there are {fewest} rounds of each replica, {FEWEST_ROUNDS} are needed"
+    return ""
+
+
+def _above_others(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far each is above the median of the others of its round (rounds, replicas)."""
+    above = np.empty_like(logarithms)
+    for place in range(logarithms.shape[1]):
+        others = np.delete(logarithms, place, axis=1)
+        above[:, place] = logarithms[:, place] - np.median(others, axis=1)
+    return above
+
+
+def _above_all(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far each is above the median of its round: distances are those of replicas."""
+    above: NDArray[np.float64] = logarithms - np.median(logarithms, axis=1, keepdims=True)
+    return above
+
+
+def _blocks(rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of each block of rounds (blocks, replicas)."""
+    return np.array([np.median(block, axis=0) for block in np.array_split(rounds, NUM_BLOCKS)])
+
+
+def _reaches(blocks: NDArray[np.float64], above: NDArray[np.float64]) -> list[float]:
+    """Return half the interval of each replica; blocks are (processes, blocks, replicas)."""
+    num_replicas, num = blocks.shape[2], blocks.shape[0] * blocks.shape[1]
+    rest = blocks - above
+    squares = (rest**2).sum(axis=(0, 1))
+    alike = 0.0
+    if squares.sum() > 0:
+        found = (rest[:, 1:] * rest[:, :-1]).sum() / squares.sum()
+        alike = min(max(found + (1 + 3 * found) / num, 0.0), MOST_ALIKE)  # Kendall 1954
+    as_good_as = num * (1 - alike) / (1 + alike)  # blocks that resemble no other
+    # a replica may vary more than the others
+    variances = np.maximum(squares, squares.mean() * num_replicas / (num_replicas - 1)) / (num - 1)
+    # half of them: they share what they are compared with
+    freedom = max(1.0, (as_good_as - 1) * max(1.0, (num_replicas - 1) / 2))
+    quantile = upper_quantile(WRONGLY_NAMED / num_replicas, freedom)
+    reaches: list[float] = (quantile * np.sqrt(variances / as_good_as)).tolist()
+    return reaches
+
+
+def _slowness(replica: str, above: float, reach: float) -> Slowness:
+    low, high = math.expm1(above - reach), math.expm1(min(above + reach, _MOST))
+    return Slowness(replica=replica, value=math.expm1(above), low=low, high=high)
+
+
+_MOST = 10.0  # a logarithm beyond all reason: times that vary so much say nothing
+
+
+def _standing_apart(positions: NDArray[np.float64]) -> list[int]:
+    """Return the places of those beyond the widest gap, where they are few and it is wide."""
+    order = np.argsort(positions)
+    ordered = positions[order]
+    gaps = np.diff(ordered)
+    first = int(np.argmax(gaps)) + 1
+    num_apart = len(ordered) - first
+    spread_of_rest = ordered[first - 1] - ordered[0]
+    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < spread_of_rest:
+        return []
+    places: list[int] = order[first:].tolist()
+    return places
+
+
+def _why_unknown(found: Sequence[Slowness], slowest: Slowness) -> str:
+    """Return why nothing is said; empty where no replica can be slow."""
+    if max(one.high for one in found) < SLOW_FROM:
+        return ""
+    if _is_slower(slowest):
+        return f"several differ, and {slowest.replica} does not stand apart from the rest"
+    return (
+        f"the times vary too much: {slowest.replica}, the slowest, takes {slowest.low:+.0%} to "
+        f"{slowest.high:+.0%} longer than the others"
+    )

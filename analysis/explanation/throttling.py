@@ -1,0 +1,58 @@
+"""Lists what to do where GPUs were throttled, by the reason that NVML gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.explanation.gpu_clocks import GpuClock
+from analysis.explanation.remedies import Remedy
+from scalemark.text.wording import listed
+
+
+def against_throttling(gpus: Sequence[GpuClock]) -> Iterator[Remedy]:
+    """Yield what to do against each reason that was seen, the gravest first."""
+    for reason, (change, why) in _AGAINST.items():
+        meant = [gpu for gpu in gpus if reason in gpu.reasons]
+        if not meant or (reason == "hw_slowdown" and _has_a_cause(meant)):
+            continue
+        which = listed([gpu.uuid for gpu in meant])
+        heats = [gpu.temperature_c for gpu in meant if gpu.temperature_c is not None]
+        heat = f" at up to {max(heats):.0f} °C" if heats and "thermal" in reason else ""
+        yield Remedy(change=f"{change} {which}", why=f"{reason}{heat}: {why}", command="")
+
+
+def _has_a_cause(gpus: Sequence[GpuClock]) -> bool:
+    """Return whether each of these says which of both its hardware slows down for."""
+    causes = {"hw_thermal_slowdown", "hw_power_brake_slowdown"}
+    return all(causes.intersection(gpu.reasons) for gpu in gpus)
+
+
+_AGAINST = {
+    "hw_thermal_slowdown": (
+        "to cool",
+        "too hot, it halves its clock or worse; look at fans, dust and the air that reaches it",
+    ),
+    "sw_thermal_slowdown": (
+        "to cool",
+        "the driver lowers its clock to keep it below its highest temperature; look at fans and "
+        "at the GPUs beside it",
+    ),
+    "hw_power_brake_slowdown": (
+        "to check the power supply of",
+        "the box cuts its power; a supply that failed, a cable or a limit of the chassis does that",
+    ),
+    "hw_slowdown": (
+        "to check heat and power supply of",
+        "its hardware halves its clock or worse, and does not say for which of both",
+    ),
+    "sw_power_cap": (
+        "to raise the power limit of",
+        "it draws all it may; nvidia-smi -q -d POWER shows its limits beside the others', and "
+        "nvidia-smi -pl WATTS sets one",
+    ),
+    "applications_clocks": (
+        "to reset the clocks of",
+        "they are limited by hand; nvidia-smi -rac resets them",
+    ),
+}
+"""NVML's reason -> what to try, and why; nvml.h, `nvmlClocksEventReasons`."""

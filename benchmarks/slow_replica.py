@@ -1,0 +1,214 @@
+"""How often the slow replica is named, and an innocent one, beside published rules: on simulated
+times of each replica's own compute with known truth.
+
+`python benchmarks/slow_replica.py [--times N] [--only NAME] [--json FILE]` prints a Markdown table.
+Same seed, same figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from analysis.explanation.slow_replica import slow_replicas
+
+SEED = 21
+NUM_REPLICAS = 8
+NUM_ROUNDS = 48  # as the trainer takes
+SLOW_BY = 0.2
+SLOW = {"none slow": (), "one slow": (3,), "two slow": (3, 5)}
+PAUSE = 2.0  # mean length, in rounds
+
+Seconds = NDArray[np.float64]  # (rounds, replicas)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What makes times vary; shares of the time of a round."""
+
+    name: str
+    noise: float = 0.03  # standard deviation, of each replica for itself
+    alike: float = 0.0  # correlation of neighboring rounds
+    host: float = 0.0  # what slows all replicas alike, for many rounds
+    pauses: float = 0.0  # share of rounds of a replica that take much longer
+    order: float = 0.0  # standard deviation of a replica's whole process, as by its place
+    socket: float = 0.0  # by which the first half is slower
+    drift: float = 0.0  # standard deviation of a replica's change over all rounds
+    num_processes: int = 1
+
+
+CASES = (
+    Case(name="noise 3 %"),
+    Case(name="noise 6 %", noise=0.06),
+    Case(name="a host that slows all alike", host=0.2),
+    Case(name="pauses in 5 % of rounds", pauses=0.05),
+    Case(name="order or place, 2 %", order=0.02),
+    Case(name="order or place, 3 %", order=0.03),
+    Case(name="order or place, 4 %", order=0.04),
+    Case(name="a socket 8 % slower", socket=0.08),
+    Case(name="AR(1) 0.6, noise 5 %", noise=0.05, alike=0.6),
+    Case(name="the same, 3 processes", noise=0.05, alike=0.6, num_processes=3),
+    Case(name="AR(1) 0.9, noise 5 %", noise=0.05, alike=0.9),
+    Case(name="the same, 3 processes", noise=0.05, alike=0.9, num_processes=3),
+    Case(name="AR(1) 0.9, noise 20 %", noise=0.2, alike=0.9),
+    Case(name="AR(1) 0.6, drift 3 %", alike=0.6, drift=0.03),
+)
+
+
+def times(case: Case, slow: Sequence[int], random: np.random.Generator) -> list[Seconds]:
+    """Draw the times of each process of a case."""
+    return [_of_process(case, slow, random) for _ in range(case.num_processes)]
+
+
+def _of_process(case: Case, slow: Sequence[int], random: np.random.Generator) -> Seconds:
+    logarithm = case.noise * _autoregression(case.alike, NUM_REPLICAS, random)
+    logarithm += case.host * _autoregression(0.9, 1, random)
+    logarithm += case.order * random.standard_normal(NUM_REPLICAS)
+    logarithm[:, : NUM_REPLICAS // 2] += case.socket
+    passed = np.linspace(-0.5, 0.5, NUM_ROUNDS)[:, np.newaxis]
+    logarithm += case.drift * random.standard_normal(NUM_REPLICAS) * passed
+    seconds: Seconds = np.exp(logarithm)
+    is_pause = random.random(seconds.shape) < case.pauses
+    seconds *= np.where(is_pause, 1 + random.exponential(PAUSE, seconds.shape), 1.0)
+    seconds[:, list(slow)] *= 1 + SLOW_BY
+    return seconds
+
+
+def _autoregression(alike: float, num: int, random: np.random.Generator) -> Seconds:
+    fresh = random.standard_normal((NUM_ROUNDS, num))
+    found = np.empty_like(fresh)
+    found[0] = fresh[0]
+    for number in range(1, NUM_ROUNDS):
+        found[number] = alike * found[number - 1] + math.sqrt(1 - alike**2) * fresh[number]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The answer of a rule."""
+
+    named: frozenset[int]
+    is_unknown: bool = False  # it says that it cannot be told
+
+
+def ours(processes: Sequence[Seconds]) -> Said:
+    keyed = [
+        {str(number): seconds[:, number].tolist() for number in range(NUM_REPLICAS)}
+        for seconds in processes
+    ]
+    found = slow_replicas(keyed)
+    named = frozenset(int(one.replica) for one in found.slow)
+    return Said(named=named, is_unknown=bool(found.unknown))
+
+
+def _nvidia(processes: Sequence[Seconds]) -> Said:
+    """Name ranks whose score, the fastest rank's median over their own, is below 0.75: the rule and
+    the default of `identify_stragglers` in NVIDIA's nvidia-resiliency-ext.
+    """
+    medians = np.median(np.concatenate(processes), axis=0)
+    return _where(medians.min() / medians < 0.75)
+
+
+def _ten_percent(processes: Sequence[Seconds]) -> Said:
+    means = np.concatenate(processes).mean(axis=0)
+    return _where(means > 1.1 * means.mean())
+
+
+def _z_score(limit: float) -> Callable[[Sequence[Seconds]], Said]:
+    def rule(processes: Sequence[Seconds]) -> Said:
+        means = np.concatenate(processes).mean(axis=0)
+        return _where(means > means.mean() + limit * means.std())
+
+    return rule
+
+
+def _where(is_named: NDArray[np.bool_]) -> Said:
+    return Said(named=frozenset(np.flatnonzero(is_named).tolist()))
+
+
+RULES: dict[str, Callable[[Sequence[Seconds]], Said]] = {
+    "scalemark": ours,
+    "NVIDIA, score < 0.75": _nvidia,
+    "10 % above the mean": _ten_percent,
+    "z-score > 3": _z_score(3.0),  # of 8 values no z-score exceeds 2.65
+    "z-score > 2": _z_score(2.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """How a rule did in one case; shares of all times that it was asked."""
+
+    case: str
+    slow: str
+    rule: str
+    times: int
+    named: float | None  # all slow ones and no other; None where none is slow
+    wrong: float  # one that is not slow
+    unknown: float
+
+    @property
+    def is_met(self) -> bool:
+        return self.wrong <= 0.01 and (self.named is None or self.named >= 0.99)
+
+    def __str__(self) -> str:
+        named = "" if self.named is None else f"{self.named:.1%}"
+        met = "" if self.rule != "scalemark" else ("met" if self.is_met else "missed")
+        return (
+            f"| {self.case} | {self.slow} | {self.rule} | {named} | {self.wrong:.1%} "
+            f"| {self.unknown:.1%} | {met} |"
+        )
+
+
+def rows(case: Case, num_times: int) -> Iterator[Row]:
+    """Ask all rules about the same times."""
+    for name, slow in SLOW.items():
+        random = np.random.default_rng(SEED)
+        drawn = [times(case, slow, random) for _ in range(num_times)]
+        for rule, ask in RULES.items():
+            said = [ask(processes) for processes in drawn]
+            wanted = frozenset(slow)
+            yield Row(
+                case=case.name,
+                slow=name,
+                rule=rule,
+                times=num_times,
+                named=sum(one.named == wanted for one in said) / num_times if slow else None,
+                wrong=sum(bool(one.named - wanted) for one in said) / num_times,
+                unknown=sum(one.is_unknown for one in said) / num_times,
+            )
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=1000, help="of each case (default 1000)")
+    parser.add_argument("--only", default="", help="cases whose name has this")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    options = parser.parse_args(arguments)
+    print(
+        "| times vary by | of 8 replicas | rule | named (wanted 99 %) "
+        "| an innocent named (wanted 1 % at most) | cannot be told | verdict |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    found: list[Row] = []
+    for case in CASES:
+        if options.only in case.name:
+            for row in rows(case, options.times):
+                found.append(row)
+                print(row, flush=True)
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

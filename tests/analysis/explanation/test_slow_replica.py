@@ -1,0 +1,154 @@
+"""The slow replica is named by the times of each replica's own compute, or nothing is."""
+
+import numpy as np
+import pytest
+
+from analysis.explanation import slow_replica_text
+from analysis.explanation.ablations import Ablation
+from analysis.explanation.gpu_clocks import GpuClock
+from analysis.explanation.observed import Observed
+from analysis.explanation.slow_replica import slow_replicas
+from scalemark.records.devices import DeviceKind
+from tests.analysis.explanation.explained import explained, result
+
+NAMES = ("GPU:0", "GPU:1", "GPU:2", "GPU:3")
+
+
+def times(*factors, noise=0.02, num_rounds=48, seed=1):
+    """One process whose replicas take so many times 10 ms."""
+    random = np.random.default_rng(seed)
+    return {
+        f"GPU:{number}": (
+            0.01 * factor * np.exp(noise * random.standard_normal(num_rounds))
+        ).tolist()
+        for number, factor in enumerate(factors)
+    }
+
+
+def named(*processes):
+    return [one.replica for one in slow_replicas(processes).slow]
+
+
+def test_the_slow_one_is_named_with_how_much_longer_it_takes():
+    found = slow_replicas([times(1, 1, 1.2, 1)])
+    (slow,) = found.slow
+    assert (slow.replica, found.slowest, found.unknown) == ("GPU:2", slow, "")
+    assert slow.value == pytest.approx(0.2, abs=0.02)
+    assert 0.1 < slow.low < 0.2 < slow.high < 0.3
+
+
+def test_equal_replicas_are_known_to_be_equal():
+    found = slow_replicas([times(1, 1, 1, 1)])
+    assert (found.slow, found.unknown) == ((), "")
+    assert found.slowest.high < 0.1
+
+
+def test_two_slow_ones_are_named_the_slowest_first():
+    assert named(times(1, 1.2, 1, 1, 1, 1.3, 1, 1)) == ["GPU:5", "GPU:1"]
+
+
+def test_of_two_replicas_the_slower_is_named():
+    assert named(times(1.2, 1)) == ["GPU:0"]
+
+
+def test_a_slower_socket_makes_no_replica_slow():
+    found = slow_replicas([times(1.15, 1.15, 1, 1)])
+    assert (found.slow, "does not stand apart" in found.unknown) == ((), True)
+
+
+def test_the_last_of_a_row_does_not_stand_apart():
+    found = slow_replicas([times(1, 1.06, 1.12, 1.18, 1.24, 1.36)])
+    assert (found.slow, "GPU:5 does not stand apart" in found.unknown) == ((), True)
+
+
+def test_rounds_that_slow_all_alike_hide_nothing():
+    common = np.repeat([1.0, 3.0, 1.5], 16)
+    slowed = {name: list(seconds * common) for name, seconds in times(1, 1, 1, 1.2).items()}
+    assert named(slowed) == ["GPU:3"]
+
+
+def test_a_few_long_pauses_name_nobody():
+    paused = times(1, 1, 1, 1)
+    for number in (3, 20, 41):
+        paused["GPU:1"][number] *= 20
+    assert named(paused) == []
+
+
+def test_one_of_several_processes_does_not_make_a_replica_slow():
+    found = slow_replicas([times(1, 1, 1, 1.3), times(1, 1, 1, 1, seed=2), times(1, 1, 1, 1)])
+    assert found.slow == ()
+    assert "the times vary too much: GPU:3" in found.unknown
+
+
+@pytest.mark.parametrize(
+    ("processes", "why"),
+    [
+        ([], "the compute of each replica was not timed"),
+        ([times(1.0)], "there is one replica"),
+        ([times(1, 1), times(1, 1, 1)], "the repeats ran on different devices"),
+        (
+            [times(1, 1.5, num_rounds=15)],
+            "there are 15 rounds of each replica, 16 are needed",
+        ),
+    ],
+)
+def test_it_says_why_nothing_can_be_told(processes, why):
+    found = slow_replicas(processes)
+    assert (found.unknown, found.slow, found.slowest) == (why, (), None)
+
+
+def test_equal_times_to_the_last_digit_are_no_trouble():
+    assert slow_replicas([times(1, 1, 1, noise=0)]).unknown == ""
+    assert named(times(1, 1, 1.2, noise=0)) == ["GPU:2"]
+
+
+CLOCKS = tuple(
+    GpuClock(uuid=f"GPU-{number}", clock_mhz=1400.0, temperature_c=60, reasons=())
+    for number in range(3)
+)
+HOT = GpuClock(uuid="GPU-3", clock_mhz=1100.0, temperature_c=91, reasons=("sw_thermal_slowdown",))
+
+
+def said(*processes, gpus=(), kind=DeviceKind.GPU, timed_in=""):
+    return list(slow_replica_text.sentences(slow_replicas(processes), gpus, kind, timed_in))
+
+
+def test_sentences_name_the_slow_one_or_say_why_not(snapshot):
+    assert {
+        "slow": said(times(1, 1, 1, 1.2), gpus=(*CLOCKS, HOT)),
+        "slow CPU device": said(times(1, 1.2, 1), kind=DeviceKind.CPU_DEVICE, timed_in="ab12cd34"),
+        "two": said(times(1, 1.2, 1, 1, 1, 1.3, 1, 1)),
+        "none": said(times(1, 1, 1, 1)),
+        "varying": said(times(1, 1, 1, 1.2, noise=0.5)),
+        "by clocks alone": said(gpus=(*CLOCKS, HOT)),
+        "not timed": said(),
+    } == snapshot
+
+
+def test_a_fault_of_a_replica_that_is_not_there_is_none():
+    """So one GPU alone, of any trial, is the ideal of one with a slow GPU 3."""
+    slow = {"injected": "slow_replica=3 slow_replica_by=0.2"}
+    alone = result(100, variable_update="independent")
+    found = explained(result(150, num_gpus=4, **slow), alone).fall.ablations.found
+    assert found[Ablation.ALONE] is alone
+    of_first = result(150, num_gpus=4, injected="slow_replica_by=0.2")
+    assert Ablation.ALONE not in explained(of_first, alone).fall.ablations.found
+
+
+def test_of_equal_ablations_one_that_timed_each_replica_is_taken():
+    target = result(150, num_gpus=4)
+    plain, timed = (
+        result(130, num_gpus=4, variable_update="independent", replica_times=is_timed)
+        for is_timed in (False, True)
+    )
+    found = explained(target, plain, timed).fall.ablations.found
+    assert found[Ablation.INDEPENDENT] is timed
+
+
+def test_replicas_timed_in_the_ablation_explain_the_target():
+    target = result(150, num_gpus=4)
+    independent = result(130, num_gpus=4, variable_update="independent")
+    seen = {independent.trial_id: Observed(replica_times=(times(1, 1, 1, 1.2),))}
+    found = explained(target, independent, result(100, variable_update="independent"), seen=seen)
+    assert [one.replica for one in found.slow_replicas.slow] == ["GPU:3"]
+    assert found.replicas_timed_in == independent.trial_id

@@ -1,0 +1,130 @@
+"""Each replica's own compute is timed alone: nothing is reduced, updated, or waited for."""
+
+import itertools
+from dataclasses import replace
+from time import sleep
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from scalemark.records.devices import DeviceKind
+from tests.specs import small
+from tests.trainer.test_towers import INDEPENDENT, MODES, recorded
+from trainer import injected, micro_batches
+from trainer.check.exactness import convolutional, whole_batches
+from trainer.run import build
+from trainer.watching import replica_times
+from trainer.watching.replica_times import LEAST_ROUNDS, MOST_ROUNDS, time_replicas
+
+pytestmark = pytest.mark.integration
+
+SLOW = "slow_replica=1 slow_replica_by=0.5"
+
+
+def ready(make_devices, **changes):
+    """A training with the weights and the batches of a step."""
+    training = build(small(num_gpus=2, **changes), make_devices(2), convolutional)
+    ((images, labels),) = whole_batches(1, num_steps=1)
+    batches = []
+    for device in training.devices.replicas:
+        with tf.device(device):
+            batches.append((tf.constant(images), tf.constant(labels)))
+    weights = [tf.constant(values) for values in training.update.weights(0)]
+    return training, weights, batches
+
+
+def timed(make_devices, clock=None, **changes):
+    training, weights, batches = ready(make_devices, **changes)
+    timer = {} if clock is None else {"clock": clock}
+    return time_replicas(training.towers, weights, batches, training.devices, **timer)
+
+
+@pytest.mark.parametrize("mode", [*MODES, "independent"])
+def test_each_replica_of_every_mode_has_its_times(make_devices, monkeypatch, mode):
+    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 2)
+    found = timed(make_devices, **(MODES | {"independent": INDEPENDENT})[mode])
+    assert list(found.seconds) == ["CPU:1", "CPU:2"]
+    assert [len(rounds) for rounds in found.seconds.values()] == [2, 2]
+    assert not found.at_once
+
+
+def test_slow_rounds_are_fewer(make_devices):
+    fast = timed(make_devices, clock=itertools.count(step=0.001).__next__)
+    slow = timed(make_devices, clock=itertools.count(step=100.0).__next__)
+    assert {len(rounds) for rounds in fast.seconds.values()} == {MOST_ROUNDS}
+    assert {len(rounds) for rounds in slow.seconds.values()} == {LEAST_ROUNDS}
+
+
+def test_a_time_covers_the_whole_compute(make_devices, monkeypatch):
+    """A bug: TensorFlow left out what only the clock waited for."""
+    passed = []
+    original = micro_batches.accumulated
+
+    def slower(*arguments):
+        loss, gradients, state = original(*arguments)
+        gradients[0] += tf.numpy_function(
+            lambda: passed.append(sleep(0.02)) or np.float32(0), [], tf.float32
+        )
+        return loss, gradients, state
+
+    monkeypatch.setattr(micro_batches, "accumulated", slower)
+    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 1)
+    found = timed(make_devices)
+    assert passed
+    assert min(rounds[0] for rounds in found.seconds.values()) >= 0.02
+
+
+def test_gpus_work_at_once(make_devices, monkeypatch):
+    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 2)
+    training, weights, batches = ready(make_devices)
+    as_gpus = replace(training.devices, kind=DeviceKind.GPU, shared=False)
+    found = time_replicas(training.towers, weights, batches, as_gpus)
+    assert (found.at_once, [len(rounds) for rounds in found.seconds.values()]) == (True, [2, 2])
+
+
+def test_timing_changes_no_weights_and_no_state(make_devices, monkeypatch):
+    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 2)
+    training, weights, batches = ready(make_devices)
+
+    def values():
+        return [*training.update.weights(1), *training.towers.state(1)]
+
+    before = values()
+    time_replicas(training.towers, weights, batches, training.devices)
+    for one, other in zip(before, values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("mode", ["ps_cpu", "replicated_ring", "mirrored_none", "independent"])
+def test_an_injected_slow_replica_waits_alone_and_in_steps(make_devices, monkeypatch, mode):
+    """By half of its own time, and only that one."""
+    slept = []
+    monkeypatch.setattr(injected, "sleep", slept.append)
+    monkeypatch.setattr(injected, "monotonic", itertools.count(step=2.0).__next__)
+    changes = (MODES | {"independent": INDEPENDENT})[mode]
+    training, weights, batches = ready(make_devices, injected=SLOW, **changes)
+    for replica, batch in enumerate(batches):
+        training.towers.own_compute(replica)(weights, batch)
+    assert slept == [1.0]
+    training.towers.step(batches)
+    assert slept == [1.0, 1.0]
+
+
+def test_a_slow_replica_does_what_its_trial_says(make_devices):
+    fault = "slow_replica=1 slow_replica_by=0.01"
+    placement, _, wanted = recorded(
+        make_devices, 2, whole_batches(2, 3), injected=fault, xla="on", steps_per_execution=3
+    )
+    assert placement.problem(wanted) is None
+
+
+def test_a_slow_replica_trains_the_same(make_devices, monkeypatch):
+    monkeypatch.setattr(injected, "sleep", lambda _: None)
+    trained = []
+    for fault in ("", SLOW):
+        training, _, batches = ready(make_devices, injected=fault)
+        training.towers.step(batches)
+        trained.append(training.update.weights(1))
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_array_equal(one, other)
