@@ -29,7 +29,6 @@ ODDS = 2.2
 margin. By simulation that makes a thousand proposals cheapest, most of which change nothing, and
 misses one gain of the margin in six (benchmarks/judge.py)."""
 
-ODDS_OF_BOTH = 20.0  # where both sides are asked for, and all is to be sure
 MUCH = 2.0  # margins by which a change seems slower: worth more runs, to call it worse
 
 MOST_ALONE = 3  # runs of a change before the first pair is complete
@@ -67,7 +66,7 @@ class Aim:
 
     level: float  # of a false win
     margin: float  # the gain that matters, as 0.02
-    both_sides: bool = False  # a loss of the margin is to be found or excluded, too
+    both_sides: bool = False  # go on until a loss of the margin is found or excluded, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +129,13 @@ def decide(runs: Runs, aim: Aim) -> ChangeVerdict | None:
         return ChangeVerdict.BETTER
     if log_evidence([-one for one in differences], idle) >= -math.log(WORSE_LEVEL):
         return ChangeVerdict.WORSE
+    margin = math.log1p(aim.margin)
+    if aim.both_sides:
+        low, high = always_valid_interval(differences, idle) or (-math.inf, math.inf)
+        return ChangeVerdict.NO_DIFFERENCE if -margin < low and high < margin else None
     seen = _Seen.of(runs)
     if seen is None:
         return None
-    margin = math.log1p(aim.margin)
-    if aim.both_sides:
-        odds = min(seen.log_odds_against(margin), seen.mirrored().log_odds_against(margin))
-        return ChangeVerdict.NO_DIFFERENCE if odds >= math.log(ODDS_OF_BOTH) else None
     is_hopeless = seen.log_odds_against(margin) >= math.log(ODDS)
     return ChangeVerdict.NO_GAIN if is_hopeless and seen.gain > -MUCH * margin else None
 
@@ -187,10 +186,6 @@ class _Seen:
             squares=spread.squares,
             freedom=spread.freedom,
         )
-
-    def mirrored(self) -> _Seen:
-        """Return what the runs say about the loss."""
-        return replace(self, gain=-self.gain)
 
     def log_odds_against(self, margin: float) -> float:
         """Return the log ratio of the likelihoods of no gain, and of a gain of the margin; the

@@ -43,6 +43,13 @@ class Observer:
         """Judge all races again. Raises StoreError."""
 
 
+MakeObserver = Callable[
+    [Backlog, Callable[[Sequence[int], str], None], Callable[[str], object]], Observer
+]
+"""Makes an observer of what waits: the next write down that repeats are not run, and why, and say
+something to people."""
+
+
 class RacingObserver(Observer):
     """Observes all races of one sweep.
 
