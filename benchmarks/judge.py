@@ -225,10 +225,10 @@ def rivals() -> Iterator[tuple[str, Rule]]:
     yield "rank test of 10 and 10, 0.2 % (asv)", fixed(10, rank_test)
 
 
-def drawn(kind: Kind, rng: np.random.Generator) -> list[Proposal]:
+def drawn(kind: Kind, rng: np.random.Generator, num: int) -> list[Proposal]:
     """Draw the proposals of a sequence."""
     proposals = []
-    for place in rng.random(NUM_PROPOSALS):
+    for place in rng.random(num):
         if place < kind.share_gaining:
             proposals.append(Proposal(gain=kind.gain, spread=kind.spread))
         elif place < kind.share_gaining + kind.share_losing:
@@ -238,9 +238,11 @@ def drawn(kind: Kind, rng: np.random.Generator) -> list[Proposal]:
     return proposals
 
 
-def play(kind: Kind, rule: Rule, seed: int, score: Score) -> None:
+def play(
+    kind: Kind, rule: Rule, seed: int, score: Score, num_proposals: int = NUM_PROPOSALS
+) -> None:
     """Play one sequence, and add what became of it to the score."""
-    proposals = drawn(kind, np.random.default_rng((seed, 1)))
+    proposals = drawn(kind, np.random.default_rng((seed, 1)), num_proposals)
     machine = Machine(kind=kind, rng=np.random.default_rng((seed, 2)))
     series = Series(kind=kind, machine=machine, spread=kind.spread)
     num_false = 0

@@ -38,7 +38,9 @@ def judge(
     baseline: Annotated[
         str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
     ],
-    budget: Annotated[int, typer.Option(help="Most attempts, of both sides together.")] = BUDGET,
+    budget: Annotated[
+        int, typer.Option(min=1, max=1000, help="Most attempts, of both sides together.")
+    ] = BUDGET,
     margin: Annotated[
         float, typer.Option(help="The gain that matters, in percent of throughput.")
     ] = MARGIN_PERCENT,
@@ -80,7 +82,7 @@ def judge(
             return _print(plan_json(proposal), plan_lines(proposal), as_json=as_json)
         for line in plan_lines(proposal):
             print(f"judge: {quoted_lines(line, _LONGEST)}", file=sys.stderr)
-        found = run.judge(proposal, sys.argv[1:])
+        found = run.judge(proposal, sys.argv[2:])  # behind `judge`
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     for line in found.failures:
