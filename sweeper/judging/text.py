@@ -9,7 +9,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.redact import masked
 from scalemark.text.shell_words import joined
 from scalemark.text.wording import counted, duration_text
-from sweeper.judging.rule import ChangeVerdict, Gain
+from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs
 from sweeper.judging.run import Judgement, Proposal
 
 _MEANINGS = {
@@ -64,8 +64,7 @@ def plan_lines(proposal: Proposal) -> Iterator[str]:
         f"at most {counted(proposal.asked.budget, 'attempt')}; a win takes "
         f"{proposal.least_attempts} or more"
     )
-    num = len(proposal.earlier)
-    yield f"{counted(num, 'run')} of the baseline from the last two hours can help to give it up"
+    yield _earlier_text(proposal.earlier)
     yield _place_text(proposal)
 
 
@@ -105,9 +104,18 @@ def _place_text(proposal: Proposal) -> str:
     asked, place = proposal.asked, proposal.place
     series = f"series {asked.series}" if asked.series else "this database"
     return (
-        f"proposal {place.number} of {series}, after {counted(place.num_wins, 'win')}; of all its "
-        f"wins at most {100 * asked.allowed:g} % are false"
+        f"proposal {place.number} of {series}, after {counted(place.num_wins, 'win')}; on average "
+        f"at most {100 * asked.allowed:g} % of its wins are false"
     )
+
+
+def _earlier_text(earlier: tuple[float, ...]) -> str:
+    runs = f"{counted(len(earlier), 'run')} of the baseline in the last two hours"
+    if Runs(earlier=earlier).num_alone > 1:
+        return f"{runs}: the change runs alone first, and may be given up beside them"
+    if len(earlier) < LEAST_EARLIER:
+        return f"{runs}, fewer than {LEAST_EARLIER}: both sides take turns from the beginning"
+    return f"{runs}, which drift: both sides take turns from the beginning"
 
 
 def _gain_text(gain: Gain) -> str:
