@@ -12,7 +12,7 @@ from scalemark.text.wording import counted, duration_text
 from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs
 from sweeper.judging.run import Judgement, Proposal
 
-_MEANINGS = {
+MEANINGS = {
     ChangeVerdict.BETTER: "it is faster",
     ChangeVerdict.WORSE: "it is slower",
     ChangeVerdict.NO_DIFFERENCE: "it is less than {margin} % faster or slower",
@@ -26,7 +26,7 @@ _MEANINGS = {
 def judgement_lines(found: Judgement) -> Iterator[str]:
     proposal = found.proposal
     margin = f"{100 * proposal.asked.margin:g}"
-    meaning = _MEANINGS[found.verdict].format(margin=margin, why=found.why)
+    meaning = MEANINGS[found.verdict].format(margin=margin, why=found.why)
     yield f"{found.verdict.replace('_', ' ')}: {meaning}"
     if found.gain:
         beside = "" if found.runs.differences else ", beside earlier runs of the baseline"

@@ -46,8 +46,8 @@ class Observer:
 MakeObserver = Callable[
     [Backlog, Callable[[Sequence[int], str], None], Callable[[str], object]], Observer
 ]
-"""Makes an observer of what waits: the next write down that repeats are not run, and why, and say
-something to people."""
+"""Makes an observer of what waits, given how to write down that repeats are not run, and why, and
+how to say something to people."""
 
 
 class RacingObserver(Observer):
