@@ -27,7 +27,7 @@ WORSE_LEVEL = 0.05
 ODDS = 2.2
 """A change is given up when its runs are so many times as likely without a gain as with one of the
 margin. By simulation that makes a thousand proposals cheapest, most of which change nothing, and
-misses one gain of the margin in six (benchmarks/judge.py)."""
+misses one gain of the margin in six where that is twice the spread (benchmarks/judge.py)."""
 
 MUCH = 2.0  # margins by which a change seems slower: worth more runs, to call it worse
 
