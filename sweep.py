@@ -33,6 +33,7 @@ from scalemark.text.untrusted import quoted_lines
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.argument_forms import check_forms
+from sweeper.grid.compose import Grid
 from sweeper.grid.explain import explain, is_of_null
 from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
@@ -43,8 +44,8 @@ from sweeper.report import Report
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
-Begin = Callable[[Sequence[str], Taken | None, OwnDefaults], Report | None]
-"""Runs the sweep that our Hydra sweeper composed, given the arguments as they were typed, what of
+Begin = Callable[[Grid, Sequence[str], Taken | None, OwnDefaults], Report | None]
+"""Runs the grid that our Hydra sweeper composed, given the arguments as they were typed, what of
 them came from an earlier trial, and what from the user's settings."""
 
 
@@ -78,17 +79,18 @@ def main() -> int:
         return _refuse(f"the output cannot be written: {error.strerror}")
 
 
-def run(arguments: list[str]) -> Report | None:
+def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
     """Run the sweep that the arguments ask for; None where they ask for its plan, or for help.
 
-    Raises SweepRefusedError or StoreError before anything runs.
+    `begin` takes the place of `sweeper.sweep.run`. Raises SweepRefusedError or StoreError before
+    anything runs.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
     OmegaConf.register_new_resolver("settings_help", settings_help, replace=True)
     OmegaConf.register_new_resolver("typed", typed, replace=True)
     try:
-        return _run(arguments)
+        return _run(arguments, begin)
     except (HydraException, OmegaConfBaseException) as error:
         raise SweepRefusedError(explain(error)) from error
     except AssertionError as error:
@@ -100,7 +102,7 @@ def run(arguments: list[str]) -> Report | None:
         ) from error
 
 
-def _run(typed: list[str]) -> Report | None:
+def _run(typed: list[str], begin: Begin | None) -> Report | None:
     """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
     asked = with_trial(typed)
@@ -109,12 +111,14 @@ def _run(typed: list[str]) -> Report | None:
     sys.argv[1:] = with_program(_without_multirun(own.typed(asked.arguments)))
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
-    def begin_sweep(begin: Begin | DictConfig) -> None:
-        if isinstance(begin, DictConfig):  # Hydra itself calls with a config
+    def begin_sweep(grid: Grid | DictConfig) -> None:
+        from sweeper import sweep  # here, because help needs none of it
+
+        if isinstance(grid, DictConfig):  # Hydra itself calls with a config
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
-        reports.append(begin(typed, asked.taken, own))
+        reports.append((begin or sweep.run)(grid, typed, asked.taken, own))
 
     begin_sweep()
     return reports[0] if reports else None

@@ -53,6 +53,11 @@ COMMANDS = {
     "agent": Command(
         about="Join a sweep that hosts share.", module="sweeper.__main__", is_subcommand=True
     ),
+    "judge": Command(
+        about="Judge whether a change makes a trial faster.",
+        module="sweeper.__main__",
+        is_subcommand=True,
+    ),
     "settings": Command(
         about="Show your defaults, and where each comes from.",
         module="sweeper.__main__",

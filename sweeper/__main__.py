@@ -1,5 +1,5 @@
 """Commands: `python -m sweeper status` shows how far sweeps are, from another terminal; `python -m
-sweeper agent` joins a shared sweep.
+sweeper agent` joins a shared sweep; `python -m sweeper judge` judges a change of a trial.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ if __name__ == "__main__":
 from store.command_line import App, run
 
 app = App(
-    about="Look at sweeps that run, join one, or see the defaults that sweeps begin with.",
+    about="Look at sweeps that run, join one, judge a change, or see the defaults of sweeps.",
     commands={
         "status": "sweeper.commands.status:status",
         "agent": "sweeper.commands.agent:agent",
+        "judge": "sweeper.commands.judge:judge",
         "settings": "sweeper.commands.settings:settings",
     },
 )

@@ -49,7 +49,7 @@ class LocalSweep:
         else:
             self.machine = describe_machine(config.hardware)
             self.inventory = take_inventory(self.machine, config.hardware)
-        self._software_key = software.key(software.describe())
+        self.software_key = software.key(software.describe())
 
     def check(self, specs: Sequence[TrialSpec]) -> None:
         """Find a user's programs and their software; resolving the grid refused what does not fit
@@ -57,7 +57,7 @@ class LocalSweep:
         """
         if self.config.engine is Engine.command:
             check_programs(specs)
-            self._software_key = key_of_programs(words_of_programs(specs))
+            self.software_key = key_of_programs(words_of_programs(specs))
 
     def num_completed(
         self, engine: sa.Engine | None, specs: Sequence[TrialSpec]
@@ -67,7 +67,7 @@ class LocalSweep:
             return {}
         shares_host = self.config.launcher.share_host
         return queries.num_completed(
-            engine, self.machine.key, self._software_key, shares_host=shares_host
+            engine, self.machine.key, self.software_key, shares_host=shares_host
         )
 
     def planned(self, plan: Plan, engine: sa.Engine | None) -> Planned:
@@ -83,7 +83,7 @@ class LocalSweep:
         read = results_in(
             engine,
             self.machine.key,
-            self._software_key,
+            self.software_key,
             shares_host=self.config.launcher.share_host,
             rerun=sweep.rerun,
         )
@@ -96,7 +96,7 @@ class LocalSweep:
         if engine is None or self.config.sweep.rerun:
             return 0
         of_others = queries.num_completed(
-            engine, self.machine.key, self._software_key, of_others=True
+            engine, self.machine.key, self.software_key, of_others=True
         )
         waiting = {trial.spec.trial_id for trial in plan.trials if trial.num_repeats}
         return len(waiting & of_others.keys())
@@ -113,9 +113,9 @@ class LocalSweep:
         )
         simulates = self.inventory.kind is DeviceKind.SIMULATED_GPU
         host_lock = NoHostLock() if simulates else HostLock()
-        sweep = new_sweep(config, self._name, planned.plan, self.machine, self._software_key, typed)
+        sweep = new_sweep(config, self._name, planned.plan, self.machine, self.software_key, typed)
         ledger = writer.begin_sweep(sweep, is_alive)
-        folders = make_run_folders(config.store.runs_dir, ledger, self.machine, self._software_key)
+        folders = make_run_folders(config.store.runs_dir, ledger, self.machine, self.software_key)
         start = STARTS[config.engine][launcher.start.name]()
         stack.callback(start.close)
         shown = machine_line(self.machine, self.inventory)
@@ -131,4 +131,12 @@ class LocalSweep:
         )
         policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
         trials, expected_s = planned.plan.trials, planned.estimate.expected_s
-        return Orchestrator(tools, policy, self.inventory, trials, expected_s, planned.tally)
+        return Orchestrator(
+            tools,
+            policy,
+            self.inventory,
+            trials,
+            expected_s,
+            planned.tally,
+            planned.observe,
+        )

@@ -18,8 +18,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
 from store.database import check_writable, file_of, open_existing
 from store.writer import Writer
-from sweeper.grid.compose import Composer
-from sweeper.grid.expand import Cell
+from sweeper.grid.compose import Grid
 from sweeper.grid.from_trial import Taken
 from sweeper.local_sweep import LocalSweep
 from sweeper.planning.own_defaults import OwnDefaults
@@ -35,8 +34,7 @@ Way = LocalSweep | SharedSweep
 
 
 def run(
-    cells: Sequence[Cell],
-    composer: Composer,
+    grid: Grid,
     typed: Sequence[str],
     taken: Taken | None = None,
     own: OwnDefaults | None = None,
@@ -47,11 +45,11 @@ def run(
     earlier trial, and `own` from the user's settings. Raises SweepRefusedError or StoreError before
     anything runs.
     """
-    config = composer.base
+    config = grid.composer.base
     name = check(config)
     is_local = config.launcher.name == LOCAL
     way: Way = LocalSweep(config, name) if is_local else SharedSweep(config, name)
-    specs, left_out = resolve_grid(cells, composer.compose, way.inventory, config.sweep)
+    specs, left_out = resolve_grid(grid.cells, grid.composer.compose, way.inventory, config.sweep)
     way.check(specs)
 
     def plan(engine: sa.Engine | None) -> Planned:
@@ -69,7 +67,7 @@ def run(
             _print(make_console(), way, planned, sources)
         return None
     with ExitStack() as stack:
-        writer = _open(config.store.url)
+        writer = open_writer(config.store.url)
         stack.callback(writer.close)
         planned = plan(writer.engine)
         try:
@@ -97,7 +95,7 @@ def _print(console: Console, way: Way, planned: Planned, sources: Sequence[str])
     print_plan(console, planned, way.machine, way.inventory)
 
 
-def _open(url: str) -> Writer:
+def open_writer(url: str) -> Writer:
     """Open the database, and record what killed orchestrators left."""
     path = file_of(url)
     kind = without_reliable_locks(path) if path else None

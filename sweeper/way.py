@@ -17,6 +17,7 @@ from sweeper.errors import SweepRefusedError
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan
 from sweeper.race.planned import PlannedRaces
+from sweeper.race.racing_observer import MakeObserver
 from sweeper.race.tally import Tally
 from sweeper.running.run_folders import RunFolders
 
@@ -31,6 +32,7 @@ class Planned:
     tally: Tally | None = None  # what the contenders have shown
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
     num_of_other_software: int = 0  # trials to run that have finished with other software
+    observe: MakeObserver | None = None  # holds repeats back, where the sweep does not race
 
 
 def make_run_folders(

@@ -5,7 +5,6 @@ dataclasses then miss.
 """
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -27,10 +26,9 @@ class ScalemarkSweeper(Sweeper):
         self._task_function, self._config = task_function, config
 
     def sweep(self, arguments: list[str]) -> Any:
-        """Hand over what runs the grid of the arguments and `hydra.sweeper`; arguments win."""
+        """Hand over the grid of the arguments and `hydra.sweeper`; arguments win."""
         # here, because Hydra imports every plugin at every start, `--help` included
-        from sweeper import sweep
-        from sweeper.grid.compose import Composer
+        from sweeper.grid.compose import Composer, Grid
         from sweeper.grid.expand import Request, expand
 
         composer = Composer(self._loader, self._config)
@@ -40,7 +38,7 @@ class ScalemarkSweeper(Sweeper):
             axes[name] = OmegaConf.to_container(self._axes[setting], resolve=True)
         request = Request(arguments=arguments, **axes)
         cells = expand(request, composer.base.sweep.max_trials, self._loader)
-        return self._task_function(partial(sweep.run, cells, composer))
+        return self._task_function(Grid(cells=cells, composer=composer))
 
 
 @dataclass

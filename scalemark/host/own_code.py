@@ -40,6 +40,7 @@ _TYPED = {
     "sweep": "python sweep.py",
     "status": "python -m sweeper status",
     "agent": "python -m sweeper agent",
+    "judge": "python -m sweeper judge",
     "settings": "python -m sweeper settings",
     "selfcheck": "python -m trainer selfcheck",
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from scalemark.records.measurement import IMAGES
 from store.database import reading
 from store.filters.selection import deleted_at
-from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow
+from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow, SweepRow
 from store.sweeps.repeat_states import in_chunks
 
 
@@ -30,27 +31,48 @@ def completed_repeats(
     *,
     shares_host: bool = False,
     after: int = 0,
+    since: datetime | None = None,
 ) -> dict[str, tuple[CompletedRepeat, ...]]:
     """Return by trial id the repeats that `store.reading.queries.num_completed` counts, oldest
     first; trials without any are missing. `after` leaves out attempts up to this id: see
-    `last_attempt`.
+    `last_attempt`; `since` those that were started earlier.
     """
     statement = (
-        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item)
-        .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        _completed()
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
         .where(
-            AttemptRow.outcome == "completed",
             MachineRow.key == machine_key,
             EnvironmentRow.software_key == software_key,
             AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
             AttemptRow.id > after,
-            MeasurementRow.throughput > 0,
-            deleted_at(False),
         )
+    )
+    if since is not None:
+        statement = statement.where(AttemptRow.started_at >= since)
+    return _by_trial(engine, statement, trial_ids)
+
+
+def completed_repeats_of_sweep(
+    engine: sa.Engine, trial_ids: Sequence[str], sweep: str
+) -> dict[str, tuple[CompletedRepeat, ...]]:
+    """Return the same of the repeats that a sweep has completed, with whatever software."""
+    statement = _completed().join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+    return _by_trial(engine, statement.where(SweepRow.name == sweep), trial_ids)
+
+
+def _completed() -> sa.Select[str, float, str]:
+    return (
+        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item)
+        .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .where(AttemptRow.outcome == "completed", MeasurementRow.throughput > 0, deleted_at(False))
         .order_by(AttemptRow.id)
     )
+
+
+def _by_trial(
+    engine: sa.Engine, statement: sa.Select[str, float, str], trial_ids: Sequence[str]
+) -> dict[str, tuple[CompletedRepeat, ...]]:
     found: dict[str, tuple[CompletedRepeat, ...]] = {}
     with reading(engine) as connection:
         for ids in in_chunks(trial_ids):

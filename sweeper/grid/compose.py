@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import Enum, auto
 from functools import cached_property
@@ -151,6 +151,14 @@ class Composer:
                 raise SweepRefusedError(explain(error)) from error
             self._composed[choices] = _Composed(config)
         return self._composed[choices]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The cells of a sweep, and what composes them."""
+
+    cells: Sequence[Cell]
+    composer: Composer
 
 
 def _entangled(read: Iterable[_Read], mentioned: frozenset[str]) -> set[str]:

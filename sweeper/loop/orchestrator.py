@@ -47,7 +47,7 @@ from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.eta import Eta
 from sweeper.planning.plan import PlannedTrial
 from sweeper.planning.simulate import remaining_s
-from sweeper.race.racing_observer import RacingObserver
+from sweeper.race.racing_observer import MakeObserver, RacingObserver
 from sweeper.race.tally import Tally
 from sweeper.report import Ran
 from sweeper.running import retry
@@ -59,7 +59,7 @@ SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 
 class Orchestrator:
     """Runs what the source has. `expected_s` of a trial is None where it is not known; a sweep that
-    races has a `tally`.
+    races has a `tally`, another may have something else to `observe` it.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Orchestrator:
         trials: Sequence[PlannedTrial] = (),
         expected_s: Callable[[TrialSpec], float | None] = lambda _: None,
         tally: Tally | None = None,
+        observe: MakeObserver | None = None,
     ) -> None:
         source, tell, clock, sweep = tools.source, tools.tell, tools.clock, policy.sweep
         shares_host, blocks = policy.launcher.share_host, tools.slots.blocks
@@ -107,9 +108,9 @@ class Orchestrator:
             eta,
         )
         if tally:
-            self._recorder.observer = RacingObserver(
-                tally, self._backlog, self._recorder.skip, tell
-            )
+            observe = partial(RacingObserver, tally)
+        if observe:
+            self._recorder.observer = observe(self._backlog, self._recorder.skip, tell)
         self._dispatcher = Dispatcher(
             tools,
             policy,

@@ -25,7 +25,7 @@ def new_sweep(
 ) -> NewSweep:
     """Return the sweep as this process begins it now; `typed` are the arguments of its command."""
     program = sys.argv[0]
-    program_words = program.split() if program == "scalemark sweep" else [program]
+    program_words = program.split() if program.startswith("scalemark ") else [program]
     return NewSweep(
         name=name,
         reason=storable(without_secrets(config.sweep.reason)),

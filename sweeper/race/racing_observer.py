@@ -43,6 +43,13 @@ class Observer:
         """Judge all races again. Raises StoreError."""
 
 
+MakeObserver = Callable[
+    [Backlog, Callable[[Sequence[int], str], None], Callable[[str], object]], Observer
+]
+"""Makes an observer of what waits, given how to write down that repeats are not run, and why, and
+how to say something to people."""
+
+
 class RacingObserver(Observer):
     """Observes all races of one sweep.
 

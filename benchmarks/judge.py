@@ -1,0 +1,298 @@
+"""How often `judge` calls a change better that is not, how many true gains it finds, and in how
+many runs, beside the rules that people use.
+
+`python benchmarks/judge.py [SEQUENCES]` plays sequences of 1,000 proposals, 20 of each kind. Of a
+usual one 95 % change nothing, the others gain 2 %, and processes spread by 1 %. What a rule calls
+better becomes the baseline of the next proposal. All rules meet the same proposals; each draws runs
+of its own. Kinds differ in one thing:
+
+    usual            as above
+    fresh            --fresh: no earlier runs of the baseline are looked at
+    nothing          no proposal gains anything
+    mostly worse     half of the proposals lose 3 %
+    steady drift     the machine slows down by 0.05 % with every run
+    wandering        the speed of the machine is a random walk, of 0.3 % per run
+    noisier changes  what changes nothing spreads twice as far as the baseline
+    flukes           one run of twenty loses a tenth of its speed
+    spread 0.5 %, spread 2 %, gains of 5 %
+
+`false` is the share of proposals without a gain that were called better, and `of wins` that share
+among all that were called better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
+
+from scalemark.stats.false_wins import level_of
+from sweeper.judging.rule import (
+    MOST_EARLIER,
+    Aim,
+    ChangeVerdict,
+    Runs,
+    Side,
+    decide,
+    next_side,
+)
+
+NUM_SEQUENCES = 20
+NUM_PROPOSALS = 1000
+MARGIN = 0.02
+ALLOWED = 0.05  # share of wins that may be false, as `judge` has it
+BUDGET = 60  # attempts of a proposal, as `judge` has it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What proposals and machine of a sequence are like."""
+
+    name: str
+    gain: float = 0.02
+    share_gaining: float = 0.05
+    share_losing: float = 0.0  # 3 %
+    spread: float = 0.01  # of processes
+    spread_of_others: float = 1.0  # of changes that change nothing, in spreads
+    drift: float = 0.0  # of the machine, per run
+    wander: float = 0.0  # a standard deviation per run
+    fluke_rate: float = 0.0
+    fresh: bool = False
+
+
+KINDS = (
+    Kind(name="usual"),
+    Kind(name="fresh", fresh=True),
+    Kind(name="nothing", share_gaining=0.0),
+    Kind(name="mostly worse", share_losing=0.5),
+    Kind(name="steady drift", drift=-0.0005),
+    Kind(name="steady drift, fresh", drift=-0.0005, fresh=True),
+    Kind(name="wandering", wander=0.003),
+    Kind(name="wandering, fresh", wander=0.003, fresh=True),
+    Kind(name="noisier changes", spread_of_others=2.0),
+    Kind(name="flukes", fluke_rate=0.05),
+    Kind(name="spread 0.5 %", spread=0.005),
+    Kind(name="spread 2 %", spread=0.02),
+    Kind(name="gains of 5 %", gain=0.05),
+)
+
+
+@dataclass(slots=True)
+class Machine:
+    """Runs programs whose true log speeds it is told."""
+
+    kind: Kind
+    rng: np.random.Generator
+    num_runs: int = 0
+    pace: float = 0.0  # of the machine, a logarithm
+
+    def run(self, speed: float, spread: float) -> float:
+        """Return the throughput that one process shows."""
+        self.num_runs += 1
+        self.pace += self.kind.drift + self.kind.wander * self.rng.standard_normal()
+        fluke = math.log(0.9) if self.rng.random() < self.kind.fluke_rate else 0.0
+        return math.exp(speed + self.pace + fluke + spread * self.rng.standard_normal())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A change, and what it truly does."""
+
+    gain: float
+    spread: float
+
+
+@dataclass(slots=True)
+class Series:
+    """What a rule remembers of the proposals before: the baseline's speed and runs, and wins."""
+
+    kind: Kind
+    machine: Machine
+    speed: float = 0.0  # of the baseline, a logarithm
+    spread: float = 0.01
+    earlier: list[float] = field(default_factory=list)  # runs of this baseline
+    number: int = 0
+    num_wins: int = 0
+
+    def run_baseline(self) -> float:
+        return self.machine.run(self.speed, self.spread)
+
+    def run(self, proposal: Proposal) -> float:
+        return self.machine.run(self.speed + math.log1p(proposal.gain), proposal.spread)
+
+
+Rule = Callable[[Series, Proposal], tuple[bool, list[float]]]
+"""Says whether a proposal is called better, and returns its runs: those of the next baseline."""
+
+
+@dataclass(slots=True)
+class Score:
+    """What became of the proposals of some sequences."""
+
+    num: int = 0
+    num_gaining: int = 0
+    num_found: int = 0
+    num_false: int = 0
+    num_runs: int = 0
+    num_clean: int = 0  # sequences without a false win
+    num_sequences: int = 0
+
+    def row(self, name: str) -> str:
+        num_null, num_wins = self.num - self.num_gaining, self.num_found + self.num_false
+        found = f"{100 * self.num_found / self.num_gaining:.0f} %" if self.num_gaining else ""
+        of_wins = f"{100 * self.num_false / num_wins:.2f} %" if num_wins else ""
+        return (
+            f"| {name} | {self.num_runs / self.num:.2f} | {found} "
+            f"| {100 * self.num_false / num_null:.3f} % | {of_wins} "
+            f"| {self.num_sequences - self.num_clean} of {self.num_sequences} |"
+        )
+
+
+def by_judge(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
+    """The rule of `judge`, by its own functions."""
+    level = level_of(series.number, series.num_wins, ALLOWED)
+    aim = Aim(level=level, margin=MARGIN)
+    earlier = () if series.kind.fresh else tuple(series.earlier[-MOST_EARLIER:])
+    runs = Runs(earlier=earlier)
+    verdict = None
+    while verdict is None and len(runs.change) + len(runs.baseline) < BUDGET:
+        side = next_side(runs)
+        found = series.run(proposal) if side is Side.CHANGE else series.run_baseline()
+        runs = runs.with_run(side, found)
+        verdict = decide(runs, aim)
+    series.earlier += runs.baseline
+    return verdict is ChangeVerdict.BETTER, list(runs.change)
+
+
+def keep_if_better(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
+    """One run of the change; it is kept if it beats the number that the baseline was kept by."""
+    if not series.earlier:
+        series.earlier = [series.run_baseline()]
+    found = series.run(proposal)
+    return found > series.earlier[-1], [found]
+
+
+def keep_if_better_now(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
+    """One run of each, one after the other."""
+    found = series.run(proposal)
+    return found > series.run_baseline(), [found]
+
+
+def fixed(num: int, is_better: Callable[[Sequence[float], Sequence[float]], bool]) -> Rule:
+    """So many runs of each, and a test."""
+
+    def rule(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
+        found, baseline = [], []
+        for _ in range(num):
+            found.append(series.run(proposal))
+            baseline.append(series.run_baseline())
+        return is_better(found, baseline), found
+
+    return rule
+
+
+def t_test(level: float) -> Callable[[Sequence[float], Sequence[float]], bool]:
+    """Welch's test, one-sided."""
+    from scipy.stats import ttest_ind
+
+    def is_better(found: Sequence[float], baseline: Sequence[float]) -> bool:
+        tested = ttest_ind(found, baseline, equal_var=False, alternative="greater")
+        return bool(tested.pvalue < level)
+
+    return is_better
+
+
+def rank_test(found: Sequence[float], baseline: Sequence[float]) -> bool:
+    """Mann and Whitney's test as asv takes it: two-sided, 0.002."""
+    from scipy.stats import mannwhitneyu
+
+    higher = float(np.median(found)) > float(np.median(baseline))
+    return higher and bool(mannwhitneyu(found, baseline).pvalue < 0.002)
+
+
+def rivals() -> Iterator[tuple[str, Rule]]:
+    yield "keep if better, 1 run", keep_if_better
+    yield "keep if better, 1 run of each", keep_if_better_now
+    yield "t-test of 5 and 5, 5 %", fixed(5, t_test(0.05))
+    yield "t-test of 5 and 5, Bonferroni", fixed(5, t_test(0.05 / NUM_PROPOSALS))
+    yield "t-test of 20 and 20, 5 % (pyperf)", fixed(20, t_test(0.025))
+    yield "t-test of 20 and 20, Bonferroni", fixed(20, t_test(0.05 / NUM_PROPOSALS))
+    yield "rank test of 10 and 10, 0.2 % (asv)", fixed(10, rank_test)
+
+
+def drawn(kind: Kind, rng: np.random.Generator, num: int) -> list[Proposal]:
+    """Draw the proposals of a sequence."""
+    proposals = []
+    for place in rng.random(num):
+        if place < kind.share_gaining:
+            proposals.append(Proposal(gain=kind.gain, spread=kind.spread))
+        elif place < kind.share_gaining + kind.share_losing:
+            proposals.append(Proposal(gain=-0.03, spread=kind.spread))
+        else:
+            proposals.append(Proposal(gain=0.0, spread=kind.spread * kind.spread_of_others))
+    return proposals
+
+
+def play(
+    kind: Kind, rule: Rule, seed: int, score: Score, num_proposals: int = NUM_PROPOSALS
+) -> None:
+    """Play one sequence, and add what became of it to the score."""
+    proposals = drawn(kind, np.random.default_rng((seed, 1)), num_proposals)
+    machine = Machine(kind=kind, rng=np.random.default_rng((seed, 2)))
+    series = Series(kind=kind, machine=machine, spread=kind.spread)
+    num_false = 0
+    for proposal in proposals:
+        series.number += 1
+        is_win, runs = rule(series, proposal)
+        is_gain = proposal.gain > 0
+        score.num_gaining += is_gain
+        score.num_found += is_win and is_gain
+        num_false += is_win and not is_gain
+        if is_win:
+            series.num_wins += 1
+            series.speed += math.log1p(proposal.gain)
+            series.spread, series.earlier = proposal.spread, runs
+    score.num += len(proposals)
+    score.num_runs += machine.num_runs
+    score.num_false += num_false
+    score.num_clean += num_false == 0
+    score.num_sequences += 1
+
+
+def scored(kind: Kind, rule: Rule, num_sequences: int) -> Score:
+    score = Score()
+    for seed in range(num_sequences):
+        play(kind, rule, seed, score)
+    return score
+
+
+def main(num_sequences: int) -> None:
+    print("| rule | runs per proposal | found | false | of wins | sequences with a false win |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for name, rule in (("judge", by_judge), *rivals()):
+        print(scored(KINDS[0], rule, num_sequences).row(name), flush=True)
+    print("\n| judge, other kinds | runs per proposal | found | false | of wins | |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for kind in KINDS[1:]:
+        print(scored(kind, by_judge, num_sequences).row(kind.name), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "number",
+        nargs="?",
+        type=int,
+        default=NUM_SEQUENCES,
+        help="how many of each kind (default: %(default)s)",
+    )
+    main(parser.parse_args().number)

@@ -1,0 +1,111 @@
+"""`scalemark judge`: whether a change makes a trial faster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from scalemark.cli import entry_point
+from scalemark.cli.terminal import print_json
+from scalemark.text.untrusted import quoted_lines
+from store.command_line import OK, USAGE, Db, Json
+from store.errors import StoreError
+from sweeper.errors import SweepRefusedError
+from sweeper.judging import run
+from sweeper.judging.rule import ChangeVerdict
+from sweeper.judging.text import judgement_json, judgement_lines, plan_json, plan_lines
+
+NOT_BETTER = 1
+BUDGET = 60  # attempts
+MARGIN_PERCENT = 2.0
+FALSE_WINS_PERCENT = 5.0
+_LONGEST = 5000  # characters of what a program printed last
+
+
+def judge(
+    changes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CHANGE...",
+            help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.foo=2.",
+            show_default=False,
+        ),
+    ],
+    db: Db,
+    baseline: Annotated[
+        str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
+    ],
+    budget: Annotated[
+        int, typer.Option(min=1, max=1000, help="Most attempts, of both sides together.")
+    ] = BUDGET,
+    margin: Annotated[
+        float, typer.Option(help="The gain that matters, in percent of throughput.")
+    ] = MARGIN_PERCENT,
+    false_wins: Annotated[
+        float, typer.Option(help="Percent of a series' wins that may be false.")
+    ] = FALSE_WINS_PERCENT,
+    series: Annotated[
+        str, typer.Option(help="Name of the series; else all proposals of the database are one.")
+    ] = "",
+    both_sides: Annotated[
+        bool,
+        typer.Option("--both-sides", help="Go on until it is known whether it is slower, too."),
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Look at no earlier runs of the baseline.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Judge whether a change makes a trial faster: run both in turn until that is sure. Exit codes:
+    0 better, 1 not better, 2 cannot be judged, 130 interrupted.
+    """
+    _check_percent("--margin", margin)
+    _check_percent("--false-wins", false_wins)
+    asked = run.Asked(
+        db=db,
+        baseline=baseline,
+        changes=tuple(changes),
+        budget=budget,
+        margin=margin / 100,
+        allowed=false_wins / 100,
+        series=series,
+        both_sides=both_sides,
+        fresh=fresh,
+    )
+    try:
+        proposal = run.plan(asked)
+        if dry_run:
+            return _print(plan_json(proposal), plan_lines(proposal), as_json=as_json)
+        for line in plan_lines(proposal):
+            print(f"judge: {quoted_lines(line, _LONGEST)}", file=sys.stderr)
+        found = run.judge(proposal, sys.argv[2:])  # behind `judge`
+    except SweepRefusedError as error:
+        raise StoreError(str(error)) from error
+    for line in found.failures:
+        print(f"judge: {quoted_lines(line, _LONGEST)}", file=sys.stderr)
+    _print(judgement_json(found), judgement_lines(found), as_json=as_json)
+    raise typer.Exit(_exit_code(found))
+
+
+def _exit_code(found: run.Judgement) -> int:
+    if found.verdict is ChangeVerdict.INTERRUPTED:
+        return entry_point.INTERRUPTED
+    if found.baseline_failed:
+        return USAGE
+    return OK if found.verdict is ChangeVerdict.BETTER else NOT_BETTER
+
+
+def _print(as_data: dict[str, object], lines: Iterable[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(as_data)
+    else:
+        print(quoted_lines("\n".join(lines), _LONGEST))
+
+
+def _check_percent(option: str, value: float) -> None:
+    if not 0 < value < 100:
+        raise typer.BadParameter(f"{option} {value:g}: wanted percent, more than 0 and below 100")

@@ -1,0 +1,1 @@
+"""Judging: whether a change makes a trial faster, by as few runs as that takes."""

@@ -1,0 +1,68 @@
+"""Lets one run after another start as a proposal is judged, and gives up the rest once the verdict
+is sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from scalemark.records.outcomes import Outcome
+from sweeper.judging.judging import Judging
+from sweeper.judging.rule import Side
+from sweeper.loop.backlog import Backlog
+from sweeper.race.racing_observer import Observer
+
+
+class JudgingObserver(Observer):
+    """Observes a sweep of two trials: of their repeats one at a time waits, all others are held
+    back.
+    """
+
+    def __init__(
+        self,
+        judging: Judging,
+        backlog: Backlog,
+        skip: Callable[[Sequence[int], str], None],
+        tell: Callable[[str], object],
+    ) -> None:
+        super().__init__()
+        self._judging, self._backlog, self._skip = judging, backlog, skip
+        self._running: set[int] = set()
+
+    def begun(self, key: int) -> None:
+        self._running.add(key)
+        self._judging.num_attempts += 1
+
+    def ended(self, key: int, final: Outcome | None) -> None:
+        self._running.discard(key)
+        if final not in (None, Outcome.COMPLETED, Outcome.INTERRUPTED):
+            side = self._judging.side_of(self._backlog[key].open.trial_id)
+            self._judging.failed(side, final)
+
+    def steer(self, key: int) -> None:
+        self.steer_all()
+
+    def steer_all(self) -> None:
+        if self._running:
+            return
+        self._judging.learn()
+        self._judging.spend()
+        side = self._judging.wanted()
+        for task in self._backlog.waiting():
+            self.held_back[task.key] = self._backlog.remove(task.key)
+        if side is None:
+            self._give_up()
+            return
+        # in the order of their keys: one that is tried again comes before those not begun
+        key = min(key for key in self.held_back if self._is_of(key, side))
+        self._backlog.queue.put_back(self.held_back.pop(key))
+
+    def _give_up(self) -> None:
+        """Write down that what was held back is not run. Raises StoreError."""
+        keys = list(self.held_back)
+        self.held_back.clear()
+        if keys:
+            self._skip(keys, f"judge: {self._judging.verdict}")
+
+    def _is_of(self, key: int, side: Side) -> bool:
+        return self._judging.side_of(self._backlog[key].open.trial_id) is side

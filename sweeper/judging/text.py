@@ -1,0 +1,134 @@
+"""Says what was found about a proposal, to people and to scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalemark.records.earlier_trial import ID_DIGITS
+from scalemark.records.trial import TrialSpec
+from scalemark.text.redact import masked
+from scalemark.text.shell_words import joined
+from scalemark.text.wording import counted, duration_text
+from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs
+from sweeper.judging.run import Judgement, Proposal
+
+MEANINGS = {
+    ChangeVerdict.BETTER: "it is faster",
+    ChangeVerdict.WORSE: "it is slower",
+    ChangeVerdict.NO_DIFFERENCE: "it is less than {margin} % faster or slower",
+    ChangeVerdict.NO_GAIN: "a gain of {margin} % is unlikely, and it may be slower",
+    ChangeVerdict.UNDECIDED: "{why}",
+    ChangeVerdict.FAILED: "{why}",
+    ChangeVerdict.INTERRUPTED: "its number in the series is spent; the same command begins anew",
+}
+
+
+def judgement_lines(found: Judgement) -> Iterator[str]:
+    proposal = found.proposal
+    margin = f"{100 * proposal.asked.margin:g}"
+    meaning = MEANINGS[found.verdict].format(margin=margin, why=found.why)
+    yield f"{found.verdict.replace('_', ' ')}: {meaning}"
+    if found.gain:
+        beside = "" if found.runs.differences else ", beside earlier runs of the baseline"
+        yield f"throughput {_gain_text(found.gain)}{beside}"
+    runs = found.runs
+    yield (
+        f"{counted(found.num_attempts, 'attempt')} of {proposal.asked.budget}: "
+        f"{len(runs.change)} of the change and {len(runs.baseline)} of the baseline completed, in "
+        f"sweep {proposal.trials.name}"
+    )
+    yield _place_text(proposal)
+
+
+def judgement_json(found: Judgement) -> dict[str, object]:
+    gain = found.gain
+    return {
+        "verdict": found.verdict.value,
+        "why": found.why,
+        "gain_percent": _percent(gain.value if gain else None),
+        "low_percent": _percent(gain.low if gain else None),
+        "high_percent": _percent(gain.high if gain else None),
+        "attempts": found.num_attempts,
+        "change_throughputs": list(found.runs.change),
+        "baseline_throughputs": list(found.runs.baseline),
+        "failures": list(found.failures),
+        **_proposal_json(found.proposal),
+    }
+
+
+def plan_lines(proposal: Proposal) -> Iterator[str]:
+    trials, expected_s = proposal.trials, proposal.expected_s
+    yield f"baseline  {_trial_text(trials.baseline, expected_s[0])}"
+    yield f"change    {_trial_text(trials.change, expected_s[1])}: {_changes(proposal)}"
+    yield (
+        f"at most {counted(proposal.asked.budget, 'attempt')}; a win takes "
+        f"{proposal.least_attempts} or more"
+    )
+    yield _earlier_text(proposal.earlier)
+    yield _place_text(proposal)
+
+
+def plan_json(proposal: Proposal) -> dict[str, object]:
+    baseline_s, change_s = proposal.expected_s
+    return {
+        "least_attempts": proposal.least_attempts,
+        "baseline_expected_s": baseline_s,  # of an attempt
+        "change_expected_s": change_s,
+        **_proposal_json(proposal),
+    }
+
+
+def _proposal_json(proposal: Proposal) -> dict[str, object]:
+    asked, trials, place = proposal.asked, proposal.trials, proposal.place
+    return {
+        "baseline": trials.baseline.trial_id,
+        "change": trials.change.trial_id,
+        "changes": [masked(one) for one in asked.changes],
+        "budget": asked.budget,
+        "margin_percent": 100 * asked.margin,
+        "earlier_throughputs": list(proposal.earlier),
+        "series": asked.series,
+        "number": place.number,
+        "wins_before": place.num_wins,
+        "false_wins_percent": 100 * asked.allowed,
+        "level": place.level,
+        "sweep": trials.name,
+    }
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _place_text(proposal: Proposal) -> str:
+    asked, place = proposal.asked, proposal.place
+    series = f"series {asked.series}" if asked.series else "this database"
+    return (
+        f"proposal {place.number} of {series}, after {counted(place.num_wins, 'win')}; on average "
+        f"at most {100 * asked.allowed:g} % of its wins are false"
+    )
+
+
+def _earlier_text(earlier: tuple[float, ...]) -> str:
+    runs = f"{counted(len(earlier), 'run')} of the baseline in the last two hours"
+    if Runs(earlier=earlier).num_alone > 1:
+        return f"{runs}: the change runs alone first, and may be given up beside them"
+    if len(earlier) < LEAST_EARLIER:
+        return f"{runs}, fewer than {LEAST_EARLIER}: both sides take turns from the beginning"
+    return f"{runs}, which drift: both sides take turns from the beginning"
+
+
+def _gain_text(gain: Gain) -> str:
+    value = f"{100 * gain.value:+.1f} %"
+    if gain.low is None or gain.high is None:
+        return value
+    return f"{value} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+
+
+def _trial_text(spec: TrialSpec, expected_s: float | None) -> str:
+    took = f", {duration_text(expected_s)} per attempt" if expected_s else ""
+    return f"{spec.trial_id[:ID_DIGITS]}{took}"
+
+
+def _changes(proposal: Proposal) -> str:
+    return joined(masked(one) for one in proposal.asked.changes)

@@ -1,0 +1,103 @@
+"""Proposals of a series are numbered in turn, and what they found is kept."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from store import judgements
+from store.checks.every import check
+from store.database import open_for_reading, open_for_writing
+from store.errors import StoreError
+from store.judgements import Judged, NewJudgement, Place
+from store.reading import queries
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+BETTER = Judged(verdict="better", num_attempts=14, gain=0.03, gain_low=0.01, gain_high=0.05)
+WORSE = Judged(verdict="worse", num_attempts=4, gain=-0.3, gain_low=None, gain_high=None)
+
+
+def level_of(number: int, num_wins: int, allowed: float) -> float:
+    return allowed * (num_wins + 1) / number
+
+
+def new(series: str = "", allowed: float = 0.05) -> NewJudgement:
+    return NewJudgement(
+        series=series,
+        sweep="judge-1",
+        baseline_trial="aa",
+        change_trial="bb",
+        change="batch_size=128",
+        margin=0.02,
+        allowed=allowed,
+        started_at=NOON,
+    )
+
+
+def begin(url: str, **changes: object) -> Place:
+    engine = open_for_writing(url)
+    try:
+        return judgements.begin(engine, new(**changes), level_of)  # type: ignore[arg-type]
+    finally:
+        engine.dispose()
+
+
+def end(url: str, number: int, judged: Judged, series: str = "") -> None:
+    engine = open_for_writing(url)
+    judgements.end(engine, series, number, judged, NOON + timedelta(minutes=1))
+    engine.dispose()
+
+
+def test_each_proposal_has_the_next_number_and_the_wins_before_it(db):
+    assert begin(db) == Place(number=1, num_wins=0, level=0.05)
+    end(db, 1, BETTER)
+    assert begin(db) == Place(number=2, num_wins=1, level=0.05)
+    end(db, 2, WORSE)
+    assert begin(db) == Place(number=3, num_wins=1, level=0.05 * 2 / 3)
+
+
+def test_one_that_was_killed_has_spent_its_number(db):
+    begin(db)
+    assert begin(db).number == 2
+
+
+def test_series_are_counted_apart(db):
+    begin(db)
+    assert begin(db, series="mine", allowed=0.01).number == 1
+
+
+def test_a_series_keeps_what_it_allows(db):
+    begin(db)
+    with pytest.raises(StoreError, match="--false-wins 1: the series of this database began with"):
+        begin(db, allowed=0.01)
+
+
+def test_a_plan_takes_no_number(db):
+    open_for_writing(db).dispose()
+    reader = open_for_reading(db)
+    for _ in range(2):
+        assert judgements.next_place(reader, "", 0.05, level_of).number == 1
+    begin(db)
+    assert judgements.next_place(reader, "", 0.05, level_of).number == 2
+
+
+def test_what_was_found_can_be_queried(db):
+    begin(db)
+    end(db, 1, BETTER)
+    reader = open_for_reading(db)
+    (row,) = queries.rows(reader, "SELECT change, verdict, gain FROM judgements")
+    assert (row["change"], row["verdict"], row["gain"]) == ("batch_size=128", "better", 0.03)
+
+
+def test_proposals_that_begin_at_once_have_numbers_of_their_own(tmp_path):
+    url = str(tmp_path / "results.db")
+    open_for_writing(url).dispose()
+    with ThreadPoolExecutor(8) as pool:
+        places = list(pool.map(lambda _: begin(url), range(8)))
+    assert sorted(place.number for place in places) == list(range(1, 9))
+
+
+def test_a_database_with_judgements_is_sound(tmp_path):
+    url = str(tmp_path / "results.db")
+    begin(url)
+    assert list(check(url)) == []

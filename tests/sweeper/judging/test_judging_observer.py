@@ -1,0 +1,121 @@
+"""What a proposal runs and gives up: played without processes, in the order in which a sweep would run them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scalemark.records.outcomes import Outcome
+from store.reading.completed_repeats import CompletedRepeat
+from store.sweeps.ledger import OpenRepeat
+from sweeper.devices.blocks import Blocks
+from sweeper.judging.judging import Judging
+from sweeper.judging.judging_observer import JudgingObserver
+from sweeper.judging.rule import Aim, ChangeVerdict, Runs, Side
+from sweeper.loop.backlog import Backlog, planned_repeats
+from sweeper.planning.plan import PlannedTrial
+from tests.specs import small
+
+CHANGE, BASELINE = small(seed=1), small(seed=2)
+Shown = float | tuple[float, str] | Outcome | None
+"""What a run brings: its speed, with what it counts, how it fails for good, or None: it is tried again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    judging: Judging
+    ran: str  # C the change, B the baseline
+    given_up: list[str]  # why, for each repeat
+
+
+def play(change: list[Shown], baseline: list[Shown], budget: int = 20) -> Played:
+    shown = {CHANGE.trial_id: iter(change), BASELINE.trial_id: iter(baseline)}
+    completed: dict[str, list[CompletedRepeat]] = {one: [] for one in shown}
+    judging = Judging(
+        trial_ids={Side.CHANGE: CHANGE.trial_id, Side.BASELINE: BASELINE.trial_id},
+        aim=Aim(level=0.001, margin=0.02),
+        budget=budget,
+        runs=Runs(),
+        read=lambda: {one: tuple(found) for one, found in completed.items()},
+    )
+    trials = [PlannedTrial(spec=spec, num_repeats=budget) for spec in (CHANGE, BASELINE)]
+    backlog = Backlog(
+        planned_repeats(list(_open(trials)), trials, lambda spec: None, {}, {}),
+        Blocks(order=(0,), aligned=False, most_at_once=1),
+        seed=1,
+        packs=False,
+    )
+    given_up: list[str] = []
+
+    def skip(keys: Sequence[int], reason: str) -> None:
+        given_up.extend(reason for _ in keys)
+
+    observer = JudgingObserver(judging, backlog, skip, lambda text: None)
+    observer.steer_all()
+    ran = ""
+    while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
+        assert not backlog.queue, "one waits at a time"
+        trial_id = backlog[task.key].open.trial_id
+        ran += "C" if trial_id == CHANGE.trial_id else "B"
+        observer.begun(task.key)
+        found = next(shown[trial_id])
+        if found is None:
+            backlog.queue.push(task)
+        elif not isinstance(found, Outcome):
+            speed, item = found if isinstance(found, tuple) else (found, "images")
+            completed[trial_id].append(CompletedRepeat(throughput=speed, item=item))
+        final = found if isinstance(found, Outcome) else Outcome.COMPLETED
+        observer.ended(task.key, None if found is None else final)
+        observer.steer(task.key)
+    assert not observer.held_back, "nothing is left over"
+    return Played(judging=judging, ran=ran, given_up=given_up)
+
+
+def _open(trials: Sequence[PlannedTrial]) -> Iterator[OpenRepeat]:
+    key = 0
+    for trial in trials:
+        for repeat in range(1, trial.num_repeats + 1):
+            key += 1
+            yield OpenRepeat(
+                repeat_id=key, trial_id=trial.spec.trial_id, repeat=repeat, num_attempts=0
+            )
+
+
+FAST: list[Shown] = [110.0, 111.0, 109.0, 110.5, 110.0, 109.5, 110.0]
+SLOW: list[Shown] = [100.0, 101.0, 99.0, 100.5, 99.5, 100.0, 100.5]
+
+
+def test_runs_take_turns_until_the_verdict_is_sure():
+    played = play(FAST, SLOW)
+    assert played.judging.verdict is ChangeVerdict.BETTER
+    assert played.ran == "CBBCCBBCCBBC"
+    assert played.given_up == ["judge: better"] * 28
+
+
+def test_the_budget_ends_it():
+    played = play([102.0, 103.0, 102.0], [100.0, 101.0, 99.0], budget=5)
+    assert (played.ran, played.judging.verdict) == ("CBBCC", ChangeVerdict.UNDECIDED)
+    assert played.judging.why == "the budget is spent"
+
+
+def test_a_change_that_fails_ends_it():
+    played = play([Outcome.OUT_OF_MEMORY], SLOW)
+    assert (played.ran, played.judging.verdict) == ("C", ChangeVerdict.FAILED)
+    assert played.judging.why == "the change ended as out_of_memory"
+    assert not played.judging.baseline_failed
+
+
+def test_a_baseline_that_fails_decides_nothing():
+    played = play(FAST, [Outcome.FAILED])
+    assert (played.ran, played.judging.verdict) == ("CB", ChangeVerdict.UNDECIDED)
+    assert played.judging.baseline_failed
+
+
+def test_a_run_that_is_tried_again_counts_in_the_budget_and_runs_next():
+    played = play([None, *FAST], SLOW, budget=3)
+    assert played.ran == "CCB"
+    assert played.judging.num_attempts == 3
+
+
+def test_sides_that_count_different_things_are_not_compared():
+    played = play([(110.0, "tokens")], SLOW)
+    assert (played.ran, played.judging.verdict) == ("CB", ChangeVerdict.FAILED)
+    assert played.judging.why == "one side counts images and the other tokens"
