@@ -13,6 +13,7 @@ from analysis.history import reports
 from analysis.history.changes import Change, State, changes
 from analysis.history.reading import histories
 from analysis.history.record import Histories
+from analysis.history.scan import LEAST
 from analysis.history.text import COLUMNS, cells_of, headline, notes
 from analysis.options import Filters, OriginOption, Sweep, say, select
 from analysis.selection import Selection
@@ -43,7 +44,7 @@ def guard(
     min_change: Annotated[
         float,
         typer.Option(metavar="PERCENT", help="Smaller changes are no alarm.", min=0, max=90),
-    ] = 2.0,
+    ] = 100 * LEAST,
     across_machines: Annotated[
         bool,
         typer.Option(

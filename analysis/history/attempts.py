@@ -37,6 +37,7 @@ def of_attempts(found: Processes, *, across_machines: bool) -> list[Value]:
         if key not in values:
             values[key] = Value(
                 machine=where[0],
+                host=found.machines[process.machine_id]["host"],
                 trial_id=process.trial_id,
                 axes=axes[process.trial_id],
                 item=process.item,

@@ -105,7 +105,7 @@ class _Cause:
             shift.earliest - 1 <= self.latest
             and shift.latest >= self.after
             and shift.found - first.found <= _MOST_LATER
-            and (shift.log_ratio < 0) == (first.log_ratio < 0)
+            and shift.is_slower == first.is_slower
         )
 
 
@@ -125,15 +125,15 @@ def _change(
 ) -> Change:
     first = cause.shifts[0]
     found = [groups[shift.group] for shift in cause.shifts]
-    places = np.unique(np.concatenate([group.cells for group in found]))
-    before, after = _levels(record.logs, groups, shifts, first)
+    places = np.unique(np.concatenate([shift.cells for shift in cause.shifts]))
+    before, after = _levels(record.logs, shifts, first)
     log_ratio, reach = _size(before, after)
     nights = record.nights
     since = nights[cause.after : first.found + 1]
     return Change(
         machines=(record.machine,),
         is_simulated=record.is_simulated,
-        groups=_names(found, record),
+        groups=_names(found, groups, record),
         cells=tuple(record.cells[place] for place in places),
         after=since[0].day,
         earliest=nights[cause.after + 1].day,
@@ -148,27 +148,26 @@ def _change(
     )
 
 
-def _names(groups: Sequence[Group], record: Record) -> tuple[str, ...]:
-    """Name the groups that were found, and each cell that is in none of them."""
-    named = [group for group in groups if group.name]
+def _names(found: Sequence[Group], groups: Sequence[Group], record: Record) -> tuple[str, ...]:
+    """Name a group that has all cells of what was found and no other, else each part of it."""
+    cells = {int(cell) for group in found for cell in group.cells}
+    for group in groups:
+        if group.name and len(group.cells) == len(cells) and cells.issuperset(group.cells.tolist()):
+            return (group.name,)
+    named = [group for group in found if group.name]
     told = {int(cell) for group in named for cell in group.cells}
-    alone = [record.cells[int(group.cells[0])].name for group in groups if not group.name]
-    cells = [int(group.cells[0]) for group in groups if not group.name]
-    names = [group.name for group in named]
-    names += [name for name, cell in zip(alone, cells, strict=True) if cell not in told]
-    return tuple(dict.fromkeys(names))
+    alone = [record.cells[cell].name for cell in sorted(cells - told)]
+    return tuple(dict.fromkeys([*(group.name for group in named), *alone]))
 
 
-def _levels(
-    logs: Floats, groups: Sequence[Group], shifts: Sequence[Shift], shift: Shift
-) -> tuple[Floats, Floats]:
+def _levels(logs: Floats, shifts: Sequence[Shift], shift: Shift) -> tuple[Floats, Floats]:
     """Return the nightly means of a group before and after a shift, each up to the next change of
     any of its cells.
     """
-    cells = groups[shift.group].cells
+    cells = shift.cells
     begin, end = shift.first - NIGHTS_OF_A_LEVEL, shift.first + NIGHTS_OF_A_LEVEL
     for other in shifts:
-        if np.intersect1d(groups[other.group].cells, cells).size:
+        if np.intersect1d(other.cells, cells).size:
             if other.first < shift.first and other.found < shift.found:
                 begin = max(begin, other.first)
             elif other.first > shift.found:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from analysis.history.attempts import clock_notes, of_attempts
-from analysis.history.record import Histories
+from analysis.history.record import Histories, NoHistoryError
 from analysis.history.tables import of_tables
 from analysis.history.values import records
 from analysis.results import Origin
 from analysis.selection import NothingFoundError, Selection, load
 from scalemark.host.own_code import typed
 from store.database import locate, open_for_reading
-from store.errors import StoreError
 from store.reading.nights import processes
 
 
 def histories(selection: Selection, *, across_machines: bool = False) -> Histories:
-    """Read at least one record. Raises StoreError where nothing has a date."""
+    """Read at least one record. Raises NoHistoryError where nothing has a date, and
+    StoreError as `analysis.selection.load`."""
     if selection.origin is Origin.PUBLISHED:
-        raise StoreError(
+        raise NoHistoryError(
             f"--origin {selection.origin}: published figures have no history; wanted measured, "
             "simulated or elsewhere"
         )

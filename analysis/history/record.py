@@ -9,6 +9,11 @@ from datetime import date
 import numpy as np
 
 from analysis.history.sums import Floats, Places, Truths
+from store.errors import StoreError
+
+
+class NoHistoryError(StoreError):
+    """Nothing that was chosen has a date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,7 @@ class Record:
     """Cells of one machine that are measured equally often."""
 
     machine: str  # one line
+    host: str  # as results have it
     is_simulated: bool
     cells: tuple[Cell, ...]
     nights: tuple[Night, ...]  # in which any of the cells was measured, in order
@@ -52,6 +58,7 @@ class Histories:
 
 def made(
     machine: str,
+    host: str,
     cells: Sequence[Cell],
     nights: Sequence[Night],
     logs: Floats,
@@ -70,6 +77,7 @@ def made(
         found.append(
             Record(
                 machine=machine,
+                host=host,
                 is_simulated=is_simulated,
                 cells=tuple(cells[place] for place in places),
                 nights=tuple(nights[night] for night in shown),

@@ -50,7 +50,7 @@ def bencher(records: Sequence[Record]) -> str:
     for record in records:
         for place, cell in enumerate(record.cells):
             newest = np.flatnonzero(np.isfinite(record.logs[place]))[-1]
-            value = float(np.exp(record.logs[place, newest]))
+            value = float(f"{np.exp(record.logs[place, newest]):.6g}")
             metrics[_benchmark(cell, record, has_machines)] = {"throughput": {"value": value}}
     return json.dumps(metrics, indent=1) + "\n"
 

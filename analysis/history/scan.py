@@ -22,6 +22,7 @@ from analysis.history.sums import Floats, Places, Span, Sums, Truths
 from scalemark.stats.student import upper_quantile
 
 WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change
+LEAST = 0.02  # change of throughput that is worth an alarm, as a share
 NIGHTS_A_YEAR = 365
 FALSE_ALARMS_A_YEAR = 0.3  # that are accepted, of changes for better or worse
 FEWEST_BEFORE = 3  # nights that a level needs
@@ -31,6 +32,7 @@ _WINDOWS_ALIKE = 1.5  # windows overlap: together they count as so many tests
 _FARTHEST = 3.5  # standard deviations from its level, for a night of a cell
 _NIGHTS_UNTIL_FOUND = 4  # before a step counts as noise
 _NIGHTS_UNTIL_SURE = 8  # before a score does
+_MOST_OF_A_GROUP = 2 / 3  # of the measured cells of a group must have a level, to speak for it
 STEEPEST = 0.0005  # typical drift of all cells in a night, as a share
 
 
@@ -39,11 +41,12 @@ class Shift:
     """A change of the level of a group."""
 
     group: int
+    cells: Places  # of the group, that had a level to change
     found: int  # the night after which it was sure
     first: int  # the most likely first night of the new level
     earliest: int  # 95 % interval of it
     latest: int
-    log_ratio: float  # of the levels, as it was when it was found
+    is_slower: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Rule:
     """What counts as a change."""
 
     num_tests: int  # groups that are looked at each night, of all machines together
-    least: float = 0.02  # change of throughput that is worth an alarm, as a share
+    least: float = LEAST
 
     @property
     def threshold(self) -> float:
@@ -72,7 +75,6 @@ def scan(logs: Floats, groups: Sequence[Group], rule: Rule) -> list[Shift]:
 class _Seen:
     """How far the newest nights are from those before them; 0 where nothing can be told."""
 
-    effects: Floats  # (windows, groups), of logarithms
     scores: Floats  # (windows, groups), in standard deviations
     slopes: Floats  # (windows,): drift of all cells in a night
 
@@ -96,7 +98,7 @@ class _Scan:
             seen = self._look(night)
             while (shift := self._surest(seen, night)) is not None:
                 found.append(shift)
-                self._begin_anew(self._groups[shift.group].cells, shift.first, night)
+                self._begin_anew(shift.cells, shift.first, night)
                 seen = self._look(night)
             self._learn(seen, night)
         return found
@@ -125,7 +127,7 @@ class _Scan:
 
     def _look(self, night: int) -> _Seen:
         shape = (len(WINDOWS), len(self._groups))
-        seen = _Seen(effects=np.zeros(shape), scores=np.zeros(shape), slopes=np.zeros(len(WINDOWS)))
+        seen = _Seen(scores=np.zeros(shape), slopes=np.zeros(len(WINDOWS)))
         freedom = self._of_groups.freedom
         for window, width in enumerate(WINDOWS):
             since = night - width + 1
@@ -139,12 +141,13 @@ class _Scan:
             weights = self._membership.sums(weight)
             total = self._membership.sums(weight * away)
             free = self._membership.sums(np.where(weight > 0, self._noise.freedom, 0.0))
-            has_any = weights > 0
+            measured = self._membership.sums((new.num > 0).astype(float))
+            usable = self._membership.sums((weight > 0).astype(float))
+            has_any = (weights > 0) & (usable >= _MOST_OF_A_GROUP * measured)
             score = _as_normal(
                 total[has_any] / np.sqrt(weights[has_any]), np.minimum(free, freedom)[has_any]
             )
             seen.slopes[window] = slope
-            seen.effects[window, has_any] = total[has_any] / weights[has_any]
             seen.scores[window, has_any] = score
         return seen
 
@@ -155,41 +158,51 @@ class _Scan:
         return np.where(usable, 1 / error, 0.0)
 
     def _surest(self, seen: _Seen, night: int) -> Shift | None:
-        """Return the surest change; a group that one bad night moves waits, with all that share its
-        cells.
+        """Return the surest change that is worth an alarm; a group that one bad night moves waits,
+        with all that share its cells.
         """
         sure = np.abs(seen.scores) / self._of_groups.widening
-        sure[np.abs(seen.effects) < math.log1p(self._rule.least)] = 0.0
         places = np.flatnonzero(sure >= self._rule.threshold)
         waits = np.zeros(len(self._raw), dtype=bool)
         for place in places[np.argsort(-sure.flat[places])]:
             window, group = divmod(int(place), len(self._groups))
             cells = self._groups[group].cells
-            if not waits[cells].any():
-                shift = self._dated(group, window, night, seen)
-                if shift is not None:
-                    return shift
+            if waits[cells].any():
+                continue
+            shift, size = self._dated(group, window, night, seen)
+            if shift is None:
                 waits[cells] = True
+            elif size >= math.log1p(self._rule.least):
+                return shift
         return None
 
-    def _dated(self, group: int, window: int, night: int, seen: _Seen) -> Shift | None:
+    def _dated(
+        self, group: int, window: int, night: int, seen: _Seen
+    ) -> tuple[Shift | None, float]:
+        """Return a change, None where one night makes it, and its size: of what was measured, since
+        nights of a cell that are far from its level have been drawn towards it for the score.
+        """
         since = night - WINDOWS[window] + 1
         cells = self._groups[group].cells
         cells = cells[self._begins[cells] <= since - FEWEST_BEFORE]
         begin = max(int(self._begins[cells].max()), since - _MOST_BEFORE)
-        logs = self._logs[cells, begin : night + 1]
-        drift = seen.slopes[window] * np.arange(logs.shape[1])
-        date = dated(*mean_series(logs - drift, self._noise.variance[cells]))
+        shown = (cells, slice(begin, night + 1))
+        drift = seen.slopes[window] * np.arange(night + 1 - begin)
+        variances = self._noise.variance[cells]
+        date = dated(*mean_series(self._logs[shown] - drift, variances))
         if date is None:
-            return None
-        return Shift(
+            return None, 0.0
+        series, _ = mean_series(self._raw[shown] - drift, variances)
+        shift = Shift(
             group=group,
+            cells=cells,
             found=night,
             first=begin + date.first,
             earliest=begin + date.earliest,
             latest=begin + date.latest,
-            log_ratio=float(seen.effects[window, group]),
+            is_slower=bool(seen.scores[window, group] < 0),
         )
+        return shift, abs(series[date.first :].mean() - series[: date.first].mean())
 
     def _learn(self, seen: _Seen, night: int) -> None:
         """Learn from what was seen some nights ago: by now a change would have been found in it."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
-from analysis.history.record import Night
+from analysis.history.record import Night, NoHistoryError
 from analysis.history.values import UNKNOWN, Value
 from analysis.results import Origin, Result
 from scalemark.host.own_code import typed
@@ -30,7 +30,7 @@ def of_tables(results: Sequence[Result]) -> list[Value]:
                 result
             )
     if not by_machine:
-        raise StoreError(
+        raise NoHistoryError(
             f"--origin {Origin.ELSEWHERE}: no row says when it was measured; import the table with "
             f"its column of dates as an axis, {typed('store')} import TABLE --axis COLUMN={WHEN}"
         )
@@ -55,6 +55,7 @@ def of_tables(results: Sequence[Result]) -> list[Value]:
                 (trial_id, result.item, id(night)),
                 Value(
                     machine=machine,
+                    host=result.environment.host,
                     trial_id=trial_id,
                     axes=axes,
                     item=result.item,

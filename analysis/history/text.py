@@ -50,10 +50,10 @@ def cells_of(change: Change, *, has_machines: bool) -> list[str]:
 
 
 def first_night(change: Change) -> str:
-    """Return `2026-03-12`, or where it is not sure `2026-03-12 [2026-03-10, 2026-03-13]`."""
+    """Return `2026-03-12`, or where it is not sure `2026-03-12 [03-10, 03-13]`."""
     if change.earliest == change.latest:
         return str(change.first)
-    return f"{change.first} [{change.earliest}, {change.latest}]"
+    return f"{change.first} [{change.earliest:%m-%d}, {change.latest:%m-%d}]"
 
 
 def size(change: Change) -> str:
@@ -76,6 +76,13 @@ def sentence(change: Change) -> str:
         f"{size(change)} since {first_night(change)}, found {change.found}: "
         f"{listed(change.groups)}; {causes}"
     )
+
+
+def short_sentence(change: Change) -> str:
+    """Return `model=vgg16 -4.8 % since 2026-03-12 (driver 550.1 -> 560.2)`."""
+    groups = listed(shortened(change.groups, _MOST_NAMED))
+    causes = f" ({listed(shortened(change.causes, _MOST_NAMED))})" if change.causes else ""
+    return f"{groups} {100 * change.share:+.1f} % since {change.first}{causes}"
 
 
 def notes(records: Sequence[Record]) -> Iterator[str]:

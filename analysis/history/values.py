@@ -20,7 +20,8 @@ UNKNOWN = (None, "", "?")
 class Value:
     """The processes of a trial in a night."""
 
-    machine: str
+    machine: str  # one line
+    host: str  # as results have it
     trial_id: str
     axes: Mapping[str, object]
     item: str
@@ -49,7 +50,7 @@ def _records(machine: str, values: Sequence[Value], *, is_simulated: bool) -> li
     for value in values:
         row = numbers[value.trial_id, value.item]
         logs[row, places[id(value.night)]] = np.mean(np.log(value.throughputs))
-    return made(machine, _cells(axes), nights, logs, is_simulated=is_simulated)
+    return made(machine, values[0].host, _cells(axes), nights, logs, is_simulated=is_simulated)
 
 
 def _cells(axes: Mapping[tuple[str, str], Mapping[str, object]]) -> list[Cell]:
