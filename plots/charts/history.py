@@ -96,6 +96,7 @@ def _draw_track(
     is_all = len(cells) == len(record.cells)
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""
     sheet.text("; ".join(filter(None, [name, *map(short_sentence, of_track)])))
+    sheet.gap(0.06)
     days, percent = _percent(record, cells)
     axes = sheet.axes(_TRACK_IN, _LEFT_IN, _RIGHT_IN)
     axes.plot(days, percent, ".", markersize=2.2, color=palette.tint(palette.color(0), 0.7))
