@@ -27,7 +27,7 @@ class State(StrEnum):
     """What is to be thought of a change."""
 
     REGRESSION = "regression"  # it is slower, and nobody accepted that
-    ACCEPTED = "accepted"  # slower, and a sweep since has the tag
+    ACCEPTED = "accepted"  # slower, and a sweep of that night or later has the tag
     RECOVERED = "recovered"  # slower, and faster again later
     IMPROVEMENT = "improvement"
 
@@ -128,8 +128,10 @@ def _change(
     places = np.unique(np.concatenate([shift.cells for shift in cause.shifts]))
     before, after = _levels(record.logs, shifts, first)
     log_ratio, reach = _size(before, after)
+    if not log_ratio * first.log_ratio > 0:
+        log_ratio, reach = first.log_ratio, math.inf
     nights = record.nights
-    since = nights[cause.after : first.found + 1]
+    since = nights[cause.after :]
     return Change(
         machines=(record.machine,),
         is_simulated=record.is_simulated,
@@ -183,14 +185,14 @@ def _levels(logs: Floats, shifts: Sequence[Shift], shift: Shift) -> tuple[Floats
 
 def _size(before: Floats, after: Floats) -> tuple[float, float]:
     """Return the log ratio of two levels and half of its 95 % interval, by least squares with a
-    drift that both have; little is believed of a steep one.
+    drift that both have; little is believed of a steep one. Too few nights give no number.
     """
     series = np.concatenate([before, after])
     num = len(series)
     is_after = np.arange(num) >= len(before)
     free = num - 3
     if not 0 < is_after.sum() < num or free < 1:
-        return float(after.mean() - before.mean()), math.inf
+        return math.nan, math.inf
     spread = np.sqrt((before.var() * len(before) + after.var() * len(after)) / free)
     nights = np.arange(num) - num / 2
     terms = np.stack([np.ones(num), nights, is_after], axis=1)

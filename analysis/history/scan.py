@@ -46,7 +46,11 @@ class Shift:
     first: int  # the most likely first night of the new level
     earliest: int  # 95 % interval of it
     latest: int
-    is_slower: bool
+    log_ratio: float  # of the levels, as far as it was known then
+
+    @property
+    def is_slower(self) -> bool:
+        return self.log_ratio < 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,18 +173,16 @@ class _Scan:
             cells = self._groups[group].cells
             if waits[cells].any():
                 continue
-            shift, size = self._dated(group, window, night, seen)
+            shift = self._dated(group, window, night, seen)
             if shift is None:
                 waits[cells] = True
-            elif size >= math.log1p(self._rule.least):
+            elif abs(shift.log_ratio) >= math.log1p(self._rule.least):
                 return shift
         return None
 
-    def _dated(
-        self, group: int, window: int, night: int, seen: _Seen
-    ) -> tuple[Shift | None, float]:
-        """Return a change, None where one night makes it, and its size: of what was measured, since
-        nights of a cell that are far from its level have been drawn towards it for the score.
+    def _dated(self, group: int, window: int, night: int, seen: _Seen) -> Shift | None:
+        """Return a change; None where one night makes it. Its size is of what was measured: for the
+        score nights of a cell that are far from its level have been drawn towards it.
         """
         since = night - WINDOWS[window] + 1
         cells = self._groups[group].cells
@@ -191,18 +193,17 @@ class _Scan:
         variances = self._noise.variance[cells]
         date = dated(*mean_series(self._logs[shown] - drift, variances))
         if date is None:
-            return None, 0.0
+            return None
         series, _ = mean_series(self._raw[shown] - drift, variances)
-        shift = Shift(
+        return Shift(
             group=group,
             cells=cells,
             found=night,
             first=begin + date.first,
             earliest=begin + date.earliest,
             latest=begin + date.latest,
-            is_slower=bool(seen.scores[window, group] < 0),
+            log_ratio=float(series[date.first :].mean() - series[: date.first].mean()),
         )
-        return shift, abs(series[date.first :].mean() - series[: date.first].mean())
 
     def _learn(self, seen: _Seen, night: int) -> None:
         """Learn from what was seen some nights ago: by now a change would have been found in it."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import date
 
 from analysis.history.changes import Change, State, counted_states
 from analysis.history.record import Record
 from analysis.history.scan import FEWEST_NIGHTS
+from analysis.text import badges
+from scalemark.records.devices import DeviceKind
 from scalemark.text.wording import counted, listed, shortened
 
 COLUMNS = ("since", "change [95 % CI]", "trials", "of", "what changed then", "state")
@@ -57,7 +60,9 @@ def first_night(change: Change) -> str:
 
 
 def size(change: Change) -> str:
-    """Return `-4.8 % [-5.6, -4.0]`."""
+    """Return `-4.8 % [-5.6, -4.0]`, of too few nights without an interval."""
+    if math.isinf(change.reach):
+        return f"{100 * change.share:+.1f} %"
     low, high = 100 * change.low, 100 * change.high
     return f"{100 * change.share:+.1f} % [{low:.1f}, {high:.1f}]"
 
@@ -88,8 +93,6 @@ def short_sentence(change: Change) -> str:
 def notes(records: Sequence[Record]) -> Iterator[str]:
     """Yield what must be known of the histories."""
     machines = dict.fromkeys(record.machine for record in records)
-    if any(record.is_simulated for record in records):
-        yield "simulated: computed by a cost model, not measured"
     if len(machines) > 1:
         yield f"{len(machines)} machines, each with a history of its own: {'; '.join(machines)}"
     else:
@@ -100,3 +103,11 @@ def notes(records: Sequence[Record]) -> Iterator[str]:
             f"{counted(young, 'trial')} with less than {FEWEST_NIGHTS} nights: nothing can be sure "
             "yet"
         )
+    if meanings := badges.foot(_badges(records)):
+        yield meanings
+
+
+def _badges(records: Sequence[Record]) -> set[str]:
+    used = {"simulated" for record in records if record.is_simulated}
+    kinds = {cell.axes.get("device_kind") for record in records for cell in record.cells}
+    return used | ({"CPU devices"} if DeviceKind.CPU_DEVICE in kinds else set())

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.history.changes import State, changes
+from analysis.history.changes import State, _size, changes
 from analysis.history.record import made
 from analysis.history.scan import LEAST
 from tests.analysis.history.made import AXES, day, noisy, record
@@ -84,7 +84,9 @@ def test_half_made_good_is_not_recovered():
     assert changes([record(logs)], LEAST)[0].state is State.REGRESSION
 
 
-@pytest.mark.parametrize(("night", "state"), [(39, State.REGRESSION), (40, State.ACCEPTED)])
+@pytest.mark.parametrize(
+    ("night", "state"), [(39, State.REGRESSION), (40, State.ACCEPTED), (80, State.ACCEPTED)]
+)
 def test_a_tag_on_a_sweep_since_accepts_the_change(night, state):
     (change,) = changes([record(slower(), accepted={night: "night-x"})], LEAST)
     assert change.state is state
@@ -110,3 +112,10 @@ def test_trials_that_are_measured_weekly_are_a_record_of_their_own():
 def test_no_history_has_no_change():
     assert changes([], LEAST) == []
     assert changes([record(noisy(1, 1), axes=AXES[:1])], LEAST) == []
+
+
+def test_a_size_that_is_not_known_has_no_interval():
+    before, after = np.array([1.0]), np.array([0.9, 0.9])
+    log_ratio, reach = _size(before, after)
+    assert math.isnan(log_ratio)
+    assert reach == math.inf
