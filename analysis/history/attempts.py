@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
 from analysis.history.record import Night
@@ -17,35 +17,52 @@ from store.reading.queries import Row
 
 
 def of_attempts(found: Processes, *, across_machines: bool) -> list[Value]:
-    """Each sweep belongs to the day on which it began, so that midnight parts no repeats."""
-    nights: dict[tuple[str, date, str], Night] = {}
-    values: dict[tuple[str, str, str, int], Value] = {}
-    names = _sweeps_by_night(found)
-    axes = {trial_id: _axes(found.trials[trial_id]) for trial_id in found.trials}
+    """Return a value per trial and night. A sweep belongs to the day on which it began, so that
+    midnight parts no repeats.
+    """
+    by_night: dict[tuple[str, date, str], list[Process]] = defaultdict(list)
     for process in found.rows:
-        where = (_machine(process, found, across_machines), *_when(process, found))
-        if where not in nights:
-            heads = [found.sweeps[sweep_id] for sweep_id in names[where[1:]]]
-            nights[where] = Night(
-                day=where[1],
-                software=_software(process, found, across_machines),
-                sweeps=tuple(head.name for head in heads),
-                accepted=next((head.name for head in heads if head.is_accepted), ""),
-            )
-        night = nights[where]
-        key = (where[0], process.trial_id, process.item, id(night))
-        if key not in values:
-            values[key] = Value(
-                machine=where[0],
-                host=found.machines[process.machine_id]["host"],
-                trial_id=process.trial_id,
-                axes=axes[process.trial_id],
-                item=process.item,
+        machine = _ALL if across_machines else _machine(process, found)
+        by_night[machine, *_when(process, found)].append(process)
+    axes = {trial_id: _axes(trial) for trial_id, trial in found.trials.items()}
+    values: list[Value] = []
+    for (machine, day, _), of_night in by_night.items():
+        night = _night(day, of_night, found, across_machines=across_machines)
+        host = found.machines[of_night[0].machine_id]["host"]
+        throughputs: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for process in of_night:
+            throughputs[process.trial_id, process.item].append(process.throughput)
+        for (trial_id, item), of_trial in throughputs.items():
+            value = Value(
+                machine=machine,
+                host=host,
+                trial_id=trial_id,
+                axes=axes[trial_id],
+                item=item,
                 night=night,
-                throughputs=[],
+                throughputs=of_trial,
             )
-        values[key].throughputs.append(process.throughput)
-    return list(values.values())
+            values.append(value)
+    return values
+
+
+_ALL = "all machines"
+
+
+def _night(
+    day: date, of_night: Sequence[Process], found: Processes, *, across_machines: bool
+) -> Night:
+    first = of_night[0]
+    software = _software(first, found)
+    if across_machines:
+        software["machine"] = _machine(first, found)
+    heads = [found.sweeps[sweep_id] for sweep_id in {one.sweep_id: None for one in of_night}]
+    return Night(
+        day=day,
+        software=software,
+        sweeps=tuple(head.name for head in heads),
+        accepted=next((head.name for head in heads if head.is_accepted), ""),
+    )
 
 
 def _axes(trial: Row) -> dict[str, object]:
@@ -65,17 +82,8 @@ def _when(process: Process, found: Processes) -> tuple[date, str]:
     return found.sweeps[process.sweep_id].started_at.date(), f"{software} {driver}"
 
 
-def _sweeps_by_night(found: Processes) -> dict[tuple[date, str], dict[int, None]]:
-    names: dict[tuple[date, str], dict[int, None]] = defaultdict(dict)
-    for process in found.rows:
-        names[_when(process, found)][process.sweep_id] = None
-    return names
-
-
-def _machine(process: Process, found: Processes, across_machines: bool) -> str:
+def _machine(process: Process, found: Processes) -> str:
     """Name the hardware without its driver, which is software to a history."""
-    if across_machines:
-        return "all machines"
     machine = found.machines[process.machine_id]
     parts = [f"{machine['num_cores']} cores {machine['cpu']}"]
     if machine["num_gpus"]:
@@ -85,15 +93,13 @@ def _machine(process: Process, found: Processes, across_machines: bool) -> str:
     return f"{machine['host']}: {', '.join(parts)}"
 
 
-def _software(process: Process, found: Processes, across_machines: bool) -> dict[str, str]:
+def _software(process: Process, found: Processes) -> dict[str, str]:
     environment = found.environments.get(process.environment_id or 0)
     known = described([environment] if environment else [])
     if environment and environment["revision"]:
         known["commit of scalemark"] = environment["revision"][:12]
     if driver := found.machines[process.machine_id]["driver"]:
         known["driver"] = driver
-    if across_machines:
-        known["machine"] = _machine(process, found, across_machines=False)
     return known
 
 

@@ -186,7 +186,8 @@ class _Scan:
         """
         since = night - WINDOWS[window] + 1
         cells = self._groups[group].cells
-        cells = cells[self._begins[cells] <= since - FEWEST_BEFORE]
+        has_level = (self._begins[cells] <= since - FEWEST_BEFORE) & self._noise.is_known[cells]
+        cells = cells[has_level]
         begin = max(int(self._begins[cells].max()), since - _MOST_BEFORE)
         shown = (cells, slice(begin, night + 1))
         drift = seen.slopes[window] * np.arange(night + 1 - begin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from analysis.history.record import Night, NoHistoryError
@@ -20,52 +20,55 @@ _WHEN = f"{PREFIX}{WHEN}"
 
 
 def of_tables(results: Sequence[Result]) -> list[Value]:
-    """Take the rows of tables; what all rows of each night share, and nights do not, is a version
-    and not a part of the trial.
+    """Return a value per trial and night. What all rows of a night share, and not all nights, is a
+    version, and no part of the trial. Raises NoHistoryError where no row has a date.
     """
     by_machine: dict[str, list[Result]] = defaultdict(list)
     for result in results:
         if _WHEN in result.axes:
-            by_machine[f"{result.environment.machine}, {result.environment.versions}"].append(
-                result
-            )
+            where = result.environment
+            by_machine[f"{where.machine}, {where.versions}"].append(result)
     if not by_machine:
         raise NoHistoryError(
             f"--origin {Origin.ELSEWHERE}: no row says when it was measured; import the table with "
             f"its column of dates as an axis, {typed('store')} import TABLE --axis COLUMN={WHEN}"
         )
-    values: list[Value] = []
-    for machine, of_machine in by_machine.items():
-        days = {one.trial_id: _day(one) for one in of_machine}
-        versions = _versions(of_machine, days)
-        left_out = {*versions, _WHEN, "strategy"}
-        nights: dict[tuple[date, str], Night] = {}
-        merged: dict[tuple[str, str, int], Value] = {}
-        for result in of_machine:
-            axes = {
-                name.removeprefix(PREFIX): value
-                for name, value in result.axes.items()
-                if name not in left_out and value not in UNKNOWN
-            }
-            software = {name.removeprefix(PREFIX): str(result.axes[name]) for name in versions}
-            day = days[result.trial_id]
-            night = nights.setdefault((day, repr(software)), Night(day=day, software=software))
-            trial_id = " ".join(f"{name}={value}" for name, value in axes.items())
-            value = merged.setdefault(
-                (trial_id, result.item, id(night)),
-                Value(
-                    machine=machine,
-                    host=result.environment.host,
-                    trial_id=trial_id,
-                    axes=axes,
-                    item=result.item,
-                    night=night,
-                    throughputs=[],
-                ),
+    return [
+        value
+        for machine, of_machine in by_machine.items()
+        for value in _of_machine(machine, of_machine)
+    ]
+
+
+def _of_machine(machine: str, results: Sequence[Result]) -> Iterable[Value]:
+    days = {one.trial_id: _day(one) for one in results}
+    versions = _versions(results, days)
+    left_out = {*versions, _WHEN, "strategy"}
+    nights: dict[tuple[date, str], Night] = {}
+    values: dict[tuple[str, str, int], Value] = {}
+    for result in results:
+        software = {name.removeprefix(PREFIX): str(result.axes[name]) for name in versions}
+        day = days[result.trial_id]
+        night = nights.setdefault((day, repr(software)), Night(day=day, software=software))
+        axes = {
+            name.removeprefix(PREFIX): value
+            for name, value in result.axes.items()
+            if name not in left_out and value not in UNKNOWN
+        }
+        trial_id = " ".join(f"{name}={value}" for name, value in axes.items())
+        key = (trial_id, result.item, id(night))
+        if key not in values:
+            values[key] = Value(
+                machine=machine,
+                host=result.environment.host,
+                trial_id=trial_id,
+                axes=axes,
+                item=result.item,
+                night=night,
+                throughputs=[],
             )
-            value.throughputs.extend(result.repeats)
-        values += merged.values()
-    return values
+        values[key].throughputs.extend(result.repeats)
+    return values.values()
 
 
 def _day(result: Result) -> date:

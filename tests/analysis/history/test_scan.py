@@ -83,6 +83,15 @@ def test_gaps_are_no_obstacle():
     assert [(name, first) for name, first, _ in found(logs)] == [("model=vgg16", 80)]
 
 
+def test_a_new_cell_does_not_speak_for_its_group():
+    logs = noisy(6, 60)
+    logs[5, :36] = np.nan
+    logs[[3, 4], 40:] -= 0.05
+    (shift,) = scan(logs, GROUPS, RULE)
+    assert (GROUPS[shift.group].name, shift.first) == ("model=vgg16", 40)
+    assert shift.cells.tolist() == [3, 4]
+
+
 @pytest.mark.parametrize("num_nights", [1, 2, 3, 13])
 def test_few_nights_say_nothing(num_nights):
     logs = noisy(6, num_nights)
