@@ -50,10 +50,10 @@ def test_changes_at_other_times_or_to_the_other_side_are_others():
     logs[VGG16, 70:] -= 0.06
     logs[:3, 40:] += 0.06
     found = changes([record(logs)], LEAST)
-    assert [(one.first, one.state) for one in found] == [
-        (day(40), State.REGRESSION),
-        (day(40), State.IMPROVEMENT),
-        (day(70), State.REGRESSION),
+    assert [(one.first, one.state, one.groups) for one in found] == [
+        (day(40), State.REGRESSION, ("model=vgg16",)),
+        (day(40), State.IMPROVEMENT, ("model=resnet50",)),
+        (day(70), State.REGRESSION, ("model=vgg16",)),
     ]
 
 

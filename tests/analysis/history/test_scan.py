@@ -51,8 +51,8 @@ def test_a_night_decides_by_the_nights_up_to_it_alone():
 
 
 def test_one_bad_night_of_a_machine_is_no_change():
-    logs = noisy(6, 90)
-    logs[:, 50] -= 0.30
+    logs = noisy(6, 200)
+    logs[:, [100, 150]] -= 0.30
     assert found(logs) == []
 
 
@@ -64,8 +64,8 @@ def test_two_bad_nights_of_a_cell_far_apart_are_no_change():
 
 def test_slow_drift_and_seasons_are_no_change():
     nights = np.arange(365)
-    drift = -0.04 * nights / 365 + 0.03 * np.sin(2 * np.pi * nights / 365)
-    assert found(noisy(6, 365) + drift) == []
+    drift = -0.0012 * nights + 0.03 * np.sin(2 * np.pi * nights / 365)
+    assert found(noisy(6, 365, noise=0.005) + drift) == []
 
 
 def test_less_than_is_worth_an_alarm_is_none():
