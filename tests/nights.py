@@ -1,7 +1,6 @@
 """A database with a history: a sweep each night, written by the real writer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,18 +8,10 @@ from scalemark.records.machine import Machine
 from scalemark.records.trial import TrialSpec
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, PLACEMENT, attempt, begin
-from tests.specs import small
 
 FIRST = datetime(2026, 1, 1, 22, 30, tzinfo=UTC)
 WIGGLE = (1.0, 1.01, 0.99, 1.004, 0.993, 1.007, 0.998)
 """What nights differ by, without any change."""
-
-
-def grid() -> list[TrialSpec]:
-    """Two models on 1, 2 and 4 devices."""
-    return [
-        small(model=model, num_gpus=num) for model in ("trivial", "resnet50") for num in (1, 2, 4)
-    ]
 
 
 def steady(num_nights: int, level: float = 100.0, shift: int = 0) -> list[float]:
@@ -84,7 +75,3 @@ def fill_nights(
 def with_packages(**packages: str) -> dict[str, Any]:
     """Return the environment with other versions."""
     return ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | packages}
-
-
-def on_host(host: str, **changes: Any) -> Machine:
-    return replace(MACHINE, host=host, **changes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
@@ -18,7 +18,7 @@ from analysis.history.scan import STEEPEST, Rule, Shift, mean_series, scan
 from analysis.history.sums import Floats
 from scalemark.stats.student import LEVEL, upper_quantile
 
-NIGHTS_OF_A_LEVEL = 30  # on each side of a change, that its size is told from
+_NIGHTS_OF_A_LEVEL = 30  # on each side of a change, that its size is told from
 _MOST_LATER = 21  # nights, in which the same cause may be found in more cells
 _LIKE_THIS = 0.5  # of the cells, which a later change shares
 
@@ -167,7 +167,7 @@ def _levels(logs: Floats, shifts: Sequence[Shift], shift: Shift) -> tuple[Floats
     any of its cells.
     """
     cells = shift.cells
-    begin, end = shift.first - NIGHTS_OF_A_LEVEL, shift.first + NIGHTS_OF_A_LEVEL
+    begin, end = shift.first - _NIGHTS_OF_A_LEVEL, shift.first + _NIGHTS_OF_A_LEVEL
     for other in shifts:
         if np.intersect1d(other.cells, cells).size:
             if other.first < shift.first and other.found < shift.found:
@@ -258,8 +258,3 @@ def _with_recovery(change: Change, every: Sequence[Change], least: float) -> Cha
             if level > -math.log1p(least):
                 return replace(change, recovered=later.first)
     return change
-
-
-def counted_states(found: Sequence[Change]) -> Mapping[State, int]:
-    """Count the changes of each state."""
-    return {state: sum(change.state is state for change in found) for state in State}

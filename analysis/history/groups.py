@@ -10,8 +10,6 @@ from scipy import sparse
 
 from analysis.history.sums import Floats, Places, Truths
 
-FEWEST_OF_A_GROUP = 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -30,7 +28,7 @@ def groups_of(axes: Sequence[Mapping[str, object]]) -> list[Group]:
         places = np.array(cells, dtype=np.intp)
         found.setdefault(places.tobytes(), Group(name=name, cells=places))
 
-    if num_cells >= FEWEST_OF_A_GROUP:
+    if num_cells >= 2:
         add("all", range(num_cells))
     for axis in dict.fromkeys(name for of_cell in axes for name in of_cell):
         by_value: dict[str, list[int]] = {}
@@ -38,7 +36,7 @@ def groups_of(axes: Sequence[Mapping[str, object]]) -> list[Group]:
             if axis in of_cell:
                 by_value.setdefault(str(of_cell[axis]), []).append(cell)
         for value, cells in by_value.items():
-            if len(cells) >= FEWEST_OF_A_GROUP:
+            if len(cells) >= 2:
                 add(f"{axis}={value}", cells)
     for cell in range(num_cells):
         add("", [cell])

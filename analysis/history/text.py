@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from analysis.history.changes import Change, State, counted_states
+from analysis.history.changes import Change, State
 from analysis.history.record import Record
 from analysis.history.scan import FEWEST_NIGHTS
 from analysis.text import badges
@@ -19,7 +20,7 @@ _MOST_NAMED = 3
 
 def headline(found: Sequence[Change], records: Sequence[Record], since: date | None) -> str:
     """Return the answer in one sentence."""
-    numbers = counted_states(found)
+    numbers = Counter(change.state for change in found)
     parts = [counted(numbers[State.REGRESSION], "regression")]
     more = {
         State.ACCEPTED: "accepted",
