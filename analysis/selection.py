@@ -84,15 +84,15 @@ class Selection:
     @property
     def show_command(self) -> str:
         """The command, without a password, that shows an attempt whose number follows."""
-        return f"{typed('store')} {command_line(['show', *self._named_db])}"
+        return f"{typed('store')} {command_line(['show', *self.named_db])}"
 
     def analysis(self, name: str, *arguments: str, names_origin: bool = False) -> str:
         """Return a command of analysis about this database, without a password."""
         origin = ["--origin", str(self.origin)] if names_origin else []
-        return f"{typed('analysis')} {command_line([name, *self._named_db, *origin, *arguments])}"
+        return f"{typed('analysis')} {command_line([name, *self.named_db, *origin, *arguments])}"
 
     @property
-    def _named_db(self) -> list[str]:
+    def named_db(self) -> list[str]:
         return [] if self.db == default_url() else ["--db", self.db]
 
 

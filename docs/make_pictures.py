@@ -60,9 +60,9 @@ def _draw() -> None:
         selection=Selection(db=DATABASE), command="python -m plots charts --sweep pictures"
     )
     for path in drawing.draw(source, FOLDER, drawing.names()):
-        _keep(path)
+        keep(path)
     for path in drawing.draw(source, FOLDER, ("scaling",), themes=(Theme.DARK,)):
-        _keep(path)
+        keep(path)
 
 
 def _photograph(folder: Path) -> None:
@@ -81,10 +81,10 @@ def _photograph(folder: Path) -> None:
             page.evaluate("() => window.scalemark.ready")
             path = FOLDER / f"{name}.png"
             page.screenshot(path=path)
-            _keep(path)
+            keep(path)
 
 
-def _keep(path: Path) -> None:
+def keep(path: Path) -> None:
     """Small, told, with what the file says of its picture."""
     with Image.open(path) as picture:
         said = PngInfo()

@@ -45,6 +45,11 @@ COMMANDS = {
     "analysis": Command(
         about="Answer questions: what scales, what differs, what to do.", module="analysis.__main__"
     ),
+    "guard": Command(
+        about="Watch trials over nights: what became slower, since when, with what.",
+        module="analysis.__main__",
+        is_subcommand=True,
+    ),
     "status": Command(
         about="Show how far sweeps are, and how to go on with one.",
         module="sweeper.__main__",

@@ -51,7 +51,8 @@ def export_(
     """Write all results, or those that the filters choose, for others.
 
     jsonl and sqlite hold all that a database holds, csv and parquet attempts; without filters these
-    four hold deleted attempts, too. Exit code 1 when damaged rows were left out.
+    four hold deleted attempts, too. extrap holds the curves on equal numbers of GPUs. Exit code 1
+    when damaged rows, or curves, were left out.
     """
     ids = attempt_ids(full_names(open_for_reading(db), filters)) if filters else None
     with shown() as progress:

@@ -25,6 +25,7 @@ from store.exchange.bulk import Bulk
 from store.exchange.portable import Portable, PortableAttempt, to_json
 from store.exchange.portable_rows import PortableRows, Selection, database_id
 from store.filters.selection import attempt_ids
+from store.formats import extrap
 from store.rows import digest
 from store.schema import AttemptRow, InfoRow
 from store.sqlite import remove_file
@@ -38,6 +39,7 @@ class ExportFormat(StrEnum):
     PARQUET = "parquet"
     SQLITE = "sqlite"
     MLFLOW = "mlflow"
+    EXTRAP = "extrap"
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class Exported:
     rejected: list[Rejected] = field(default_factory=list)  # damaged rows
 
 
+_WITHOUT_DELETED = (ExportFormat.MLFLOW, ExportFormat.EXTRAP)
 _Write = Callable[[Path, Mapping[str, flat.Kind], Iterable[flat.Row]], None]
 _TABLES: dict[ExportFormat, _Write] = {
     ExportFormat.CSV: tables.write_csv,
@@ -69,15 +72,16 @@ def export(
     """Write all, or the selected attempts with what is around them. `out` is a file, of MLflow its
     tracking URI.
 
-    All includes the deleted ones, except in MLflow, which cannot mark them. In csv and parquet
-    steps are in a file of their own. Raises StoreError when the file exists, or cannot be written.
+    All includes the deleted ones, except for MLflow and Extra-P, which cannot mark them. In csv and
+    parquet steps are in a file of their own. Raises StoreError when the file exists, or cannot be
+    written.
     """
     if "://" in out and wanted is not ExportFormat.MLFLOW:
         raise StoreError(f"{masked(out)}: a URL; wanted a file to write to")
-    if ids is None and wanted is ExportFormat.MLFLOW:  # cannot say what is deleted
+    if ids is None and wanted in _WITHOUT_DELETED:
         ids = attempt_ids([])
     done, name = Exported(), short_name(url)
-    with_steps = with_steps or wanted not in _TABLES
+    with_steps = with_steps or wanted not in (*_TABLES, ExportFormat.EXTRAP)
     with _reading(url) as connection:
         rows = PortableRows(connection, name, f"{database_id(connection)} {name}", with_steps)
         total = _num_attempts(connection, ids)
@@ -94,6 +98,9 @@ def export(
                     _to_database(path, records, done)
                 return done
             attempts = _sound(rows.attempts(ids), done, progress, total)
+            if wanted is ExportFormat.EXTRAP:
+                _to_lines(path, extrap.lines(attempts, done.rejected))
+                return done
             free = flat.free_columns(connection)
             if not with_steps:
                 _to_table(_TABLES[wanted], path, attempts, free)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docs import make_commands, make_notebook, make_python, make_tutorial
+from docs import make_commands, make_guard, make_notebook, make_python, make_tutorial
 from frames.results import Results
 
 
@@ -74,3 +74,10 @@ def test_the_tutorial_prints_what_it_says():
     made = make_tutorial.renewed(page)
     assert without_figures(made) == without_figures(page), "run: python -m docs.make_tutorial"
     assert made.count("```console") == 5
+
+
+@pytest.mark.integration
+def test_the_page_of_guard_prints_what_it_says():
+    page = make_guard.PAGE.read_text()
+    make_guard.write_table()
+    assert make_guard.renewed(page) == page, "run: python -m docs.make_guard"

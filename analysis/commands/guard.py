@@ -1,0 +1,154 @@
+"""`python -m analysis guard`: what changed the throughput of trials over nights, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from analysis.history import reports
+from analysis.history.changes import Change, State, changes
+from analysis.history.reading import histories
+from analysis.history.record import Histories
+from analysis.history.scan import LEAST
+from analysis.history.text import COLUMNS, cells_of, headline, notes
+from analysis.options import Filters, OriginOption, Sweep, say, select
+from analysis.selection import Selection
+from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
+from scalemark.host.own_code import typed
+from scalemark.text.redact import command_line
+from store.command_line import Db, Json
+from store.errors import StoreError
+from store.reading.nights import ACCEPTED
+
+_REGRESSED = 1  # exit code
+_NUMBERS = frozenset({"trials"})
+
+
+def guard(
+    db: Db,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Only changes from this night on, as 2026-03-14; older ones are known.",
+            show_default="all",
+        ),
+    ] = None,
+    min_change: Annotated[
+        float,
+        typer.Option(metavar="PERCENT", help="Smaller changes are no alarm.", min=0, max=90),
+    ] = 100 * LEAST,
+    across_machines: Annotated[
+        bool,
+        typer.Option(
+            "--across-machines",
+            help="Let a change of machine be a change like any other; else it begins a new "
+            "history.",
+        ),
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")
+    ] = None,
+    bmf: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write Bencher Metric Format (JSON).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say which changes there were over all nights, when, of which trials, and what else changed
+    then.
+
+    Exit code 1 while there is a regression that has not recovered, and that nobody accepted.
+    """
+    day = _day(since)
+    chosen = select(db, filters, sweep, origin)
+    found = histories(chosen, across_machines=across_machines)
+    every = changes(found.records, min_change / 100)
+    shown = [change for change in every if day is None or change.first >= day]
+    if junit:
+        reports.write(junit, reports.junit(found.records, shown))
+    if bmf:
+        reports.write(bmf, reports.bencher(found.records))
+    if as_json:
+        print_json(_record(found, shown))
+    else:
+        _print(chosen, found, shown, day)
+    if any(change.state is State.REGRESSION for change in shown):
+        raise typer.Exit(_REGRESSED)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text) if text is not None else None
+    except ValueError:
+        raise StoreError(f"--since {text}: no date; wanted one as 2026-03-14") from None
+
+
+def _print(
+    chosen: Selection, found: Histories, shown: Sequence[Change], since: date | None
+) -> None:
+    console = make_console()
+    say(console, headline(shown, found.records, since), "bold")
+    if shown:
+        console.print()
+        has_machines = len({record.machine for record in found.records}) > 1
+        rows = [cells_of(change, has_machines=has_machines) for change in shown]
+        print_columns(console, COLUMNS, rows, _NUMBERS, piped_width=reading_width(console))
+        console.print()
+    own_db = chosen.named_db
+    for change in shown:
+        if change.state is State.REGRESSION and change.sweeps:
+            accept = command_line(["tag", *own_db, change.sweeps[-1], ACCEPTED])
+            say(console, f"as it shall be from now on: {typed('store')} {accept}")
+            break
+    if shown:
+        chart = command_line(["charts", *own_db, "--chart", "history"])
+        say(console, f"chart: {typed('plots')} {chart}")
+    for note in (*notes(found.records), *found.notes, *chosen.notes):
+        say(console, note, "dim")
+
+
+def _record(found: Histories, shown: Sequence[Change]) -> dict[str, Any]:
+    return {
+        "histories": [
+            {
+                "machine": record.machine,
+                "is_simulated": record.is_simulated,
+                "num_nights": len(record.nights),
+                "first_night": record.nights[0].day,
+                "last_night": record.nights[-1].day,
+                "trials": [cell.trial_id for cell in record.cells],
+            }
+            for record in found.records
+        ],
+        "changes": [_change_record(change) for change in shown],
+        "notes": [*notes(found.records), *found.notes],
+    }
+
+
+def _change_record(change: Change) -> dict[str, Any]:
+    return {
+        "state": change.state,
+        "first_night": change.first,
+        "after": change.after,
+        "earliest": change.earliest,
+        "latest": change.latest,
+        "found": change.found,
+        "change": change.share,
+        "change_low": change.low,
+        "change_high": change.high,
+        "groups": change.groups,
+        "trials": [cell.trial_id for cell in change.cells],
+        "names": [cell.name for cell in change.cells],
+        "machines": change.machines,
+        "causes": change.causes,
+        "sweeps": change.sweeps,
+        "accepted": change.accepted,
+        "recovered": change.recovered,
+    }

@@ -1,0 +1,1 @@
+"""How the throughput of trials went over nights, and what changed it."""

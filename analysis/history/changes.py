@@ -1,0 +1,260 @@
+"""Finds the changes in histories, one for each cause, and says what became of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+
+from analysis.history.groups import Group, groups_of
+from analysis.history.noise import LEAST_NOISE
+from analysis.history.record import Cell, Night, Record
+from analysis.history.scan import STEEPEST, Rule, Shift, mean_series, scan
+from analysis.history.sums import Floats
+from scalemark.stats.student import LEVEL, upper_quantile
+
+_NIGHTS_OF_A_LEVEL = 30  # on each side of a change, that its size is told from
+_MOST_LATER = 21  # nights, in which the same cause may be found in more cells
+_LIKE_THIS = 0.5  # of the cells, which a later change shares
+
+
+class State(StrEnum):
+    """What is to be thought of a change."""
+
+    REGRESSION = "regression"  # it is slower, and nobody accepted that
+    ACCEPTED = "accepted"  # slower, and a sweep of that night or later has the tag
+    RECOVERED = "recovered"  # slower, and faster again later
+    IMPROVEMENT = "improvement"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of throughput by one cause."""
+
+    machines: tuple[str, ...]
+    is_simulated: bool
+    groups: tuple[str, ...]  # as `model=vgg16`, of those that were found together
+    cells: tuple[Cell, ...]
+    after: date  # the night before the earliest one
+    earliest: date  # 95 % interval of the first night of the new level
+    first: date  # the most likely one
+    latest: date
+    found: date  # the night that made it sure
+    log_ratio: float  # of throughput, after over before
+    reach: float  # half of the 95 % interval of it; infinite where it is not known
+    causes: tuple[str, ...]  # what else changed meanwhile, as `driver 550.1 -> 560.2`
+    sweeps: tuple[str, ...] = ()  # that began in the most likely first night
+    accepted: str = ""  # the sweep that has the tag
+    recovered: date | None = None
+
+    @property
+    def is_slower(self) -> bool:
+        return self.log_ratio < 0
+
+    @property
+    def state(self) -> State:
+        if not self.is_slower:
+            return State.IMPROVEMENT
+        if self.accepted:
+            return State.ACCEPTED
+        return State.REGRESSION if self.recovered is None else State.RECOVERED
+
+    @property
+    def share(self) -> float:
+        """Return the change as a share, below 0 where it is slower."""
+        return math.expm1(self.log_ratio)
+
+    @property
+    def low(self) -> float:
+        return math.expm1(self.log_ratio - self.reach)
+
+    @property
+    def high(self) -> float:
+        return math.expm1(self.log_ratio + self.reach)
+
+
+def changes(records: Sequence[Record], least: float) -> list[Change]:
+    """Return the changes of at least this share, in the order of their first nights."""
+    groups = [groups_of([cell.axes for cell in record.cells]) for record in records]
+    rule = Rule(num_tests=max(sum(map(len, groups)), 1), least=least)
+    found: list[Change] = []
+    for record, of_record in zip(records, groups, strict=True):
+        shifts = scan(record.logs, of_record, rule)
+        for cause in _by_cause(shifts):
+            found = _joined(found, _change(record, of_record, shifts, cause))
+    found.sort(key=lambda change: (change.first, change.machines))
+    return [_with_recovery(change, found, least) for change in found]
+
+
+@dataclass(slots=True)
+class _Cause:
+    """Shifts of a record that have one cause."""
+
+    shifts: list[Shift] = field(default_factory=list)
+    after: int = 0  # in nights, as in Change
+    latest: int = 0
+
+    def takes(self, shift: Shift) -> bool:
+        first = self.shifts[0]
+        return (
+            shift.earliest - 1 <= self.latest
+            and shift.latest >= self.after
+            and shift.found - first.found <= _MOST_LATER
+            and shift.is_slower == first.is_slower
+        )
+
+
+def _by_cause(shifts: Sequence[Shift]) -> list[_Cause]:
+    causes: list[_Cause] = []
+    for shift in shifts:
+        known = next((cause for cause in causes if cause.takes(shift)), None)
+        if known is None:
+            causes.append(_Cause(shifts=[shift], after=shift.earliest - 1, latest=shift.latest))
+        else:
+            known.shifts.append(shift)
+    return causes
+
+
+def _change(
+    record: Record, groups: Sequence[Group], shifts: Sequence[Shift], cause: _Cause
+) -> Change:
+    first = cause.shifts[0]
+    found = [groups[shift.group] for shift in cause.shifts]
+    places = np.unique(np.concatenate([shift.cells for shift in cause.shifts]))
+    before, after = _levels(record.logs, shifts, first)
+    log_ratio, reach = _size(before, after)
+    if not log_ratio * first.log_ratio > 0:
+        log_ratio, reach = first.log_ratio, math.inf
+    nights = record.nights
+    since = nights[cause.after :]
+    return Change(
+        machines=(record.machine,),
+        is_simulated=record.is_simulated,
+        groups=_names(found, groups, record),
+        cells=tuple(record.cells[place] for place in places),
+        after=since[0].day,
+        earliest=nights[cause.after + 1].day,
+        first=nights[first.first].day,
+        latest=nights[cause.latest].day,
+        found=nights[first.found].day,
+        log_ratio=log_ratio,
+        reach=reach,
+        causes=tuple(_differences(nights[cause.after : cause.latest + 1])),
+        sweeps=nights[first.first].sweeps,
+        accepted=next((night.accepted for night in since[1:] if night.accepted), ""),
+    )
+
+
+def _names(found: Sequence[Group], groups: Sequence[Group], record: Record) -> tuple[str, ...]:
+    """Name a group that has all cells of what was found and no other, else each part of it."""
+    cells = {int(cell) for group in found for cell in group.cells}
+    for group in groups:
+        if group.name and len(group.cells) == len(cells) and cells.issuperset(group.cells.tolist()):
+            return (group.name,)
+    named = [group for group in found if group.name]
+    told = {int(cell) for group in named for cell in group.cells}
+    alone = [record.cells[cell].name for cell in sorted(cells - told)]
+    return tuple(dict.fromkeys([*(group.name for group in named), *alone]))
+
+
+def _levels(logs: Floats, shifts: Sequence[Shift], shift: Shift) -> tuple[Floats, Floats]:
+    """Return the nightly means of a group before and after a shift, each up to the next change of
+    any of its cells.
+    """
+    cells = shift.cells
+    begin, end = shift.first - _NIGHTS_OF_A_LEVEL, shift.first + _NIGHTS_OF_A_LEVEL
+    for other in shifts:
+        if np.intersect1d(other.cells, cells).size:
+            if other.first < shift.first and other.found < shift.found:
+                begin = max(begin, other.first)
+            elif other.first > shift.found:
+                end = min(end, other.first)
+    begin = max(begin, 0)
+    shown = logs[cells, begin:end]
+    variances = np.ones(len(cells))
+    series, _ = mean_series(shown, variances)
+    known = np.isfinite(shown).any(axis=0)
+    is_before = np.arange(begin, begin + shown.shape[1]) < shift.first
+    return series[known & is_before], series[known & ~is_before]
+
+
+def _size(before: Floats, after: Floats) -> tuple[float, float]:
+    """Return the log ratio of two levels and half of its 95 % interval, by least squares with a
+    drift that both have; little is believed of a steep one. Too few nights give no number.
+    """
+    series = np.concatenate([before, after])
+    num = len(series)
+    is_after = np.arange(num) >= len(before)
+    free = num - 3
+    if not 0 < is_after.sum() < num or free < 1:
+        return math.nan, math.inf
+    spread = np.sqrt((before.var() * len(before) + after.var() * len(after)) / free)
+    nights = np.arange(num) - num / 2
+    terms = np.stack([np.ones(num), nights, is_after], axis=1)
+    of_drift = np.array([[0.0, max(spread, LEAST_NOISE) / STEEPEST, 0.0]])
+    design = np.concatenate([terms, of_drift])
+    inverse = np.linalg.pinv(design.T @ design)
+    fitted = inverse @ (terms.T @ series)
+    left = series - terms @ fitted
+    error = math.sqrt(float(left @ left) / free * inverse[2, 2])
+    return float(fitted[2]), upper_quantile(LEVEL / 2, free) * error
+
+
+def _differences(nights: Sequence[Night]) -> Iterator[str]:
+    """Yield what changed from one of these nights to the next, each once."""
+    seen: dict[str, None] = {}
+    for old, new in pairwise(nights):
+        for name in sorted({*old.software, *new.software}):
+            was, is_now = old.software.get(name, "none"), new.software.get(name, "none")
+            if was != is_now and old.software and new.software:
+                seen[f"{name} {was} -> {is_now}"] = None
+    yield from seen
+
+
+def _joined(known: Sequence[Change], change: Change) -> list[Change]:
+    """Add a change, or make it a part of one that has the same cause: on the same machine at the
+    same time, or on another one with the same recorded change.
+    """
+    for place, other in enumerate(known):
+        if _is_one_cause(other, change):
+            larger, smaller = (
+                (other, change) if len(other.cells) >= len(change.cells) else (change, other)
+            )
+            both = replace(
+                larger,
+                machines=tuple(dict.fromkeys((*other.machines, *change.machines))),
+                groups=tuple(dict.fromkeys((*larger.groups, *smaller.groups))),
+                cells=(*larger.cells, *smaller.cells),
+                found=min(other.found, change.found),
+                accepted=other.accepted or change.accepted,
+            )
+            return [*known[:place], both, *known[place + 1 :]]
+    return [*known, change]
+
+
+def _is_one_cause(one: Change, other: Change) -> bool:
+    if one.is_slower != other.is_slower:
+        return False
+    if one.after > other.latest or other.after > one.latest:
+        return False
+    return one.machines == other.machines or bool(one.causes and one.causes == other.causes)
+
+
+def _with_recovery(change: Change, every: Sequence[Change], least: float) -> Change:
+    """Say when later changes of most of its cells made it good again."""
+    if not change.is_slower:
+        return change
+    own = {id(cell) for cell in change.cells}
+    level = change.log_ratio
+    for later in every:
+        shared = len(own & {id(cell) for cell in later.cells})
+        if later.first > change.first and shared >= _LIKE_THIS * len(own):
+            level += later.log_ratio
+            if level > -math.log1p(least):
+                return replace(change, recovered=later.first)
+    return change

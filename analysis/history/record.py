@@ -1,0 +1,97 @@
+"""The throughput of trials by night, on one machine each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from analysis.history.sums import Floats, Places, Truths
+from store.errors import StoreError
+
+
+class NoHistoryError(StoreError):
+    """Nothing that was chosen has a date."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A trial whose history is guarded."""
+
+    trial_id: str
+    name: str  # by what tells it from the others
+    axes: Mapping[str, object]
+    unit: str  # of its throughput, as images/s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """The sweeps that began on one day (UTC), with one software."""
+
+    day: date
+    software: Mapping[str, str] = field(default_factory=dict)  # versions by name
+    sweeps: tuple[str, ...] = ()
+    accepted: str = ""  # the sweep that has the tag `accepted`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Cells of one machine that are measured equally often."""
+
+    machine: str  # one line
+    host: str  # as results have it
+    is_simulated: bool
+    cells: tuple[Cell, ...]
+    nights: tuple[Night, ...]  # in which any of the cells was measured, in order
+    logs: Floats  # (cells, nights): mean log throughput of the processes; NaN: not measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histories:
+    """What is known of all machines."""
+
+    records: tuple[Record, ...]
+    notes: tuple[str, ...] = ()
+
+
+def made(
+    machine: str,
+    host: str,
+    cells: Sequence[Cell],
+    nights: Sequence[Night],
+    logs: Floats,
+    *,
+    is_simulated: bool = False,
+) -> list[Record]:
+    """Split the cells of a machine by how often they are measured: what a small sweep measures each
+    night and a large one each week are records of their own.
+    """
+    by_gap: dict[int, list[int]] = {}
+    for place, gap in enumerate(_gaps(np.isfinite(logs))):
+        by_gap.setdefault(int(gap), []).append(place)
+    found = []
+    for _, places in sorted(by_gap.items()):
+        shown: Places = np.flatnonzero(np.isfinite(logs[places]).any(axis=0))
+        found.append(
+            Record(
+                machine=machine,
+                host=host,
+                is_simulated=is_simulated,
+                cells=tuple(cells[place] for place in places),
+                nights=tuple(nights[night] for night in shown),
+                logs=logs[places][:, shown],
+            )
+        )
+    return found
+
+
+def _gaps(known: Truths) -> Floats:
+    """Return the rounded binary logarithm of the nights from one measurement of a cell to the next:
+    0 is each night, 3 each week.
+    """
+    num = known.sum(axis=1)
+    first, last = known.argmax(axis=1), known.shape[1] - known[:, ::-1].argmax(axis=1)
+    gaps: Floats = np.round(np.log2(np.maximum((last - first) / num, 1.0)))
+    return gaps

@@ -1,0 +1,254 @@
+"""Walks through the nights of one machine, and finds each change of level as soon as it is sure.
+
+Night by night the mean of the newest nights is held against the nights before them, for each cell
+and for each group of cells that one cause may hit: a window-limited generalized likelihood ratio
+(Lai 1995) over known subsets. What a night decides rests on the nights up to it alone, so a longer
+history never takes an alarm back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.history.dating import dated
+from analysis.history.groups import Group, Membership
+from analysis.history.noise import CellNoise, GroupNoise
+from analysis.history.sums import Floats, Places, Span, Sums, Truths
+from scalemark.stats.student import upper_quantile
+
+WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change
+LEAST = 0.02  # change of throughput that is worth an alarm, as a share
+NIGHTS_A_YEAR = 365
+FALSE_ALARMS_A_YEAR = 0.3  # that are accepted, of changes for better or worse
+FEWEST_BEFORE = 3  # nights that a level needs
+FEWEST_NIGHTS = 14  # before anything can be found
+_MOST_BEFORE = 30
+_WINDOWS_ALIKE = 1.5  # windows overlap: together they count as so many tests
+_FARTHEST = 3.5  # standard deviations from its level, for a night of a cell
+_NIGHTS_UNTIL_FOUND = 4  # before a step counts as noise
+_NIGHTS_UNTIL_SURE = 8  # before a score does
+_MOST_OF_A_GROUP = 2 / 3  # of the measured cells of a group must have a level, to speak for it
+STEEPEST = 0.0005  # typical drift of all cells in a night, as a share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """A change of the level of a group."""
+
+    group: int
+    cells: Places  # of the group, that had a level to change
+    found: int  # the night after which it was sure
+    first: int  # the most likely first night of the new level
+    earliest: int  # 95 % interval of it
+    latest: int
+    log_ratio: float  # of the levels, as far as it was known then
+
+    @property
+    def is_slower(self) -> bool:
+        return self.log_ratio < 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What counts as a change."""
+
+    num_tests: int  # groups that are looked at each night, of all machines together
+    least: float = LEAST
+
+    @property
+    def threshold(self) -> float:
+        """Return how many standard deviations away is sure."""
+        num = NIGHTS_A_YEAR * self.num_tests * _WINDOWS_ALIKE
+        return upper_quantile(FALSE_ALARMS_A_YEAR / 2 / num, math.inf)
+
+
+def scan(logs: Floats, groups: Sequence[Group], rule: Rule) -> list[Shift]:
+    """Return the changes in the order in which they were found.
+
+    `logs` (cells, nights) is the log throughput, NaN where a cell was not measured.
+    """
+    return _Scan(logs, groups, rule).run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """How far the newest nights are from those before them; 0 where nothing can be told."""
+
+    scores: Floats  # (windows, groups), in standard deviations
+    slopes: Floats  # (windows,): drift of all cells in a night
+
+
+class _Scan:
+    def __init__(self, logs: Floats, groups: Sequence[Group], rule: Rule) -> None:
+        num_cells, self._num_nights = logs.shape
+        self._raw, self._logs = logs, logs.copy()
+        self._groups, self._rule = groups, rule
+        self._membership = Membership(groups, num_cells)
+        self._sums = Sums(num_cells, self._num_nights)
+        self._begins = np.zeros(num_cells, dtype=np.intp)  # first night of each cell's level
+        self._noise = CellNoise(num_cells)
+        self._of_groups = GroupNoise(self._membership, len(WINDOWS))
+        self._waiting: deque[Floats] = deque()  # scores of the last nights
+
+    def run(self) -> list[Shift]:
+        found: list[Shift] = []
+        for night in range(self._num_nights):
+            self._take_in(night)
+            seen = self._look(night)
+            while (shift := self._surest(seen, night)) is not None:
+                found.append(shift)
+                self._begin_anew(shift.cells, shift.first, night)
+                seen = self._look(night)
+            self._learn(seen, night)
+        return found
+
+    def _take_in(self, night: int) -> None:
+        """Let no cell be farther from its level than a few standard deviations: two bad nights of
+        it alone are no change.
+        """
+        level = self._sums.between(np.maximum(self._begins, night - _MOST_BEFORE), night)
+        reach = _FARTHEST * np.sqrt(self._noise.variance)
+        has_level = self._noise.is_known & (level.num >= FEWEST_BEFORE)
+        reach[~has_level] = np.inf
+        self._logs[:, night] = np.clip(self._raw[:, night], level.mean - reach, level.mean + reach)
+        self._sums.append(night, self._logs[:, night])
+
+    def _begin_anew(self, cells: Places, first: int, night: int) -> None:
+        """Begin a new level of these cells, with what was measured since."""
+        self._begins[cells] = first
+        self._logs[cells, first : night + 1] = self._raw[cells, first : night + 1]
+        for since in range(first, night + 1):
+            self._sums.append(since, self._logs[:, since])
+        touched = self._membership.touched(cells)
+        num_new = min(night - first, _NIGHTS_UNTIL_FOUND, len(self._waiting))
+        for age in range(1, num_new + 1):
+            self._waiting[-age][:, touched] = 0.0
+
+    def _look(self, night: int) -> _Seen:
+        shape = (len(WINDOWS), len(self._groups))
+        seen = _Seen(scores=np.zeros(shape), slopes=np.zeros(len(WINDOWS)))
+        freedom = self._of_groups.freedom
+        for window, width in enumerate(WINDOWS):
+            since = night - width + 1
+            if since < FEWEST_BEFORE:
+                break
+            new = self._sums.between(np.full_like(self._begins, since), night + 1)
+            old = self._sums.between(np.maximum(self._begins, since - _MOST_BEFORE), since)
+            weight = self._weight(new, old)
+            slope = _common_slope(old, self._noise.variance, weight > 0)
+            away = new.mean - old.mean - slope * (new.time - old.time)
+            weights = self._membership.sums(weight)
+            total = self._membership.sums(weight * away)
+            free = self._membership.sums(np.where(weight > 0, self._noise.freedom, 0.0))
+            measured = self._membership.sums((new.num > 0).astype(float))
+            usable = self._membership.sums((weight > 0).astype(float))
+            has_any = (weights > 0) & (usable >= _MOST_OF_A_GROUP * measured)
+            score = _as_normal(
+                total[has_any] / np.sqrt(weights[has_any]), np.minimum(free, freedom)[has_any]
+            )
+            seen.slopes[window] = slope
+            seen.scores[window, has_any] = score
+        return seen
+
+    def _weight(self, new: Span, old: Span) -> Floats:
+        """Return 1 / the squared error of each cell's change; 0 where too little is known."""
+        usable = self._noise.is_known & (new.num >= 2) & (old.num >= FEWEST_BEFORE)
+        error = self._noise.variance * (1 / np.maximum(new.num, 1) + 1 / np.maximum(old.num, 1))
+        return np.where(usable, 1 / error, 0.0)
+
+    def _surest(self, seen: _Seen, night: int) -> Shift | None:
+        """Return the surest change that is worth an alarm; a group that one bad night moves waits,
+        with all that share its cells.
+        """
+        sure = np.abs(seen.scores) / self._of_groups.widening
+        places = np.flatnonzero(sure >= self._rule.threshold)
+        waits = np.zeros(len(self._raw), dtype=bool)
+        for place in places[np.argsort(-sure.flat[places])]:
+            window, group = divmod(int(place), len(self._groups))
+            cells = self._groups[group].cells
+            if waits[cells].any():
+                continue
+            shift = self._dated(group, window, night, seen)
+            if shift is None:
+                waits[cells] = True
+            elif abs(shift.log_ratio) >= math.log1p(self._rule.least):
+                return shift
+        return None
+
+    def _dated(self, group: int, window: int, night: int, seen: _Seen) -> Shift | None:
+        """Return a change; None where one night makes it. Its size is of what was measured: for the
+        score nights of a cell that are far from its level have been drawn towards it.
+        """
+        since = night - WINDOWS[window] + 1
+        cells = self._groups[group].cells
+        has_level = (self._begins[cells] <= since - FEWEST_BEFORE) & self._noise.is_known[cells]
+        cells = cells[has_level]
+        begin = max(int(self._begins[cells].max()), since - _MOST_BEFORE)
+        shown = (cells, slice(begin, night + 1))
+        drift = seen.slopes[window] * np.arange(night + 1 - begin)
+        variances = self._noise.variance[cells]
+        date = dated(*mean_series(self._logs[shown] - drift, variances))
+        if date is None:
+            return None
+        series, _ = mean_series(self._raw[shown] - drift, variances)
+        return Shift(
+            group=group,
+            cells=cells,
+            found=night,
+            first=begin + date.first,
+            earliest=begin + date.earliest,
+            latest=begin + date.latest,
+            log_ratio=float(series[date.first :].mean() - series[: date.first].mean()),
+        )
+
+    def _learn(self, seen: _Seen, night: int) -> None:
+        """Learn from what was seen some nights ago: by now a change would have been found in it."""
+        self._waiting.append(seen.scores)
+        if len(self._waiting) > _NIGHTS_UNTIL_SURE:
+            self._of_groups.learn_spread(self._waiting.popleft())
+        past = night - _NIGHTS_UNTIL_FOUND
+        if past < 0:
+            return
+        is_new = self._begins == past
+        steps = np.zeros(len(is_new))
+        if past:
+            steps = self._logs[:, past] - self._logs[:, past - 1]
+        usable = self._noise.is_known & np.isfinite(steps) & ~is_new
+        weight = np.where(usable, 1 / self._noise.variance, 0.0)
+        self._of_groups.learn_steps(np.where(usable, steps, 0.0), weight)
+        self._noise.learn(self._logs[:, past], is_new)
+
+
+def mean_series(logs: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Return the means of cells (cells, nights) by night, each cell about its own, and their
+    variances, for nights in which any was measured; others count for nothing.
+    """
+    known = np.isfinite(logs)
+    weight = np.where(known, 1 / variances[:, None], 0.0)
+    own = np.where(known, logs, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+        known.sum(axis=1, keepdims=True), 1
+    )
+    total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
+    return (weight * np.where(known, logs - own, 0.0)).sum(axis=0) / total, 1 / total
+
+
+def _common_slope(old: Span, variance: Floats, usable: Truths) -> float:
+    """Return the drift of all cells in a night, drawn towards none where little is known of it."""
+    weight = np.where(usable, 1 / variance, 0.0)
+    precision = float(np.sum(weight * old.about_time)) + 1 / STEEPEST**2
+    return float(np.sum(weight * old.with_time)) / precision
+
+
+def _as_normal(score: Floats, freedom: Floats) -> Floats:
+    """Turn t with these degrees of freedom into standard deviations of a normal distribution, by
+    Wallace's formula (1959).
+    """
+    free = np.maximum(freedom, 1.0)
+    size = np.sqrt(free * np.log1p(score**2 / free)) * (8 * free + 1) / (8 * free + 3)
+    signed: Floats = np.sign(score) * size
+    return signed

@@ -1,0 +1,1 @@
+"""Simulated years of nights, and rules that others watch such years with."""

@@ -1,0 +1,137 @@
+"""Draws throughput over nights: of all trials of a machine, and of those that changed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.ticker import MaxNLocator
+
+from analysis.history.changes import Change, State, changes
+from analysis.history.reading import histories
+from analysis.history.record import NoHistoryError, Record
+from analysis.history.scan import FEWEST_NIGHTS, LEAST, mean_series
+from analysis.history.sums import Floats, Places
+from analysis.history.text import short_sentence
+from analysis.selection import NothingFoundError
+from plots.pictures.drawing import NothingToShow, Picture
+from plots.pictures.sheet import Sheet
+from plots.pictures.theme import WIDE_IN, Palette
+from plots.source import Source
+from scalemark.text.wording import counted
+
+ABOUT = "throughput over nights, and each change of it, for trials that changed together"
+
+MOST_TRACKS = 6  # beside that of all trials
+_TRACK_IN = 0.85
+_LEFT_IN, _RIGHT_IN = 0.55, 0.25
+_EPOCH = date(1970, 1, 1)  # of matplotlib
+
+
+def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+    """Yield a picture per machine, and of each how often its trials are measured."""
+    try:
+        found = histories(source.selection)
+    except (NoHistoryError, NothingFoundError) as error:
+        raise NothingToShow(str(error)) from None
+    able = [record for record in found.records if len(record.nights) >= FEWEST_NIGHTS]
+    if not able:
+        raise NothingToShow(f"nothing was measured in {FEWEST_NIGHTS} nights or more")
+    every = changes(found.records, LEAST)
+    for number, record in enumerate(able):
+        is_several = sum(one.host == record.host for one in able) > 1
+        name = f"{record.host}-{number + 1}" if is_several else record.host
+        yield _picture(record, name, every, source, palette)
+
+
+def _picture(
+    record: Record, name: str, every: Sequence[Change], source: Source, palette: Palette
+) -> Picture:
+    tracks = _tracks(record, every)
+    sheet = Sheet(palette, WIDE_IN)
+    days = [night.day for night in record.nights]
+    sheet.heading(
+        f"throughput of {counted(len(record.cells), 'trial')} over {counted(len(days), 'night')}",
+        f"{days[0]} .. {days[-1]}; in percent of the first {FEWEST_NIGHTS} nights, each trial "
+        "against its own",
+    )
+    shown = list(tracks.items())[: MOST_TRACKS + 1]
+    for cells, of_track in shown:
+        _draw_track(sheet, record, np.array(cells), of_track, palette, cells is shown[-1][0])
+    about = []
+    if len(tracks) > len(shown):
+        about.append(f"not drawn: {len(tracks) - len(shown)} more groups of trials that changed")
+    return Picture(
+        name=name,
+        figure=sheet.finished(),
+        results=[one for one in source.results if one.environment.host == record.host],
+        marks=["line: regression", "dotted: other change"] if tracks else [],
+        about=about,
+    )
+
+
+def _tracks(record: Record, every: Sequence[Change]) -> Mapping[tuple[int, ...], list[Change]]:
+    """Return the changes by the places of the cells that they hit; all cells come first."""
+    places = {id(cell): place for place, cell in enumerate(record.cells)}
+    tracks: dict[tuple[int, ...], list[Change]] = {tuple(range(len(record.cells))): []}
+    for change in every:
+        cells = tuple(sorted(places[id(cell)] for cell in change.cells if id(cell) in places))
+        if cells:
+            tracks.setdefault(cells, []).append(change)
+    return tracks
+
+
+def _draw_track(
+    sheet: Sheet,
+    record: Record,
+    cells: Places,
+    of_track: Sequence[Change],
+    palette: Palette,
+    is_last: bool,
+) -> None:
+    is_all = len(cells) == len(record.cells)
+    name = f"all {counted(len(cells), 'trial')}" if is_all else ""
+    sheet.text("; ".join(filter(None, [name, *map(short_sentence, of_track)])))
+    sheet.gap(0.06)
+    days, percent = _percent(record, cells)
+    axes = sheet.axes(_TRACK_IN, _LEFT_IN, _RIGHT_IN)
+    axes.plot(days, percent, ".", markersize=2.2, color=palette.tint(palette.color(0), 0.7))
+    for change in of_track:
+        _mark(axes, change, palette)
+    axes.set_xlim(_number(record.nights[0].day) - 2, _number(record.nights[-1].day) + 2)
+    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.yaxis.set_major_formatter("{x:.0f} %")
+    locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(formatter)
+    if not is_last:
+        axes.tick_params(labelbottom=False)
+    sheet.gap(0.3 if is_last else 0.1)
+
+
+def _percent(record: Record, cells: Places) -> tuple[Floats, Floats]:
+    """Return the days (nights,) and the mean throughput in percent of the first nights."""
+    series, _ = mean_series(record.logs[cells], np.ones(len(cells)))
+    known = np.isfinite(record.logs[cells]).any(axis=0)
+    days = np.array([_number(night.day) for night in record.nights])[known]
+    series = series[known]
+    return days, 100 * np.exp(series - series[:FEWEST_NIGHTS].mean())
+
+
+def _mark(axes: Axes, change: Change, palette: Palette) -> None:
+    is_open = change.state is State.REGRESSION
+    look: dict[str, Any] = {"linestyle": "-" if is_open else ":", "linewidth": 1.2}
+    color = palette.color(1) if change.is_slower else palette.color(2)
+    axes.axvline(_number(change.first) - 0.5, color=color, **look)
+    if change.latest > change.earliest:
+        low, high = _number(change.earliest) - 0.5, _number(change.latest) - 0.5
+        axes.axvspan(low, high, color=palette.tint(color, 0.3))
+
+
+def _number(day: date) -> float:
+    return float((day - _EPOCH).days)

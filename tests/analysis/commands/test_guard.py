@@ -1,0 +1,171 @@
+"""`analysis guard` tells what changed over nights, and its exit code says whether somebody has to look."""
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from store.database import open_for_writing
+from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.imports import import_files
+from store.filters import targets
+from store.upkeep import marking
+from tests.filled import ENVIRONMENT, fill
+from tests.nights import fill_nights, slower, steady, with_packages
+from tests.specs import small
+
+NUM_NIGHTS, SINCE = 26, 20
+TRIALS = [small(model=model, num_gpus=num) for model in ("trivial", "resnet50") for num in (1, 2)]
+HISTORY = {
+    spec: slower(
+        steady(NUM_NIGHTS, 100.0 * (place + 1), place),
+        SINCE,
+        0.9 if spec.model == "resnet50" else 1.0,
+    )
+    for place, spec in enumerate(TRIALS)
+}
+SOFTWARE = [ENVIRONMENT] * SINCE + [with_packages(tensorflow="2.22.0")]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = tmp_path_factory.mktemp("nights") / "results.db"
+    fill_nights(str(path), HISTORY, environments=SOFTWARE)
+    return path
+
+
+@pytest.fixture
+def nights(made):
+    shutil.copy(made, "results.db")
+
+
+def change_of(ended):
+    (change,) = json.loads(ended.stdout)["changes"]
+    return change
+
+
+def test_a_regression_is_named_with_what_changed_then(nights, analysis, snapshot):
+    ended = analysis("guard")
+    assert ended.exit_code == 1
+    assert ended.stderr == ""
+    assert ended.stdout == snapshot
+
+
+def test_json_has_trials_dates_and_interval(nights, analysis):
+    ended = analysis("guard", "--json")
+    assert ended.exit_code == 1
+    change = change_of(ended)
+    assert change["state"] == "regression"
+    assert (change["first_night"], change["found"]) == ("2026-01-21", "2026-01-24")
+    assert change["causes"] == ["tensorflow 2.21.0 -> 2.22.0"]
+    assert change["change_low"] < -0.1 < change["change_high"]
+    assert set(change["trials"]) == {spec.trial_id for spec in TRIALS[2:]}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--since", "2026-01-22"), ("model=trivial",), ("--min-change", "15"), ("sweep~night-?",)],
+)
+def test_nothing_new_to_look_at_is_exit_code_0(nights, analysis, arguments):
+    ended = analysis("guard", *arguments)
+    assert ended.exit_code == 0, ended.stdout
+    assert ended.stdout.startswith("0 regressions")
+
+
+def test_a_sweep_with_the_tag_accepts_a_regression(nights, analysis):
+    engine = open_for_writing("results.db")
+    sweep = targets.find(engine, "night-20")
+    marking.add_tags(engine, sweep, ["accepted"], datetime.now(UTC))
+    engine.dispose()
+    ended = analysis("guard", "--json")
+    assert ended.exit_code == 0
+    assert change_of(ended)["accepted"] == "night-20"
+
+
+def test_files_for_ci_have_a_case_and_a_number_per_trial(nights, analysis):
+    assert analysis("guard", "--junit", "j.xml", "--bmf", "b.json").exit_code == 1
+    (suite,) = ElementTree.parse("j.xml").getroot()
+    failing = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
+    assert failing == ["model=resnet50 num_gpus=1", "model=resnet50 num_gpus=2"]
+    message = suite.find(".//failure").get("message")
+    assert message.startswith("-9.9 % [-10.8, -9.1] since 2026-01-21")
+    assert "tensorflow 2.21.0 -> 2.22.0" in message
+    newest = json.loads(Path("b.json").read_text())
+    value = newest["model=trivial num_gpus=1 images/s"]["throughput"]["value"]
+    assert value == pytest.approx(HISTORY[TRIALS[0]][-1], rel=1e-5)
+
+
+def test_a_file_that_cannot_be_written_is_told(nights, analysis):
+    ended = analysis("guard", "--junit", "missing/j.xml")
+    assert ended.exit_code == 2
+    assert "missing/j.xml: No such file or directory; give another file" in ended.stderr
+
+
+def test_one_night_says_that_more_are_needed(analysis, snapshot):
+    fill("results.db", [(small(), 100.0), (small(num_gpus=2), 190.0)])
+    ended = analysis("guard")
+    assert ended.exit_code == 0
+    assert ended.stdout == snapshot
+
+
+def test_a_date_that_is_none_is_refused(nights, analysis):
+    ended = analysis("guard", "--since", "yesterday")
+    assert ended.exit_code == 2
+    assert "--since yesterday: no date; wanted one as 2026-03-14" in ended.stderr
+
+
+def test_published_figures_have_no_history(nights, analysis):
+    ended = analysis("guard", "--origin", "published")
+    assert ended.exit_code == 2
+    assert "published figures have no history; wanted measured, simulated" in ended.stderr
+
+
+def table(*, dates=True):
+    lines = ["date,gpus,way,version,img_s"]
+    for night in range(NUM_NIGHTS):
+        for place, way in enumerate(("ddp", "fsdp")):
+            for gpus in (1, 2):
+                value = HISTORY[TRIALS[2 if way == "fsdp" else 0]][night] * gpus
+                version = "2.9" if night < SINCE else "2.10"
+                shown = f"2026-01-{night + 1:02d}" if dates else f"night {night}"
+                lines.append(f"{shown},{gpus},{way},v{version},{value + place}")
+    Path("mine.csv").write_text("\n".join(lines))
+
+
+def take_in(when="date=when"):
+    meanings = ColumnMeanings(
+        maps=("img_s=throughput", "gpus=num_gpus"), axes=(when, "way", "version")
+    )
+    import_files("results.db", ["mine.csv"], table=meanings)
+
+
+def test_a_table_with_dates_is_guarded_and_versions_are_causes(analysis):
+    table()
+    take_in()
+    ended = analysis("guard", "--json")
+    assert ended.exit_code == 1
+    change = change_of(ended)
+    assert change["groups"] == ["way=fsdp"]
+    assert change["causes"] == ["version v2.9 -> v2.10"]
+    assert change["first_night"] == "2026-01-21"
+
+
+def test_a_table_without_dates_is_told_how_to_bring_them(analysis):
+    table()
+    take_in(when="date")
+    ended = analysis("guard")
+    assert ended.exit_code == 2
+    assert "no row says when it was measured; import the table with its column" in ended.stderr
+    assert "--axis COLUMN=when" in ended.stderr
+
+
+def test_a_date_of_a_table_that_is_none_is_named(analysis):
+    table(dates=False)
+    take_in()
+    ended = analysis("guard")
+    assert ended.exit_code == 2
+    assert "when=night 0: no date; wanted one as 2026-03-14" in ended.stderr

@@ -1,0 +1,121 @@
+"""Changes of one cause are one change, which says what became of it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from analysis.history.changes import State, _size, changes
+from analysis.history.record import made
+from analysis.history.scan import LEAST
+from tests.analysis.history.made import AXES, day, noisy, record
+
+OLD, NEW = {"driver": "550.1", "kernel": "6.1"}, {"driver": "560.2", "kernel": "6.1"}
+VGG16 = [3, 4, 5]
+
+
+def slower(num_nights: int = 90, since: int = 40, by: float = 0.06, noise: float = 0.01):
+    logs = noisy(6, num_nights, noise)
+    logs[VGG16, since:] -= by
+    return logs
+
+
+def test_a_change_says_when_by_how_much_of_what_and_what_else_changed():
+    (change,) = changes([record(slower(), software=[OLD] * 40 + [NEW])], LEAST)
+    assert change.state is State.REGRESSION
+    assert (change.after, change.first, change.latest) == (day(39), day(40), day(40))
+    assert change.found == day(41)
+    assert change.groups == ("model=vgg16",)
+    assert [cell.name for cell in change.cells] == ["vgg16 1", "vgg16 2", "vgg16 4"]
+    assert change.causes == ("driver 550.1 -> 560.2",)
+    assert change.low < -math.expm1(0.06) + 0.005
+    assert change.low < math.expm1(-0.06) < change.high < 0
+
+
+def test_a_recorded_change_at_another_time_is_no_cause():
+    (change,) = changes([record(slower(), software=[OLD] * 35 + [NEW])], LEAST)
+    assert change.causes == ()
+
+
+def test_what_changes_together_is_one_change_also_in_parts():
+    logs = noisy(6, 90, 0.02)
+    for cell, by in enumerate((0.30, 0.10, 0.05, 0.30, 0.10, 0.05)):
+        logs[cell, 40:] -= by
+    (change,) = changes([record(logs)], LEAST)
+    assert len(change.cells) == 6
+
+
+def test_changes_at_other_times_or_to_the_other_side_are_others():
+    logs = slower()
+    logs[VGG16, 70:] -= 0.06
+    logs[:3, 40:] += 0.06
+    found = changes([record(logs)], LEAST)
+    assert [(one.first, one.state, one.groups) for one in found] == [
+        (day(40), State.REGRESSION, ("model=vgg16",)),
+        (day(40), State.IMPROVEMENT, ("model=resnet50",)),
+        (day(70), State.REGRESSION, ("model=vgg16",)),
+    ]
+
+
+def test_two_machines_with_the_same_recorded_change_have_one_alarm():
+    software = [OLD] * 40 + [NEW]
+    both = [record(slower(), software=software, machine=name) for name in ("a: 8", "b: 8")]
+    (change,) = changes(both, LEAST)
+    assert change.machines == ("a: 8", "b: 8")
+    assert len(change.cells) == 6
+
+
+def test_two_machines_without_a_recorded_change_have_an_alarm_each():
+    both = [record(slower(), machine=name) for name in ("a: 8", "b: 8")]
+    assert [one.machines for one in changes(both, LEAST)] == [("a: 8",), ("b: 8",)]
+
+
+def test_a_regression_that_was_made_good_has_recovered():
+    logs = slower()
+    logs[VGG16, 70:] += 0.06
+    bad, good = changes([record(logs)], LEAST)
+    assert (bad.state, bad.recovered) == (State.RECOVERED, day(70))
+    assert good.state is State.IMPROVEMENT
+
+
+def test_half_made_good_is_not_recovered():
+    logs = slower(by=0.10)
+    logs[VGG16, 70:] += 0.05
+    assert changes([record(logs)], LEAST)[0].state is State.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("night", "state"), [(39, State.REGRESSION), (40, State.ACCEPTED), (80, State.ACCEPTED)]
+)
+def test_a_tag_on_a_sweep_since_accepts_the_change(night, state):
+    (change,) = changes([record(slower(), accepted={night: "night-x"})], LEAST)
+    assert change.state is state
+
+
+def test_the_size_is_told_apart_from_drift():
+    logs = slower(num_nights=120, since=60, noise=0.003) - 0.0004 * np.arange(120)
+    (change,) = changes([record(logs)], LEAST)
+    assert change.log_ratio == pytest.approx(-0.06, abs=0.004)
+
+
+def test_trials_that_are_measured_weekly_are_a_record_of_their_own():
+    logs = slower(num_nights=200, since=100)
+    logs[VGG16] = np.where(np.arange(200) % 7 == 0, logs[VGG16], np.nan)
+    whole = record(logs)
+    split = made(whole.machine, whole.host, whole.cells, whole.nights, logs)
+    assert [(len(one.cells), len(one.nights)) for one in split] == [(3, 200), (3, 29)]
+    (change,) = changes(split, LEAST)
+    assert change.after <= day(100) <= change.latest
+    assert len(change.cells) == 3
+
+
+def test_no_history_has_no_change():
+    assert changes([], LEAST) == []
+    assert changes([record(noisy(1, 1), axes=AXES[:1])], LEAST) == []
+
+
+def test_a_size_that_is_not_known_has_no_interval():
+    before, after = np.array([1.0]), np.array([0.9, 0.9])
+    log_ratio, reach = _size(before, after)
+    assert math.isnan(log_ratio)
+    assert reach == math.inf

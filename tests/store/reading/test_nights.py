@@ -1,0 +1,64 @@
+"""Histories are read with their sweeps, oldest first, and of numbers that may be quoted alone."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scalemark.records.outcomes import Verdict
+from store.database import open_for_reading, open_for_writing
+from store.errors import StoreError
+from store.filters import targets
+from store.reading.nights import processes
+from store.upkeep import marking
+from tests.filled import fill
+from tests.nights import FIRST, fill_nights
+from tests.specs import small
+
+ONE, TWO = small(num_gpus=1), small(num_gpus=2)
+
+
+def read(db, *filters, **options):
+    engine = open_for_reading(db)
+    try:
+        return processes(engine, filters, **{"simulated": False, **options})
+    finally:
+        engine.dispose()
+
+
+def test_processes_come_by_the_dates_of_their_sweeps(db):
+    fill_nights(db, {ONE: [100.0, 101.0], TWO: [200.0, None]})
+    fill_nights(db, {ONE: [90.0]}, first=FIRST - timedelta(days=30), name="older")
+    found = read(db)
+    names = [found.sweeps[row.sweep_id].name for row in found.rows]
+    assert names == ["older-0", "night-0", "night-0", "night-1"]
+    assert sorted(row.throughput for row in found.rows) == [90.0, 100.0, 101.0, 200.0]
+    assert found.sweeps[found.rows[0].sweep_id].started_at == FIRST - timedelta(days=30)
+    assert {found.trials[row.trial_id]["num_gpus"] for row in found.rows} == {1, 2}
+
+
+def test_only_numbers_that_may_be_quoted_count(db):
+    results = [(ONE, 100.0), (ONE, None), (TWO, 200.0)]
+    fill(db, results, details=[{}, {}, {"verdict": Verdict.INVALID}])
+    assert [row.throughput for row in read(db).rows] == [100.0]
+    assert read(db, simulated=True).rows == []
+
+
+def test_filters_and_a_sweep_choose(db):
+    fill_nights(db, {ONE: [100.0, 101.0], TWO: [200.0, None]})
+    assert len(read(db, "num_gpus=2").rows) == 1
+    assert len(read(db, sweep="night-1").rows) == 2  # of the trial that it asked for
+    with pytest.raises(StoreError, match="nobody"):
+        read(db, sweep="nobody")
+
+
+def test_a_tag_of_a_sweep_accepts(db):
+    fill_nights(db, {ONE: [100.0, 101.0]})
+    engine = open_for_writing(db)
+    found = targets.find(engine, "night-1")
+    marking.add_tags(engine, found, ["accepted"], datetime(2026, 2, 1, tzinfo=UTC))
+    engine.dispose()
+    heads = read(db).sweeps.values()
+    assert [(head.name, head.is_accepted) for head in heads] == [
+        ("night-0", False),
+        ("night-1", True),
+    ]
