@@ -23,9 +23,10 @@ from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
+from benchmarks.book_intervals import batch_means, cosines, fixed_b
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.student import log_quantile
-from scalemark.stats.within_process import interval_within
+from scalemark.stats.within_process import interval_within, spread_within
 from simulator.noise import step_times
 
 SEED = 7
@@ -188,25 +189,36 @@ def stored(
     comparisons: int, cases: Sequence[Times] | None = None, methods: Sequence[str] | None = None
 ) -> list[Row]:
     """The interval that is stored with each attempt, where there is one; beside it percentiles of
-    blocks, which were stored once.
+    blocks, which were stored once, and methods from books. Of few steps some show no pause though
+    pauses come: `pauses seen` leaves these out.
     """
     rows = []
     for times in cases or stored_cases():
         found = list(processes(times, 1, comparisons, _random()))
         for name in methods or STORED:
-            known = [interval for interval in map(STORED[name], found) if interval]
-            held = sum(low <= truth(times) <= high for low, high in known) / max(len(known), 1)
-            rows.append(
-                Row(
-                    case=_told(times),
-                    method=name,
-                    comparisons=len(known),
-                    held=held if known else None,
-                    different=None,
-                    is_ours=name == OURS,
-                )
-            )
+            rows.append(_stored_row(_told(times), name, found, times))
+        if times.outliers:
+            paused = [one for one in found if _shows_pause(one)]
+            rows.append(_stored_row(f"{_told(times)}, pauses seen", OURS, paused, times))
     return rows
+
+
+def _stored_row(case: str, method: str, found: Sequence[Sample], times: Times) -> Row:
+    known = [interval for interval in map(STORED[method], found) if interval]
+    held = sum(low <= truth(times) <= high for low, high in known) / max(len(known), 1)
+    return Row(
+        case=case,
+        method=method,
+        comparisons=len(known),
+        held=held if known else None,
+        different=None,
+        is_ours=method == OURS,
+    )
+
+
+def _shows_pause(one: Sample) -> bool:
+    spread = spread_within(one.durations_s[0])
+    return spread is not None and spread.slower > 0
 
 
 def stored_cases() -> list[Times]:
@@ -458,6 +470,9 @@ WITHIN: dict[str, Method] = {OURS: ours, "percentiles of blocks": hierarchical_b
 STORED: dict[str, Callable[[Sample], Interval | None]] = {
     OURS: _stored,
     "percentiles of blocks": _percentiles,
+    "batch means": batch_means,
+    "cosines": cosines,
+    "fixed b": fixed_b,
 }
 
 
