@@ -24,6 +24,7 @@ class Spread:
 
     variance: float  # without pauses
     freedom: float  # degrees, of Student's t
+    variance_of_pauses: float = 0.0  # as if each came once in so many steps, on average
     # so much slower and faster may it be with 95 % because pauses are rare: logarithms, 0 or more
     slower: float = 0.0
     faster: float = 0.0
@@ -31,7 +32,7 @@ class Spread:
     @property
     def squared_error(self) -> float:
         """Return the variance with pauses."""
-        return self.variance + (max(self.slower, self.faster) / _of_interval(math.inf)) ** 2
+        return self.variance + self.variance_of_pauses
 
 
 def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
@@ -42,7 +43,7 @@ def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[fl
     spread = spread_within(durations_s)
     if spread is None:
         return None
-    reach = _of_interval(spread.freedom) * math.sqrt(spread.variance)
+    reach = math.exp(log_quantile(spread.freedom)) * math.sqrt(spread.variance)
     slower, faster = math.hypot(reach, spread.slower), math.hypot(reach, spread.faster)
     if max(slower, faster) > LARGEST_REACH:
         return None
@@ -64,10 +65,12 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
     around = without_trend(durations / durations.mean())
     found = pauses(around)
     error = error_of_mean(without_trend(found.smooth))
-    less, more = reaches(found.extra / len(around))
+    extra = found.extra / len(around)
+    less, more = reaches(extra)
     return Spread(
         variance=error.variance,
         freedom=error.freedom,
+        variance_of_pauses=float(np.dot(extra, extra)),
         slower=math.log1p(more),
         faster=-math.log1p(-min(less, 1 - 1e-9)),
     )
@@ -79,7 +82,3 @@ def without_trend(values: NDArray[np.float64]) -> NDArray[np.float64]:
     slope = np.dot(values, time) / np.dot(time, time)
     left: NDArray[np.float64] = values - values.mean() - slope * time
     return left
-
-
-def _of_interval(freedom: float) -> float:
-    return math.exp(log_quantile(freedom))

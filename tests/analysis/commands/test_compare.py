@@ -158,7 +158,7 @@ def test_one_repeat_is_never_a_verdict_unless_the_user_trusts_its_steps(compared
     fill("r.db", [(small(**PS), 50.0), (small(), 100.0)], details=[{"steps": steps()}] * 2)
     (pair,) = compared(*SIDES)["pairs"]
     assert (pair["answer"], pair["judgement"]["is_sure"]) == ("not conclusive", False)
-    assert pair["judgement"]["ratio"]["method"] == "block bootstrap within one process"
+    assert pair["judgement"]["ratio"]["method"] == "spectrum of the steps within one process"
     assert "single run of each side" in pair["words"]
     assert [text.rsplit(" ", 1)[1] for text in pair["to_run"]] == [
         "sweep.repeats=3",

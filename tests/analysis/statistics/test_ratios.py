@@ -94,12 +94,12 @@ def test_as_many_intervals_of_simulated_processes_hold_the_truth():
     assert [str(row) for row in simulated(1000, [3]) if not row.is_met] == []
 
 
-def test_93_to_97_percent_of_intervals_within_a_process_hold_the_truth():
+def test_93_to_98_percent_of_intervals_within_a_process_hold_the_truth():
     (case,) = (
         one for one in single_cases() if one.name == "1 and 1, 60 steps, neighbors correlate by 0.6"
     )
     (found,) = alone(500, [case], [OURS])
-    assert 0.93 <= found.held <= 0.97
+    assert 0.93 <= found.held <= 0.98
     assert found.different == 0
 
 
