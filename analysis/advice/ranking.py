@@ -41,6 +41,9 @@ deviations differ (standard deviation of their logarithms 0.25, 0.5); with 20 de
 5, 9 and 19 %.
 """
 
+_UNLIKE = 0.02
+"""Chance by which two choices that spread more than the others are judged by their own repeats."""
+
 _LOOKS = 2
 """How often a choice that a race put out is judged as if looked at: it stopped when it looked slow.
 
@@ -85,7 +88,8 @@ class Behind:
     high: float | None
     num_compared: int  # choices among which the two seem first and last, for that CI
     variance: float  # of log scores of a process, drawn towards what the other choices show
-    # of the variance; 0: no other choice was repeated, and the two are judged by their own repeats
+    # of the variance; 0: the two are judged by their own repeats, since no other choice was
+    # repeated, or the two spread more
     freedom: int
     # times: so far apart may the two be by chance, if processes differ as all repeats say, and a
     # little of 3 %
@@ -213,7 +217,7 @@ def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> 
         if one.low is None:
             wrong += one.chance
             one = replace(one, is_in_doubt=wrong > _MOST_WRONG / (num - 1))
-        else:
+        elif one.freedom:
             are_proven = are_proven and one.is_proven
         found.insert(0, one)
     return found
@@ -230,13 +234,11 @@ def _behind(
     known, known_freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
     if num > 2:
         explained = _factor(_error(known, nums) * pair_quantile(num, known_freedom))
-    if not spread.freedom:
-        known, known_freedom = _UNKNOWN_DEVIATION**2, math.inf
     was_raced = bool(other.result.out_of_race or top.result.out_of_race)
     level = LEVEL / _LOOKS if was_raced else LEVEL
     variance, freedom, low, high = 0.0, 0, None, None
     if min(nums) > 1:
-        if others.freedom:
+        if others.freedom and not _spreads_more(own, others):
             variance, freedom = variance_of(
                 own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM
             )
@@ -255,10 +257,29 @@ def _behind(
         variance=variance,
         freedom=freedom,
         explained=explained,
-        chance=chance_beyond(math.log(ratio) / _error(known, nums), known_freedom),
+        chance=_chance(ratio, nums, own, others),
         is_in_doubt=False,
         is_out_of_race=races and bool(other.result.out_of_race),
     )
+
+
+def _chance(ratio: float, nums: tuple[int, int], own: Spread, others: Spread) -> float:
+    """Return the chance that the one that is behind is better, if nothing else is known."""
+    distance = math.log(ratio)
+    if not own.freedom + others.freedom:
+        return chance_beyond(distance / _error(_UNKNOWN_DEVIATION**2, nums), math.inf)
+    known, freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
+    return chance_beyond(distance / _error(known, nums), freedom)
+
+
+def _spreads_more(own: Spread, others: Spread) -> bool:
+    """Test by F whether the two spread more than what is known of the others."""
+    from scipy.special import fdtrc
+
+    if not others.squares:
+        return own.squares > 0
+    ratio = (own.squares / own.freedom) / (others.squares / others.freedom)
+    return float(fdtrc(own.freedom, others.freedom, ratio)) < _UNLIKE
 
 
 def _factor(reach: float) -> float:

@@ -36,8 +36,8 @@ def pauses(around: NDArray[np.float64]) -> Pauses:
     smooth = around.copy()
     smooth[is_pause] = np.interp(time[is_pause], time[~is_pause], around[~is_pause])
     begins = is_pause & ~np.concatenate([[False], is_pause[:-1]])
-    which = np.cumsum(begins)[is_pause] - 1
-    return Pauses(smooth=smooth, extra=np.bincount(which, (around - smooth)[is_pause]))
+    extra = np.add.reduceat(around - smooth, np.flatnonzero(begins))  # 0 between pauses
+    return Pauses(smooth=smooth, extra=extra)
 
 
 def reaches(extra: NDArray[np.float64]) -> tuple[float, float]:

@@ -179,3 +179,11 @@ def test_two_choices_are_judged_as_compare_judges_them():
 def test_endless_intervals_are_no_crash():
     found = ranked([[100.0, 300.0], [99.0, 350.0], *([1.0] for _ in range(60))])
     assert found.unclear or found.tied
+
+
+def test_two_that_spread_more_than_the_others_are_judged_by_their_own_repeats():
+    noisy = [[97.0, 100.0, 103.0], [91.0, 93.7, 96.5]]
+    quiet = [[speed, speed * 1.001, speed * 0.999] for speed in (50.0, 40.0, 30.0)]
+    found = ranked([*noisy, *quiet])
+    assert [one.candidate.scores for one in found.unclear] == [tuple(noisy[1])]
+    assert [one.is_proven for one in found.worse] == [True] * 3
