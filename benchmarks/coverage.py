@@ -26,6 +26,8 @@ from analysis.statistics.trends import trend
 from benchmarks.book_intervals import batch_means, cosines, fixed_b
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.student import log_quantile
+from scalemark.stats.two_modes import two_modes
+from scalemark.stats.welch import interval
 from scalemark.stats.within_process import interval_within, spread_within
 from simulator.noise import step_times
 
@@ -284,12 +286,54 @@ def drifts(comparisons: int, nums_steps: Sequence[int] = (30, 200)) -> list[Row]
     return rows
 
 
+def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
+    """Over processes of which half are 5 % slower, the interval of one trial's speed: of all, and
+    of those that are not said to have two modes. Last how often one is said to without having them.
+    """
+    rows = []
+    for num in nums:
+        steady = Times(process_noise=0.003, noise=0.002, num_steps=30)
+        times = replace(steady, modes=0.05)
+        found = list(processes(times, num, comparisons, _random()))
+        silent = [one for one in found if two_modes(one.throughput) is None]
+        for name, some in (("all", found), ("no modes said", silent)):
+            held = sum(low <= truth(times) <= high for low, high in map(_of_trial, some))
+            rows.append(
+                Row(
+                    case=f"{num} processes in two modes",
+                    method=name,
+                    comparisons=len(some),
+                    held=held / max(len(some), 1),
+                    different=None,
+                    is_ours=False,
+                )
+            )
+        usual = processes(steady, num, comparisons, _random())
+        said = sum(two_modes(one.throughput) is not None for one in usual)
+        rows.append(
+            Row(
+                case=f"{num} processes without modes, said to have them",
+                method=OURS,
+                comparisons=comparisons,
+                held=None,
+                different=said / comparisons,
+                is_ours=True,
+            )
+        )
+    return rows
+
+
+def _of_trial(one: Sample) -> Interval:
+    return interval(one.throughput)
+
+
 QUESTIONS: dict[str, Callable[[int], list[Row]]] = {
     "repeats": repeats,
     "simulated": simulated,
     "alone": alone,
     "stored": stored,
     "drifts": drifts,
+    "modes": modes,
 }
 
 
