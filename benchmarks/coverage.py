@@ -27,7 +27,7 @@ from benchmarks.book_intervals import batch_means, cosines, fixed_b
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.student import log_quantile
 from scalemark.stats.two_modes import two_modes
-from scalemark.stats.welch import interval
+from scalemark.stats.welch import interval as interval_over_processes
 from scalemark.stats.within_process import interval_within, spread_within
 from simulator.noise import step_times
 
@@ -324,7 +324,7 @@ def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
 
 
 def _of_trial(one: Sample) -> Interval:
-    return interval(one.throughput)
+    return interval_over_processes(one.throughput)
 
 
 QUESTIONS: dict[str, Callable[[int], list[Row]]] = {

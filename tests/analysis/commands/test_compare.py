@@ -189,6 +189,15 @@ def test_drift_outliers_and_contradictions_name_their_attempts(compared):
     assert "the repeats of A contradict each other: 60.0 against 100, 101 images/s" in pair["words"]
 
 
+def test_repeats_in_two_modes_are_reported(compared):
+    fill("r.db", [*several(small(**PS), 100, 105, 100.1, 105.1), *several(small(), 90, 91)])
+    (pair,) = compared(*SIDES)["pairs"]
+    (finding,) = pair["findings"]
+    assert finding.startswith(
+        "A: two modes, 2 repeats at 100 to 100.1 and 2 at 105 to 105.1 (+5.0%)"
+    )
+
+
 def test_a_side_without_a_number_says_how_it_ended(compared):
     fill(
         "r.db",
