@@ -230,24 +230,14 @@ def _behind(
     others = spread.without(own)
     nums = len(top.scores), len(other.scores)
     ratio = top.score / other.score
-    explained = math.inf  # of two choices their own interval says all
-    known, known_freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
-    if num > 2:
-        explained = _factor(_error(known, nums) * pair_quantile(num, known_freedom))
-    was_raced = bool(other.result.out_of_race or top.result.out_of_race)
-    level = LEVEL / _LOOKS if was_raced else LEVEL
-    variance, freedom, low, high = 0.0, 0, None, None
+    low, high, variance, freedom = None, None, 0.0, 0
     if min(nums) > 1:
-        if others.freedom and not _spreads_more(own, others):
-            variance, freedom = variance_of(
-                own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM
-            )
-            reach = _error(variance, nums) * pair_quantile(num_compared, freedom, level)
-        else:
-            variances = welch.log_variance(top.scores), welch.log_variance(other.scores)
-            level = pair_level(num_compared, own.freedom, level)
-            reach = welch.reach_of_ratio(variances, nums, level)
+        reach, variance, freedom = _reach(top, other, own, others, num_compared)
         low, high = ratio / _factor(reach), ratio * _factor(reach)
+    explained = math.inf  # of two choices their own interval says all
+    if num > 2:
+        known, known_freedom = _with_prior(own, others)
+        explained = _factor(_error(known, nums) * pair_quantile(num, known_freedom))
     return Behind(
         candidate=other,
         ratio=ratio,
@@ -263,12 +253,34 @@ def _behind(
     )
 
 
+def _reach(
+    top: Candidate, other: Candidate, own: Spread, others: Spread, num_compared: int
+) -> tuple[float, float, int]:
+    """Return half the CI of the distance of log scores of two that were repeated, and the variance
+    and its degrees of freedom that it is made of, unless their own repeats alone count.
+    """
+    nums = len(top.scores), len(other.scores)
+    was_raced = bool(other.result.out_of_race or top.result.out_of_race)
+    level = LEVEL / _LOOKS if was_raced else LEVEL
+    if others.freedom and not _spreads_more(own, others):
+        variance, freedom = variance_of(own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM)
+        quantile = pair_quantile(num_compared, freedom, level)
+        return _error(variance, nums) * quantile, variance, freedom
+    variances = welch.log_variance(top.scores), welch.log_variance(other.scores)
+    level = pair_level(num_compared, own.freedom, level)
+    return welch.reach_of_ratio(variances, nums, level), 0.0, 0
+
+
+def _with_prior(own: Spread, others: Spread) -> tuple[float, int]:
+    return variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
+
+
 def _chance(ratio: float, nums: tuple[int, int], own: Spread, others: Spread) -> float:
     """Return the chance that the one that is behind is better, if nothing else is known."""
     distance = math.log(ratio)
     if not own.freedom + others.freedom:
         return chance_beyond(distance / _error(_UNKNOWN_DEVIATION**2, nums), math.inf)
-    known, freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
+    known, freedom = _with_prior(own, others)
     return chance_beyond(distance / _error(known, nums), freedom)
 
 
