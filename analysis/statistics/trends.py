@@ -72,5 +72,8 @@ def _correlation(around: NDArray[np.float64]) -> float:
 
     It is corrected for what the trend has taken away.
     """
-    found = float(np.dot(around[1:], around[:-1])) / float(np.dot(around, around))
+    power = float(np.dot(around, around))
+    if power == 0:
+        return 0.0
+    found = float(np.dot(around[1:], around[:-1])) / power
     return min(max(found + (2 + 4 * found) / len(around), 0.0), _MOST_ALIKE)

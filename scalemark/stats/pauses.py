@@ -59,7 +59,7 @@ def _reaches(extra: NDArray[np.float64]) -> tuple[float, float]:
     if num == 0:
         return 0.0, 0.0
     total, squares, longest = float(extra.sum()), float(np.dot(extra, extra)), float(extra.max())
-    quantile = math.exp(log_quantile(num + 1))
+    quantile = math.exp(log_quantile(num + 2))
     low = _gamma(total, squares, -_NORMAL_QUANTILE)
     high = _gamma(total + longest / 2, squares + longest**2 / 2, quantile)
     return total - low, high - total
