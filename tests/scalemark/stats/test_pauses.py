@@ -55,7 +55,7 @@ def test_of_shorter_steps_both_reaches_are_turned():
 
 
 def test_the_reach_holds_the_rate_of_pauses_that_are_not_alike():
-    """Of the normal quantile it would be 90 %."""
+    """Of 4 pauses on average; of the normal quantile it would be 87 %."""
     random = np.random.default_rng(2)
     nums = random.poisson(4.0, 1000)
     held = total = 0
@@ -64,4 +64,4 @@ def test_the_reach_holds_the_rate_of_pauses_that_are_not_alike():
         less, more = reaches(extra)
         held += extra.sum() - less <= 4.0 <= extra.sum() + more
         total += 1
-    assert 0.93 <= held / total <= 0.99
+    assert 0.90 <= held / total <= 0.97
