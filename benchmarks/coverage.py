@@ -23,9 +23,12 @@ from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
+from benchmarks.book_intervals import batch_means, cosines, fixed_b
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.student import log_quantile
-from scalemark.stats.within_process import interval_within
+from scalemark.stats.two_modes import two_modes
+from scalemark.stats.welch import interval as interval_over_processes
+from scalemark.stats.within_process import interval_within, spread_within
 from simulator.noise import step_times
 
 SEED = 7
@@ -188,25 +191,36 @@ def stored(
     comparisons: int, cases: Sequence[Times] | None = None, methods: Sequence[str] | None = None
 ) -> list[Row]:
     """The interval that is stored with each attempt, where there is one; beside it percentiles of
-    blocks, which were stored once.
+    blocks, which were stored once, and methods from books. Of few steps some show no pause though
+    pauses come: `pauses seen` leaves these out.
     """
     rows = []
     for times in cases or stored_cases():
         found = list(processes(times, 1, comparisons, _random()))
         for name in methods or STORED:
-            known = [interval for interval in map(STORED[name], found) if interval]
-            held = sum(low <= truth(times) <= high for low, high in known) / max(len(known), 1)
-            rows.append(
-                Row(
-                    case=_told(times),
-                    method=name,
-                    comparisons=len(known),
-                    held=held if known else None,
-                    different=None,
-                    is_ours=name == OURS,
-                )
-            )
+            rows.append(_stored_row(_told(times), name, found, times))
+        if times.outliers:
+            paused = [one for one in found if _shows_pause(one)]
+            rows.append(_stored_row(f"{_told(times)}, pauses seen", OURS, paused, times))
     return rows
+
+
+def _stored_row(case: str, method: str, found: Sequence[Sample], times: Times) -> Row:
+    known = [interval for interval in map(STORED[method], found) if interval]
+    held = sum(low <= truth(times) <= high for low, high in known) / max(len(known), 1)
+    return Row(
+        case=case,
+        method=method,
+        comparisons=len(known),
+        held=held if known else None,
+        different=None,
+        is_ours=method == OURS,
+    )
+
+
+def _shows_pause(one: Sample) -> bool:
+    spread = spread_within(one.durations_s[0])
+    return spread is not None and spread.slower > 0
 
 
 def stored_cases() -> list[Times]:
@@ -272,12 +286,54 @@ def drifts(comparisons: int, nums_steps: Sequence[int] = (30, 200)) -> list[Row]
     return rows
 
 
+def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
+    """Over processes of which half are 5 % slower, the interval of one trial's speed: of all, and
+    of those that are not said to have two modes. Last how often one is said to without having them.
+    """
+    rows = []
+    for num in nums:
+        steady = Times(process_noise=0.003, noise=0.002, num_steps=30)
+        times = replace(steady, modes=0.05)
+        found = list(processes(times, num, comparisons, _random()))
+        silent = [one for one in found if two_modes(one.throughput) is None]
+        for name, some in (("all", found), ("no modes said", silent)):
+            held = sum(low <= truth(times) <= high for low, high in map(_of_trial, some))
+            rows.append(
+                Row(
+                    case=f"{num} processes in two modes",
+                    method=name,
+                    comparisons=len(some),
+                    held=held / max(len(some), 1),
+                    different=None,
+                    is_ours=False,
+                )
+            )
+        usual = processes(steady, num, comparisons, _random())
+        said = sum(two_modes(one.throughput) is not None for one in usual)
+        rows.append(
+            Row(
+                case=f"{num} processes without modes, said to have them",
+                method=OURS,
+                comparisons=comparisons,
+                held=None,
+                different=said / comparisons,
+                is_ours=True,
+            )
+        )
+    return rows
+
+
+def _of_trial(one: Sample) -> Interval:
+    return interval_over_processes(one.throughput)
+
+
 QUESTIONS: dict[str, Callable[[int], list[Row]]] = {
     "repeats": repeats,
     "simulated": simulated,
     "alone": alone,
     "stored": stored,
     "drifts": drifts,
+    "modes": modes,
 }
 
 
@@ -458,6 +514,9 @@ WITHIN: dict[str, Method] = {OURS: ours, "percentiles of blocks": hierarchical_b
 STORED: dict[str, Callable[[Sample], Interval | None]] = {
     OURS: _stored,
     "percentiles of blocks": _percentiles,
+    "batch means": batch_means,
+    "cosines": cosines,
+    "fixed b": fixed_b,
 }
 
 

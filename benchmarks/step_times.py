@@ -29,6 +29,7 @@ class Times:
     drift: float = 0.0  # growth over the attempt, as a share
     outliers: float = 0.0  # share of steps that take longer, on the average twice as long
     stay: float = math.inf  # steps that each of two speeds lasts on average; of one speed no end
+    modes: float = 0.0  # how much longer the steps of half of all processes take, as a share
     num_steps: int = 100
 
 
@@ -45,6 +46,7 @@ def truth(times: Times) -> float:
             * drifting
             * (1 + times.outliers)
             * (1 if math.isinf(times.stay) else 1 + APART / 2)
+            * math.sqrt(1 + times.modes)
         )
     )
 
@@ -60,6 +62,8 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
         random.random(shape) < times.outliers, 1 + random.exponential(1.0, shape), 1.0
     )
     steps *= times.mean_s * np.exp(times.process_noise * random.normal(size=(count, num, 1)))
+    if times.modes:
+        steps *= 1 + times.modes * random.integers(0, 2, (count, num, 1))
     if not math.isinf(times.stay):
         steps *= 1 + APART * _is_slow(shape, times.stay, random)
     for one in steps:

@@ -13,6 +13,7 @@ from analysis.results import Result
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from scalemark.records.outcomes import Outcome
+from scalemark.stats.two_modes import two_modes
 from scalemark.text.wording import counted
 
 
@@ -58,6 +59,8 @@ def _contradictory(contenders: Sequence[Result], show: str) -> Iterator[str]:
                 f"Repeats of {described(one)} contradict each other ({found.words}): something "
                 f"else ran beside some, or the machine changed{see}."
             )
+        elif modes := two_modes(one.repeats):
+            yield f"Repeats of {described(one)} fall into {modes.words}{see}."
 
 
 _ENDED = {

@@ -18,6 +18,7 @@ from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import plan, repeats_to_tell
 from analysis.statistics.sample import Sample
+from analysis.statistics.studentized_range import pair_level
 from analysis.text.numbers import number
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.records.axes import AxisValue
@@ -156,11 +157,12 @@ def _more_repeats(ranking: Ranking, behind: Behind) -> int | None:
     if not _can_be_distinguished(ranking, behind):
         return None
     top, other = ranking.top.scores, behind.candidate.scores
-    if not behind.freedom:
-        return plan(Sample.of(top), Sample.of(other), ranking.level).more
     nums = len(top), len(other)
+    if not behind.freedom:
+        level = pair_level(behind.num_compared, sum(nums) - 2)
+        return plan(Sample.of(top), Sample.of(other), level).more
     distance = math.log(behind.ratio)
-    return repeats_to_tell(nums, distance, behind.variance, behind.freedom, ranking.level)
+    return repeats_to_tell(nums, distance, behind.variance, behind.freedom, behind.num_compared)
 
 
 def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:

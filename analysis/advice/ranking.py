@@ -8,28 +8,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.questions import Question
 from analysis.results import Origin, Result
+from analysis.statistics.studentized_range import pair_level, pair_quantile
 from analysis.text.ties import CLOSE
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
 from scalemark.stats.spread import Spread, variance_of
-from scalemark.stats.student import LEVEL, upper_quantile
+from scalemark.stats.student import LEVEL, chance_beyond
 from scalemark.stats.welch import Relation, relation_by
 
 PLAUSIBLE = 0.1  # behind: a single run is not expected to be off by so much
+_UNKNOWN_DEVIATION = 0.1  # of log scores of processes, where nothing was repeated: rather too much
+
+_MOST_WRONG = 0.2
+"""Chance that a single run that is called worse is better, in all and shared among the choices:
+the first of many was lucky. The first is the best in 81 % of rankings at least, where processes
+differ by up to 10 % and choices by up to 60 % (`benchmarks/single_run_advice.py`).
+"""
+
 _ENDLESS = 500.0  # half of an interval of logarithms, which exp() can still take
 _CLOSE_AS_PUBLISHED = 1.02
 
-_MOST_FREEDOM = 6
+_MOST_FREEDOM = 8
 """Degrees of freedom that the repeats of other choices count for: choices need not spread alike.
 
-Of 20 equals of two repeats, whose deviations differ (standard deviation of their logarithms 0.5),
-one is then called worse in 1 to 3 % of rankings; with 20 degrees it would be in 12 %.
+Of 20 equals of two repeats one is then called worse in 2 % of rankings, in 4 and 10 % where their
+deviations differ (standard deviation of their logarithms 0.25, 0.5); with 20 degrees it would be in
+5, 9 and 19 %.
 """
+
+_UNLIKE = 0.02
+"""Chance by which two choices that spread more than the others are judged by their own repeats."""
 
 _LOOKS = 2
 """How often a choice that a race put out is judged as if looked at: it stopped when it looked slow.
@@ -69,16 +82,20 @@ class Behind:
 
     candidate: Candidate
     ratio: float  # of the highest score to its
-    # CI over processes, so wide that in 95 % of rankings all hold; None where a side is a single
-    # run
+    # CI over processes, so wide that in 95 % of rankings no equal is called worse; None where a
+    # side is a single run
     low: float | None
     high: float | None
+    num_compared: int  # choices among which the two seem first and last, for that CI
     variance: float  # of log scores of a process, drawn towards what the other choices show
-    # of the variance; 0: no other choice was repeated, and the two are judged by their own repeats
+    # of the variance; 0: the two are judged by their own repeats, since no other choice was
+    # repeated, or the two spread more
     freedom: int
     # times: so far apart may the two be by chance, if processes differ as all repeats say, and a
     # little of 3 %
     explained: float
+    chance: float  # that it is better, as far as scores tell
+    is_in_doubt: bool  # a single run: such chances add up to too much, with those farther behind
     # a race of throughput put it out, and that is the goal; no sign that it is slower
     is_out_of_race: bool
 
@@ -116,7 +133,9 @@ class Behind:
             return self.ratio < _CLOSE_AS_PUBLISHED
         if self.is_proven:
             return False
-        return self.share < PLAUSIBLE or (self.low is not None and self.ratio <= self.explained)
+        if self.share < PLAUSIBLE:
+            return True
+        return self.is_in_doubt if self.low is None else self.ratio <= self.explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +150,6 @@ class Ranking:
     out: tuple[Behind, ...]
     worse: tuple[Behind, ...]  # by score
     misses: bool  # none is in time for the deadline: then throughput is the score
-    level: float  # of the CI that each pair is judged by
 
     @property
     def is_sure(self) -> bool:
@@ -167,12 +185,9 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
     if not in_time:
         return None
     top, *others = sorted(in_time, key=lambda one: one.score, reverse=True)
-    level = _level(len(in_time))
-    spread = Spread.sum(one.spread for one in in_time)
     races = misses or aim.goal is Goal.THROUGHPUT
     tied, unclear, out, worse = [], [], [], []
-    for other in others:
-        one = _behind(top, other, level, spread, races=races)
+    for one in _all_behind(top, others, races=races):
         if not one.is_tie and not one.is_unclear:
             worse.append(one)
         elif one.is_out_of_race:
@@ -189,7 +204,6 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
         out=tuple(out),
         worse=tuple(worse),
         misses=misses,
-        level=level,
     )
 
 
@@ -198,57 +212,107 @@ def candidates(results: Sequence[Result], aim: Aim, watts: Watts) -> list[Candid
     return [Candidate(result=result, scores=scores) for result, scores in scored if scores]
 
 
-def _level(num: int) -> float:
-    """Return the level of each pair, so that in 5 % of rankings at most an equal is called worse.
+def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> list[Behind]:
+    """Judge all others, sorted by score, each by Tukey's studentized range.
 
-    Any two of equals may turn out first and last, so all pairs count (Bonferroni).
+    Any two of equals may turn out first and last, so all pairs count. The farthest behind is judged
+    first; once it is proven, the first and last of one choice fewer are asked for (as Newman 1939
+    and Keuls 1952 do, but against the first alone, which keeps the 5 %).
     """
-    return LEVEL / max(1, math.comb(num, 2))
+    num = 1 + len(others)
+    spread = Spread.sum(one.spread for one in (top, *others))
+    found: list[Behind] = []
+    are_proven, wrong = True, 0.0
+    for place in range(num, 1, -1):
+        num_compared = place if are_proven else num
+        one = _behind(top, others[place - 2], num_compared, num, spread, races=races)
+        if one.low is None:
+            wrong += one.chance
+            one = replace(one, is_in_doubt=wrong > _MOST_WRONG / (num - 1))
+        elif one.freedom:
+            are_proven = are_proven and one.is_proven
+        found.insert(0, one)
+    return found
 
 
 def _behind(
-    top: Candidate, other: Candidate, level: float, spread: Spread, *, races: bool
+    top: Candidate, other: Candidate, num_compared: int, num: int, spread: Spread, *, races: bool
 ) -> Behind:
     own = Spread.sum((top.spread, other.spread))
     others = spread.without(own)
     nums = len(top.scores), len(other.scores)
     ratio = top.score / other.score
-    explained = math.inf  # of two choices their own interval says all
-    if level < LEVEL:
-        known, known_freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
-        explained = _factor(_reach(known, known_freedom, nums, level))
-    was_raced = bool(other.result.out_of_race or top.result.out_of_race)
-    raced_level = level / _LOOKS if was_raced else level
-    variance, freedom, low, high = 0.0, 0, None, None
+    low, high, variance, freedom = None, None, 0.0, 0
     if min(nums) > 1:
-        if others.freedom:
-            variance, freedom = variance_of(
-                own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM
-            )
-            reach = _reach(variance, freedom, nums, raced_level)
-        else:
-            variances = welch.log_variance(top.scores), welch.log_variance(other.scores)
-            reach = welch.reach_of_ratio(variances, nums, raced_level)
+        reach, variance, freedom = _reach(top, other, own, others, num_compared)
         low, high = ratio / _factor(reach), ratio * _factor(reach)
+    explained = math.inf  # of two choices their own interval says all
+    if num > 2:
+        known, known_freedom = _with_prior(own, others)
+        explained = _factor(_error(known, nums) * pair_quantile(num, known_freedom))
     return Behind(
         candidate=other,
         ratio=ratio,
         low=low,
         high=high,
+        num_compared=num_compared,
         variance=variance,
         freedom=freedom,
         explained=explained,
+        chance=_chance(ratio, nums, own, others),
+        is_in_doubt=False,
         is_out_of_race=races and bool(other.result.out_of_race),
     )
+
+
+def _reach(
+    top: Candidate, other: Candidate, own: Spread, others: Spread, num_compared: int
+) -> tuple[float, float, int]:
+    """Return half the CI of the distance of log scores of two that were repeated, and the variance
+    and its degrees of freedom that it is made of, unless their own repeats alone count.
+    """
+    nums = len(top.scores), len(other.scores)
+    was_raced = bool(other.result.out_of_race or top.result.out_of_race)
+    level = LEVEL / _LOOKS if was_raced else LEVEL
+    if others.freedom and not _spreads_more(own, others):
+        variance, freedom = variance_of(own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM)
+        quantile = pair_quantile(num_compared, freedom, level)
+        return _error(variance, nums) * quantile, variance, freedom
+    variances = welch.log_variance(top.scores), welch.log_variance(other.scores)
+    level = pair_level(num_compared, own.freedom, level)
+    return welch.reach_of_ratio(variances, nums, level), 0.0, 0
+
+
+def _with_prior(own: Spread, others: Spread) -> tuple[float, int]:
+    return variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
+
+
+def _chance(ratio: float, nums: tuple[int, int], own: Spread, others: Spread) -> float:
+    """Return the chance that the one that is behind is better, if nothing else is known."""
+    distance = math.log(ratio)
+    if not own.freedom + others.freedom:
+        return chance_beyond(distance / _error(_UNKNOWN_DEVIATION**2, nums), math.inf)
+    known, freedom = _with_prior(own, others)
+    return chance_beyond(distance / _error(known, nums), freedom)
+
+
+def _spreads_more(own: Spread, others: Spread) -> bool:
+    """Test by F whether the two spread more than what is known of the others."""
+    from scipy.special import fdtrc
+
+    if not others.squares:
+        return own.squares > 0
+    ratio = (own.squares / own.freedom) / (others.squares / others.freedom)
+    return float(fdtrc(own.freedom, others.freedom, ratio)) < _UNLIKE
 
 
 def _factor(reach: float) -> float:
     return math.exp(min(reach, _ENDLESS))
 
 
-def _reach(variance: float, freedom: float, nums: tuple[int, int], level: float) -> float:
-    """Return half the CI of a distance of log scores, of processes with this variance."""
-    return upper_quantile(level / 2, freedom) * math.sqrt(variance * (1 / nums[0] + 1 / nums[1]))
+def _error(variance: float, nums: tuple[int, int]) -> float:
+    """Return the error of a distance of log scores, of processes with this variance."""
+    return math.sqrt(variance * (1 / nums[0] + 1 / nums[1]))
 
 
 def _plainness(candidate: Candidate) -> tuple[float, ...]:

@@ -20,6 +20,7 @@ from analysis.text.versions import differing
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.stats.two_modes import two_modes
 from scalemark.text.wording import as_typed, counted
 
 _AT_A_TIME = 100  # pairs whose steps are in memory together
@@ -38,7 +39,7 @@ class Compared:
     judgement: Judgement | None  # None where a side has no number
     plan: Plan | None  # unless the answer is that they surely differ, or they are no trials of ours
     words: str  # one sentence
-    findings: tuple[str, ...]  # drift and outliers, each with its attempt
+    findings: tuple[str, ...]  # drift and outliers, each with its attempt, and two modes
     to_run: tuple[str, ...]  # commands that would bring the missing repeats
 
 
@@ -166,6 +167,8 @@ def _findings(label: str, side: Sample | None) -> Iterator[str]:
             yield f"{label}, attempt {attempt}: {outliers.words}"
     for process in outlying_processes(side):
         yield f"{label}: {process.words}"
+    if modes := two_modes(side.throughput):
+        yield f"{label}: {modes.words}"
 
 
 def _to_run(pair: Pair, a: Sample, b: Sample, planned: Plan) -> Iterator[str]:

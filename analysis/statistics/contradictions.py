@@ -66,5 +66,5 @@ def _explained(noise: float) -> float:
 def _noise(durations_s: Sequence[Sequence[float]]) -> float | None:
     """Return the typical standard error of a process's mean."""
     spreads = [spread_within(one) for one in durations_s]
-    known = [one.variance for one in spreads if one is not None]
+    known = [one.squared_error for one in spreads if one is not None]
     return math.sqrt(math.fsum(known) / len(known)) if known else None

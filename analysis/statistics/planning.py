@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
-from scalemark.stats.student import LEVEL, upper_quantile
+from analysis.statistics.studentized_range import pair_quantile
+from scalemark.stats.student import LEVEL
 from scalemark.stats.welch import freedom_of_sum, log_variance, reach_of_ratio
 from scalemark.text.wording import counted
 
@@ -62,11 +63,12 @@ def power(
 
 
 def repeats_to_tell(
-    nums: tuple[int, int], difference: float, variance: float, freedom: int, level: float
+    nums: tuple[int, int], difference: float, variance: float, freedom: int, num_compared: int
 ) -> int | None:
     """Return how many more of each side are needed, where all processes have this variance.
 
-    It is known by `freedom` degrees, and by two more with one more repeat of each.
+    It is known by `freedom` degrees, and by two more with one more repeat of each. The two are
+    judged as the first and the last of `num_compared`.
     """
     if variance == 0:
         return 0
@@ -74,7 +76,7 @@ def repeats_to_tell(
 
     for more in range(MOST_WORTH_IT + 1):
         squared = variance * (1 / (nums[0] + more) + 1 / (nums[1] + more))
-        edge = upper_quantile(level / 2, freedom + 2 * more) ** 2
+        edge = pair_quantile(num_compared, freedom + 2 * more) ** 2
         if 1 - ncfdtr(1, freedom + 2 * more, difference**2 / squared, edge) >= POWER:
             return more
     return None

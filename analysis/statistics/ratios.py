@@ -15,7 +15,7 @@ class Method(StrEnum):
     """The origin of an interval."""
 
     PROCESSES = "t over processes"
-    STEPS = "block bootstrap within one process"  # says nothing of other processes
+    STEPS = "spectrum of the steps within one process"  # says nothing of other processes
     NONE = "no interval"
 
 
@@ -67,14 +67,16 @@ def ratio(a: Sample, b: Sample) -> Ratio:
         if a.num_processes != b.num_processes:
             note = f"single run of {'A' if a.num_processes == 1 else 'B'}"
         of_a, of_b = _spread(a), _spread(b)
-        reach = math.inf
+        slower = faster = math.inf
         if of_a is not None and of_b is not None:
             reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
-        if reach > LARGEST_REACH:
+            slower = math.hypot(reach, of_a.slower, of_b.faster)
+            faster = math.hypot(reach, of_a.faster, of_b.slower)
+        if max(slower, faster) > LARGEST_REACH:
             note += ", too few steps for an interval"
         else:
             method = Method.STEPS
-            low, high = found * math.exp(-reach), found * math.exp(reach)
+            low, high = found * math.exp(-slower), found * math.exp(faster)
             note += ", the interval is within it"
     return Ratio(
         ratio=found,

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scalemark.stats.within_process import FEWEST_STEPS, correlation, without_trend
+from scalemark.stats.within_process import FEWEST_STEPS, without_trend
 
 ALPHA = 0.01  # each attempt is asked
 WORTH_TELLING = 0.01  # of growth over the attempt
+_MOST_ALIKE = 0.95  # correlation of neighbors: with more, so few steps tell next to nothing
 _MOST_VALUES = 250  # of more steps, medians of neighbors: all pairs of values are compared
 
 
@@ -54,7 +56,7 @@ def trend(durations_s: Sequence[float]) -> Trend | None:
     n = len(values)
     if np.ptp(values) == 0:
         return Trend(growth=0.0, p=1.0)
-    alike = correlation(without_trend(rankdata(values)))
+    alike = _correlation(without_trend(rankdata(values)))
     stretched = (1 + alike) / (1 - alike)
     variance = 2 * (2 * n + 5) / (9 * n * (n - 1)) * stretched
     away = abs(float(kendalltau(np.arange(n), values).statistic)) / math.sqrt(variance)
@@ -63,3 +65,15 @@ def trend(durations_s: Sequence[float]) -> Trend | None:
         growth=slope * (n - 1) / float(np.median(values)),
         p=2 * float(stdtr(max(n / stretched - 2, 1.0), -away)),
     )
+
+
+def _correlation(around: NDArray[np.float64]) -> float:
+    """Return the correlation of neighbors in a series without trend and mean, 0 or more.
+
+    It is corrected for what the trend has taken away.
+    """
+    power = float(np.dot(around, around))
+    if power == 0:
+        return 0.0
+    found = float(np.dot(around[1:], around[:-1])) / power
+    return min(max(found + (2 + 4 * found) / len(around), 0.0), _MOST_ALIKE)

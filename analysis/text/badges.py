@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from analysis.results import Environment, Origin, Result
 from scalemark.records.devices import DeviceKind
+from scalemark.stats.two_modes import two_modes
 
 _NOISY = 0.1  # width of a 95 % CI, as a share of the number
 
@@ -17,6 +18,7 @@ MEANINGS = {
     "unclear": "it may be as good as the best, or better",
     "raced out": "a race stopped it, for it would hardly win",
     "noisy": "a 95 % CI wider than 10 % of the number",
+    "two modes": "its repeats are of two speeds; few tell how often each comes",
     "suspect": "its verdict says why it may not be quoted",
     "in doubt": "left so by its source",
     "failures": "some of its repeats brought no number",
@@ -42,6 +44,8 @@ def of_result(result: Result) -> list[str]:
     low, high, throughput = result.low, result.high, result.throughput
     if low is not None and high is not None and throughput and high - low > _NOISY * throughput:
         found.append("noisy")
+    if two_modes(result.repeats):
+        found.append("two modes")
     if not result.is_valid:
         found.append("suspect" if result.environment.origin.is_ours else "in doubt")
     if result.failed:

@@ -40,3 +40,10 @@ def upper_quantile(level: float, freedom: float) -> float:
     from scipy.special import ndtri, stdtrit
 
     return float(-ndtri(level) if math.isinf(freedom) else -stdtrit(freedom, level))
+
+
+def chance_beyond(distance: float, freedom: float) -> float:
+    """Return the chance that t exceeds a distance, for `freedom` of 1 or more, also infinite."""
+    from scipy.special import ndtr, stdtr
+
+    return float(ndtr(-distance) if math.isinf(freedom) else stdtr(freedom, -distance))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
 from rich.console import Console
@@ -11,7 +12,9 @@ from rich.console import Console
 from scalemark.cli.terminal import for_people, make_console, print_columns
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement
+from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
+from scalemark.stats.two_modes import two_modes
 from store.reading.queries import Row
 
 _SPARE = ("num_attempts", "data", "precision")  # of the trials of a sweep, for narrow terminals
@@ -36,10 +39,24 @@ def print_sections(found: Row) -> None:
     note = DeviceKind(trial["device_kind"]).note
     if note:
         console.print(note, style="dim", markup=False)
+    for text in _modes(found["attempts"]):
+        console.print(text, style="dim", markup=False)
     if not found["attempts"]:
         _annotations(console, found)
     for attempt in found["attempts"]:
         _print_attempt(console, attempt)
+
+
+def _modes(attempts: Sequence[Row]) -> Iterator[str]:
+    """Say where repeats with the same software on the same machine fall into two modes."""
+    alike: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    for row in attempts:
+        if row["outcome"] == Outcome.COMPLETED and row["throughput"] and not row["deleted_at"]:
+            where = row["machine_id"], row["software_key"], row["shares_host"]
+            alike[where].append(row["throughput"])
+    for speeds in alike.values():
+        if modes := two_modes(speeds):
+            yield modes.words
 
 
 def _print_attempt(console: Console, row: Row) -> None:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from scalemark.records.machine import Gpu, GpuLink
 from scalemark.records.measurement import ReplicaTimes
+from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
 from store.errors import StoreError
 from store.formats.tabular import Format, write
@@ -424,6 +425,13 @@ def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
         assert reported_so in text
     assert "nothing here speaks of GPUs" in text  # its trial ran on CPU devices
     assert "100" in text
+
+
+def test_show_says_that_repeats_fall_into_two_modes(db, capsys):
+    fill(db, [(small(), speed) for speed in (100.0, 105.0, 100.1, 105.1)])
+    print_sections(show(open_for_reading(db), small().trial_id))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "two modes, 2 repeats at 100 to 100.1 and 2 at 105 to 105.1" in said
 
 
 def test_show_of_a_sweep_has_its_trials_and_counts(filled):

@@ -10,6 +10,7 @@ from analysis.advice.ranking import rank
 from analysis.results import Origin
 from analysis.statistics.judgement import judge
 from analysis.statistics.sample import Sample
+from benchmarks import single_run_advice
 from benchmarks.raced_advice import Kind, play
 from scalemark.stats.welch import typical
 
@@ -57,20 +58,55 @@ def test_of_many_choices_one_that_is_far_behind_is_worse():
     assert [one.ratio > 1.9 for one in found.worse] == [True]
 
 
-def test_single_runs_less_than_10_percent_behind_are_unclear():
-    found = ranked([[100.0], [90.7], [89.9]])
-    assert [one.candidate.score for one in found.unclear] == [90.7]
+def test_single_runs_are_unclear_where_they_may_well_be_better():
+    """If processes differ by 10 %, one 12 % behind is better in less than one case of 5."""
+    assert [one.candidate.score for one in ranked([[100.0], [89.9]]).unclear] == [89.9]
+    assert ranked([[100.0], [88.0]]).unclear == ()
+
+
+def test_many_single_runs_must_be_farther_behind():
+    found = ranked([[100.0], [88.0], [70.0], [60.0]])
+    assert [one.candidate.score for one in found.unclear] == [88.0]
+    assert ranked([[100.0], *[[78.0]] * 9]).worse == ()
+
+
+def test_single_runs_less_than_10_percent_behind_are_unclear_beside_quiet_repeats():
+    found = ranked([[100.0, 100.1], [91.0], [80.0]])
+    assert [one.candidate.score for one in found.unclear] == [91.0]
 
 
 @pytest.mark.parametrize("deviation", [0.005, 0.05])
 def test_one_of_few_equals_is_called_worse_in_at_most_5_percent(
     deviation,
 ):
-    random = np.random.default_rng(3)
+    random = np.random.default_rng(5)
     wrong = sum(
-        bool(ranked(100 * np.exp(deviation * random.normal(size=(5, 2)))).worse) for _ in range(200)
+        bool(ranked(100 * np.exp(deviation * random.normal(size=(5, 2)))).worse) for _ in range(400)
     )
-    assert wrong <= 10
+    assert wrong <= 29  # 5 % of 400, and two standard errors
+
+
+@pytest.mark.parametrize("num_behind", [3, 19])
+def test_one_of_two_groups_of_equals_is_called_worse_than_its_own_in_5_percent(num_behind):
+    """The farther ones are proven to be behind, so that fewer choices are compared."""
+    random = np.random.default_rng(6)
+    true = np.repeat([0.0, -0.3], [20 - num_behind, num_behind])[:, None]
+    wrong = 0
+    for _ in range(100):
+        speeds = 100 * np.exp(true + 0.01 * random.normal(size=(20, 2)))
+        wrong += len(ranked(speeds).worse) > num_behind
+    assert wrong <= 9  # 5 % of 100, and two standard errors
+
+
+def test_of_20_choices_with_2_repeats_most_of_10_percent_behind_are_proven():
+    """Processes differ by 2 %. Bonferroni over all pairs proved 28 %, Tukey's range 86 %."""
+    random = np.random.default_rng(7)
+    true = np.log(np.repeat([1.0, 0.9], [1, 19]))[:, None]
+    proven = 0
+    for _ in range(40):
+        found = ranked(100 * np.exp(true + 0.02 * random.normal(size=(20, 2))))
+        proven += sum(one.is_proven for one in found.worse)
+    assert proven / (40 * 19) > 0.75
 
 
 def test_two_repeats_far_behind_are_worse_among_many_choices():
@@ -83,7 +119,6 @@ def test_two_repeats_far_behind_are_worse_among_many_choices():
 def test_what_is_far_behind_is_worse_though_hardly_anything_was_repeated():
     found = ranked([[100.0, 101.0], [70.0, 71.0], *([speed] for speed in range(30, 60, 2))])
     assert not found.unclear
-    assert not found.worse[0].is_proven
 
 
 def test_repeats_of_some_do_not_tell_of_others_that_scatter():
@@ -145,3 +180,19 @@ def test_two_choices_are_judged_as_compare_judges_them():
 def test_endless_intervals_are_no_crash():
     found = ranked([[100.0, 300.0], [99.0, 350.0], *([1.0] for _ in range(60))])
     assert found.unclear or found.tied
+
+
+def test_two_that_spread_more_than_the_others_are_judged_by_their_own_repeats():
+    noisy = [[97.0, 100.0, 103.0], [91.0, 93.7, 96.5]]
+    quiet = [[speed, speed * 1.001, speed * 0.999] for speed in (50.0, 40.0, 30.0)]
+    found = ranked([*noisy, *quiet])
+    assert [one.candidate.scores for one in found.unclear] == [tuple(noisy[1])]
+    assert [one.is_proven for one in found.worse] == [True] * 3
+
+
+@pytest.mark.parametrize(("num", "most_behind"), [(2, 0.3), (3, 0.3), (5, 0.6)])
+def test_the_best_of_single_runs_is_the_best_in_80_percent_of_sure_answers(num, most_behind):
+    """Processes differ by 10 %. With 10 % of distance alone it was in 78 % of 3 choices."""
+    num_said, num_right = single_run_advice.play(num, most_behind, 0.1, 400)
+    assert num_said > 40
+    assert num_right / num_said >= 0.8

@@ -564,6 +564,13 @@ def test_a_single_suspect_number_of_what_lost_is_reported_as_one(analysis):
     ]
 
 
+def test_repeats_in_two_modes_are_reported(analysis):
+    fill_gpus([*repeated(on_gpus(4), 150.0, 157.0, 150.2, 157.1), *around(on_gpus(2), 100.0)])
+    (doubt,) = answer(analysis)["doubts"]
+    assert doubt.startswith("Repeats of replicated_none on 4 GPUs")
+    assert "fall into two modes, 2 repeats at 150 to 150.2 and 2 at 157 to 157.1" in doubt
+
+
 def test_repeats_that_contradict_each_other_are_reported(analysis):
     fill_gpus([*repeated(on_gpus(4), 300.0, 301.0, 150.0), *around(on_gpus(2), 100.0)])
     assert any(

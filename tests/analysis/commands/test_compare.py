@@ -158,7 +158,7 @@ def test_one_repeat_is_never_a_verdict_unless_the_user_trusts_its_steps(compared
     fill("r.db", [(small(**PS), 50.0), (small(), 100.0)], details=[{"steps": steps()}] * 2)
     (pair,) = compared(*SIDES)["pairs"]
     assert (pair["answer"], pair["judgement"]["is_sure"]) == ("not conclusive", False)
-    assert pair["judgement"]["ratio"]["method"] == "block bootstrap within one process"
+    assert pair["judgement"]["ratio"]["method"] == "spectrum of the steps within one process"
     assert "single run of each side" in pair["words"]
     assert [text.rsplit(" ", 1)[1] for text in pair["to_run"]] == [
         "sweep.repeats=3",
@@ -187,6 +187,15 @@ def test_drift_outliers_and_contradictions_name_their_attempts(compared):
     assert far.startswith("A, attempt 3: 2 steps are far from the others, +1")
     assert pair["answer"] == "not conclusive"
     assert "the repeats of A contradict each other: 60.0 against 100, 101 images/s" in pair["words"]
+
+
+def test_repeats_in_two_modes_are_reported(compared):
+    fill("r.db", [*several(small(**PS), 100, 105, 100.1, 105.1), *several(small(), 90, 91)])
+    (pair,) = compared(*SIDES)["pairs"]
+    (finding,) = pair["findings"]
+    assert finding.startswith(
+        "A: two modes, 2 repeats at 100 to 100.1 and 2 at 105 to 105.1 (+5.0%)"
+    )
 
 
 def test_a_side_without_a_number_says_how_it_ended(compared):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import OURS, stored
-from benchmarks.step_times import Times, processes
-from scalemark.stats.two_speeds import two_speeds
-from scalemark.stats.within_process import FEWEST_STEPS, interval_within
+from benchmarks.step_times import Times
+from scalemark.stats.within_process import FEWEST_STEPS, interval_within, spread_within
 
 
 def test_of_less_than_eight_steps_nobody_knows_an_interval():
@@ -49,27 +48,37 @@ TWO_SPEEDS = Times(process_noise=0.0, correlation=0.0, noise=0.01, stay=25.0)
 @pytest.mark.parametrize(
     "times",
     [
+        pytest.param(replace(NEIGHBORS_ALIKE, correlation=0.0), id="white"),
         pytest.param(replace(NEIGHBORS_ALIKE, correlation=0.6), id="alike by 0.6"),
         pytest.param(NEIGHBORS_ALIKE, id="alike by 0.9"),
-        pytest.param(replace(NEIGHBORS_ALIKE, outliers=0.02), id="pauses"),
+        pytest.param(replace(NEIGHBORS_ALIKE, outliers=0.02), id="alike, pauses"),
+        pytest.param(
+            replace(NEIGHBORS_ALIKE, correlation=0.0, outliers=0.02, num_steps=300), id="pauses"
+        ),
         pytest.param(replace(NEIGHBORS_ALIKE, drift=0.05), id="drift"),
-        pytest.param(replace(TWO_SPEEDS, num_steps=1000), id="two speeds"),
+        pytest.param(replace(TWO_SPEEDS, num_steps=300), id="two speeds"),
+        pytest.param(replace(TWO_SPEEDS, noise=0.03, num_steps=300), id="hidden two speeds"),
     ],
 )
 def test_the_stored_interval_holds_the_truth(times):
-    """Percentiles of blocks held 41 to 89 %; one that did not know pauses held 75 to 85 % beside neighbors alike by 0.9."""
-    (ours,) = stored(500, [times], [OURS])
-    assert 0.91 <= ours.held <= 0.98
-    assert ours.comparisons >= 450
+    """A block bootstrap of prewhitened steps held 85 % with pauses, 82 % with hidden speeds."""
+    ours = stored(500, [times], [OURS])[0]
+    assert 0.92 <= ours.held <= 0.985
+    assert ours.comparisons >= 495
 
 
-def test_of_two_speeds_that_changed_seldom_there_is_no_interval():
-    """Percentiles of steps would hold its truth in less than half of all cases."""
-    for sample in processes(replace(TWO_SPEEDS, num_steps=100), 1, 50, np.random.default_rng(3)):
-        steps = sample.durations_s[0]
-        is_slow = np.asarray(steps) > 0.105
-        if 12 <= is_slow.sum() <= 88 and np.count_nonzero(np.diff(is_slow)) <= 6:
-            assert interval_within(100.0, steps) is None
+def test_pauses_make_an_interval_longer_on_the_side_of_slower():
+    steps = np.random.default_rng(6).normal(0.1, 0.001, 100)
+    steps[[20, 70]] = 0.2
+    low, high = interval_within(100.0, steps)
+    assert 100.0 - low > 2 * (high - 100.0)
+
+
+def test_a_change_of_speed_halfway_leaves_both_speeds_possible():
+    steps = np.random.default_rng(7).normal(0.1, 0.001, 200)
+    steps[100:] *= 1.1
+    low, high = interval_within(100.0, steps)
+    assert (low < 95.5, high > 105.0) == (True, True)
 
 
 def test_a_stall_of_a_few_steps_is_no_second_speed():
@@ -77,10 +86,9 @@ def test_a_stall_of_a_few_steps_is_no_second_speed():
     steps = np.random.default_rng(5).normal(0.1, 0.001, 10_000)
     steps[500:506] *= 1.5
     low, high = interval_within(10.0, steps)
-    assert low < 10.0 < high
+    assert 9.95 < low < 10.0 < high < 10.01
 
 
-def test_single_pauses_are_no_second_speed():
-    paused = np.where(np.arange(100) % 20 == 7, 0.3, 0.1) + np.linspace(0, 0.001, 100)
-    assert two_speeds(paused) is None
-    assert interval_within(100.0, paused) is not None
+def test_one_step_that_took_longer_than_all_others_tells_nothing():
+    assert interval_within(100.0, [0.5] * 99 + [50.0]) is None
+    assert spread_within([1.0] * 8 + [1e9]).squared_error > 0.9

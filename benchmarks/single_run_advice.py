@@ -1,0 +1,66 @@
+"""How often the choice that `advise` calls the best is the best, where it is fairly sure from
+single runs: on choices with known truth.
+
+`python benchmarks/single_run_advice.py [RANKINGS]` prints a Markdown table. Choices are up to 30 or
+60 % behind, each by a share of it that is drawn, and run once, in processes that differ by so much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import random
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks.raced_advice import ranked
+from sweeper.race.judge import Ruling
+
+NUM_RANKINGS = 2000
+NUMS = (2, 3, 5, 10, 20)  # of choices
+MOST_BEHIND = (0.3, 0.6)
+DEVIATIONS = (0.005, 0.01, 0.02, 0.05, 0.1)
+FEWEST_SAID = 30  # a share of fewer would tell nothing
+
+
+def play(num: int, most_behind: float, deviation: float, num_rankings: int) -> tuple[int, int]:
+    """Return in how many rankings `advise` is fairly sure, and in how many of these it is right."""
+    rng = random.Random(1)
+    num_said = num_right = 0
+    for _ in range(num_rankings):
+        true = [100 * (1 - most_behind * rng.random()) for _ in range(num)]
+        speeds = [[speed * math.exp(rng.gauss(0, deviation))] for speed in true]
+        ranking = ranked(speeds, Ruling(leader=None, out={}, wanted={}, tied=()))
+        if ranking.is_sure and not ranking.tied:
+            num_said += 1
+            num_right += true[speeds.index(list(ranking.top.scores))] == max(true)
+    return num_said, num_right
+
+
+def main(num_rankings: int) -> None:
+    print(f"| choices | up to | {' | '.join(f'{one:.1%}' for one in DEVIATIONS)} |")
+    print(f"|---:|---:|{'---:|' * len(DEVIATIONS)}")
+    for most_behind, num in itertools.product(MOST_BEHIND, NUMS):
+        cells = []
+        for deviation in DEVIATIONS:
+            num_said, num_right = play(num, most_behind, deviation, num_rankings)
+            right = f"{num_right / num_said:.0%}" if num_said >= FEWEST_SAID else "seldom"
+            cells.append(f"{right} of {num_said / num_rankings:.1%}")
+        print(f"| {num} | {most_behind:.0%} behind | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "number",
+        nargs="?",
+        type=int,
+        default=NUM_RANKINGS,
+        help="how many are drawn (default: %(default)s)",
+    )
+    main(parser.parse_args().number)

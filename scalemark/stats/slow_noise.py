@@ -1,0 +1,82 @@
+"""The variance of the mean of a series whose values resemble their neighbors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST_VALUES = 2000  # of more, means of neighbors: the spectra of all models are in memory
+_WHITE = 0.5  # prior chance that values do not resemble their neighbors at all
+_NUM_TIMES = 28  # of relaxation, equally likely: from half a step to half the series
+_SHORTEST = 0.5  # steps
+# share of the variance that is white noise beside the slow one, equally likely
+_WHITE_SHARES = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """The error of a mean."""
+
+    variance: float
+    freedom: float  # degrees, of Student's t
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Models:
+    """Models of a series of variance 1: one of white noise, the others of both noises."""
+
+    weights: NDArray[np.float64]  # (models, frequencies), 1 / power
+    log_prior: NDArray[np.float64]  # (models,), and the part of the likelihood that is constant
+    at_zero: NDArray[np.float64]  # (models,), power at frequency 0: n x the variance of the mean
+
+
+def error_of_mean(around: NDArray[np.float64]) -> Error:
+    """Estimate it from a series of 8 values or more without trend and mean.
+
+    The series is taken for the sum of white noise and of an autoregression, such as a clock with
+    two rates has, too. Whittle's likelihood (1953) weighs how long the autoregression remembers,
+    and how much of the variance it is; all models count, by their weight, so the freedom is low
+    where the series does not tell them apart.
+    """
+    num_joined = math.ceil(len(around) / _MOST_VALUES)
+    num = len(around) // num_joined
+    joined = around[: num * num_joined].reshape(num, num_joined).mean(axis=1)
+    models = _models(num)
+    num_frequencies = models.weights.shape[1]
+    frequencies = np.arange(1, num_frequencies + 1)
+    power = np.abs(np.fft.rfft(joined)[1 : num_frequencies + 1]) ** 2 / num
+    power /= 1 - 3 / (np.pi * frequencies) ** 2  # a straight line has taken the rest away
+    if not power.any():
+        return Error(variance=0.0, freedom=2.0 * num_frequencies)
+    scales = models.weights @ power / num_frequencies  # variance of the series, by each model
+    log_weights = models.log_prior - num_frequencies * np.log(scales)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    # a t has the first two moments of the reciprocal variance, whose own is a gamma for each model
+    precisions = num / (models.at_zero * scales)
+    mean = float(np.dot(weights, precisions))
+    square = float(np.dot(weights, (precisions / mean) ** 2)) * (1 + 1 / num_frequencies)
+    return Error(variance=1 / mean, freedom=max(2 / (square - 1), 1.0))
+
+
+@lru_cache(maxsize=4)  # attempts of a trial have as many steps
+def _models(num: int) -> _Models:
+    """Return those of a series of so many values."""
+    cosines = np.cos(2 * np.pi * np.arange(1, (num - 1) // 2 + 1) / num)
+    powers, at_zero, prior = [np.ones_like(cosines)], [1.0], [_WHITE]
+    for time in np.geomspace(_SHORTEST, num / 2, _NUM_TIMES):
+        alike = math.exp(-1 / time)  # correlation of neighbors
+        slow = (1 - alike**2) / (1 - 2 * alike * cosines + alike**2)
+        for white in _WHITE_SHARES:
+            powers.append(white + (1 - white) * slow)
+            at_zero.append(white + (1 - white) * (1 + alike) / (1 - alike))
+            prior.append((1 - _WHITE) / (_NUM_TIMES * len(_WHITE_SHARES)))
+    return _Models(
+        weights=1 / np.array(powers),
+        log_prior=np.log(prior) - np.log(powers).sum(axis=1),
+        at_zero=np.array(at_zero),
+    )
