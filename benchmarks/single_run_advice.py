@@ -1,4 +1,4 @@
-"""How often the choice that `advise` calls the best is the best, where it is fairly sure from
+"""How often the choice that `advise` calls the best is the best, where it says likely from
 single runs: on choices with known truth.
 
 `python benchmarks/single_run_advice.py [RANKINGS]` prints a Markdown table. Choices are up to 30 or
@@ -27,7 +27,7 @@ FEWEST_SAID = 30  # a share of fewer would tell nothing
 
 
 def play(num: int, most_behind: float, deviation: float, num_rankings: int) -> tuple[int, int]:
-    """Return in how many rankings `advise` is fairly sure, and in how many of these it is right."""
+    """Return in how many rankings `advise` says likely, and in how many of these it is right."""
     rng = random.Random(1)
     num_said = num_right = 0
     for _ in range(num_rankings):
