@@ -1,9 +1,10 @@
 """Is a prediction right? Every published figure on more than 4 GPUs, from the same source's figures
 on 1 to 4.
 
-    python -m benchmarks.prediction [--db results.db] [--halves] [--quantiles]
+    python -m benchmarks.prediction [--db results.db] [--halves] [--constants]
 
-`--quantiles` fits `analysis.calibration.intervals.QUANTILES` to all figures, and prints them.
+`--constants` fits `TYPICAL` of `analysis.calibration.weights` and `QUANTILES` of
+`analysis.calibration.intervals` to all figures, and prints them.
 
 `--halves` also chooses what the physics leaves out (`analysis.calibration.priors.LeftOut`) by one
 half of the sources, and tells how the other half fares with it.
@@ -15,26 +16,32 @@ import argparse
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from analysis.calibration.efficiency import Efficiency
+from analysis.calibration.layout import precision_class
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.rules import RULES
+from benchmarks.fit_efficiency import figures, fit
 from benchmarks.predicting import (
     Checked,
     Pair,
+    References,
     calibrated,
     checked,
+    constants,
     judged,
     pairs,
-    quantiles,
     rested,
     summary,
     summary_of,
     without_rows,
 )
+from benchmarks.sources import further, sources
 from store.database import open_existing
 from store.reading.queries import known_references
 
@@ -43,12 +50,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--db", help="of its references; else those that come with scalemark")
     parser.add_argument("--halves", action="store_true")
-    parser.add_argument("--quantiles", action="store_true")
+    parser.add_argument("--constants", action="store_true")
     asked = parser.parse_args()
-    references = known_references(open_existing(asked.db) if asked.db else None)
+    references = [*known_references(open_existing(asked.db) if asked.db else None), *further()]
     known, guessed = (_by_few(references, as_unknown=unknown) for unknown in (False, True))
-    if asked.quantiles:
-        print(quantiles([*known[2], *known[4], *guessed[2], *guessed[4]]))
+    if asked.constants:
+        print(*constants([*known[2], *known[4], *guessed[2], *guessed[4]]), sep="\n")
         return
     print(rows_table(known[4]))
     print("\nOf boxes as they are reported:\n")
@@ -58,7 +65,7 @@ def main() -> None:
     print("\nFigures that are kept to judge, by the profile and the physics alone:\n")
     print(judged_table(judged(references)))
     print("\nWithout rows, by precision and GPU:\n")
-    print(precisions(without_rows(references)))
+    print(precisions(_without_rows(references)))
     print()
     for title, rests in (
         ("Pairs that rest on rows of 1 to 4 GPUs:", True),
@@ -70,6 +77,17 @@ def main() -> None:
     if asked.halves:
         print()
         print(halves(references))
+
+
+def _without_rows(references: References) -> list[Checked]:
+    """Predict each source's figures by efficiencies of all others."""
+    known = figures(references)
+
+    def without(source: str) -> Efficiency:
+        found, _ = fit([one for one in known if one.source != source])
+        return replace(found, software=sources()[source].software)
+
+    return without_rows(references, without)
 
 
 def _by_few(
@@ -197,17 +215,23 @@ def _beside(name: str, of: Sequence[Checked]) -> str:
 
 
 def precisions(found: Sequence[Checked]) -> str:
-    """Sum up predictions without rows, by precision and profile."""
-    lines = ["| precision | GPU | figures | median | p90 | bias |", "|---|---|---:|---:|---:|---:|"]
+    """Sum up predictions without rows, by precision, and by precision and GPU."""
+    lines = [
+        "| precision | GPU | figures | sources | median | p90 | bias | over 25 % | half-width "
+        "| inside 95 % |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
     grouped: dict[tuple[str, str], list[Checked]] = defaultdict(list)
     for one in found:
-        work = one.row.work
-        precision = f"{work.precision}+XLA" if work.xla else work.precision
+        precision = precision_class(one.row)
+        grouped["all", ""].append(one)
+        grouped[precision, ""].append(one)
         grouped[precision, one.gpu].append(one)
     for (precision, gpu), of in sorted(grouped.items()):
-        reported = summary_of(of)
-        cells = [precision, gpu, reported.num, f"{reported.median_error:.0%}"]
-        cells += [f"{reported.p90_error:.0%}", f"{reported.bias:+.0%}"]
+        one = summary_of(of)
+        cells: list[object] = [precision, gpu, one.num, len({each.source for each in of})]
+        cells += [f"{one.median_error:.0%}", f"{one.p90_error:.0%}", f"{one.bias:+.0%}"]
+        cells += [one.num_far, f"{one.half_width:.0%}", f"{one.share_inside:.0%}"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 

@@ -180,7 +180,7 @@ class Step:
         num_batches = work.gradient_accumulation
         flops = _passes(work) * network.forward_flops * batch * num_batches
         peak = peak_tflops(hardware, work.precision)
-        if _has_tensor_cores(hardware, peak):
+        if has_tensor_cores(hardware, work.precision):
             flops *= network.product_share + (1 - network.product_share) / _TENSOR_CORES
         else:
             products = network.product_share
@@ -379,12 +379,14 @@ def most_mfu(work: Work, hardware: Hardware) -> float:
     """Return the model FLOPs utilization of a GPU that computes at its peak: more than 1 where fast
     algorithms compute less than is counted.
     """
-    if _has_tensor_cores(hardware, peak_tflops(hardware, work.precision)):
+    if has_tensor_cores(hardware, work.precision):
         return 1.0
     return 1 / _computed_share(work.network)
 
 
-def _has_tensor_cores(hardware: Hardware, peak: float) -> bool:
+def has_tensor_cores(hardware: Hardware, precision: str) -> bool:
+    """Return whether a precision computes on tensor cores, whose peak is far above the others'."""
+    peak = peak_tflops(hardware, precision)
     return peak > 3 * hardware.tflops.get("fp32", peak)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.layout import Floats, Key, Layout, RatesOf
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.row import Row
@@ -86,6 +87,7 @@ def fit(
     is_known: bool = True,
     left_out: LeftOut = LEFT_OUT,
     start: Floats | None = None,
+    efficiency: Efficiency | None = None,
 ) -> Fit:
     """Fit the rates to rows, for targets on `target_hardware` where it is another.
 
@@ -94,7 +96,7 @@ def fit(
 
     Raises MissingLinkError, and ValueError for what the hardware cannot do.
     """
-    layout = Layout.of([*rows, *targets], is_known=is_known)
+    layout = Layout.of([*rows, *targets], is_known=is_known, efficiency=efficiency)
     known = tuple(_prepared(row, hardware, layout) for row in rows)
     asked = tuple(_prepared(row, target_hardware or hardware, layout) for row in targets)
     vector = layout.start if start is None else start
@@ -120,7 +122,7 @@ def fit(
 
 
 def _prepared(row: Row, hardware: Hardware, layout: Layout) -> Prepared:
-    return Prepared(row=row, step=Step.of(row.work, hardware), rates=layout.rates(row))
+    return Prepared(row=row, step=Step.of(row.work, hardware), rates=layout.rates(row, hardware))
 
 
 def _residuals(rows: Sequence[Prepared], vector: Floats) -> Floats:

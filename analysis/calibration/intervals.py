@@ -7,8 +7,9 @@ The score of a prediction that was judged is how far off it was, in logs, over t
 
 An interval is the prediction times or over exp(quantile * scale), where the quantile is that of the
 scores of its class: the ceil(0.95 (n + 1))-th smallest of n (Vovk et al. 2005; Lei et al. 2018,
-"Distribution-free predictive inference for regression"). Classes are of sound predictions, and of
-those that are doubted.
+"Distribution-free predictive inference for regression"). Fewer than 19 have no such rank: their
+quantile is that of one more normal number with their mean square, by Student's t, and not less than
+the largest. Classes are of sound predictions, and of those that are doubted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Quantiles:
 
 
 QUANTILES = Quantiles(sound=2.28, doubted=4.76)
-"""Of all published figures, by `python -m benchmarks.prediction --quantiles`. Figures are judged by
+"""Of all published figures, by `python -m benchmarks.prediction --constants`. Figures are judged by
 those of other sources alone."""
 
 
@@ -45,6 +46,13 @@ def scale(noise: float, variance: float, weight: float, physics: float) -> float
 
 
 def quantile(scores: Sequence[float]) -> float:
-    """Return the conformal quantile; of too few scores the largest of all."""
-    rank = math.ceil(_COVERAGE * (len(scores) + 1))
-    return sorted(scores)[min(rank, len(scores)) - 1]
+    """Return the conformal quantile of scores, one at least."""
+    from scipy.stats import t  # here, because its import takes longer than most commands do
+
+    num = len(scores)
+    rank = math.ceil(_COVERAGE * (num + 1))
+    if rank <= num:
+        return sorted(scores)[rank - 1]
+    rms = math.sqrt(sum(score**2 for score in scores) / num)
+    one_more = rms * math.sqrt(1 + 1 / num) * float(t.ppf((1 + _COVERAGE) / 2, num))
+    return max(one_more, *scores)

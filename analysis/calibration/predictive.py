@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
@@ -15,6 +16,9 @@ from analysis.calibration.intervals import Quantiles
 from analysis.calibration.layout import Floats
 from costs.step import Costs
 from costs.work import Work
+
+if TYPE_CHECKING:
+    from analysis.calibration.weighing import Weighing
 
 NUM_DRAWS = 200
 _LOW, _HIGH = 2.5, 97.5
@@ -44,6 +48,7 @@ class Predictive:
     candidates: tuple[Candidate, ...] = ()  # that it was weighed from; none: the physics alone
     # of its log, of which the interval is a multiple; 0: the interval is of the physics' draws
     scale: float = 0.0
+    weighing: Weighing | None = None  # what it was weighed from; None: the physics alone
 
     @property
     def uncertain(self) -> tuple[str, ...]:

@@ -1,0 +1,41 @@
+"""What one prediction was weighed from: it can be weighed again by other constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from analysis.calibration.intervals import QUANTILES, Quantiles, scale
+from analysis.calibration.predictive import Candidate, Predictive
+from analysis.calibration.weights import PHYSICS, TYPICAL, Entry, stacked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighing:
+    """The candidates of one prediction, and how they did on the same box."""
+
+    num_gpus: int
+    logs: Mapping[str, float]  # by candidate: of the time of one item on one GPU
+    record: tuple[Entry, ...]
+    noise: float  # of one figure
+    physics: Predictive
+
+    def predictive(
+        self, typical: Mapping[str, float] = TYPICAL, quantiles: Quantiles = QUANTILES
+    ) -> Predictive:
+        """Replace the physics' throughput and interval by those of all candidates."""
+        stack = stacked(self.logs, self.record, self.noise, typical)
+        spread = scale(self.noise, stack.variance, stack.weights[PHYSICS], self.physics.log_spread)
+        candidates = []
+        for name, weight in stack.weights.items():
+            throughput = self.num_gpus / math.exp(stack.logs[name])
+            candidates.append(Candidate(name=name, throughput=throughput, weight=weight))
+        one = replace(
+            self.physics,
+            throughput=self.num_gpus / math.exp(stack.middle),
+            candidates=tuple(candidates),
+            scale=spread,
+            weighing=self,
+        )
+        return one.within(quantiles)
