@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
 from analysis.calibration.rules import LINEAR, carried, log_times
-from analysis.calibration.weights import TYPICAL, typical_errors
+from analysis.calibration.weights import TYPICAL, Typical, typical_errors
 from analysis.prediction.predictions import Learned, learned, most_gpus
 from analysis.published import is_held_out, published
 from analysis.results import Result
@@ -147,21 +147,40 @@ def calibrated(found: Sequence[Checked], others: Sequence[Checked]) -> list[Chec
     ]
 
 
-def constants(found: Sequence[Checked]) -> tuple[dict[str, float], Quantiles]:
-    """Fit to weighed predictions the typical errors of candidates, then the quantiles of both
-    classes.
-    """
-    typical = typical_errors([one.candidate_errors for one in weighed(found)])
-    again = [_by_constants(one, typical, QUANTILES) for one in found]
-    scores: dict[bool, list[float]] = {True: [], False: []}
-    for one in weighed(again):
-        assert one.predictive is not None
-        scores[bool(one.predictive.reasons)].append(one.score)
-    quantiles = Quantiles(sound=quantile(scores[False]), doubted=quantile(scores[True]))
+def constants(found: Sequence[Checked]) -> tuple[Typical, Quantiles]:
+    """Fit to weighed predictions the typical errors of candidates, then quantiles of classes."""
+    typical = dict(TYPICAL)
+    for kind, of in _by(weighed(found), _kind).items():
+        typical[kind] = TYPICAL[kind] | typical_errors([one.candidate_errors for one in of])
+    again = [_by_constants(one, typical, QUANTILES) for one in weighed(found)]
+    quantiles = dict(QUANTILES)
+    for (kind, is_doubted), of in _by(again, lambda one: (_kind(one), _is_doubted(one))).items():
+        quantiles[kind, is_doubted] = round(quantile([one.score for one in of]), 2)
     return typical, quantiles
 
 
-def _by_constants(one: Checked, typical: Mapping[str, float], quantiles: Quantiles) -> Checked:
+def _kind(one: Checked) -> str:
+    assert one.predictive is not None
+    assert one.predictive.weighing is not None
+    return one.predictive.weighing.kind
+
+
+def _is_doubted(one: Checked) -> bool:
+    assert one.predictive is not None
+    return bool(one.predictive.reasons)
+
+
+Key = TypeVar("Key")
+
+
+def _by(found: Sequence[Checked], key: Callable[[Checked], Key]) -> dict[Key, list[Checked]]:
+    grouped: dict[Key, list[Checked]] = defaultdict(list)
+    for one in found:
+        grouped[key(one)].append(one)
+    return grouped
+
+
+def _by_constants(one: Checked, typical: Typical, quantiles: Quantiles) -> Checked:
     if one.predictive is None or one.predictive.weighing is None:
         return one
     return replace(one, predictive=one.predictive.weighing.predictive(typical, quantiles))

@@ -53,10 +53,14 @@ def main() -> None:
     parser.add_argument("--constants", action="store_true")
     asked = parser.parse_args()
     references = [*known_references(open_existing(asked.db) if asked.db else None), *further()]
-    known, guessed = (_by_few(references, as_unknown=unknown) for unknown in (False, True))
+    known, guessed = _by_few(references)
+    every = _of_all(known, guessed)
     if asked.constants:
-        print(*constants([*known[2], *known[4], *guessed[2], *guessed[4]]), sep="\n")
+        print(*constants(every), sep="\n")
         return
+    known, guessed = (
+        {few: calibrated(of, every) for few, of in found.items()} for found in (known, guessed)
+    )
     print(rows_table(known[4]))
     print("\nOf boxes as they are reported:\n")
     print(beside_rules(known))
@@ -91,11 +95,20 @@ def _without_rows(references: References) -> list[Checked]:
 
 
 def _by_few(
-    references: Sequence[Mapping[str, Any]], *, as_unknown: bool
-) -> dict[int, list[Checked]]:
-    """Predict from up to 1, 2 and 4 GPUs, with intervals by figures of other publishers."""
-    found = {few: checked(references, as_unknown=as_unknown, few=few) for few in (1, 2, 4)}
-    return {few: calibrated(of, [*found[2], *found[4]]) for few, of in found.items()}
+    references: References,
+) -> tuple[dict[int, list[Checked]], dict[int, list[Checked]]]:
+    """Predict from up to 1, 2 and 4 GPUs, of boxes as they are reported and as if nothing were
+    known of them.
+    """
+    known, guessed = (
+        {few: checked(references, as_unknown=unknown, few=few) for few in (1, 2, 4)}
+        for unknown in (False, True)
+    )
+    return known, guessed
+
+
+def _of_all(*found: Mapping[int, Sequence[Checked]]) -> list[Checked]:
+    return [one for by_few in found for of in by_few.values() for one in of]
 
 
 def rows_table(found: Sequence[Checked]) -> str:

@@ -55,12 +55,9 @@ class Fit:
     inner: Floats  # (R, R) of what physics leaves out and of noise, among rows
     cross: Floats  # (T, R) among targets and rows
     outer: Floats  # (T,) variance of targets, noise included
+    # (R,) logs of measured over computed step times, by the most probable rates
+    residuals: Floats
     is_known: bool  # a profile describes the hardware
-
-    @property
-    def residuals(self) -> Floats:
-        """(R,) logs of measured over computed step times, by the most probable rates."""
-        return _residuals(self.rows, self.vector)
 
     @property
     def log_evidence(self) -> float:
@@ -117,6 +114,7 @@ def fit(
         inner=inner,
         cross=_left_out(asked, known, vector, left_out),
         outer=np.array(outer),
+        residuals=_residuals(known, vector),
         is_known=is_known,
     )
 

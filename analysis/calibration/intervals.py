@@ -9,31 +9,31 @@ An interval is the prediction times or over exp(quantile * scale), where the qua
 scores of its class: the ceil(0.95 (n + 1))-th smallest of n (Vovk et al. 2005; Lei et al. 2018,
 "Distribution-free predictive inference for regression"). Fewer than 19 have no such rank: their
 quantile is that of one more normal number with their mean square, by Student's t, and not less than
-the largest. Classes are of sound predictions, and of those that are doubted.
+the largest. Classes are of each kind (`weights.py`) the sound predictions, and those that are
+doubted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+
+from analysis.calibration.weights import CURVE, GUESSED_BOX, KNOWN_BOX
 
 _COVERAGE = 0.95
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
-    """How many scales an interval reaches to each side, by class."""
+Quantiles = Mapping[tuple[str, bool], float]
+"""How many scales an interval reaches to each side, by kind of prediction, and doubted or not."""
 
-    sound: float
-    doubted: float
-
-    def reach(self, scale: float, *, is_doubted: bool) -> float:
-        """Return half of an interval, in logs."""
-        return scale * (self.doubted if is_doubted else self.sound)
-
-
-QUANTILES = Quantiles(sound=2.28, doubted=4.76)
+QUANTILES: Quantiles = {
+    (CURVE, False): 2.42,
+    (CURVE, True): 5.95,
+    (KNOWN_BOX, False): 1.45,
+    (KNOWN_BOX, True): 1.67,
+    (GUESSED_BOX, False): 2.25,
+    (GUESSED_BOX, True): 3.66,
+}
 """Of all published figures, by `python -m benchmarks.prediction --constants`. Figures are judged by
 those of other sources alone."""
 

@@ -3,7 +3,8 @@
 ```
  compute   what is expected of GPU, model and precision (`efficiency.py`),
            times one per model, one per precision      link, overlap, host_s   one per strategy
- start, latency, across, sockets, sync, board, input, feed      one for the environment
+ start     one per kind of layers
+ latency, across, sockets, sync, board, input, feed    one for the environment
 ```
 """
 
@@ -35,7 +36,6 @@ MEMORY = 0.7 / PRODUCTS
 """Share of the memory bandwidth over that of the peak: both are used alike well or badly."""
 
 _OF_ALL: dict[str, Prior] = {
-    "start": priors.BATCH_START,
     "latency": priors.LATENCY,
     "across": priors.ACROSS,
     "sockets": priors.SOCKETS,
@@ -63,11 +63,13 @@ class Layout:
         """
         efficiency = efficiency or fitted()
         found: dict[Key, Prior] = {(name,): prior for name, prior in _OF_ALL.items()}
-        found["start",] = replace(priors.BATCH_START, median=efficiency.start)
         for row in rows:
             keys = _keys(row)
             is_fitted = is_known and not is_mostly_products(row.work.network)
             found[keys["model"]] = priors.COMPUTE if is_fitted else priors.GUESSED_COMPUTE
+            found[keys["start"]] = priors.BATCH_START
+            if not is_mostly_products(row.work.network):
+                found[keys["start"]] = replace(priors.BATCH_START, median=efficiency.start)
             found[keys["precision"]] = priors.PRECISION
             found[keys["both"]] = priors.MODEL_AND_PRECISION
             found[keys["overlap"]] = priors.OVERLAP
@@ -114,10 +116,12 @@ def _keys(row: Row) -> dict[str, Key]:
     model, precision = row.work.network.name, precision_class(row)
     # A process per GPU feeds itself, often with the GPUs' help.
     feeding = "own processes" if _has_own_processes(row) else "one process"
+    layers = "products" if is_mostly_products(row.work.network) else "convolutions"
     keys: dict[str, Key] = {
         "model": ("compute", model),
         "precision": ("precision", precision),
         "both": ("compute", model, precision),
+        "start": ("start", layers),
         "overlap": ("overlap", *row.strategy),
         "host_s": ("host", *row.strategy),
         "input": ("input", feeding),

@@ -16,9 +16,9 @@ from analysis.calibration.fit import Fit, fit
 from analysis.calibration.predictive import Predictive, predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.row import Row
-from analysis.calibration.rules import carried, curve_of, log_times
+from analysis.calibration.rules import LINEAR, carried, curve_of, log_times
 from analysis.calibration.weighing import Weighing
-from analysis.calibration.weights import PHYSICS, Entry
+from analysis.calibration.weights import CURVE, GUESSED_BOX, KNOWN_BOX, PHYSICS, Entry
 from costs.hardware import Hardware
 
 
@@ -55,19 +55,28 @@ def predicted(
         entries = [
             Entry(is_own=curve_of(row) == curve_of(target), errors=errors) for row, errors in record
         ]
+        has_curve = len(by_rules) > 1
+        kind = CURVE
+        if not has_curve:
+            kind = KNOWN_BOX if guess.is_known else GUESSED_BOX
         weighing = Weighing(
+            kind=kind,
             num_gpus=target.work.num_gpus,
             logs={PHYSICS: _log_time(target, one), **by_rules},
             record=tuple(entries),
             noise=left_out.noise,
-            physics=one,
+            physics=one.doubted(guess_doubt(fits, index, has_curve=has_curve)),
         )
         found.append(weighing.predictive())
     return found
 
 
 def _carried(target: Row, rows: Sequence[Row]) -> dict[str, float]:
-    return carried(log_times(target, rows), target.work.num_gpus)
+    """Carry the target's curve on by rules; by the linear one alone, where it has one count."""
+    times = log_times(target, rows)
+    if len(times) == 1 and target.work.num_gpus > min(times):
+        return {LINEAR: next(iter(times.values()))}
+    return carried(times, target.work.num_gpus)
 
 
 def _log_time(target: Row, one: Predictive) -> float:
@@ -86,7 +95,7 @@ def _record(
     for count in sorted(set(most.values())):
         kept = [row for row in rows if row.work.num_gpus <= count / 2]
         last = [row for row in rows if row.work.num_gpus == count == most[curve_of(row)]]
-        judged = [row for row in last if _carried(row, kept)]
+        judged = [row for row in last if len(_carried(row, kept)) > 1]
         by_physics = predictive(weighed(kept, judged, guess, left_out=left_out)) if judged else []
         for row, one in zip(judged, by_physics, strict=True):
             assert row.throughput is not None

@@ -48,7 +48,9 @@ MODEL_AND_PRECISION = Prior(median=1.0, spread=0.1)
 """Times both: not every network gains alike."""
 
 BATCH_START = Prior(median=2.0, spread=0.6)
-"""Launches' time that a kernel takes whatever the batch; its median is fitted (`efficiency.py`)."""
+"""Launches' time that a kernel takes whatever the batch; of convolutions its median is fitted
+(`efficiency.py`).
+"""
 
 LINK = Prior(median=0.75, spread=0.35)
 """Copies reach 10 to 11.5 of PCIe's 12 GB/s alone, and less beside others; guessed links may be

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 from analysis.calibration.intervals import QUANTILES, Quantiles, scale
 from analysis.calibration.predictive import Candidate, Predictive
-from analysis.calibration.weights import PHYSICS, TYPICAL, Entry, stacked
+from analysis.calibration.weights import PHYSICS, TYPICAL, Entry, Typical, stacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighing:
     """The candidates of one prediction, and how they did on the same box."""
 
+    kind: str  # CURVE or another of `weights`
     num_gpus: int
     logs: Mapping[str, float]  # by candidate: of the time of one item on one GPU
     record: tuple[Entry, ...]
@@ -22,10 +23,10 @@ class Weighing:
     physics: Predictive
 
     def predictive(
-        self, typical: Mapping[str, float] = TYPICAL, quantiles: Quantiles = QUANTILES
+        self, typical: Typical = TYPICAL, quantiles: Quantiles = QUANTILES
     ) -> Predictive:
         """Replace the physics' throughput and interval by those of all candidates."""
-        stack = stacked(self.logs, self.record, self.noise, typical)
+        stack = stacked(self.logs, self.record, self.noise, typical[self.kind])
         spread = scale(self.noise, stack.variance, stack.weights[PHYSICS], self.physics.log_spread)
         candidates = []
         for name, weight in stack.weights.items():
@@ -38,4 +39,4 @@ class Weighing:
             scale=spread,
             weighing=self,
         )
-        return one.within(quantiles)
+        return one.within(quantiles[self.kind, bool(one.reasons)])

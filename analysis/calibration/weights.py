@@ -23,17 +23,28 @@ import numpy as np
 from analysis.calibration.rules import AMDAHL, DOUBLING, LINEAR, RING, USL
 
 PHYSICS = "physics"
-TYPICAL: Mapping[str, float] = {
-    PHYSICS: 0.028,
-    LINEAR: 0.0325,
-    RING: 0.0234,
-    DOUBLING: 0.043,
-    AMDAHL: 0.074,
-    USL: 0.0692,
+CURVE, KNOWN_BOX, GUESSED_BOX = "curve", "one count, known box", "one count, guessed box"
+"""Kinds of prediction: of a curve with several counts of GPUs, or with one, beside which only the
+physics of its box stands.
+"""
+
+Typical = Mapping[str, Mapping[str, float]]
+"""Standard deviation of each candidate's errors, in logs (`typical_errors`), by kind."""
+
+TYPICAL: Typical = {
+    CURVE: {
+        PHYSICS: 0.0313,
+        LINEAR: 0.0399,
+        RING: 0.0286,
+        DOUBLING: 0.0441,
+        AMDAHL: 0.105,
+        USL: 0.0742,
+    },
+    KNOWN_BOX: {PHYSICS: 0.0385, LINEAR: 0.0791},
+    GUESSED_BOX: {PHYSICS: 0.0769, LINEAR: 0.0928},
 }
-"""Standard deviation of each candidate's errors, in logs (`typical_errors`), of all published
-figures, by `python -m benchmarks.prediction --constants`. There, figures are judged by those of
-other publishers alone.
+"""Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
+judged by those of other publishers alone.
 """
 
 _CURVES = 2.0  # that typical errors stand for
@@ -81,7 +92,7 @@ def stacked(
     logs: Mapping[str, float],
     record: Record,
     noise: float,
-    typical: Mapping[str, float] = TYPICAL,
+    typical: Mapping[str, float] = TYPICAL[CURVE],
 ) -> Stack:
     """Weigh candidates by their record."""
     shares = {}
@@ -100,7 +111,7 @@ def stacked(
 def typical_errors(errors: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the typical error of each candidate, by those of all in each prediction, in logs."""
     found = {}
-    for name in TYPICAL:
+    for name in dict.fromkeys(name for one in errors for name in one):
         of = [min(_LARGEST, abs(one[name])) for one in errors if name in one]
-        found[name] = _NORMAL * float(np.median(of)) if of else TYPICAL[name]
+        found[name] = round(_NORMAL * float(np.median(of)), 4)
     return found

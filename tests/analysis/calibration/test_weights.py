@@ -6,10 +6,18 @@ from dataclasses import replace
 import pytest
 
 from analysis.calibration.environments import Guess
-from analysis.calibration.intervals import Quantiles, quantile, scale
+from analysis.calibration.intervals import QUANTILES, quantile, scale
 from analysis.calibration.predicted import predicted
 from analysis.calibration.row import Row
-from analysis.calibration.weights import PHYSICS, Entry, Stack, stacked, typical_errors
+from analysis.calibration.weights import (
+    CURVE,
+    KNOWN_BOX,
+    PHYSICS,
+    Entry,
+    Stack,
+    stacked,
+    typical_errors,
+)
 from costs.profiles import profile
 from tests.analysis.calibration.test_fit import BOX, reported, row, rows
 
@@ -66,7 +74,7 @@ THIRDS = dict.fromkeys((PHYSICS, "linear", "ring"), 1 / 3)
 
 def test_typical_errors_are_as_large_as_most_and_not_as_the_largest() -> None:
     errors = [{"ring": size} for size in (0.01, -0.02, 0.03, -5.0)]
-    assert typical_errors(errors)["ring"] == pytest.approx(1.4826 * 0.025)
+    assert typical_errors(errors)["ring"] == pytest.approx(1.4826 * 0.025, abs=1e-4)
 
 
 def test_candidates_that_disagree_make_the_scale_larger() -> None:
@@ -86,10 +94,22 @@ def test_few_scores_have_a_larger_quantile_than_any_of_them() -> None:
     assert quantile([0.1] * 17 + [9.0]) == 9.0
 
 
-def test_doubted_predictions_have_their_own_quantile() -> None:
-    found = Quantiles(sound=2.0, doubted=5.0)
-    assert found.reach(0.1, is_doubted=True) == pytest.approx(0.5)
-    assert found.reach(0.1, is_doubted=False) == pytest.approx(0.2)
+def test_each_kind_of_prediction_has_its_own_quantiles() -> None:
+    [curve] = reported(rows(), [row("resnet50", 8, "ps_cpu")])
+    [lone] = reported([one for one in rows() if one.work.num_gpus == 1], [row("vgg16", 2, "nccl")])
+    assert curve.weighing is not None
+    assert lone.weighing is not None
+    assert (curve.weighing.kind, lone.weighing.kind) == (CURVE, KNOWN_BOX)
+    wider = {key: 2 * reach for key, reach in QUANTILES.items()}
+    for one in (curve, lone):
+        assert one.weighing is not None
+        again = one.weighing.predictive(quantiles=wider)
+        assert math.log(again.high / again.low) == pytest.approx(2 * math.log(one.high / one.low))
+
+
+def test_beside_one_count_of_gpus_stands_the_linear_rule_alone() -> None:
+    [lone] = reported([one for one in rows() if one.work.num_gpus == 1], [row("vgg16", 2, "nccl")])
+    assert {one.name for one in lone.candidates} == {PHYSICS, "linear"}
 
 
 def bent(known: Row) -> Row:
