@@ -23,7 +23,7 @@ from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
 from analysis.calibration.rules import LINEAR, carried, log_times
-from analysis.calibration.weights import TYPICAL, Typical, typical_errors
+from analysis.calibration.weights import CURVE, TYPICAL, Typical, typical_errors
 from analysis.prediction.predictions import Learned, learned, most_gpus
 from analysis.published import is_held_out, published
 from analysis.results import Result
@@ -152,10 +152,11 @@ def constants(found: Sequence[Checked]) -> tuple[Typical, Quantiles]:
     typical = dict(TYPICAL)
     for kind, of in _by(weighed(found), _kind).items():
         typical[kind] = TYPICAL[kind] | typical_errors([one.candidate_errors for one in of])
-    again = [_by_constants(one, typical, QUANTILES) for one in weighed(found)]
+    curves = [one for one in weighed(found) if _kind(one) == CURVE]
+    again = [_by_constants(one, typical, QUANTILES) for one in curves]
     quantiles = dict(QUANTILES)
-    for (kind, is_doubted), of in _by(again, lambda one: (_kind(one), _is_doubted(one))).items():
-        quantiles[kind, is_doubted] = round(quantile([one.score for one in of]), 2)
+    for is_doubted, of in _by(again, _is_doubted).items():
+        quantiles[is_doubted] = round(quantile([one.score for one in of]), 2)
     return typical, quantiles
 
 

@@ -9,8 +9,10 @@ An interval is the prediction times or over exp(quantile * scale), where the qua
 scores of its class: the ceil(0.95 (n + 1))-th smallest of n (Vovk et al. 2005; Lei et al. 2018,
 "Distribution-free predictive inference for regression"). Fewer than 19 have no such rank: their
 quantile is that of one more normal number with their mean square, by Student's t, and not less than
-the largest. Classes are of each kind (`weights.py`) the sound predictions, and those that are
-doubted.
+the largest. Classes are of sound predictions, and of those that are doubted.
+
+Where a curve has one count of GPUs, the interval is the physics' own, wider by how far the linear
+rule is apart from it.
 """
 
 from __future__ import annotations
@@ -18,24 +20,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis.calibration.weights import CURVE, GUESSED_BOX, KNOWN_BOX
-
 _COVERAGE = 0.95
 
 
-Quantiles = Mapping[tuple[str, bool], float]
-"""How many scales an interval reaches to each side, by kind of prediction, and doubted or not."""
+Quantiles = Mapping[bool, float]
+"""How many scales an interval reaches to each side, by whether the prediction is doubted."""
 
-QUANTILES: Quantiles = {
-    (CURVE, False): 2.42,
-    (CURVE, True): 5.95,
-    (KNOWN_BOX, False): 1.45,
-    (KNOWN_BOX, True): 1.67,
-    (GUESSED_BOX, False): 2.25,
-    (GUESSED_BOX, True): 3.66,
-}
-"""Of all published figures, by `python -m benchmarks.prediction --constants`. Figures are judged by
-those of other sources alone."""
+QUANTILES: Quantiles = {False: 2.42, True: 5.95}
+"""Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
+judged by those of other publishers alone.
+"""
+
+NORMAL_QUANTILE = 1.96
+"""The same of a normal distribution."""
 
 
 def scale(noise: float, variance: float, weight: float, physics: float) -> float:

@@ -70,7 +70,7 @@ class Layout:
             found[keys["start"]] = priors.BATCH_START
             if not is_mostly_products(row.work.network):
                 found[keys["start"]] = replace(priors.BATCH_START, median=efficiency.start)
-            found[keys["precision"]] = priors.PRECISION
+            found[keys["precision"]] = priors.PRECISION if is_fitted else priors.GUESSED_PRECISION
             found[keys["both"]] = priors.MODEL_AND_PRECISION
             found[keys["overlap"]] = priors.OVERLAP
             found[keys["host_s"]] = priors.HOST
@@ -119,7 +119,7 @@ def _keys(row: Row) -> dict[str, Key]:
     layers = "products" if is_mostly_products(row.work.network) else "convolutions"
     keys: dict[str, Key] = {
         "model": ("compute", model),
-        "precision": ("precision", precision),
+        "precision": ("precision", precision, layers),
         "both": ("compute", model, precision),
         "start": ("start", layers),
         "overlap": ("overlap", *row.strategy),

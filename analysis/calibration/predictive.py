@@ -112,7 +112,7 @@ def _draws(fit: Fit, num: int, further: Floats, seed: tuple[int, int]) -> tuple[
     They follow from draws of the rates, and from what the rows' residuals say of what the physics
     leaves out.
     """
-    normal = np.column_stack([_random(seed, name).standard_normal(num) for name in fit.names])
+    normal = np.column_stack([_mirrored(seed, name, num) for name in fit.names])
     vectors = fit.vector + normal @ np.linalg.cholesky(fit.covariance).T
     logs = np.column_stack([one.log_step(vectors) for one in fit.targets])
     spread = np.sqrt(fit.outer + further)
@@ -133,6 +133,12 @@ def _draws(fit: Fit, num: int, further: Floats, seed: tuple[int, int]) -> tuple[
 def _random(seed: tuple[int, int], name: tuple[object, ...]) -> np.random.Generator:
     """Return the same numbers for the same name, in whatever company."""
     return np.random.default_rng([*seed, crc32(repr(name).encode())])
+
+
+def _mirrored(seed: tuple[int, int], name: tuple[object, ...], num: int) -> Floats:
+    """Return normal numbers, half of which are the negatives of the others: their middle is 0."""
+    half = _random(seed, name).standard_normal(-(-num // 2))
+    return np.concatenate([half, -half])[:num]
 
 
 def _name(work: Work) -> tuple[object, ...]:

@@ -44,6 +44,9 @@ matrices, to which no efficiency was fitted.
 PRECISION = Prior(median=1.0, spread=0.15)
 """Times the same, in a precision: software feeds tensor cores more or less well."""
 
+GUESSED_PRECISION = Prior(median=1.0, spread=0.4)
+"""As `GUESSED_COMPUTE`."""
+
 MODEL_AND_PRECISION = Prior(median=1.0, spread=0.1)
 """Times both: not every network gains alike."""
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from analysis.calibration.intervals import QUANTILES, Quantiles, scale
+from analysis.calibration.intervals import NORMAL_QUANTILE, QUANTILES, Quantiles, scale
 from analysis.calibration.predictive import Candidate, Predictive
-from analysis.calibration.weights import PHYSICS, TYPICAL, Entry, Typical, stacked
+from analysis.calibration.weights import CURVE, PHYSICS, TYPICAL, Entry, Typical, stacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,8 @@ class Weighing:
     ) -> Predictive:
         """Replace the physics' throughput and interval by those of all candidates."""
         stack = stacked(self.logs, self.record, self.noise, typical[self.kind])
-        spread = scale(self.noise, stack.variance, stack.weights[PHYSICS], self.physics.log_spread)
+        weight = stack.weights[PHYSICS] if self.kind == CURVE else 1.0
+        spread = scale(self.noise, stack.variance, weight, self.physics.log_spread)
         candidates = []
         for name, weight in stack.weights.items():
             throughput = self.num_gpus / math.exp(stack.logs[name])
@@ -39,4 +40,5 @@ class Weighing:
             scale=spread,
             weighing=self,
         )
-        return one.within(quantiles[self.kind, bool(one.reasons)])
+        is_normal = self.kind != CURVE
+        return one.within(NORMAL_QUANTILE if is_normal else quantiles[bool(one.reasons)])

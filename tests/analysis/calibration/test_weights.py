@@ -10,7 +10,6 @@ from analysis.calibration.intervals import QUANTILES, quantile, scale
 from analysis.calibration.predicted import predicted
 from analysis.calibration.row import Row
 from analysis.calibration.weights import (
-    CURVE,
     KNOWN_BOX,
     PHYSICS,
     Entry,
@@ -94,17 +93,19 @@ def test_few_scores_have_a_larger_quantile_than_any_of_them() -> None:
     assert quantile([0.1] * 17 + [9.0]) == 9.0
 
 
-def test_each_kind_of_prediction_has_its_own_quantiles() -> None:
+def test_the_quantiles_of_curves_decide_how_far_their_intervals_reach() -> None:
     [curve] = reported(rows(), [row("resnet50", 8, "ps_cpu")])
-    [lone] = reported([one for one in rows() if one.work.num_gpus == 1], [row("vgg16", 2, "nccl")])
     assert curve.weighing is not None
-    assert lone.weighing is not None
-    assert (curve.weighing.kind, lone.weighing.kind) == (CURVE, KNOWN_BOX)
     wider = {key: 2 * reach for key, reach in QUANTILES.items()}
-    for one in (curve, lone):
-        assert one.weighing is not None
-        again = one.weighing.predictive(quantiles=wider)
-        assert math.log(again.high / again.low) == pytest.approx(2 * math.log(one.high / one.low))
+    again = curve.weighing.predictive(quantiles=wider)
+    assert math.log(again.high / again.low) == pytest.approx(2 * math.log(curve.high / curve.low))
+
+
+def test_the_interval_of_one_count_is_that_of_the_physics_or_wider() -> None:
+    [lone] = reported([one for one in rows() if one.work.num_gpus == 1], [row("vgg16", 2, "nccl")])
+    assert lone.weighing is not None
+    assert lone.weighing.kind == KNOWN_BOX
+    assert lone.log_spread >= lone.weighing.physics.log_spread
 
 
 def test_beside_one_count_of_gpus_stands_the_linear_rule_alone() -> None:
