@@ -11,8 +11,9 @@ its curves, err together. The most probable factors come from Gauss and Newton's
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ from analysis.calibration.row import Row
 from benchmarks.predicting import References, known_boxes
 from benchmarks.sources import further, sources
 from costs.hardware import Hardware
-from costs.step import Step
+from costs.networks import network
+from costs.step import TENSOR_CORES, Step, has_tensor_cores
 from store.reading.queries import known_references
 
 SPREADS = {
@@ -178,15 +180,55 @@ def _errors(found: Sequence[Figure], computing: Floats) -> Floats:
     return np.diag(own) + np.outer(computing, computing) * together
 
 
+def shares(found: Sequence[Figure], efficiency: Efficiency) -> str:
+    """Tabulate the share of the peak by generation and precision, in Markdown, with how far sources
+    lie from it: the standard deviation among the medians of each.
+    """
+    lines = [
+        "| generation | precision | share | figures | sources | sources differ by |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    grouped: dict[str, list[Figure]] = defaultdict(list)
+    for one in found:
+        [both] = [value for of, value in one.terms if of == "generation and precision"]
+        grouped[both].append(one)
+    for both, of in sorted(grouped.items()):
+        first = of[0]
+        work = replace(first.row.work, network=network(_TYPICAL), xla=False)
+        share = efficiency.share(work, first.hardware)
+        if has_tensor_cores(first.hardware, work.precision):
+            share *= TENSOR_CORES
+        by_source: dict[str, list[float]] = defaultdict(list)
+        for one in of:
+            if not one.is_by_input:
+                by_source[one.source].append(_miss(one, efficiency))
+        medians = [float(np.median(misses)) for misses in by_source.values()]
+        apart = f"{np.std(medians, ddof=1):.0%}" if len(medians) > 1 else ""
+        cells = [*both.split(), f"{share:.0%}", len(of), len(medians), apart]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+_TYPICAL = "resnet50"  # the model of most figures
+
+
+def _miss(one: Figure, efficiency: Efficiency) -> float:
+    """Return the log of its measured step time over the fitted one."""
+    log_share = sum(efficiency.logs[term] * num for term, num in one.terms.items())
+    own_s = one.flops_s / np.exp(log_share) + one.start_s * efficiency.start
+    return float(np.log(one.row.step_s / (own_s + one.rest_s)))
+
+
 def main() -> None:
-    _, factors = fit(figures([*known_references(None), *further()]))
+    found = figures([*known_references(None), *further()])
+    efficiency, factors = fit(found)
     path = Path(analysis.calibration.__file__).parent / "efficiency.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         names = [field.name for field in fields(Factor)]
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(asdict(one) for one in factors)
-    print(f"{path}: {len(factors)} factors")
+    print(f"{path}: {len(factors)} factors\n\n{shares(found, efficiency)}")
 
 
 if __name__ == "__main__":
