@@ -1,13 +1,14 @@
 """Is a prediction right? Every published figure on more than 4 GPUs, from the same source's figures
 on 1 to 4.
 
-    python -m benchmarks.prediction [--db results.db] [--halves] [--constants]
+    python -m benchmarks.prediction [--db results.db] [--halves] [--constants] [--sensitivity]
 
 `--constants` fits `TYPICAL` of `analysis.calibration.weights` and `QUANTILES` of
 `analysis.calibration.intervals` to all figures, and prints them.
 
 `--halves` also chooses what the physics leaves out (`analysis.calibration.priors.LeftOut`) by one
-half of the sources, and tells how the other half fares with it.
+half of the sources, and tells how the other half fares with it. `--sensitivity` halves and doubles
+each constant that was set by hand.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.calibration import doubts
 from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.layout import precision_class
 from analysis.calibration.priors import LEFT_OUT, LeftOut
@@ -42,6 +44,7 @@ from benchmarks.predicting import (
     without_rows,
 )
 from benchmarks.sources import further, sources
+from costs import step
 from store.database import open_existing
 from store.reading.queries import known_references
 
@@ -51,6 +54,7 @@ def main() -> None:
     parser.add_argument("--db", help="of its references; else those that come with scalemark")
     parser.add_argument("--halves", action="store_true")
     parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--sensitivity", action="store_true")
     asked = parser.parse_args()
     references = [*known_references(open_existing(asked.db) if asked.db else None), *further()]
     known, guessed = _by_few(references)
@@ -81,6 +85,9 @@ def main() -> None:
     if asked.halves:
         print()
         print(halves(references))
+    if asked.sensitivity:
+        print()
+        print(sensitivity(references))
 
 
 def _without_rows(references: References) -> list[Checked]:
@@ -312,6 +319,43 @@ def halves(references: Sequence[Mapping[str, Any]]) -> str:
         lines.append(f"| {' | '.join(map(str, reported))} |")
     return "\n".join(lines)
 
+
+def sensitivity(references: References) -> str:
+    """Tell what constants that were set by hand decide, on 8 GPUs from up to 4: each halved and
+    doubled.
+    """
+    lines = [
+        "| constant | value | halved | doubled |",
+        "|---|---:|---|---|",
+        f"| as they are | | {_eight(references)} | |",
+    ]
+    for module, name in _BY_HAND:
+        value = getattr(module, name)
+        cells = []
+        for changed in (value / 2, value * 2):
+            setattr(module, name, changed)
+            cells.append(_eight(references))
+        setattr(module, name, value)
+        lines.append(f"| `{name}` | {value:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _eight(references: References) -> str:
+    one = summary([one for one in checked(references) if _is_on(one, 8)])
+    return (
+        f"{one.median_error:.1%} / {one.p90_error:.1%}, {one.share_inside:.0%} inside, "
+        f"{one.share_uncertain:.0%} flagged, {one.num_far_unflagged} not"
+    )
+
+
+_BY_HAND = [
+    *((step, name) for name in ("_PASSES", "_XLA_TRAFFIC", "_XLA_KERNELS", "_CALL_S")),
+    *((step, name) for name in ("_LAUNCH_CONTENTION", "_COPIES_AT_ONCE", "_STOLEN", "_ISSUED")),
+    *((step, name) for name in ("_SUM_PASSES", "_UNDISTORTED")),
+    *((doubts, name) for name in ("_VISIBLE", "_WRONG_BY", "_HOST_WRONG_BY", "_GUESSED_WRONG_BY")),
+    *((doubts, name) for name in ("_SATURATION_ERROR", "_CONTRADICTS")),
+]
+"""Constants with neither a source nor a fit."""
 
 _CHOICES = [
     LeftOut(noise=LEFT_OUT.noise, walk=walk, shared_walk=walk * 0.6, overhead=overhead)

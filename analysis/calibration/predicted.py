@@ -34,7 +34,8 @@ def predicted(
     """Predict targets; `target_hardware` where it is another than the rows'.
 
     Where a target's own curve has rows on fewer GPUs of the same box, rules that carry the curve on
-    are weighed with the physics; all else is predicted by the physics alone.
+    are weighed with the physics; all else is predicted by the physics alone. `efficiency` is what
+    is expected before any row: by default what comes with scalemark.
 
     Raises MissingLinkError, and ValueError for what the hardware cannot do.
     """
@@ -45,30 +46,31 @@ def predicted(
     by_physics = predictive(fits)
     is_elsewhere = target_hardware not in (None, guess.hardware)
     curves = [{} if is_elsewhere else _carried(target, rows) for target in targets]
-    record = _record(rows, guess, left_out) if any(curves) else []
+    record: _Record = _record(rows, guess, left_out) if any(curves) else []
     found = []
     for index, (one, by_rules) in enumerate(zip(by_physics, curves, strict=True)):
         if not by_rules or is_beyond_rules(likeliest.targets[index], likeliest):
             found.append(one.doubted(guess_doubt(fits, index)))
             continue
-        target = targets[index]
-        entries = [
-            Entry(is_own=curve_of(row) == curve_of(target), errors=errors) for row, errors in record
-        ]
-        has_curve = len(by_rules) > 1
         kind = CURVE
-        if not has_curve:
+        if len(by_rules) == 1:
             kind = KNOWN_BOX if guess.is_known else GUESSED_BOX
+        target, doubt = targets[index], guess_doubt(fits, index, has_curve=kind == CURVE)
         weighing = Weighing(
             kind=kind,
             num_gpus=target.work.num_gpus,
             logs={PHYSICS: _log_time(target, one), **by_rules},
-            record=tuple(entries),
+            record=_entries(target, record),
             noise=left_out.noise,
-            physics=one.doubted(guess_doubt(fits, index, has_curve=has_curve)),
+            physics=one.doubted(doubt),
         )
         found.append(weighing.predictive())
     return found
+
+
+def _entries(target: Row, record: _Record) -> tuple[Entry, ...]:
+    own = curve_of(target)
+    return tuple(Entry(is_own=curve_of(row) == own, errors=errors) for row, errors in record)
 
 
 def _carried(target: Row, rows: Sequence[Row]) -> dict[str, float]:
@@ -84,14 +86,16 @@ def _log_time(target: Row, one: Predictive) -> float:
     return math.log(target.work.num_gpus / one.throughput)
 
 
-def _record(
-    rows: Sequence[Row], guess: Guess, left_out: LeftOut
-) -> list[tuple[Row, dict[str, float]]]:
+_Record = list[tuple[Row, dict[str, float]]]
+"""Rows that were left out, with the errors of the candidates that predicted them, in logs."""
+
+
+def _record(rows: Sequence[Row], guess: Guess, left_out: LeftOut) -> _Record:
     """Leave out the most GPUs of each curve, and predict them from rows on at most half of them."""
     most: dict[object, int] = {}
     for row in rows:
         most[curve_of(row)] = max(row.work.num_gpus, most.get(curve_of(row), 0))
-    found = []
+    found: _Record = []
     for count in sorted(set(most.values())):
         kept = [row for row in rows if row.work.num_gpus <= count / 2]
         last = [row for row in rows if row.work.num_gpus == count == most[curve_of(row)]]
