@@ -10,6 +10,7 @@ its curves, err together. The most probable factors come from Gauss and Newton's
 
 from __future__ import annotations
 
+import argparse
 import csv
 from collections import defaultdict
 from collections.abc import Sequence
@@ -220,6 +221,7 @@ def _miss(one: Figure, efficiency: Efficiency) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     found = figures([*known_references(None), *further()])
     efficiency, factors = fit(found)
     path = Path(analysis.calibration.__file__).parent / "efficiency.csv"
