@@ -7,26 +7,31 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.environments import guessed, unknown
-from analysis.calibration.intervals import Quantiles, quantile
+from analysis.calibration.intervals import QUANTILES, Quantiles, quantile
 from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
 from analysis.calibration.rules import LINEAR, carried, log_times
+from analysis.calibration.weights import CURVE, TYPICAL, Typical, typical_errors
 from analysis.prediction.predictions import Learned, learned, most_gpus
 from analysis.published import is_held_out, published
 from analysis.results import Result
+from benchmarks.sources import sources
 from costs.work import Work
 from store.errors import StoreError
+
+References = Sequence[Mapping[str, Any]]
 
 FEW = 4
 """GPUs: rows with so many or fewer are learned from, others are predicted."""
@@ -49,13 +54,23 @@ class Checked:
     @property
     def publisher(self) -> str:
         """Whose figure it is; of one publisher no source is left out without the others."""
-        return self.source.partition(",")[0]
+        known = sources()
+        return known[self.source].publisher if self.source in known else self.source
 
     @property
     def score(self) -> float:
         """How far it is off, in logs, over its scale (`analysis.calibration.intervals`)."""
         assert self.predictive is not None
         return abs(math.log(1 + self.error)) / self.predictive.scale
+
+    @property
+    def candidate_errors(self) -> dict[str, float]:
+        """The errors of the candidates that it was weighed from, in logs of times."""
+        assert self.predictive is not None
+        assert self.predictive.weighing is not None
+        assert self.row.throughput is not None
+        reached = math.log(self.row.work.num_gpus / self.row.throughput)
+        return {name: log - reached for name, log in self.predictive.weighing.logs.items()}
 
     def rule_error(self, name: str) -> float:
         """Relative, of a rule."""
@@ -121,32 +136,62 @@ def checked(
 
 
 def calibrated(found: Sequence[Checked], others: Sequence[Checked]) -> list[Checked]:
-    """Give weighed predictions the intervals that figures of other publishers alone calibrate."""
-    by_publisher = {
-        one.publisher: quantiles([of for of in others if of.publisher != one.publisher])
-        for one in weighed(found)
-    }
-    intervals = []
+    """Weigh predictions, and give them intervals, by constants that figures of other publishers
+    alone decide.
+    """
+    by_publisher = {}
+    for publisher in {one.publisher for one in weighed(found)}:
+        by_publisher[publisher] = constants([of for of in others if of.publisher != publisher])
+    return [
+        _by_constants(one, *by_publisher.get(one.publisher, (TYPICAL, QUANTILES))) for one in found
+    ]
+
+
+def constants(found: Sequence[Checked]) -> tuple[Typical, Quantiles]:
+    """Fit to weighed predictions the typical errors of candidates, then quantiles of classes."""
+    typical = dict(TYPICAL)
+    for kind, of in _by(weighed(found), _kind).items():
+        typical[kind] = TYPICAL[kind] | typical_errors([one.candidate_errors for one in of])
+    curves = [one for one in weighed(found) if _kind(one) == CURVE]
+    again = [_by_constants(one, typical, QUANTILES) for one in curves]
+    quantiles = dict(QUANTILES)
+    for is_doubted, of in _by(again, _is_doubted).items():
+        quantiles[is_doubted] = round(quantile([one.score for one in of]), 2)
+    return typical, quantiles
+
+
+def _kind(one: Checked) -> str:
+    assert one.predictive is not None
+    assert one.predictive.weighing is not None
+    return one.predictive.weighing.kind
+
+
+def _is_doubted(one: Checked) -> bool:
+    assert one.predictive is not None
+    return bool(one.predictive.reasons)
+
+
+Key = TypeVar("Key")
+
+
+def _by(found: Sequence[Checked], key: Callable[[Checked], Key]) -> dict[Key, list[Checked]]:
+    grouped: dict[Key, list[Checked]] = defaultdict(list)
     for one in found:
-        if one.predictive is not None and one.predictive.scale:
-            own = one.predictive.within(by_publisher[one.publisher])
-            one = replace(one, predictive=own)
-        intervals.append(one)
-    return intervals
+        grouped[key(one)].append(one)
+    return grouped
 
 
-def quantiles(found: Sequence[Checked]) -> Quantiles:
-    """Fit the quantiles of both classes to weighed predictions."""
-    scores: dict[bool, list[float]] = {True: [], False: []}
-    for one in weighed(found):
-        assert one.predictive is not None
-        scores[bool(one.predictive.reasons)].append(one.score)
-    return Quantiles(sound=quantile(scores[False]), doubted=quantile(scores[True]))
+def _by_constants(one: Checked, typical: Typical, quantiles: Quantiles) -> Checked:
+    if one.predictive is None or one.predictive.weighing is None:
+        return one
+    return replace(one, predictive=one.predictive.weighing.predictive(typical, quantiles))
 
 
 def weighed(found: Sequence[Checked]) -> list[Checked]:
-    """Those whose intervals are calibrated."""
-    return [one for one in found if one.predictive is not None and one.predictive.scale]
+    """Those that were weighed from several candidates."""
+    return [
+        one for one in found if one.predictive is not None and one.predictive.weighing is not None
+    ]
 
 
 _Figures = list[tuple[Result, Mapping[str, Any]]]
@@ -159,11 +204,10 @@ def _by_environment(references: Sequence[Mapping[str, Any]]) -> Iterable[_Figure
     return found.values()
 
 
-def without_rows(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
-    """Predict all figures of boxes that a profile describes by the physics and the profile alone,
-    but for those kept to judge.
+def known_boxes(references: References) -> Iterator[tuple[str, str, Learned]]:
+    """Yield source, hardware and rows of each box that a profile describes, but for those kept to
+    judge.
     """
-    found = []
     for of in _by_environment(references):
         results, hardware = [result for result, _ in of], of[0][1]["hardware"]
         guess = guessed(hardware, most_gpus(results))
@@ -171,19 +215,30 @@ def without_rows(references: Sequence[Mapping[str, Any]]) -> list[Checked]:
         if is_held_out(results[0]) or not guess.is_known:
             continue
         try:
-            known = learned(results, guess, notes)
+            yield of[0][1]["source"], hardware, learned(results, guess, notes)
         except StoreError:
             continue
-        asked = [row for row in known.rows if refusal(row, (), guess.hardware) is None]
-        for row, one in zip(asked, predicted((), asked, guess), strict=True):
+
+
+def without_rows(
+    references: References, efficiency_without: Callable[[str], Efficiency]
+) -> list[Checked]:
+    """Predict all figures of boxes that a profile describes by the physics and the profile alone,
+    with efficiencies that were fitted without the figure's source.
+    """
+    found = []
+    for source, hardware, known in known_boxes(references):
+        asked, box = known.rows, known.guess.hardware
+        reported = predicted((), asked, known.guess, efficiency=efficiency_without(source))
+        for row, one in zip(asked, reported, strict=True):
             found.append(
                 Checked(
-                    source=of[0][1]["source"],
+                    source=source,
                     hardware=hardware,
                     row=row,
                     num_rows=0,
                     predictive=one,
-                    gpu=guess.hardware.gpu,
+                    gpu=box.gpu,
                 )
             )
     return found

@@ -1,12 +1,14 @@
 """Is a prediction right? Every published figure on more than 4 GPUs, from the same source's figures
 on 1 to 4.
 
-    python -m benchmarks.prediction [--db results.db] [--halves] [--quantiles]
+    python -m benchmarks.prediction [--db results.db] [--halves] [--constants] [--sensitivity]
 
-`--quantiles` fits `analysis.calibration.intervals.QUANTILES` to all figures, and prints them.
+`--constants` fits `TYPICAL` of `analysis.calibration.weights` and `QUANTILES` of
+`analysis.calibration.intervals` to all figures, and prints them.
 
 `--halves` also chooses what the physics leaves out (`analysis.calibration.priors.LeftOut`) by one
-half of the sources, and tells how the other half fares with it.
+half of the sources, and tells how the other half fares with it. `--sensitivity` halves and doubles
+each constant that was set by hand.
 """
 
 from __future__ import annotations
@@ -15,26 +17,34 @@ import argparse
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from analysis.calibration import doubts
+from analysis.calibration.efficiency import Efficiency
+from analysis.calibration.layout import precision_class
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.rules import RULES
+from benchmarks.fit_efficiency import figures, fit
 from benchmarks.predicting import (
     Checked,
     Pair,
+    References,
     calibrated,
     checked,
+    constants,
     judged,
     pairs,
-    quantiles,
     rested,
     summary,
     summary_of,
     without_rows,
 )
+from benchmarks.sources import further, sources
+from costs import step
 from store.database import open_existing
 from store.reading.queries import known_references
 
@@ -43,13 +53,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--db", help="of its references; else those that come with scalemark")
     parser.add_argument("--halves", action="store_true")
-    parser.add_argument("--quantiles", action="store_true")
+    parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--sensitivity", action="store_true")
     asked = parser.parse_args()
-    references = known_references(open_existing(asked.db) if asked.db else None)
-    known, guessed = (_by_few(references, as_unknown=unknown) for unknown in (False, True))
-    if asked.quantiles:
-        print(quantiles([*known[2], *known[4], *guessed[2], *guessed[4]]))
+    references = [*known_references(open_existing(asked.db) if asked.db else None), *further()]
+    known, guessed = _by_few(references)
+    every = _of_all(known, guessed)
+    if asked.constants:
+        print(*constants(every), sep="\n")
         return
+    known, guessed = (
+        {few: calibrated(of, every) for few, of in found.items()} for found in (known, guessed)
+    )
     print(rows_table(known[4]))
     print("\nOf boxes as they are reported:\n")
     print(beside_rules(known))
@@ -58,7 +73,7 @@ def main() -> None:
     print("\nFigures that are kept to judge, by the profile and the physics alone:\n")
     print(judged_table(judged(references)))
     print("\nWithout rows, by precision and GPU:\n")
-    print(precisions(without_rows(references)))
+    print(precisions(_without_rows(references)))
     print()
     for title, rests in (
         ("Pairs that rest on rows of 1 to 4 GPUs:", True),
@@ -70,14 +85,37 @@ def main() -> None:
     if asked.halves:
         print()
         print(halves(references))
+    if asked.sensitivity:
+        print()
+        print(sensitivity(references))
+
+
+def _without_rows(references: References) -> list[Checked]:
+    """Predict each source's figures by efficiencies of all others."""
+    known = figures(references)
+
+    def without(source: str) -> Efficiency:
+        found, _ = fit([one for one in known if one.source != source])
+        return replace(found, software=sources()[source].software)
+
+    return without_rows(references, without)
 
 
 def _by_few(
-    references: Sequence[Mapping[str, Any]], *, as_unknown: bool
-) -> dict[int, list[Checked]]:
-    """Predict from up to 1, 2 and 4 GPUs, with intervals by figures of other publishers."""
-    found = {few: checked(references, as_unknown=as_unknown, few=few) for few in (1, 2, 4)}
-    return {few: calibrated(of, [*found[2], *found[4]]) for few, of in found.items()}
+    references: References,
+) -> tuple[dict[int, list[Checked]], dict[int, list[Checked]]]:
+    """Predict from up to 1, 2 and 4 GPUs, of boxes as they are reported and as if nothing were
+    known of them.
+    """
+    known, guessed = (
+        {few: checked(references, as_unknown=unknown, few=few) for few in (1, 2, 4)}
+        for unknown in (False, True)
+    )
+    return known, guessed
+
+
+def _of_all(*found: Mapping[int, Sequence[Checked]]) -> list[Checked]:
+    return [one for by_few in found for of in by_few.values() for one in of]
 
 
 def rows_table(found: Sequence[Checked]) -> str:
@@ -197,17 +235,23 @@ def _beside(name: str, of: Sequence[Checked]) -> str:
 
 
 def precisions(found: Sequence[Checked]) -> str:
-    """Sum up predictions without rows, by precision and profile."""
-    lines = ["| precision | GPU | figures | median | p90 | bias |", "|---|---|---:|---:|---:|---:|"]
+    """Sum up predictions without rows, by precision, and by precision and GPU."""
+    lines = [
+        "| precision | GPU | figures | sources | median | p90 | bias | over 25 % | half-width "
+        "| inside 95 % |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
     grouped: dict[tuple[str, str], list[Checked]] = defaultdict(list)
     for one in found:
-        work = one.row.work
-        precision = f"{work.precision}+XLA" if work.xla else work.precision
+        precision = precision_class(one.row)
+        grouped["all", ""].append(one)
+        grouped[precision, ""].append(one)
         grouped[precision, one.gpu].append(one)
     for (precision, gpu), of in sorted(grouped.items()):
-        reported = summary_of(of)
-        cells = [precision, gpu, reported.num, f"{reported.median_error:.0%}"]
-        cells += [f"{reported.p90_error:.0%}", f"{reported.bias:+.0%}"]
+        one = summary_of(of)
+        cells: list[object] = [precision, gpu, one.num, len({each.source for each in of})]
+        cells += [f"{one.median_error:.0%}", f"{one.p90_error:.0%}", f"{one.bias:+.0%}"]
+        cells += [one.num_far, f"{one.half_width:.0%}", f"{one.share_inside:.0%}"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
@@ -275,6 +319,43 @@ def halves(references: Sequence[Mapping[str, Any]]) -> str:
         lines.append(f"| {' | '.join(map(str, reported))} |")
     return "\n".join(lines)
 
+
+def sensitivity(references: References) -> str:
+    """Tell what constants that were set by hand decide, on 8 GPUs from up to 4: each halved and
+    doubled.
+    """
+    lines = [
+        "| constant | value | halved | doubled |",
+        "|---|---:|---|---|",
+        f"| as they are | | {_eight(references)} | |",
+    ]
+    for module, name in _BY_HAND:
+        value = getattr(module, name)
+        cells = []
+        for changed in (value / 2, value * 2):
+            setattr(module, name, changed)
+            cells.append(_eight(references))
+        setattr(module, name, value)
+        lines.append(f"| `{name}` | {value:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _eight(references: References) -> str:
+    one = summary([one for one in checked(references) if _is_on(one, 8)])
+    return (
+        f"{one.median_error:.1%} / {one.p90_error:.1%}, {one.share_inside:.0%} inside, "
+        f"{one.share_uncertain:.0%} flagged, {one.num_far_unflagged} not"
+    )
+
+
+_BY_HAND = [
+    *((step, name) for name in ("_PASSES", "_XLA_TRAFFIC", "_XLA_KERNELS", "_CALL_S")),
+    *((step, name) for name in ("_LAUNCH_CONTENTION", "_COPIES_AT_ONCE", "_STOLEN", "_ISSUED")),
+    *((step, name) for name in ("_SUM_PASSES", "_UNDISTORTED")),
+    *((doubts, name) for name in ("_VISIBLE", "_WRONG_BY", "_HOST_WRONG_BY", "_GUESSED_WRONG_BY")),
+    *((doubts, name) for name in ("_SATURATION_ERROR", "_CONTRADICTS")),
+]
+"""Constants with neither a source nor a fit."""
 
 _CHOICES = [
     LeftOut(noise=LEFT_OUT.noise, walk=walk, shared_walk=walk * 0.6, overhead=overhead)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from costs import spread
 from costs.hardware import Hardware
@@ -224,6 +225,7 @@ _FORMULAS: dict[Sends, Callable[[Work, Hardware], Exchange]] = {
 }
 
 
+@cache
 def updates() -> tuple[str, ...]:
     """Return the variable updates that the cost model knows, ours and others'."""
     known = [name for name, one in VARIABLE_UPDATES.items() if one.sends in _FORMULAS]

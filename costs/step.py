@@ -125,7 +125,7 @@ FAST = 3.0
 # of the share of the peak that ordinary cores reach: their peak is too high for convolutions to
 # feed them. Products of matrices do: transformers reach 44 to 52 % of A100's (Narayanan et al.
 # 2021, arXiv 2104.04473, table 1)
-_TENSOR_CORES = 0.4
+TENSOR_CORES = 0.4
 # Times the half of ordinary cores' peak that convolutions reach: large products in FP32 reach 84 %
 # of V100's (DeepBench at da81ba7, DeepBench_NV_V100.xlsx, median of the 30 GEMMs with 5481 columns
 # or more, but for those of 1024 rows, some of which exceed the peak). Tensor cores are fed as well
@@ -180,8 +180,8 @@ class Step:
         num_batches = work.gradient_accumulation
         flops = _passes(work) * network.forward_flops * batch * num_batches
         peak = peak_tflops(hardware, work.precision)
-        if _has_tensor_cores(hardware, peak):
-            flops *= network.product_share + (1 - network.product_share) / _TENSOR_CORES
+        if has_tensor_cores(hardware, work.precision):
+            flops *= network.product_share + (1 - network.product_share) / TENSOR_CORES
         else:
             products = network.product_share
             flops *= _computed_share(network) - products * (1 - 1 / _PRODUCTS)
@@ -379,12 +379,14 @@ def most_mfu(work: Work, hardware: Hardware) -> float:
     """Return the model FLOPs utilization of a GPU that computes at its peak: more than 1 where fast
     algorithms compute less than is counted.
     """
-    if _has_tensor_cores(hardware, peak_tflops(hardware, work.precision)):
+    if has_tensor_cores(hardware, work.precision):
         return 1.0
     return 1 / _computed_share(work.network)
 
 
-def _has_tensor_cores(hardware: Hardware, peak: float) -> bool:
+def has_tensor_cores(hardware: Hardware, precision: str) -> bool:
+    """Return whether a precision computes on tensor cores, whose peak is far above the others'."""
+    peak = peak_tflops(hardware, precision)
     return peak > 3 * hardware.tflops.get("fp32", peak)
 
 

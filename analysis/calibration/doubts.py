@@ -10,6 +10,7 @@ from analysis.calibration.layout import precision_class
 from costs.topology import BETWEEN_CLIQUES
 
 _VISIBLE = 0.08  # of a step: communication below it cannot spoil much
+_MUCH = 0.4  # of a step: where links are guessed, a curve alone does not tell how it goes on
 _WRONG_BY = 0.5  # of the communication, where no row shows how fast it is
 # of the communication through a host's memory, which may lie at another socket
 _HOST_WRONG_BY = 0.25
@@ -37,12 +38,15 @@ def doubts(target: Prepared, fit: Fit) -> list[Doubt]:
     return [doubt for check in _CHECKS if (doubt := check(case)) is not None]
 
 
-def guess_doubt(fits: Sequence[tuple[float, Fit]], index: int) -> str:
-    """Return a doubt where it matters how GPUs are linked, and nothing shows it."""
+def guess_doubt(fits: Sequence[tuple[float, Fit]], index: int, *, has_curve: bool = False) -> str:
+    """Return a doubt where it matters how GPUs are linked, and nothing shows it; a curve shows it,
+    but where communication is most of what comes.
+    """
+    visible = _MUCH if has_curve else _VISIBLE
     target = fits[0][1].targets[index]
     share = sum(weight * _share(fit.targets[index], fit) for weight, fit in fits)
     most = _Case(target=target, fit=fits[0][1], share=share).most_gpus
-    if len(fits) == 1 or share < _VISIBLE or target.row.work.num_gpus <= most:
+    if len(fits) == 1 or share < visible or target.row.work.num_gpus <= most:
         return ""
     return (
         f"how the GPUs are linked is not known, and communication is about {share:.0%} of the "

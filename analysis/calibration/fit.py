@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.layout import Floats, Key, Layout, RatesOf
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.row import Row
@@ -54,12 +55,9 @@ class Fit:
     inner: Floats  # (R, R) of what physics leaves out and of noise, among rows
     cross: Floats  # (T, R) among targets and rows
     outer: Floats  # (T,) variance of targets, noise included
+    # (R,) logs of measured over computed step times, by the most probable rates
+    residuals: Floats
     is_known: bool  # a profile describes the hardware
-
-    @property
-    def residuals(self) -> Floats:
-        """(R,) logs of measured over computed step times, by the most probable rates."""
-        return _residuals(self.rows, self.vector)
 
     @property
     def log_evidence(self) -> float:
@@ -86,6 +84,7 @@ def fit(
     is_known: bool = True,
     left_out: LeftOut = LEFT_OUT,
     start: Floats | None = None,
+    efficiency: Efficiency | None = None,
 ) -> Fit:
     """Fit the rates to rows, for targets on `target_hardware` where it is another.
 
@@ -94,7 +93,7 @@ def fit(
 
     Raises MissingLinkError, and ValueError for what the hardware cannot do.
     """
-    layout = Layout.of([*rows, *targets], is_known=is_known)
+    layout = Layout.of([*rows, *targets], is_known=is_known, efficiency=efficiency)
     known = tuple(_prepared(row, hardware, layout) for row in rows)
     asked = tuple(_prepared(row, target_hardware or hardware, layout) for row in targets)
     vector = layout.start if start is None else start
@@ -115,12 +114,13 @@ def fit(
         inner=inner,
         cross=_left_out(asked, known, vector, left_out),
         outer=np.array(outer),
+        residuals=_residuals(known, vector),
         is_known=is_known,
     )
 
 
 def _prepared(row: Row, hardware: Hardware, layout: Layout) -> Prepared:
-    return Prepared(row=row, step=Step.of(row.work, hardware), rates=layout.rates(row))
+    return Prepared(row=row, step=Step.of(row.work, hardware), rates=layout.rates(row, hardware))
 
 
 def _residuals(rows: Sequence[Prepared], vector: Floats) -> Floats:

@@ -7,34 +7,32 @@ The score of a prediction that was judged is how far off it was, in logs, over t
 
 An interval is the prediction times or over exp(quantile * scale), where the quantile is that of the
 scores of its class: the ceil(0.95 (n + 1))-th smallest of n (Vovk et al. 2005; Lei et al. 2018,
-"Distribution-free predictive inference for regression"). Classes are of sound predictions, and of
-those that are doubted.
+"Distribution-free predictive inference for regression"). Fewer than 19 have no such rank: their
+quantile is that of one more normal number with their mean square, by Student's t, and not less than
+the largest. Classes are of sound predictions, and of those that are doubted.
+
+Where a curve has one count of GPUs, the interval is the physics' own, wider by how far the linear
+rule is apart from it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 _COVERAGE = 0.95
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
-    """How many scales an interval reaches to each side, by class."""
+Quantiles = Mapping[bool, float]
+"""How many scales an interval reaches to each side, by whether the prediction is doubted."""
 
-    sound: float
-    doubted: float
+QUANTILES: Quantiles = {False: 2.44, True: 6.07}
+"""Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
+judged by those of other publishers alone.
+"""
 
-    def reach(self, scale: float, *, is_doubted: bool) -> float:
-        """Return half of an interval, in logs."""
-        return scale * (self.doubted if is_doubted else self.sound)
-
-
-QUANTILES = Quantiles(sound=2.28, doubted=4.76)
-"""Of all published figures, by `python -m benchmarks.prediction --quantiles`. Figures are judged by
-those of other sources alone."""
+NORMAL_QUANTILE = 1.96
+"""The same of a normal distribution."""
 
 
 def scale(noise: float, variance: float, weight: float, physics: float) -> float:
@@ -45,6 +43,13 @@ def scale(noise: float, variance: float, weight: float, physics: float) -> float
 
 
 def quantile(scores: Sequence[float]) -> float:
-    """Return the conformal quantile; of too few scores the largest of all."""
-    rank = math.ceil(_COVERAGE * (len(scores) + 1))
-    return sorted(scores)[min(rank, len(scores)) - 1]
+    """Return the conformal quantile of scores, one at least."""
+    from scipy.stats import t  # here, because its import takes longer than most commands do
+
+    num = len(scores)
+    rank = math.ceil(_COVERAGE * (num + 1))
+    if rank <= num:
+        return sorted(scores)[rank - 1]
+    rms = math.sqrt(sum(score**2 for score in scores) / num)
+    one_more = rms * math.sqrt(1 + 1 / num) * float(t.ppf((1 + _COVERAGE) / 2, num))
+    return max(one_more, *scores)

@@ -6,19 +6,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from analysis.calibration.doubts import guess_doubt, is_beyond_rules
+from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.environments import Guess
 from analysis.calibration.fit import Fit, fit
-from analysis.calibration.intervals import QUANTILES, scale
-from analysis.calibration.predictive import Candidate, Predictive, predictive
+from analysis.calibration.predictive import Predictive, predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.row import Row
-from analysis.calibration.rules import carried, log_times
-from analysis.calibration.weights import PHYSICS, Record, Stack, stacked
+from analysis.calibration.rules import LINEAR, carried, curve_of, log_times
+from analysis.calibration.weighing import Weighing
+from analysis.calibration.weights import CURVE, GUESSED_BOX, KNOWN_BOX, PHYSICS, Entry
 from costs.hardware import Hardware
 
 
@@ -29,36 +29,56 @@ def predicted(
     target_hardware: Hardware | None = None,
     *,
     left_out: LeftOut = LEFT_OUT,
+    efficiency: Efficiency | None = None,
 ) -> list[Predictive]:
     """Predict targets; `target_hardware` where it is another than the rows'.
 
     Where a target's own curve has rows on fewer GPUs of the same box, rules that carry the curve on
-    are weighed with the physics; all else is predicted by the physics alone.
+    are weighed with the physics; all else is predicted by the physics alone. `efficiency` is what
+    is expected before any row: by default what comes with scalemark.
 
     Raises MissingLinkError, and ValueError for what the hardware cannot do.
     """
     if not targets:
         return []
-    fits = weighed(rows, targets, guess, target_hardware, left_out=left_out)
+    fits = weighed(rows, targets, guess, target_hardware, left_out=left_out, efficiency=efficiency)
     likeliest = max(fits, key=lambda fit: fit[0])[1]
     by_physics = predictive(fits)
     is_elsewhere = target_hardware not in (None, guess.hardware)
     curves = [{} if is_elsewhere else _carried(target, rows) for target in targets]
-    record = _record(rows, guess, left_out) if any(curves) else Record()
+    record: _Record = _record(rows, guess, left_out) if any(curves) else []
     found = []
     for index, (one, by_rules) in enumerate(zip(by_physics, curves, strict=True)):
         if not by_rules or is_beyond_rules(likeliest.targets[index], likeliest):
             found.append(one.doubted(guess_doubt(fits, index)))
             continue
-        stack = stacked(
-            {PHYSICS: _log_time(targets[index], one), **by_rules}, record, left_out.noise
+        kind = CURVE
+        if len(by_rules) == 1:
+            kind = KNOWN_BOX if guess.is_known else GUESSED_BOX
+        target, doubt = targets[index], guess_doubt(fits, index, has_curve=kind == CURVE)
+        weighing = Weighing(
+            kind=kind,
+            num_gpus=target.work.num_gpus,
+            logs={PHYSICS: _log_time(target, one), **by_rules},
+            record=_entries(target, record),
+            noise=left_out.noise,
+            physics=one.doubted(doubt),
         )
-        found.append(_combined(one, stack, targets[index], left_out.noise))
+        found.append(weighing.predictive())
     return found
 
 
+def _entries(target: Row, record: _Record) -> tuple[Entry, ...]:
+    own = curve_of(target)
+    return tuple(Entry(is_own=curve_of(row) == own, errors=errors) for row, errors in record)
+
+
 def _carried(target: Row, rows: Sequence[Row]) -> dict[str, float]:
-    return carried(log_times(target, rows), target.work.num_gpus)
+    """Carry the target's curve on by rules; by the linear one alone, where it has one count."""
+    times = log_times(target, rows)
+    if len(times) == 1 and target.work.num_gpus > min(times):
+        return {LINEAR: next(iter(times.values()))}
+    return carried(times, target.work.num_gpus)
 
 
 def _log_time(target: Row, one: Predictive) -> float:
@@ -66,37 +86,27 @@ def _log_time(target: Row, one: Predictive) -> float:
     return math.log(target.work.num_gpus / one.throughput)
 
 
-def _combined(one: Predictive, stack: Stack, target: Row, noise: float) -> Predictive:
-    """Replace the physics' throughput and interval by those of all candidates."""
-    spread = scale(noise, stack.variance, stack.weights[PHYSICS], one.log_spread)
-    num_gpus = target.work.num_gpus
-    candidates = []
-    for name, weight in stack.weights.items():
-        throughput = num_gpus / math.exp(stack.logs[name])
-        candidates.append(Candidate(name=name, throughput=throughput, weight=weight))
-    return replace(
-        one,
-        throughput=num_gpus / math.exp(stack.middle),
-        candidates=tuple(candidates),
-        scale=spread,
-    ).within(QUANTILES)
+_Record = list[tuple[Row, dict[str, float]]]
+"""Rows that were left out, with the errors of the candidates that predicted them, in logs."""
 
 
-def _record(rows: Sequence[Row], guess: Guess, left_out: LeftOut) -> Record:
-    """Leave out the most GPUs of the box, and predict them from rows on half of them or fewer."""
-    most = max(row.work.num_gpus for row in rows)
-    kept = [row for row in rows if row.work.num_gpus <= most / 2]
-    judged = [row for row in rows if row.work.num_gpus == most and _carried(row, kept)]
-    if not judged:
-        return Record()
-    by_physics = predictive(weighed(kept, judged, guess, left_out=left_out))
-    errors = []
-    for row, one in zip(judged, by_physics, strict=True):
-        assert row.throughput is not None
-        reached = math.log(row.work.num_gpus / row.throughput)
-        logs = {PHYSICS: _log_time(row, one), **_carried(row, kept)}
-        errors.append({name: log - reached for name, log in logs.items()})
-    return Record(errors=tuple(errors))
+def _record(rows: Sequence[Row], guess: Guess, left_out: LeftOut) -> _Record:
+    """Leave out the most GPUs of each curve, and predict them from rows on at most half of them."""
+    most: dict[object, int] = {}
+    for row in rows:
+        most[curve_of(row)] = max(row.work.num_gpus, most.get(curve_of(row), 0))
+    found: _Record = []
+    for count in sorted(set(most.values())):
+        kept = [row for row in rows if row.work.num_gpus <= count / 2]
+        last = [row for row in rows if row.work.num_gpus == count == most[curve_of(row)]]
+        judged = [row for row in last if len(_carried(row, kept)) > 1]
+        by_physics = predictive(weighed(kept, judged, guess, left_out=left_out)) if judged else []
+        for row, one in zip(judged, by_physics, strict=True):
+            assert row.throughput is not None
+            reached = math.log(count / row.throughput)
+            logs = {PHYSICS: _log_time(row, one), **_carried(row, kept)}
+            found.append((row, {name: log - reached for name, log in logs.items()}))
+    return found
 
 
 def weighed(
@@ -106,10 +116,19 @@ def weighed(
     target_hardware: Hardware | None = None,
     *,
     left_out: LeftOut = LEFT_OUT,
+    efficiency: Efficiency | None = None,
 ) -> list[tuple[float, Fit]]:
     """Return a fit for each box that it may be, with its probability by the rows."""
     if guess.is_known:
-        return [(1.0, fit(rows, targets, guess.hardware, target_hardware, left_out=left_out))]
+        one = fit(
+            rows,
+            targets,
+            guess.hardware,
+            target_hardware,
+            left_out=left_out,
+            efficiency=efficiency,
+        )
+        return [(1.0, one)]
     fits: list[Fit] = []
     logs = []
     for box in guess.others:
@@ -120,6 +139,7 @@ def weighed(
             target_hardware,
             is_known=False,
             left_out=left_out,
+            efficiency=efficiency,
             start=fits[-1].vector if fits else None,  # the rates of a box like it are near
         )
         fits.append(one)

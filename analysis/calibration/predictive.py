@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 
 from analysis.calibration.doubts import doubts, width_doubt
 from analysis.calibration.fit import Fit, Prepared
-from analysis.calibration.intervals import Quantiles
 from analysis.calibration.layout import Floats
 from costs.step import Costs
 from costs.work import Work
+
+if TYPE_CHECKING:
+    from analysis.calibration.weighing import Weighing
 
 NUM_DRAWS = 200
 _LOW, _HIGH = 2.5, 97.5
@@ -44,6 +47,7 @@ class Predictive:
     candidates: tuple[Candidate, ...] = ()  # that it was weighed from; none: the physics alone
     # of its log, of which the interval is a multiple; 0: the interval is of the physics' draws
     scale: float = 0.0
+    weighing: Weighing | None = None  # what it was weighed from; None: the physics alone
 
     @property
     def uncertain(self) -> tuple[str, ...]:
@@ -59,9 +63,9 @@ class Predictive:
         """Return it with one more reason to doubt it, if any."""
         return replace(self, reasons=(*self.reasons, reason)) if reason else self
 
-    def within(self, quantiles: Quantiles) -> Predictive:
-        """Return it with the interval that its scale and class have by these quantiles."""
-        factor = math.exp(quantiles.reach(self.scale, is_doubted=bool(self.reasons)))
+    def within(self, quantile: float) -> Predictive:
+        """Return it with the interval that reaches so many of its scales to each side."""
+        factor = math.exp(quantile * self.scale)
         return replace(self, low=self.throughput / factor, high=self.throughput * factor)
 
     @property
@@ -77,14 +81,23 @@ def predictive(fits: Sequence[tuple[float, Fit]], seed: int = 0) -> list[Predict
     random numbers.
     """
     shares = _shares(fits)
+    likeliest = max(range(len(fits)), key=lambda box: fits[box][0])
     logs, noisy = [], []
+    reasons: list[list[str]] = []
     for box, (num, (_, fit)) in enumerate(zip(shares, fits, strict=True)):
+        if not num and box != likeliest:
+            continue
+        doubted = [doubts(target, fit) for target in fit.targets]
+        if box == likeliest:
+            reasons = [[doubt.reason for doubt in of if doubt.reason] for of in doubted]
         if num:
-            drawn, with_noise = _draws(fit, num, (seed, box))
+            further = [sum(doubt.error**2 for doubt in of) for of in doubted]
+            drawn, with_noise = _draws(fit, num, np.array(further), (seed, box))
             logs.append(drawn)
             noisy.append(with_noise)
+    _, fit = fits[likeliest]
     both = np.concatenate(logs).T, np.concatenate(noisy).T  # (T, D) each
-    return [_one(fits, index, *of) for index, of in enumerate(zip(*both, strict=True))]
+    return [_one(fit, *of) for of in zip(fit.targets, reasons, *both, strict=True)]
 
 
 def _shares(fits: Sequence[tuple[float, Fit]]) -> list[int]:
@@ -93,16 +106,15 @@ def _shares(fits: Sequence[tuple[float, Fit]]) -> list[int]:
     return [int(num) for num in np.diff(ends, prepend=0)]
 
 
-def _draws(fit: Fit, num: int, seed: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Return log step times (D, T), without and with noise.
+def _draws(fit: Fit, num: int, further: Floats, seed: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Return log step times (D, T), without and with noise; doubts add `further` variance (T,).
 
     They follow from draws of the rates, and from what the rows' residuals say of what the physics
     leaves out.
     """
-    normal = np.column_stack([_random(seed, name).standard_normal(num) for name in fit.names])
+    normal = np.column_stack([_mirrored(seed, name, num) for name in fit.names])
     vectors = fit.vector + normal @ np.linalg.cholesky(fit.covariance).T
     logs = np.column_stack([one.log_step(vectors) for one in fit.targets])
-    further = np.array([_further(target, fit) for target in fit.targets])
     spread = np.sqrt(fit.outer + further)
     if fit.rows:
         from scipy.linalg import cho_factor, cho_solve  # here, as in `analysis.calibration.fit`
@@ -118,14 +130,15 @@ def _draws(fit: Fit, num: int, seed: tuple[int, int]) -> tuple[Floats, Floats]:
     return logs, logs + t / np.sqrt(_TAILS / (_TAILS - 2)) * spread
 
 
-def _further(target: Prepared, fit: Fit) -> float:
-    """Return the variance that doubts add."""
-    return sum(doubt.error**2 for doubt in doubts(target, fit))
-
-
 def _random(seed: tuple[int, int], name: tuple[object, ...]) -> np.random.Generator:
     """Return the same numbers for the same name, in whatever company."""
     return np.random.default_rng([*seed, crc32(repr(name).encode())])
+
+
+def _mirrored(seed: tuple[int, int], name: tuple[object, ...], num: int) -> Floats:
+    """Return normal numbers, half of which are the negatives of the others: their middle is 0."""
+    half = _random(seed, name).standard_normal(-(-num // 2))
+    return np.concatenate([half, -half])[:num]
 
 
 def _name(work: Work) -> tuple[object, ...]:
@@ -146,17 +159,14 @@ def _name(work: Work) -> tuple[object, ...]:
 
 
 def _one(
-    fits: Sequence[tuple[float, Fit]], index: int, log_steps: Floats, noisy: Floats
+    fit: Fit, target: Prepared, reasons: Sequence[str], log_steps: Floats, noisy: Floats
 ) -> Predictive:
     """Summarize the draws; parts and reasons to doubt are of the likeliest box."""
-    _, fit = max(fits, key=lambda one: one[0])
-    target = fit.targets[index]
     items = target.row.work.num_items(target.row.item)
     median = items / np.exp(np.median(log_steps))
     low, high = items / np.exp(np.percentile(noisy, [_HIGH, _LOW]))
-    reasons = [doubt.reason for doubt in doubts(target, fit)]
     return Predictive(
-        reasons=tuple(filter(None, reasons)),
+        reasons=tuple(reasons),
         throughput=float(median),
         low=float(low),
         high=float(high),

@@ -1,7 +1,8 @@
 """Priors of the rates, and why: log-normal, of shares logit-normal.
 
-They were set by hand, from physics and from what sources report, with the tables of
-docs/prediction.md in sight: no program fitted them, and the tables are no clean test of them.
+The shares of peaks and the starts of kernels are fitted (`efficiency.py`). The others were set by
+hand, from physics and from what sources report, with the tables of docs/prediction.md in sight:
+these are no clean test of them.
 """
 
 from __future__ import annotations
@@ -30,18 +31,28 @@ class Prior:
         return self.median * np.exp(self.spread * standard)
 
 
-COMPUTE = Prior(median=0.5, spread=0.6)
-"""Share of the peak that a model reaches: a quarter on K80, about half with cuDNN on P100."""
+COMPUTE = Prior(median=1.0, spread=0.2)
+"""Times the share of the peak that is expected of convolutions on the GPU (`efficiency.py`): other
+sources than those that it was fitted to differ by so much.
+"""
 
-PRECISION = Prior(median=1.0, spread=0.4)
-"""A precision's factor: convolutions feed tensor cores more or less well, and XLA fuses."""
+GUESSED_COMPUTE = Prior(median=1.0, spread=0.6)
+"""The same of a GPU that no profile describes, and of networks that are mostly products of
+matrices, to which no efficiency was fitted.
+"""
 
-MODEL_AND_PRECISION = Prior(median=1.0, spread=0.15)
+PRECISION = Prior(median=1.0, spread=0.15)
+"""Times the same, in a precision: software feeds tensor cores more or less well."""
+
+GUESSED_PRECISION = Prior(median=1.0, spread=0.4)
+"""As `GUESSED_COMPUTE`."""
+
+MODEL_AND_PRECISION = Prior(median=1.0, spread=0.1)
 """Times both: not every network gains alike."""
 
-BATCH_START = Prior(median=2.0, spread=0.8)
-"""Launches' time that a kernel takes whatever the batch: 1 where kernels are short, 5 on GPUs with
-few, slow multiprocessors.
+BATCH_START = Prior(median=2.0, spread=0.6)
+"""Launches' time that a kernel takes whatever the batch; of convolutions its median is fitted
+(`efficiency.py`).
 """
 
 LINK = Prior(median=0.75, spread=0.35)

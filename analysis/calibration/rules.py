@@ -42,15 +42,16 @@ def log_times(target: Row, rows: Sequence[Row]) -> dict[int, float]:
     batches, are no such rows.
     """
     found: dict[int, list[float]] = defaultdict(list)
-    wanted = _of_one_gpu(target)
+    wanted = curve_of(target)
     for row in rows:
-        if row.throughput is not None and _of_one_gpu(row) == wanted:
+        if row.throughput is not None and curve_of(row) == wanted:
             num_gpus = row.work.num_gpus
             found[num_gpus].append(math.log(num_gpus / row.throughput))
     return {num_gpus: sum(logs) / len(logs) for num_gpus, logs in found.items()}
 
 
-def _of_one_gpu(row: Row) -> tuple[object, ...]:
+def curve_of(row: Row) -> tuple[object, ...]:
+    """Return what rows have in common that differ in the number of GPUs alone."""
     return replace(row.work, num_gpus=1), row.item, row.apart
 
 

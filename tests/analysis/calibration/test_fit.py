@@ -44,7 +44,7 @@ def row(
     return Row(work=work, throughput=speed, name=f"{model} {num_gpus} {way}")
 
 
-TRUE = Rates(compute=0.3, memory=0.42, start=3.0, link=0.5, overlap=0.4, host_s=2e-3, sync=0.01)
+TRUE = Rates(compute=0.3, memory=0.42, start=5.0, link=0.5, overlap=0.4, host_s=2e-3, sync=0.01)
 
 
 def rows(rates: Rates = TRUE) -> list[Row]:
@@ -101,7 +101,7 @@ def covered(num_boxes: int) -> float:
 
 
 def _drawn(one: Row, shape: Layout, truth: np.ndarray, random: np.random.Generator) -> Row:
-    rates = shape.rates(one)(truth)
+    rates = shape.rates(one, BOX)(truth)
     speed = Step.of(one.work, BOX).costs(rates).throughput * float(
         np.exp(0.012 * random.standard_normal())
     )

@@ -1,0 +1,44 @@
+"""What one prediction was weighed from: it can be weighed again by other constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from analysis.calibration.intervals import NORMAL_QUANTILE, QUANTILES, Quantiles, scale
+from analysis.calibration.predictive import Candidate, Predictive
+from analysis.calibration.weights import CURVE, PHYSICS, TYPICAL, Entry, Typical, stacked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighing:
+    """The candidates of one prediction, and how they did on the same box."""
+
+    kind: str  # CURVE or another of `weights`
+    num_gpus: int
+    logs: Mapping[str, float]  # by candidate: of the time of one item on one GPU
+    record: tuple[Entry, ...]
+    noise: float  # of one figure
+    physics: Predictive
+
+    def predictive(
+        self, typical: Typical = TYPICAL, quantiles: Quantiles = QUANTILES
+    ) -> Predictive:
+        """Replace the physics' throughput and interval by those of all candidates."""
+        stack = stacked(self.logs, self.record, self.noise, typical[self.kind])
+        weight = stack.weights[PHYSICS] if self.kind == CURVE else 1.0
+        spread = scale(self.noise, stack.variance, weight, self.physics.log_spread)
+        candidates = []
+        for name, weight in stack.weights.items():
+            throughput = self.num_gpus / math.exp(stack.logs[name])
+            candidates.append(Candidate(name=name, throughput=throughput, weight=weight))
+        one = replace(
+            self.physics,
+            throughput=self.num_gpus / math.exp(stack.middle),
+            candidates=tuple(candidates),
+            scale=spread,
+            weighing=self,
+        )
+        is_normal = self.kind != CURVE
+        return one.within(NORMAL_QUANTILE if is_normal else quantiles[bool(one.reasons)])
