@@ -26,8 +26,8 @@ from tests.programs import (
 )
 
 OTHER = "python other.py {num_gpus} {zero} {offload}"
-OF_OTHER_TRIALS = ("batch_sizes", "precisions", "then_and_now")
-"""Charts that find nothing in a sweep of one batch size."""
+OF_OTHER_TRIALS = ("batch_sizes", "history", "precisions", "then_and_now")
+"""Charts that find nothing in one night of one batch size."""
 
 
 @pytest.fixture
