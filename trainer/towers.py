@@ -30,7 +30,7 @@ from trainer.devices import Devices
 from trainer.loss_scale import LossScale
 from trainer.template import Template
 
-# inputs and labels; of our models images (B, H, W, 3) float32 and labels (B,) int32
+# inputs and labels; of our models images (B, H, W, 3) float32 and labels (B,) int64
 Batch = tuple[tf.Tensor, tf.Tensor]
 
 
