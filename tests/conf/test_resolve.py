@@ -427,9 +427,9 @@ def test_adamw_decays_more_than_the_others_add_to_gradients():
     assert trial("optimizer=adamw", "weight_decay=0.1").weight_decay == 0.1
 
 
-def test_mirrored_takes_nccl_on_gpus_and_the_ring_on_cpu_devices():
-    assert trial("variable_update=mirrored", kind=GPU).all_reduce == "nccl"
-    assert trial("variable_update=mirrored").all_reduce == "ring"
+@pytest.mark.parametrize("kind", [GPU, CPU_DEVICE])
+def test_mirrored_takes_what_its_users_have_who_choose_nothing(kind):
+    assert trial("variable_update=mirrored", kind=kind).all_reduce == "collective"
 
 
 def test_a_new_axis_changes_no_identity_while_it_has_its_default():

@@ -29,11 +29,11 @@ MODES = {
     "ps_gpu": {"variable_update": "parameter_server", "local_parameter_device": "gpu"},
     **{
         f"replicated_{name}": {"variable_update": "replicated", "all_reduce": name}
-        for name in ("none", "pscpu", "psgpu", "hierarchical_copy", "ring")
+        for name in ("none", "pscpu", "psgpu", "hierarchical_copy", "ring", "collective")
     },
     **{
         f"mirrored_{name}": {"variable_update": "mirrored", "all_reduce": name}
-        for name in ("none", "pscpu", "hierarchical_copy", "ring")
+        for name in ("none", "pscpu", "hierarchical_copy", "ring", "collective")
     },
     "sharded": {"variable_update": "sharded"},
     "sharded_ring": {"variable_update": "sharded", "all_reduce": "ring"},
