@@ -213,6 +213,31 @@ class Towers:
         """Return batch statistics of a replica: its state without seeds, which differ anyway."""
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
 
+    def try_alone(self, batches: list[Batch]) -> tf.Tensor:
+        """Run the first replica's tower by itself, forget what it computes, and return its loss.
+
+        A replica that lacks memory says so here. In a step with NCCL the others would wait for it
+        without end, for NCCL's op hears no cancellation.
+        """
+        device = self._devices.replicas[0]
+        own = []
+        for placed in self._update.placed():
+            if placed.variable.device == device:
+                own.append(placed.variable)
+
+        @tf.function(autograph=False)
+        def alone(batches: list[Batch]) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+            if self._at and self._spec.steps_per_execution > 1:
+                batches = self._at(batches, tf.constant(0))
+            scale = self.loss_scale.read()
+            with tf.device(device):
+                weights = [variable.read_value() for variable in own]
+                state = [variable.read_value() for variable in self._state[0]]
+                inputs = [tf.identity(part) for part in (*batches[0], *scale)]
+                return self._tower(weights, state, *inputs)
+
+        return alone(batches)[0]
+
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:
         num_steps = self._spec.steps_per_execution
         if num_steps == 1:
