@@ -25,6 +25,9 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     }
     if _needs_onednn(spec) and spec.onednn == "auto":
         found[_ON_OR_OFF["onednn"]] = "1"  # TensorFlow has it on by default only on newer CPUs
+    persistent = _ON_OR_OFF["batchnorm_persistent"]
+    if _transposes_to_normalize(spec) and persistent not in inherited:
+        found.setdefault(persistent, "1")
     if spec.gpu_thread_mode != "global":
         found["TF_GPU_THREAD_MODE"] = spec.gpu_thread_mode
     if spec.gpu_thread_count:
@@ -71,6 +74,18 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
             "data_format=NCHW: CPU devices run it by oneDNN only; leave out onednn=off or "
             "TF_ENABLE_ONEDNN_OPTS=0"
         )
+
+
+def _transposes_to_normalize(spec: TrialSpec) -> bool:
+    """Return whether TensorFlow normalizes images of NHWC in NCHW unless it is told otherwise.
+
+    It has cuDNN's kernels for NHWC in half precision alone, and only in persistent mode
+    (fused_batch_norm_op.cc, fast_nhwc_batch_norm); else each layer transposes in and out.
+    """
+    precision = PRECISIONS.get(spec.precision)
+    in_half = precision is not None and precision.activation_bytes == 2
+    is_image = spec.data_format == "NHWC" and spec.image_px > 0
+    return spec.device_kind == DeviceKind.GPU and in_half and is_image and spec.xla != "on"
 
 
 def _needs_onednn(spec: TrialSpec) -> bool:

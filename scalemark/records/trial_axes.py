@@ -189,7 +189,10 @@ class TrialAxes:
         "cuDNN's non-fused Winograd convolutions", default="auto", choices=_SWITCH
     )
     batchnorm_persistent: str = axis(
-        "cuDNN's persistent batch normalization", default="auto", choices=_SWITCH
+        "cuDNN's persistent batch normalization; auto = on for half precision in NHWC without XLA, "
+        "else off",
+        default="auto",
+        choices=_SWITCH,
     )
     cache: bool = axis(
         "keep serialized records in memory once read; auto = all data but imagenet",

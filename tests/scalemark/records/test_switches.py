@@ -7,6 +7,8 @@ from scalemark.records.switches import contradictions, variables
 from tests.specs import small
 
 GPU = {"device_kind": DeviceKind.GPU}
+PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}
+NOT_PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0"}
 
 
 @pytest.mark.parametrize(
@@ -17,7 +19,14 @@ GPU = {"device_kind": DeviceKind.GPU}
         ({"onednn": "on"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
         ({"cudnn_autotune": "off", **GPU}, {"TF_CUDNN_USE_AUTOTUNE": "0"}),
         ({"winograd_nonfused": "on", **GPU}, {"TF_ENABLE_WINOGRAD_NONFUSED": "1"}),
-        ({"batchnorm_persistent": "on", **GPU}, {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}),
+        ({"batchnorm_persistent": "on", **GPU}, PERSISTENT),
+        ({"precision": "bf16", **GPU}, PERSISTENT),
+        ({"precision": "fp16", "batchnorm_persistent": "off", **GPU}, NOT_PERSISTENT),
+        ({"precision": "bf16", "xla": "on", **GPU}, {}),
+        ({"precision": "bf16", "data_format": "NCHW", **GPU}, {}),
+        ({"precision": "bf16", "image_px": 0, "seq_len": 8, **GPU}, {}),
+        ({"precision": "tf32", **GPU}, {}),
+        ({"precision": "bf16"}, {}),
         (
             {"gpu_thread_mode": "gpu_private", "gpu_thread_count": 2, **GPU},
             {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": "2"},
@@ -31,6 +40,10 @@ GPU = {"device_kind": DeviceKind.GPU}
 )
 def test_a_trial_sets_what_its_axes_name(changes, wanted):
     assert variables(small(**changes), {}) == wanted
+
+
+def test_an_inherited_choice_of_normalization_is_kept():
+    assert variables(small(precision="bf16", **GPU), NOT_PERSISTENT) == {}
 
 
 def test_inherited_flags_of_xla_are_kept_and_ours_added_once():
