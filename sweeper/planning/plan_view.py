@@ -9,10 +9,12 @@ from dataclasses import asdict
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
+from sweeper.devices import gpu_libraries
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
@@ -43,6 +45,9 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     """Print the machine, the trials, what is left out and why, and how long it will take."""
     plan, races = planned.plan, planned.races
     console.print(machine_line(machine, inventory, planned.in_use), markup=False)
+    is_own = any(trial.spec.engine == Engine.tensorflow for trial in plan.trials)
+    if is_own and (note := gpu_libraries.compiled_note(inventory.gpus)):
+        console.print(note, markup=False)
     _print_trials(console, plan, races)
     if planned.in_use:
         _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))

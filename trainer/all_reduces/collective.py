@@ -12,7 +12,7 @@ def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
     traffic.collective(sizes, num_gpus, launchers=num_gpus)
 
 
-ABILITIES = AllReduceAbilities(sends=sends, within_hosts=False)
+ABILITIES = AllReduceAbilities(sends=sends, uses_nccl=True, within_hosts=False)
 
 from scalemark.records.devices import DeviceKind
 from trainer.all_reduces.ring import Ring
