@@ -1,5 +1,6 @@
 """GPUs and drivers without kernels are found before a sweep, and named with a remedy."""
 
+import re
 from types import SimpleNamespace
 
 import pynvml
@@ -8,6 +9,7 @@ import pytest
 from scalemark.records.machine import Gpu
 from sweeper.devices import gpu_libraries
 from sweeper.devices.gpu_libraries import Libraries, compiled_note, installed, problem
+from tests.conftest import PROJECT
 
 
 def gpu(name: str, compute_capability: str) -> Gpu:
@@ -58,6 +60,17 @@ def test_a_gpu_without_kernels_is_named_with_a_remedy(one, libraries, snapshot):
 )
 def test_what_has_kernels_or_is_not_known_is_no_problem(one, libraries):
     assert problem([one], libraries) is None
+
+
+def test_the_pinned_cudnn_has_kernels_for_every_gpu_that_tensorflow_has_them_for():
+    """A bug: 9.28 was pinned, and P100 and V100 could not normalize."""
+    pinned = re.search(
+        r"^nvidia-cudnn-cu12==(\d+)\.(\d+)",
+        (PROJECT / "constraints-cuda.txt").read_text(),
+        re.MULTILINE,
+    )
+    libraries = Libraries(cuda=(12, 5), cudnn=(int(pinned[1]), int(pinned[2])))
+    assert problem([P100, V100, T4, A100, L4, H100, B200], libraries) is None
 
 
 def test_kernels_that_the_driver_must_compile_are_said():
