@@ -33,10 +33,12 @@ class TrialRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """The numbers of steps that `auto` means."""
+    """The numbers of steps and seconds that `auto` means."""
 
     min_warm_up_steps: int
     num_steps: int
+    min_warm_up_s: float = 0.0
+    min_window_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,10 @@ class Hosts:
 
 
 EFFORT = {
-    DeviceKind.GPU: Effort(min_warm_up_steps=10, num_steps=100),  # tf_cnn_benchmarks' defaults
+    # tf_cnn_benchmarks' steps; within the seconds clocks ramp up, and some cards become warm
+    DeviceKind.GPU: Effort(
+        min_warm_up_steps=10, num_steps=100, min_warm_up_s=5.0, min_window_s=5.0
+    ),
     DeviceKind.SIMULATED_GPU: Effort(min_warm_up_steps=10, num_steps=100),
     DeviceKind.CPU_DEVICE: Effort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
 }
@@ -404,7 +409,9 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "batch_size": _batch_size,
     "cache": lambda config, _: config.data.cache,
     "min_warm_up_steps": lambda _, around: EFFORT[around.device_kind].min_warm_up_steps,
+    "min_warm_up_s": lambda _, around: EFFORT[around.device_kind].min_warm_up_s,
     "num_steps": lambda _, around: EFFORT[around.device_kind].num_steps,
+    "min_window_s": lambda _, around: EFFORT[around.device_kind].min_window_s,
 }
 """Axis -> what `auto` means."""
 

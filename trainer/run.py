@@ -211,6 +211,7 @@ def _measure(
                 num_steps=spec.num_steps,
                 min_window_s=spec.min_window_s,
                 steps_per_call=spec.steps_per_execution,
+                min_warm_up_s=spec.min_warm_up_s,
             ),
             on_sample=add_sample,
             on_window=lambda: window.append(contention.now(own_cpu_s)),

@@ -218,13 +218,20 @@ class TrialAxes:
         sets_step_time=False,
         engines=ENGINES,
     )
+    min_warm_up_s: float = axis(
+        "least seconds of warm-up; auto = 5 on GPUs, whose clocks settle, else 0",
+        default=0.0,
+        auto=True,
+        least=0,
+        sets_step_time=False,
+    )
     num_steps: int = axis(
         "measured steps, at least", auto=True, least=1, sets_step_time=False, engines=ENGINES
     )
     min_window_s: float = axis(
-        "seconds that measuring goes on for, at least",
+        "seconds that measuring goes on for, at least; auto = 5 on GPUs, else 1",
         default=0.0,
-        given=1.0,
+        auto=True,
         least=0,
         sets_step_time=False,
         engines=OWN_MODELS,

@@ -427,6 +427,14 @@ def test_adamw_decays_more_than_the_others_add_to_gradients():
     assert trial("optimizer=adamw", "weight_decay=0.1").weight_decay == 0.1
 
 
+@pytest.mark.parametrize(
+    ("kind", "seconds"), [(GPU, (5.0, 5.0)), (CPU_DEVICE, (0.0, 1.0))], ids=["gpu", "cpu"]
+)
+def test_gpus_are_measured_once_their_clocks_have_settled(kind, seconds):
+    spec = trial(kind=kind)
+    assert (spec.min_warm_up_s, spec.min_window_s) == seconds
+
+
 @pytest.mark.parametrize("kind", [GPU, CPU_DEVICE])
 def test_mirrored_takes_what_its_users_have_who_choose_nothing(kind):
     assert trial("variable_update=mirrored", kind=kind).all_reduce == "collective"
