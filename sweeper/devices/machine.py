@@ -85,8 +85,14 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
         found = find_gpus()
     except pynvml.NVMLError as error:
         if hardware.device_kind != DeviceKind.CPU_DEVICE:
+            remedy = "mend the NVIDIA driver"
+            if isinstance(error, pynvml.NVMLError_LibraryNotFound):
+                remedy = (
+                    "without libnvidia-ml.so.1 TensorFlow finds no GPU either: install it, or give "
+                    "the container NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                )
             raise SweepRefusedError(
-                f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU devices"
+                f"NVML: {error}; {remedy}, or choose hardware=cpu for CPU devices"
             ) from error
         found = NOTHING
     return Machine(
