@@ -27,6 +27,18 @@ _NO_KERNEL = ("NoOp", "Placeholder")
 
 def lacking(spec: TrialSpec, devices: Devices) -> set[str]:
     """Return the ops of replicas, with their types, that no GPU kernel is registered for."""
+    found = set()
+    for node in step_nodes(spec, devices):
+        if node.op not in _NO_KERNEL and not any(
+            _takes(one, node) for one in _gpu_kernels(node.op)
+        ):
+            types = [tf.as_dtype(value.type).name for value in node.attr.values() if value.type]
+            found.add(f"{node.op} {' '.join(types)}".strip())
+    return found
+
+
+def step_nodes(spec: TrialSpec, devices: Devices) -> list[NodeDef]:
+    """Trace a step, and return the nodes on replicas, of called functions, too."""
     training = build(spec, devices)
     example = training.template.example
     batches = []
@@ -39,17 +51,9 @@ def lacking(spec: TrialSpec, devices: Devices) -> set[str]:
             batches.append((inputs, labels))
     graph = training.towers.step.get_concrete_function(batches).graph.as_graph_def()
     bodies = {function.signature.name: function.node_def for function in graph.library.function}
-    found = set()
-    num_seen = 0
-    for node in _on(graph.node, "", devices.replicas, bodies):
-        num_seen += 1
-        if node.op not in _NO_KERNEL and not any(
-            _takes(one, node) for one in _gpu_kernels(node.op)
-        ):
-            types = [tf.as_dtype(value.type).name for value in node.attr.values() if value.type]
-            found.add(f"{node.op} {' '.join(types)}".strip())
-    assert num_seen > 100, "no step was found on the replicas"
-    return found
+    nodes = list(_on(graph.node, "", devices.replicas, bodies))
+    assert len(nodes) > 100, "no step was found on the replicas"
+    return nodes
 
 
 def _on(
