@@ -71,7 +71,11 @@ class TrialAxes:
         "send packs as half precision", default=False, engines=OWN_MODELS
     )
     precision: str = axis(
-        "number format of the computation", folder="precisions", given="fp32", engines=ENGINES
+        "number format of the computation; auto = of GPUs with tensor cores bf16, or fp16 where "
+        "they have none, else fp32",
+        folder="precisions",
+        auto=True,
+        engines=ENGINES,
     )
     loss_scale: str = axis(
         "none, dynamic, static, or a factor of the loss; auto = dynamic for fp16, else none",
@@ -146,7 +150,8 @@ class TrialAxes:
         engines=OWN_MODELS,
     )
     batch_size: int = axis(
-        "examples per replica and micro-batch; auto = the model's, small on CPU devices",
+        "examples per replica and micro-batch; auto = the model's, small on CPU devices, doubled "
+        "with the memory of GPUs from 32 GiB on",
         auto=True,
         least=1,
         engines=ENGINES,

@@ -52,6 +52,12 @@ class Inventory:
         return min(found, default=None)
 
     @property
+    def memory_bytes(self) -> int | None:
+        """The least of the usable GPUs; None for CPU devices, and where one has none of its own."""
+        found = [gpu.memory_bytes or 0 for gpu in self.gpus]
+        return min(found, default=0) or None
+
+    @property
     def is_mig(self) -> bool:
         """Return whether the devices are MIG devices: slices of GPUs."""
         return any(gpu.mig_parent for gpu in self.gpus)

@@ -135,7 +135,13 @@ def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
         hosts = Hosts(most=inventory.num_hosts, remedy=inventory.more_hosts)
     capability = inventory.compute_capability
     spec = resolve(
-        config, inventory.kind, inventory.num_devices, capability, inventory.is_mig, hosts
+        config,
+        inventory.kind,
+        inventory.num_devices,
+        capability,
+        inventory.is_mig,
+        hosts,
+        inventory.memory_bytes,
     )
     if inventory.hardware:  # TensorFlow's variables mean nothing to what is simulated
         problem = simulated_box.problem(spec, inventory.hardware)
