@@ -1,5 +1,7 @@
 """Every op of a training step has a GPU kernel in the TensorFlow that is installed."""
 
+import gc
+
 import pytest
 
 from scalemark import models
@@ -19,6 +21,13 @@ PRECISION = {
 MODES = [mode for mode in all_modes() if not mode.is_distributed]
 
 
+@pytest.fixture(autouse=True)
+def _leave_no_model_behind():
+    """The largest take gigabytes, and are freed only once somebody looks for cycles."""
+    yield
+    gc.collect()
+
+
 def of_model(model: str, **changes):
     sizes = models.published_sizes(model)
     wanted = {"image_px": 0, "seq_len": 0, "num_classes": sizes["num_classes"], "batch_size": 2}
@@ -26,7 +35,7 @@ def of_model(model: str, **changes):
         wanted["image_px"] = PX.get(model, min(64, sizes["image_px"]))
     else:
         wanted["seq_len"] = SHORT
-    return small(model=model, num_gpus=2, **wanted | changes)
+    return small(model=model, **{"num_gpus": 2} | wanted | changes)
 
 
 def test_a_small_model_in_half_precision_has_all_kernels(make_devices):
@@ -69,4 +78,5 @@ def test_every_model_has_all_kernels(make_devices, model, precision):
     changes = dict(PRECISION[precision])
     if not models.published_sizes(model).get("image_px"):
         changes.pop("data_format", None)
-    assert lacking(of_model(model, precision=precision, **changes), make_devices(2)) == set()
+    spec = of_model(model, num_gpus=1, precision=precision, **changes)
+    assert lacking(spec, make_devices(1)) == set()
