@@ -17,7 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "installed.txt"  # a digest of what was installed for running, one for testing
-NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+NVIDIA_DRIVERS = (
+    "proc/driver/nvidia/version",
+    "usr/lib/wsl/lib/libcuda.so.1",  # WSL2, whose driver is Windows'
+)
 DEV = ["constraints-dev.txt"]
 
 
@@ -29,7 +32,7 @@ def main(dev: bool, cuda: bool) -> int:
         )
     os.chdir(ROOT)
     running = ["constraints.txt"]
-    if cuda or NVIDIA_DRIVER.exists():
+    if cuda or has_driver():
         running.append("constraints-cuda.txt")
     if VENV.exists() and not STAMP.exists():
         return _refuse(f"{VENV} is not of this installer's making; move it away and run this again")
@@ -62,6 +65,10 @@ def main(dev: bool, cuda: bool) -> int:
     STAMP.write_text("\n".join(wanted))
     _say(f"done; {VENV / 'bin' / 'python'} has it all")
     return 0
+
+
+def has_driver(root: Path = Path("/")) -> bool:
+    return any((root / file).exists() for file in NVIDIA_DRIVERS)
 
 
 def _install_pins(constraints: list[str]) -> None:

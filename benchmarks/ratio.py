@@ -103,7 +103,7 @@ def table(rows: Sequence[Ratio]) -> str:
     return "\n".join(lines)
 
 
-def machine() -> str:
+def machine(gpu: str = "no GPU used") -> str:
     """What the numbers were made on."""
     processors = [
         line.split(":", 1)[1].strip()
@@ -112,7 +112,7 @@ def machine() -> str:
     ]
     load = " ".join(f"{value:.2f}" for value in os.getloadavg())
     return (
-        f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, no GPU used, "
+        f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, {gpu}, "
         f"load {load}"
     )
 

@@ -94,6 +94,7 @@ class Candidate:
     batch_size: int = 1  # examples per replica and step
     num_replicas: int = 1
     mode: str = "replicated_none"  # a key of MODES; used by `ours` only
+    device: str = "cpu"  # or gpu
 
     @property
     def num_classes(self) -> int:
@@ -239,23 +240,26 @@ def main(arguments: Sequence[str]) -> int:
         if comparison.name not in (options.names or names):
             continue
         _say(comparison.name)
+        base = comparison.quick if options.quick else comparison.base
+        base = replace(base, device=options.device)
+        if options.batch_size:
+            base = replace(base, batch_size=options.batch_size)
         try:
-            rows += comparison.measure(
-                comparison, comparison.quick if options.quick else comparison.base, settings
-            )
+            rows += comparison.measure(comparison, base, settings)
         except BrokenError as error:
             broken[comparison.name] = str(error)
             _say(f"  broken: {error}")
     print(table(rows))
+    where = machine() if options.device == "cpu" else machine("on its GPUs")
     print(
-        f"\n{machine()}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, "
+        f"\n{where}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, "
         f"{settings.num_starts} starts."
     )
     if options.quick:
         print("\nA smoke test: the numbers mean nothing.")
     if options.json:
         written = {
-            "machine": machine(),
+            "machine": where,
             "settings": asdict(settings),
             "broken": broken,
             "rows": [row.reported() for row in rows],
@@ -279,7 +283,9 @@ def steps(comparison: Comparison, base: Candidate, settings: Settings) -> list[R
                     _check_same_work(ours, peer)
                 rounds = _rounds([ours, *peers], settings)
             for position, peer in enumerate(peers, start=1):
-                target = TARGETS.get((base.model, peer.candidate.kind))
+                target = None  # those known are of CPU devices
+                if base.device == "cpu":
+                    target = TARGETS.get((base.model, peer.candidate.kind))
                 pairs = [(turns[0], turns[position]) for turns in rounds]
                 rows += _throughputs(
                     comparison.name,
@@ -559,6 +565,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--quick", action="store_true", help="a tiny smoke test; one mode unless --modes is given"
+    )
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="default cpu")
+    parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="examples per replica, where GPUs want more"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
     return parser

@@ -31,7 +31,8 @@ def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
     import keras  # noqa: F401  # both imports are timed apart from the first step
     import tensorflow as tf
 
-    tf.config.set_visible_devices([], "GPU")
+    if candidate.device == "cpu":
+        tf.config.set_visible_devices([], "GPU")
     import_s = time.perf_counter() - start
     run, num_parameters = (_gemm(), 0) if candidate.kind == "gemm" else _training(candidate)
     first = run(1)
@@ -89,12 +90,14 @@ def _ours(spec: TrialSpec) -> Loop:
 
 def _spec(candidate: Candidate) -> TrialSpec:
     """The same for every kind, so that seeds, batches and update rule are."""
+    from scalemark.records.devices import DeviceKind
     from tests.specs import small
 
     variable_update, local_parameter_device, all_reduce = MODES[candidate.mode]
     return small(
         model=candidate.model,
         num_gpus=candidate.num_replicas,
+        device_kind=DeviceKind.GPU if candidate.device == "gpu" else DeviceKind.CPU_DEVICE,
         variable_update=variable_update,
         local_parameter_device=local_parameter_device,
         all_reduce=all_reduce,

@@ -119,7 +119,12 @@ def _plain(value: Any) -> Any:
     return value.name if isinstance(value, Enum) else value
 
 
+_IF_AUTO = {"precision": "fp32"}  # what a program is told that nothing is known of
+
+
 def _number_or_text(axis: Axis, value: Any) -> AxisValue:
+    if value == AUTO:
+        value = _IF_AUTO.get(axis.name, value)
     if value == AUTO:
         raise ProgramRefusedError(
             f"{axis.name}: the command uses it, and no default is known; give {axis.name}="

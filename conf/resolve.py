@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -33,10 +34,12 @@ class TrialRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """The numbers of steps that `auto` means."""
+    """The numbers of steps and seconds that `auto` means."""
 
     min_warm_up_steps: int
     num_steps: int
+    min_warm_up_s: float = 0.0
+    min_window_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,10 @@ class Hosts:
 
 
 EFFORT = {
-    DeviceKind.GPU: Effort(min_warm_up_steps=10, num_steps=100),  # tf_cnn_benchmarks' defaults
+    # tf_cnn_benchmarks' steps; within the seconds clocks ramp up, and some cards become warm
+    DeviceKind.GPU: Effort(
+        min_warm_up_steps=10, num_steps=100, min_warm_up_s=5.0, min_window_s=5.0
+    ),
     DeviceKind.SIMULATED_GPU: Effort(min_warm_up_steps=10, num_steps=100),
     DeviceKind.CPU_DEVICE: Effort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
 }
@@ -64,12 +70,13 @@ def resolve(
     compute_capability: tuple[int, int] | None = None,
     is_mig: bool = False,
     hosts: Hosts | None = None,
+    memory_bytes: int | None = None,
 ) -> TrialSpec:
     """Return the trial this config means on `num_devices` devices of this kind, on each of `hosts`.
 
-    `compute_capability` is the least of the usable GPUs; None on CPU devices. `is_mig` says that
-    they are MIG devices. Raises TrialRefusedError, naming axis, value and remedy, and ModelError
-    when the model has no definition.
+    `compute_capability` and `memory_bytes` are the least of the usable GPUs; None on CPU devices.
+    `is_mig` says that they are MIG devices. Raises TrialRefusedError, naming axis, value and
+    remedy, and ModelError when the model has no definition.
     """
     if (config.engine is Engine.simulated) != (device_kind is DeviceKind.SIMULATED_GPU):
         raise TrialRefusedError(
@@ -78,7 +85,10 @@ def resolve(
         )
     is_program = config.engine is Engine.command
     try:
-        spec = (program.trial_of if is_program else _trial_of)(config, device_kind)
+        if is_program:
+            spec = program.trial_of(config, device_kind)
+        else:
+            spec = _trial_of(config, device_kind, compute_capability, memory_bytes)
     except models.ModelError:
         raise
     except ValueError as error:
@@ -267,17 +277,59 @@ class _Around:
 
     device_kind: DeviceKind
     rule: VariableUpdateAbilities  # of the variable update that the config means
+    precision: str  # that the config means
+    memory_bytes: int | None  # the least of the GPUs
 
     @property
     def on_cpu_devices(self) -> bool:
         return self.device_kind is DeviceKind.CPU_DEVICE
 
 
-def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
+def auto_precision(compute_capability: tuple[int, int] | None) -> str:
+    """Return the precision in which GPUs with this or a later compute capability are fastest."""
+    for name in _FASTEST:
+        least = PRECISIONS[name].fastest_from
+        if compute_capability and least and compute_capability >= least:
+            return name
+    return _PLAIN
+
+
+_FASTEST = ("bf16", "fp16")  # the first needs no loss scale
+_PLAIN = "fp32"
+
+
+def batch_factor(memory_bytes: int | None) -> int:
+    """Return how many times a model's batch GPUs with this memory take: a power of two.
+
+    Models' batches are those of tf_cnn_benchmarks, for cards of 12 to 16 GiB.
+    """
+    gib = (memory_bytes or 0) / 2**30 + 1  # a card of 32 GiB reports a little less
+    return 1 << max(0, int(math.log2(gib / _GIB_OF_A_BATCH)))
+
+
+_GIB_OF_A_BATCH = 16
+
+
+def _trial_of(
+    config: Config,
+    device_kind: DeviceKind,
+    compute_capability: tuple[int, int] | None,
+    memory_bytes: int | None,
+) -> TrialSpec:
     """Make the trial. Raises ValueError, or TrialRefusedError for a value of the wrong type."""
     update = config.variable_update.name
     rule = VARIABLE_UPDATES[DEFAULT_UPDATE if update == AUTO else update]
-    around = _Around(device_kind=device_kind, rule=rule)
+    on_gpus = device_kind is DeviceKind.GPU
+    precision = config.precision.name
+    if precision == AUTO:
+        is_ours = on_gpus and not own_model.is_own(config.model.name)
+        precision = auto_precision(compute_capability if is_ours else None)
+    around = _Around(
+        device_kind=device_kind,
+        rule=rule,
+        precision=precision,
+        memory_bytes=memory_bytes if on_gpus else None,
+    )
     model, digest = config.model.name, ""
     if own_model.is_own(model):
         own = own_model.find(model, Path.cwd())
@@ -327,8 +379,8 @@ def _all_reduce(_: Config, around: _Around) -> str:
     raise AssertionError("a variable update has an all-reduce for every kind of device")
 
 
-def _loss_scale(config: Config, around: _Around) -> str:
-    precision = PRECISIONS[config.precision.name]
+def _loss_scale(_: Config, around: _Around) -> str:
+    precision = PRECISIONS[around.precision]
     is_needed = precision.is_loss_scaled and around.rule.is_synchronous
     return "dynamic" if is_needed else "none"
 
@@ -358,7 +410,7 @@ def _data_format(config: Config, around: _Around) -> str:
         return "NHWC"
     if "image_px" not in _published(config):
         return "NHWC"
-    return PRECISIONS[config.precision.name].gpu_data_format
+    return PRECISIONS[around.precision].gpu_data_format
 
 
 def _image_px(config: Config, around: _Around) -> int:
@@ -386,13 +438,16 @@ def _published(config: Config) -> Mapping[str, int]:
 
 
 def _batch_size(config: Config, around: _Around) -> int:
-    return config.model.cpu_batch_size if around.on_cpu_devices else config.model.batch_size
+    if around.on_cpu_devices:
+        return config.model.cpu_batch_size
+    return config.model.batch_size * batch_factor(around.memory_bytes)
 
 
 _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "variable_update": lambda _, __: DEFAULT_UPDATE,
     "local_parameter_device": lambda _, around: around.rule.local_parameter_devices[0],
     "all_reduce": _all_reduce,
+    "precision": lambda _, around: around.precision,
     "loss_scale": _loss_scale,
     "learning_rate": _learning_rate,
     "momentum": _momentum,
@@ -404,7 +459,9 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "batch_size": _batch_size,
     "cache": lambda config, _: config.data.cache,
     "min_warm_up_steps": lambda _, around: EFFORT[around.device_kind].min_warm_up_steps,
+    "min_warm_up_s": lambda _, around: EFFORT[around.device_kind].min_warm_up_s,
     "num_steps": lambda _, around: EFFORT[around.device_kind].num_steps,
+    "min_window_s": lambda _, around: EFFORT[around.device_kind].min_window_s,
 }
 """Axis -> what `auto` means."""
 

@@ -1,6 +1,7 @@
 """`install.py` makes an environment, adds to it, and leaves alone what is there."""
 
 import hashlib
+import runpy
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,18 @@ def install(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def installed(project: Path, among: Set[str] = frozenset({"running", "testing"})) -> set[str]:
     packages = next((project / ".venv" / "lib").glob("python*")) / "site-packages"
     return {path.stem for path in packages.glob("*.py")} & among
+
+
+@pytest.mark.parametrize(
+    "file", ["proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1"], ids=["linux", "wsl2"]
+)
+def test_a_driver_is_found_on_linux_and_in_wsl2(tmp_path, file):
+    """A bug: WSL2 has no /proc/driver/nvidia, and got TensorFlow without CUDA."""
+    has_driver = runpy.run_path(str(PROJECT / "install.py"))["has_driver"]
+    assert not has_driver(tmp_path)
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).touch()
+    assert has_driver(tmp_path)
 
 
 def test_dev_adds_to_what_runs_and_stays(project):

@@ -17,6 +17,7 @@ from trainer.layers.dropout import Dropout
 from trainer.layers.gelu import gelu
 from trainer.layers.layer_normalization import LayerNormalization
 from trainer.layers.recomputed import Recomputed
+from trainer.template import WHOLE_NUMBERS
 
 Built: TypeAlias = keras.KerasTensor
 
@@ -29,7 +30,8 @@ def build(logits: Tensor, *, recompute: bool = False) -> keras.Model:
     computed again in the backward pass.
     """
     network = network_of(logits)
-    inputs = keras.Input(network[0].shape, dtype="int32" if takes_tokens(logits) else None)
+    dtype = WHOLE_NUMBERS.name if takes_tokens(logits) else None
+    inputs = keras.Input(network[0].shape, dtype=dtype)
     built: dict[Tensor, Built] = {}
     tables: dict[Tensor, sequences.Embedding] = {}
     for part in _parts(network) if recompute else [network]:

@@ -172,8 +172,15 @@ class FirstStep:
     placement: op_placement.OpPlacement
 
 
+def cannot_cancel(update: towers.VariableUpdate) -> bool:
+    """Return whether its replicas would wait for ever for one that failed."""
+    return update.num_summed > 1 and "NcclAllReduce" in update.reduction_ops
+
+
 def _take_first_step(training: Training, data: towers.Input) -> FirstStep:
     batches = data.next()
+    if cannot_cancel(training.update):
+        training.towers.try_alone(batches)
     start = time.monotonic()
     training.towers.step.get_concrete_function(batches)
     traced = time.monotonic()
@@ -209,6 +216,7 @@ def _measure(
                 num_steps=spec.num_steps,
                 min_window_s=spec.min_window_s,
                 steps_per_call=spec.steps_per_execution,
+                min_warm_up_s=spec.min_warm_up_s,
             ),
             on_sample=add_sample,
             on_window=lambda: window.append(contention.now(own_cpu_s)),

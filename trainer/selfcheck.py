@@ -32,10 +32,14 @@ from scalemark.own_model import OwnModel
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.strategies import strategy_name
+from scalemark.text import wording
 from scalemark.text.untrusted import quoted
 
-MODE_TIMEOUT_S = 180.0
+MODE_BUDGET_S = 480.0  # after so long a mode begins no further check
+CHECK_TIMEOUT_S = 300.0  # one that takes longer hangs; the first has to import and build
+LOOK_EVERY_S = 1.0
 NUM_CPU_DEVICES = 2
+NOT_REACHED = "not reached"
 MOST_GPUS = 8
 MOST_HOSTS = 8
 MOST_REPLICAS = 16
@@ -62,7 +66,8 @@ class Check:
 
     mode: str
     options: str  # what differs from the plain mode, as overrides; "-" for nothing
-    outcome: str  # passed, failed, or unsupported: it cannot run here
+    # passed, failed, unsupported: it cannot run here, or not reached: its mode's time was over
+    outcome: str
     problem: str = ""  # what is wrong, or why it cannot run
     difference: float | None = None  # largest absolute difference of any weight from the reference
     loss_difference: float | None = None  # of the last step's loss from the reference's
@@ -95,7 +100,9 @@ class Bench:
 def main(
     arguments: Sequence[str] | None = None, *, program: str = "python -m trainer selfcheck"
 ) -> int:
-    """Return 0 when every mode that can run here is exact and where it says, else 1."""
+    """Return 0 when every mode that can run here is exact and where it says, as far as it was
+    looked at, else 1.
+    """
     asked, modes, bench = _asked(arguments, program)
     # what TensorFlow says at its start is no finding
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -236,9 +243,12 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
         yield DeviceKind.CPU_DEVICE.note
     rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", counted, "")]
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
+    unreached: Counter[str] = Counter()
     for check in checks:
         if check.outcome == "unsupported":
             unsupported[check.options, check.problem].append(check.mode)
+        elif check.outcome == NOT_REACHED:
+            unreached[check.mode] += 1
         else:
             rows.append(_row(check))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -249,6 +259,8 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     for (options, problem), modes in unsupported.items():
         what = "" if options == "-" else f"{options} with "
         yield f"{problem} ({what}{', '.join(dict.fromkeys(modes))})"
+    for mode, num in unreached.items():
+        yield f"\n{mode}: {wording.counted(num, 'check')} not reached in {MODE_BUDGET_S:.0f} s"
     if bench.num_hosts > 1:
         joined = [name for name, update in VARIABLE_UPDATES.items() if update.every_worker_trains]
         yield f"\nNot checked: {', '.join(joined)}, of which each worker is a trainer of its own"
@@ -295,10 +307,7 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
                 env=variables,
             )
             try:
-                exit_code = process.wait(MODE_TIMEOUT_S)
-                problem = f"its process ended with {exit_code}" if exit_code else ""
-            except subprocess.TimeoutExpired:
-                problem = f"hung for {MODE_TIMEOUT_S:.0f} s"
+                problem = _how_it_failed(process, out)
             finally:
                 process.kill()
                 process.wait()
@@ -310,12 +319,28 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
         return checks
 
 
+def _how_it_failed(process: subprocess.Popen[bytes], out: Path) -> str:
+    """Wait for a mode's process, as long as it writes checks; empty where it ended well."""
+    num_bytes, seen_s = 0, time.monotonic()
+    while True:
+        try:
+            exit_code = process.wait(LOOK_EVERY_S)
+            return f"its process ended with {exit_code}" if exit_code else ""
+        except subprocess.TimeoutExpired:
+            now_s, written = time.monotonic(), out.stat().st_size
+        if written != num_bytes:
+            num_bytes, seen_s = written, now_s
+        elif now_s - seen_s >= CHECK_TIMEOUT_S:
+            return f"hung for {CHECK_TIMEOUT_S:.0f} s"
+
+
 def _counted(checks: Sequence[Check]) -> str:
     counts = Counter(check.outcome for check in checks)
-    return (
+    found = (
         f"{counts['passed']} checks passed, {counts['failed']} failed, {counts['unsupported']} "
         "cannot run here"
     )
+    return f"{found}, {counts[NOT_REACHED]} not reached" if counts[NOT_REACHED] else found
 
 
 def _num_gpus() -> int:

@@ -15,6 +15,11 @@ from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
 
+WHOLE_NUMBERS = tf.int64
+"""The type of labels and of our models' tokens: tensors of int32 live on a GPU's host, and are
+copied back from real data in each step.
+"""
+
 Loss: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """(labels, outputs) of a batch -> mean loss, float32 scalar."""
 
@@ -42,7 +47,7 @@ class Example:
         *positions, num_symbols = logits.shape
         return cls(
             input_shape=(spec.seq_len,),
-            input_dtype="int32",
+            input_dtype=WHOLE_NUMBERS.name,
             num_symbols=num_symbols,
             label_shape=tuple(positions),
             num_classes=num_symbols,
@@ -60,7 +65,7 @@ def definition(spec: TrialSpec) -> Tensor:
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Labels (B, ...) int32 and logits (B, ..., num_classes) float32 -> mean loss."""
+    """Labels (B, ...) int64 and logits (B, ..., num_classes) float32 -> mean loss."""
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 

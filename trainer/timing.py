@@ -33,6 +33,7 @@ class Effort:
     num_steps: int  # measured, at least
     min_window_s: float
     steps_per_call: int = 1
+    min_warm_up_s: float = 0.0
 
     def calls(self, num_steps: int) -> int:
         return -(-num_steps // self.steps_per_call)
@@ -122,8 +123,10 @@ def run_steps(
 
     min_calls = effort.calls(effort.min_warm_up_steps)
     max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS) if min_calls else 0
-    while len(durations_s) < min_calls or (
-        len(durations_s) < max_calls and not is_steady(durations_s)
+    while (
+        len(durations_s) < min_calls
+        or clock() - begin < effort.min_warm_up_s
+        or (len(durations_s) < max_calls and not is_steady(durations_s))
     ):
         take(Phase.WARM_UP)
     steady = is_steady(durations_s)

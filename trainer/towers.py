@@ -30,7 +30,7 @@ from trainer.devices import Devices, host_of
 from trainer.loss_scale import LossScale
 from trainer.template import Template
 
-# inputs and labels; of our models images (B, H, W, 3) float32 and labels (B,) int32
+# inputs and labels; of our models images (B, H, W, 3) float32 and labels (B,) int64
 Batch = tuple[tf.Tensor, tf.Tensor]
 
 
@@ -237,6 +237,31 @@ class Towers:
 
         function: Callable[..., tuple[tf.Tensor, tf.Tensor]] = tf.function(body, autograph=False)
         return function
+
+    def try_alone(self, batches: list[Batch]) -> tf.Tensor:
+        """Run the first replica's tower by itself, forget what it computes, and return its loss.
+
+        A replica that lacks memory says so here. In a step with NCCL the others would wait for it
+        without end, for NCCL's op hears no cancellation.
+        """
+        device = self._devices.replicas[0]
+        own = []
+        for placed in self._update.placed():
+            if placed.variable.device == device:
+                own.append(placed.variable)
+
+        @tf.function(autograph=False)
+        def alone(batches: list[Batch]) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+            if self._at and self._spec.steps_per_execution > 1:
+                batches = self._at(batches, tf.constant(0))
+            scale = self.loss_scale.read()
+            with tf.device(device):
+                weights = [variable.read_value() for variable in own]
+                state = [variable.read_value() for variable in self._state[0]]
+                inputs = [tf.identity(part) for part in (*batches[0], *scale)]
+                return self._tower(weights, state, *inputs)
+
+        return alone(batches)[0]
 
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:
         num_steps = self._spec.steps_per_execution

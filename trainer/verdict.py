@@ -18,14 +18,14 @@ MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
 MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
-MAX_CLOCK_LOSS = 0.10  # below the highest clock the GPU can
+MAX_CLOCK_GAP = 0.10  # between a trial's GPUs, each as a share of the highest clock that it can
 MAX_SKIPPED_SHARE = 0.5
+# The power limit is none: many cards work at it, and below their highest clock, all the time.
 THROTTLING = (
     "hw_slowdown",
     "hw_thermal_slowdown",
     "hw_power_brake_slowdown",
     "sw_thermal_slowdown",
-    "sw_power_cap",
 )
 
 
@@ -138,11 +138,23 @@ def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) ->
         throttled = [reason for reason in gpu.throttle_reasons if reason in THROTTLING]
         if throttled:
             yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"
-        clock, highest = gpu.sm_clock_mhz, gpu.max_sm_clock_mhz
-        if clock and highest and clock < (1 - MAX_CLOCK_LOSS) * highest:
-            yield f"{gpu.uuid} ran at {clock:.0f} of {highest:.0f} MHz"
         if gpu.num_foreign_processes:
             yield said_of_others(gpu)
+    yield from _doubts_about_clocks(telemetry)
+
+
+def _doubts_about_clocks(telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+    shares = {}
+    for gpu in telemetry:
+        if gpu.sm_clock_mhz and gpu.max_sm_clock_mhz:
+            shares[gpu.sm_clock_mhz / gpu.max_sm_clock_mhz] = gpu
+    if shares and max(shares) - min(shares) > MAX_CLOCK_GAP:
+        slow, fast = shares[min(shares)], shares[max(shares)]
+        yield (
+            f"{slow.uuid} ran at {slow.sm_clock_mhz:.0f} MHz, {fast.uuid} at "
+            f"{fast.sm_clock_mhz:.0f}; all wait for the slowest: compare their power limits and "
+            "cooling"
+        )
 
 
 def _doubts_about_utilization(measurement: Measurement, most_mfu: float) -> Iterator[str]:

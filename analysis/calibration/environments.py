@@ -162,6 +162,11 @@ class _Gpu:
     gb_per_s: float
     gib: float
     peer_to_peer: bool = True
+    ampere: bool = False  # or newer: TensorFloat-32 at half the rate of fp16
+
+    @property
+    def tf32(self) -> float:
+        return self.fp16 / 2 if self.ampere else self.fp32
 
 
 _GPUS = (
@@ -171,20 +176,28 @@ _GPUS = (
     _Gpu(r"\btitan v\b", "TITAN V", 14, 110, 653, 12),
     _Gpu(r"\btitan rtx\b", "TITAN RTX", 16, 130, 672, 24, peer_to_peer=False),
     _Gpu(r"\b2080 ?ti\b", "GeForce RTX 2080 Ti", 13.4, 54, 616, 11, peer_to_peer=False),
-    _Gpu(r"\b3090\b", "GeForce RTX 3090", 35, 71, 936, 24, peer_to_peer=False),
-    _Gpu(r"\b4090\b", "GeForce RTX 4090", 82, 165, 1008, 24, peer_to_peer=False),
-    _Gpu(r"\b5090\b", "GeForce RTX 5090", 105, 210, 1792, 32, peer_to_peer=False),
+    _Gpu(r"\b3090\b", "GeForce RTX 3090", 35, 71, 936, 24, peer_to_peer=False, ampere=True),
+    _Gpu(r"\b4090\b", "GeForce RTX 4090", 82, 165, 1008, 24, peer_to_peer=False, ampere=True),
+    _Gpu(r"\b5090\b", "GeForce RTX 5090", 105, 210, 1792, 32, peer_to_peer=False, ampere=True),
     _Gpu(r"\bm40\b", "Tesla M40", 6.8, 6.8, 288, 12),
     _Gpu(r"\bm60\b|\bg3\.", "Tesla M60", 4.8, 4.8, 160, 8),
     _Gpu(r"\bp40\b", "Tesla P40", 11.8, 11.8, 346, 24),
     _Gpu(r"\bt4\b|\bg4dn\b", "Tesla T4", 8.1, 65, 320, 16),
     _Gpu(r"\brtx ?[68]000\b(?!.*\bada\b)", "Quadro RTX 6000", 16, 130, 672, 24),
-    _Gpu(r"\ba6000\b", "RTX A6000", 38, 155, 768, 48),
-    _Gpu(r"\ba100\b(?!.*\bmig\b)", "A100-PCIE-40GB", 19.5, 312, 1555, 40),
-    _Gpu(r"^(?!.*\bmig\b)(?=.*\b(pcie|nvl)\b)(?=.*\bh100\b)", "H100 PCIe", 51, 756, 2000, 80),
-    _Gpu(r"\ba10g?\b|\bg5\.", "A10", 31, 125, 600, 24),
-    _Gpu(r"\bl4\b", "L4", 30, 121, 300, 24),
-    _Gpu(r"\bl40s?\b", "L40", 90, 181, 864, 48),
+    _Gpu(r"\ba6000\b", "RTX A6000", 38, 155, 768, 48, ampere=True),
+    _Gpu(r"\ba100\b(?!.*\bmig\b)", "A100-PCIE-40GB", 19.5, 312, 1555, 40, ampere=True),
+    _Gpu(
+        r"^(?!.*\bmig\b)(?=.*\b(pcie|nvl)\b)(?=.*\bh100\b)",
+        "H100 PCIe",
+        51,
+        756,
+        2000,
+        80,
+        ampere=True,
+    ),
+    _Gpu(r"\ba10g?\b|\bg5\.", "A10", 31, 125, 600, 24, ampere=True),
+    _Gpu(r"\bl4\b", "L4", 30, 121, 300, 24, ampere=True),
+    _Gpu(r"\bl40s?\b", "L40", 90, 181, 864, 48, ampere=True),
 )
 _GPU_WORDS = [(gpu.words, gpu.name) for gpu in _GPUS]
 _UNKNOWN = _Gpu("", "unknown GPU", 12, 60, 600, 16)
@@ -203,7 +216,7 @@ def _generic(gpu: _Gpu, num_gpus: int) -> Hardware:
         profile("v100_pcie_8"),
         name="guessed",
         gpu=gpu.name,
-        tflops={"fp32": gpu.fp32, "fp16": gpu.fp16, "bf16": gpu.fp16, "tf32": gpu.fp32},
+        tflops={"fp32": gpu.fp32, "fp16": gpu.fp16, "bf16": gpu.fp16, "tf32": gpu.tf32},
         memory_gb_per_s=gpu.gb_per_s,
         memory_gib=gpu.gib,
         peer_to_peer=gpu.peer_to_peer,

@@ -30,5 +30,6 @@ class AllReduceAbilities:
     # sends(traffic, sizes, num_gpus) tells the cost model what one step sends: `sizes` are the
     # bytes of each message of one GPU, in the order of the layers
     sends: Callable[[Traffic, Sequence[float], int], None]
+    uses_nccl: bool = False  # on GPUs, whose memory it needs beside TensorFlow's
     gpu_only: str = ""  # why CPU devices cannot run it; empty where they can
     within_hosts: bool = True  # sums on one host of several that one client drives

@@ -21,3 +21,5 @@ class PrecisionAbilities:
     no_nchw_on_cpu: str = ""  # why CPU devices cannot run it with NCHW
     # the least compute capability of a GPU that has it in hardware; None = every GPU
     compute_capability: tuple[int, int] | None = None
+    # the least one whose tensor cores compute in it, and as fast as in anything; None = none
+    fastest_from: tuple[int, int] | None = None

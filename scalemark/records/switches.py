@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from scalemark.abilities import PRECISIONS
+from scalemark.abilities import ALL_REDUCES, PRECISIONS
+from scalemark.host.cache_folder import cache_folder
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 
@@ -14,6 +15,12 @@ _ON_OR_OFF = {  # auto leaves the variable alone
     "winograd_nonfused": "TF_ENABLE_WINOGRAD_NONFUSED",
     "batchnorm_persistent": "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT",
 }
+
+# the most that CUDA takes; its default is a quarter, and TensorFlow alone has 1,400 kernels
+_MOST_KERNEL_BYTES = 2**32
+
+# NCCL's buffers grow with the number of GPUs; more than TensorFlow leaves on any of them
+_MANY_GPUS, _LEFT_MIB, _LEFT_MIB_PER_GPU = 4, 1536, 192
 
 
 def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -25,6 +32,9 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     }
     if _needs_onednn(spec) and spec.onednn == "auto":
         found[_ON_OR_OFF["onednn"]] = "1"  # TensorFlow has it on by default only on newer CPUs
+    persistent = _ON_OR_OFF["batchnorm_persistent"]
+    if _transposes_to_normalize(spec) and persistent not in inherited:
+        found.setdefault(persistent, "1")
     if spec.gpu_thread_mode != "global":
         found["TF_GPU_THREAD_MODE"] = spec.gpu_thread_mode
     if spec.gpu_thread_count:
@@ -35,6 +45,8 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
             wanted.append("--tf_xla_cpu_global_jit")
         flags = dict.fromkeys([*inherited.get("TF_XLA_FLAGS", "").split(), *wanted])
         found["TF_XLA_FLAGS"] = " ".join(flags)
+    if spec.device_kind == DeviceKind.GPU:
+        found |= _kernel_cache(inherited) | _room_for_nccl(spec, inherited)
     return found
 
 
@@ -71,6 +83,49 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
             "data_format=NCHW: CPU devices run it by oneDNN only; leave out onednn=off or "
             "TF_ENABLE_ONEDNN_OPTS=0"
         )
+
+
+def _room_for_nccl(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Leave memory of each GPU for NCCL's buffers, which are TensorFlow's loss.
+
+    Left to itself, TensorFlow leaves 0.5 to 1.8 GiB, by compute capability alone (MinSystemMemory
+    in gpu_device.cc), for CUDA, cuDNN and NCCL together.
+    """
+    variable = "TF_DEVICE_MIN_SYS_MEMORY_IN_MB"
+    all_reduce = ALL_REDUCES.get(spec.all_reduce)
+    uses_nccl = all_reduce is not None and all_reduce.uses_nccl
+    if not uses_nccl or spec.gpus_per_host < _MANY_GPUS or variable in inherited:
+        return {}
+    return {variable: str(_LEFT_MIB + _LEFT_MIB_PER_GPU * spec.gpus_per_host)}
+
+
+def _kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Keep what the driver compiles for GPUs that TensorFlow has no machine code of.
+
+    That may take minutes, and no later trial should wait for it again.
+    """
+    if inherited.get("CUDA_CACHE_DISABLE") == "1" or "CUDA_CACHE_PATH" in inherited:
+        return {}
+    try:
+        folder = cache_folder(inherited)
+    except RuntimeError:  # a user without a home: CUDA finds a place, or compiles each time
+        return {}
+    return {
+        "CUDA_CACHE_PATH": str(folder / "cuda"),
+        "CUDA_CACHE_MAXSIZE": inherited.get("CUDA_CACHE_MAXSIZE", str(_MOST_KERNEL_BYTES)),
+    }
+
+
+def _transposes_to_normalize(spec: TrialSpec) -> bool:
+    """Return whether TensorFlow normalizes images of NHWC in NCHW unless it is told otherwise.
+
+    It has cuDNN's kernels for NHWC in half precision alone, and only in persistent mode
+    (fused_batch_norm_op.cc, fast_nhwc_batch_norm); else each layer transposes in and out.
+    """
+    precision = PRECISIONS.get(spec.precision)
+    in_half = precision is not None and precision.activation_bytes == 2
+    is_image = spec.data_format == "NHWC" and spec.image_px > 0
+    return spec.device_kind == DeviceKind.GPU and in_half and is_image and spec.xla != "on"
 
 
 def _needs_onednn(spec: TrialSpec) -> bool:

@@ -71,7 +71,11 @@ class TrialAxes:
         "send packs as half precision", default=False, engines=OWN_MODELS
     )
     precision: str = axis(
-        "number format of the computation", folder="precisions", given="fp32", engines=ENGINES
+        "number format of the computation; auto = of GPUs with tensor cores bf16, or fp16 where "
+        "they have none, else fp32",
+        folder="precisions",
+        auto=True,
+        engines=ENGINES,
     )
     loss_scale: str = axis(
         "none, dynamic, static, or a factor of the loss; auto = dynamic for fp16, else none",
@@ -146,7 +150,8 @@ class TrialAxes:
         engines=OWN_MODELS,
     )
     batch_size: int = axis(
-        "examples per replica and micro-batch; auto = the model's, small on CPU devices",
+        "examples per replica and micro-batch; auto = the model's, small on CPU devices, doubled "
+        "with the memory of GPUs from 32 GiB on",
         auto=True,
         least=1,
         engines=ENGINES,
@@ -189,7 +194,10 @@ class TrialAxes:
         "cuDNN's non-fused Winograd convolutions", default="auto", choices=_SWITCH
     )
     batchnorm_persistent: str = axis(
-        "cuDNN's persistent batch normalization", default="auto", choices=_SWITCH
+        "cuDNN's persistent batch normalization; auto = on for half precision in NHWC without XLA, "
+        "else off",
+        default="auto",
+        choices=_SWITCH,
     )
     cache: bool = axis(
         "keep serialized records in memory once read; auto = all data but imagenet",
@@ -215,13 +223,20 @@ class TrialAxes:
         sets_step_time=False,
         engines=ENGINES,
     )
+    min_warm_up_s: float = axis(
+        "least seconds of warm-up; auto = 5 on GPUs, whose clocks settle, else 0",
+        default=0.0,
+        auto=True,
+        least=0,
+        sets_step_time=False,
+    )
     num_steps: int = axis(
         "measured steps, at least", auto=True, least=1, sets_step_time=False, engines=ENGINES
     )
     min_window_s: float = axis(
-        "seconds that measuring goes on for, at least",
+        "seconds that measuring goes on for, at least; auto = 5 on GPUs, else 1",
         default=0.0,
-        given=1.0,
+        auto=True,
         least=0,
         sets_step_time=False,
         engines=OWN_MODELS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -15,6 +15,8 @@ from conf.schema import HardwareConfig
 from costs.hardware import Hardware
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink, Machine
+from sweeper.devices import gpu_libraries
+from sweeper.devices.gpu_libraries import Libraries
 from sweeper.devices.gpu_mask import HIDE_ALL, visible_gpus
 from sweeper.devices.nvml_inventory import NOTHING, find_gpus
 from sweeper.errors import SweepRefusedError
@@ -31,6 +33,7 @@ class Inventory:
     # all that sweeps of this machine may use, in PCI order, whatever the mask hides
     machine_gpus: tuple[Gpu, ...] = ()
     links: tuple[GpuLink, ...] = ()  # between each two of the usable GPUs; none between MIG devices
+    libraries: Libraries = field(default_factory=Libraries)  # that are here for usable GPUs
     hardware: Hardware | None = None  # of simulated devices; none of those that exist
     # hosts with as many devices each; None = this machine, whose processes play the hosts
     num_hosts: int | None = None
@@ -45,7 +48,14 @@ class Inventory:
     @property
     def compute_capability(self) -> tuple[int, int] | None:
         """The least of the usable GPUs; None for CPU devices."""
-        return min((_version(gpu.compute_capability) for gpu in self.gpus), default=None)
+        found = [gpu_libraries.version(gpu.compute_capability) for gpu in self.gpus]
+        return min(found, default=None)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The least of the usable GPUs; None for CPU devices, and where one has none of its own."""
+        found = [gpu.memory_bytes or 0 for gpu in self.gpus]
+        return min(found, default=0) or None
 
     @property
     def is_mig(self) -> bool:
@@ -81,8 +91,14 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
         found = find_gpus()
     except pynvml.NVMLError as error:
         if hardware.device_kind != DeviceKind.CPU_DEVICE:
+            remedy = "mend the NVIDIA driver"
+            if isinstance(error, pynvml.NVMLError_LibraryNotFound):
+                remedy = (
+                    "without libnvidia-ml.so.1 TensorFlow finds no GPU either: install it, or give "
+                    "the container NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                )
             raise SweepRefusedError(
-                f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU devices"
+                f"NVML: {error}; {remedy}, or choose hardware=cpu for CPU devices"
             ) from error
         found = NOTHING
     return Machine(
@@ -138,6 +154,7 @@ def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
         num_devices=len(usable),
         machine_gpus=tuple(all_devices),
         links=tuple(link for link in machine.links if uuids.issuperset(link.between)),
+        libraries=gpu_libraries.installed(),
     )
 
 
@@ -150,11 +167,6 @@ def _why_none(machine: Machine, mask: str | None) -> str:
         f"NVML finds {len(machine.gpus)}, and CUDA_VISIBLE_DEVICES={mask} names none of them, or "
         "one twice"
     )
-
-
-def _version(text: str) -> tuple[int, int]:
-    major, minor = map(int, text.split("."))
-    return major, minor
 
 
 def _cpu_model() -> str:

@@ -19,6 +19,8 @@ from sweeper.devices import cores
 
 Known = TypeVar("Known")
 
+_DEV = Path("/dev")
+_DRIVER_DEVICES = ("nvidiactl", "dxg")  # the second is WSL2's
 _PCIE_LEVELS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: PcieLevel.SAME_BOARD,
     pynvml.NVML_TOPOLOGY_SINGLE: PcieLevel.SINGLE_SWITCH,
@@ -41,14 +43,18 @@ class Found:
 NOTHING = Found(gpus=(), links=(), driver="")
 
 
-def find_gpus(sys: Path = cores.SYS) -> Found:
+def find_gpus(sys: Path = cores.SYS, dev: Path = _DEV) -> Found:
     """Return all physical GPUs, whatever is visible to this process; none without a driver.
 
-    Raises NVMLError.
+    Raises NVMLError, also where the devices of a driver are there and its library is not.
     """
     try:
         pynvml.nvmlInit()
-    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
+    except pynvml.NVMLError_LibraryNotFound:
+        if any((dev / name).exists() for name in _DRIVER_DEVICES):
+            raise
+        return NOTHING
+    except pynvml.NVMLError_DriverNotLoaded:
         return NOTHING
     try:
         found = []

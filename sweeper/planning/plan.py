@@ -13,11 +13,12 @@ from conf.schema import Config, DataConfig, SweepConfig
 from scalemark.host import shards
 from scalemark.models import ModelError
 from scalemark.records import switches
+from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
-from sweeper.devices import simulated_box
+from sweeper.devices import gpu_libraries, simulated_box
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.exclude import read_rules, reason_of
@@ -134,12 +135,20 @@ def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
         hosts = Hosts(most=inventory.num_hosts, remedy=inventory.more_hosts)
     capability = inventory.compute_capability
     spec = resolve(
-        config, inventory.kind, inventory.num_devices, capability, inventory.is_mig, hosts
+        config,
+        inventory.kind,
+        inventory.num_devices,
+        capability,
+        inventory.is_mig,
+        hosts,
+        inventory.memory_bytes,
     )
     if inventory.hardware:  # TensorFlow's variables mean nothing to what is simulated
         problem = simulated_box.problem(spec, inventory.hardware)
     else:
         problem = next(switches.contradictions(spec, os.environ), None)
+    if not problem and spec.engine == Engine.tensorflow:
+        problem = gpu_libraries.problem(inventory.gpus, inventory.libraries)
     if problem:
         raise TrialRefusedError(problem)
     return spec

@@ -8,11 +8,14 @@ from dataclasses import asdict
 
 from rich.console import Console
 
+from conf.resolve import auto_precision, batch_factor
 from scalemark.cli.terminal import print_columns
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
+from sweeper.devices import gpu_libraries
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
@@ -43,6 +46,11 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     """Print the machine, the trials, what is left out and why, and how long it will take."""
     plan, races = planned.plan, planned.races
     console.print(machine_line(machine, inventory, planned.in_use), markup=False)
+    is_own = any(trial.spec.engine == Engine.tensorflow for trial in plan.trials)
+    if is_own and inventory.kind is DeviceKind.GPU:
+        for note in (_auto_note(inventory), gpu_libraries.compiled_note(inventory.gpus)):
+            if note:
+                console.print(note, markup=False)
     _print_trials(console, plan, races)
     if planned.in_use:
         _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))
@@ -64,6 +72,19 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
             expected = f"at most {expected}"
     if expected:
         console.print(expected, markup=False)
+
+
+def _auto_note(inventory: Inventory) -> str:
+    """Say what these GPUs make of `auto`; empty where it is what every card has."""
+    precision = auto_precision(inventory.compute_capability)
+    times = batch_factor(inventory.memory_bytes)
+    said = []
+    if precision != auto_precision(None):
+        said.append(f"precision {precision}, for their tensor cores")
+    if times > 1:
+        gib = (inventory.memory_bytes or 0) / 2**30
+        said.append(f"{times} times a model's batch, for {gib:.0f} GiB each")
+    return f"auto on these GPUs: {'; '.join(said)}" if said else ""
 
 
 def plan_json(

@@ -11,6 +11,7 @@ from scalemark.host.kernel_kills import num_kernel_kills
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder.folder import RunFolder
 from scalemark.run_folder.last_error import last_error
+from sweeper.running.device_memory import AllocatorWatch
 from sweeper.running.orphans import end_started_by
 from sweeper.running.readable import is_readable
 from sweeper.starts import Process
@@ -18,6 +19,8 @@ from sweeper.starts import Process
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once
 # a look that comes so much too late finds that the machine was paused, or this process stopped
 OVERSLEPT_S = 2.0
+# after a GPU's allocator has given up, its trial ends by itself within seconds, or never
+NO_MEMORY_S = 60.0
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
 
 
@@ -43,6 +46,7 @@ class Ended:
     last_step: int | None = None  # the last that was seen
     heard: bool = False  # a user's program, whose output counted as a sign of life
     last_error: str = ""  # the last line of its log that looks like one
+    gave_up: str = ""  # the line of its log with which a GPU's allocator did
     unreadable: str = ""  # what is wrong with its run folder
     # the kernel killed something of this control group for memory meanwhile
     kernel_killed: bool = False
@@ -60,6 +64,12 @@ class Seen:
         self.heard = False  # it prints: that is a sign of life, too
         self._heartbeat_ns = 0
         self._folder = folder
+        self._allocators = AllocatorWatch(folder.log)
+
+    @property
+    def gave_up(self) -> str:
+        """The line of its log with which a GPU's allocator gave up; empty while none did."""
+        return self._allocators.gave_up
 
     def read(self, now_s: float) -> None:
         """Note progress; there is none as long as nothing can be read."""
@@ -78,6 +88,10 @@ class Seen:
             self.heard, self._heartbeat_ns, self.changed_s = True, heartbeat_ns, now_s
         if (doing, last_step) != (self.doing, self.last_step):
             self.doing, self.last_step, self.changed_s = doing, last_step, now_s
+        try:
+            self._allocators.look()
+        except OSError as error:
+            self.unreadable = str(error)
 
     def last_error(self) -> str:
         """Return the last line of its log that looks like one."""
@@ -171,6 +185,7 @@ class Attempt:
             last_step=self._seen.last_step,
             heard=self._seen.heard,
             last_error=self._seen.last_error(),
+            gave_up=self._seen.gave_up,
             unreadable=self._seen.unreadable,
             kernel_killed=num_kernel_kills() > self._num_kernel_kills,
             shares_host=self._shares_host,
@@ -196,9 +211,10 @@ class Attempt:
                 self._begin_ending(Outcome.FAILED if self._seen.unreadable else Outcome.HUNG, now_s)
 
     def _allowed_s(self) -> float:
+        allowed_s = self._limits.start_timeout_s
         if self._seen.doing is Doing.STEPPING:
-            return self._limits.step_timeout_s
-        return self._limits.start_timeout_s
+            allowed_s = self._limits.step_timeout_s
+        return min(allowed_s, NO_MEMORY_S) if self._seen.gave_up else allowed_s
 
     def _begin_ending(self, cause: Outcome, now_s: float) -> None:
         if self._cause is None:

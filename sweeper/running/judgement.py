@@ -60,6 +60,11 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
         return Outcome.INTERRUPTED, interrupted
     if ended.cause is Outcome.TIMED_OUT:
         return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={limits.timeout_s:g}"
+    if ended.cause is Outcome.HUNG and ended.gave_up:
+        return Outcome.OUT_OF_MEMORY, (
+            f"out of GPU memory, and other GPUs waited for it in vain: {ended.gave_up}; try a "
+            "smaller batch_size, image_px or seq_len"
+        )
     if ended.cause is Outcome.HUNG:
         return Outcome.HUNG, _missed(ended, limits)
     if ended.cause is Outcome.FAILED:

@@ -19,7 +19,7 @@ def test_every_axis_stands_there_with_its_meaning():
         assert f"{axis.name}=" in reported
         assert axis.help in reported
     assert "auto = clusters of operations (off, on, auto)" in reported
-    assert "how gradients meet (auto, hierarchical_copy, nccl," in reported
+    assert "how gradients meet (auto, collective, hierarchical_copy," in reported
     assert "staged_vars=false use the weights" in reported
     assert "optimizer=momentum * how gradients change weights (adam, adamw," in reported
     assert max(map(len, axes_help().splitlines())) <= WIDTH

@@ -67,6 +67,33 @@ def test_full_size_is_the_ancestors(model, image_px, batch_size):
 
 
 @pytest.mark.parametrize(
+    ("capability", "gib", "wanted"),
+    [
+        ((6, 0), 16, ("fp32", "NCHW", "none", 64)),
+        ((7, 0), 15.8, ("fp16", "NHWC", "dynamic", 64)),
+        ((7, 0), 31.7, ("fp16", "NHWC", "dynamic", 128)),
+        ((8, 0), 39.4, ("bf16", "NHWC", "none", 128)),
+        ((8, 9), 22.5, ("bf16", "NHWC", "none", 64)),
+        ((9, 0), 79.6, ("bf16", "NHWC", "none", 256)),
+        ((9, 0), 140.4, ("bf16", "NHWC", "none", 512)),
+        (None, None, ("fp32", "NCHW", "none", 64)),
+    ],
+)
+def test_auto_is_what_the_gpus_are_made_for(capability, gib, wanted):
+    """A bug: the first number on an H100 was of fp32, without tensor cores, and of a batch for 16 GiB."""
+    memory_bytes = gib and round(gib * 2**30)
+    spec = resolve(config(), GPU, 8, capability, memory_bytes=memory_bytes)
+    assert (spec.precision, spec.data_format, spec.loss_scale, spec.batch_size) == wanted
+
+
+def test_auto_on_cpu_devices_and_of_what_is_asked_for_stays():
+    plain = resolve(config(), CPU_DEVICE, 8, (9, 0), memory_bytes=2**37)
+    assert (plain.precision, plain.batch_size) == ("fp32", 4)
+    asked = resolve(config("precision=fp32", "batch_size=8"), GPU, 8, (9, 0), memory_bytes=2**37)
+    assert (asked.precision, asked.batch_size) == ("fp32", 8)
+
+
+@pytest.mark.parametrize(
     "path", sorted((FOLDER / "model").glob("*.yaml")), ids=lambda path: path.stem
 )
 def test_every_model_resolves(path):
@@ -427,9 +454,17 @@ def test_adamw_decays_more_than_the_others_add_to_gradients():
     assert trial("optimizer=adamw", "weight_decay=0.1").weight_decay == 0.1
 
 
-def test_mirrored_takes_nccl_on_gpus_and_the_ring_on_cpu_devices():
-    assert trial("variable_update=mirrored", kind=GPU).all_reduce == "nccl"
-    assert trial("variable_update=mirrored").all_reduce == "ring"
+@pytest.mark.parametrize(
+    ("kind", "seconds"), [(GPU, (5.0, 5.0)), (CPU_DEVICE, (0.0, 1.0))], ids=["gpu", "cpu"]
+)
+def test_gpus_are_measured_once_their_clocks_have_settled(kind, seconds):
+    spec = trial(kind=kind)
+    assert (spec.min_warm_up_s, spec.min_window_s) == seconds
+
+
+@pytest.mark.parametrize("kind", [GPU, CPU_DEVICE])
+def test_mirrored_takes_what_its_users_have_who_choose_nothing(kind):
+    assert trial("variable_update=mirrored", kind=kind).all_reduce == "collective"
 
 
 def test_a_new_axis_changes_no_identity_while_it_has_its_default():

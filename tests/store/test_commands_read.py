@@ -19,7 +19,7 @@ from store.database import locate, open_for_reading
 from store.errors import StoreError
 from store.formats.tabular import Format, write
 from store.reading.show import show
-from store.schema import AttemptRow, NoteRow, TagRow
+from store.schema import AttemptRow, MeasurementRow, NoteRow, TagRow
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
@@ -401,6 +401,8 @@ def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
         connection.execute(
             sa.insert(NoteRow).values(attempt_id=1, note="fan was\nloud", added_at=NOON)
         )
+        cool = {"uuid": "GPU-0", "sm_clock_mhz": 1100.0, "max_sm_clock_mhz": 1590}
+        connection.execute(sa.update(MeasurementRow).values(gpu_telemetry=[cool]))
     (reported,) = show(open_for_reading(db), "1")["attempts"]
     assert [gpu["name"] for gpu in reported["gpus"]] == ["H200", "H200"]
     assert reported["links"] == [
@@ -419,6 +421,7 @@ def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
         "tensorflow  2.21.0",
         "gpu_private",
         "ResourceApplyMomentum @ CPU:1",
+        "note 1   GPU-0 ran at 1100 of 1590 MHz",
         r"fan was\nloud",
         "night",
     ):

@@ -120,7 +120,8 @@ AXES = {
     "visibility": ["masked", "all"],
     "min_warm_up_steps": ["auto", 0, 7],
     "num_steps": ["auto", 33],
-    "min_window_s": [1.0, 0, 0.125],
+    "min_warm_up_s": ["auto", 0, 0.125],
+    "min_window_s": ["auto", 1.0, 0, 0.125],
     "profile": ["false", "true"],
     "seed": [1, 0, 2147483647],
 }

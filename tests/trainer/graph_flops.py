@@ -22,7 +22,7 @@ def traced_flops(training: Training, batch_size: int) -> int:
     """Trace the step of all replicas on batches of zeros, and count the products in it."""
     example = training.template.example
     inputs = tf.zeros((batch_size, *example.input_shape), example.input_dtype)
-    label_type = tf.int32 if example.num_classes else tf.float32
+    label_type = tf.int64 if example.num_classes else tf.float32
     labels = tf.zeros((batch_size, *example.label_shape), label_type)
     batches = [(inputs, labels)] * len(training.devices.replicas)
     return graph_flops(training.towers.step.get_concrete_function(batches).graph)

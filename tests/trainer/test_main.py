@@ -113,11 +113,13 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(run):
     assert environment["packages"]["tensorflow"].startswith("2.")
 
 
-def test_auto_clustering_compiles_and_leaves_updates_in_place(run):
-    exit_code, folder = run(small(xla="auto", num_gpus=2, all_reduce="none"))
+def test_auto_clustering_compiles_and_updates_are_found_in_place(run):
+    changes = {"num_gpus": 2, "variable_update": "parameter_server", "all_reduce": "none"}
+    exit_code, folder = run(small(xla="auto", **changes))
     result = folder.read_result()
     assert (exit_code, result.message) == (0, "")
     assert set(result.op_placement["xla"]) == {"_XlaRun @ CPU:1", "_XlaRun @ CPU:2"}
+    assert set(result.op_placement["compute_type"]) == {"float @ CPU:1", "float @ CPU:2"}
     assert (
         "--tf_xla_auto_jit=2"
         in json.loads(folder.environment.read_text())["set_by_trial"]["TF_XLA_FLAGS"]

@@ -86,7 +86,7 @@ def test_every_replica_gets_its_own_batch_of_images_between_minus_1_and_1(
         assert images.dtype == tf.float32
         assert -1 <= float(tf.reduce_min(images)) < -0.3
         assert 0.3 < float(tf.reduce_max(images)) <= 1
-        assert labels.dtype == tf.int32
+        assert labels.dtype == tf.int64
         assert set(labels.numpy()) <= set(range(1, 9))
     assert not bool(tf.reduce_all(first[0] == second[0]))
 

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 from scalemark.records.cluster import Cluster, RankLimits
 from scalemark.run_folder.folder import RunFolder
@@ -95,3 +97,17 @@ def test_the_deadline_of_the_supervisor_comes_before_worker_0s(tmp_path, monkeyp
     by_hand, longer = waited
     assert by_hand > RankLimits().start_timeout_s
     assert 900 < longer < 1000
+
+
+class WithoutMemory:
+    """Towers of which the first lacks memory."""
+
+    def try_alone(self, batches):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+
+def test_a_lack_of_memory_is_found_before_nccl_waits_for_it():
+    update = SimpleNamespace(num_summed=2, reduction_ops=("NcclAllReduce",))
+    training = SimpleNamespace(update=update, towers=WithoutMemory())
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        run._take_first_step(training, SimpleNamespace(next=list))

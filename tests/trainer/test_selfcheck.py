@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import PROJECT
 from tests.own_models import DENSE, TOKENS, written
 from trainer import selfcheck
-from trainer.selfcheck import Bench, Check, choose_bench
+from trainer.selfcheck import NOT_REACHED, Bench, Check, choose_bench
 
 pytestmark = pytest.mark.integration
 
@@ -151,7 +151,8 @@ def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
         check.outcome,
         "its process ended with 1: ValueError: 'no_such_kind'" in check.problem,
     ) == ("failed", True)
-    monkeypatch.setattr(selfcheck, "MODE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(selfcheck, "CHECK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(selfcheck, "LOOK_EVERY_S", 0.1)
     (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_device", num_replicas=2))
     assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
 
@@ -191,8 +192,27 @@ def test_the_report_has_a_table_what_cannot_run_and_what_failed(snapshot):
     timed = Check(mode="ring", options="precision=fp32", outcome="passed", throughput=123.456)
     refused = Check(**PLAIN, outcome="unsupported", problem="wanted GPUs")
     wrong = replace(passed, outcome="failed", problem="differs by 2.0e-03", difference=2e-3)
-    checks = [passed, timed, refused, wrong]
+    checks = [passed, timed, refused, wrong, replace(passed, outcome=NOT_REACHED)]
     assert "\n".join(selfcheck.report(checks, Bench(kind="gpu", num_replicas=2))) == snapshot
+
+
+def test_what_a_mode_has_no_time_for_is_not_reached_and_no_failure(make_devices):
+    """A bug: a mode that took longer than its time counted as hung, and so as failed."""
+    from trainer.check import mode_check
+
+    mode = selfcheck.Mode(
+        variable_update="replicated", local_parameter_device="gpu", all_reduce="none"
+    )
+    times_s = iter([0.0, 0.0])  # it begins, and so does its first check
+    checker = mode_check.ModeCheck(
+        mode,
+        Bench(kind="cpu_device", num_replicas=2),
+        make_devices(2),
+        clock=lambda: next(times_s, selfcheck.MODE_BUDGET_S + 1),
+    )
+    first, *others = checker.all()
+    assert first.outcome == "passed"
+    assert {check.outcome for check in others} == {NOT_REACHED}
 
 
 def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):

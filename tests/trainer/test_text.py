@@ -32,7 +32,7 @@ def test_it_is_466273_bytes_of_pythons_help():
 
 def test_labels_of_a_causal_model_are_the_bytes_after_each(make_devices):
     (((tokens, labels),),) = batches(CAUSAL, make_devices(1))
-    assert (tokens.shape, labels.shape, tokens.dtype) == ((3, 20), (3, 20), np.int32)
+    assert (tokens.shape, labels.shape, tokens.dtype) == ((3, 20), (3, 20), np.int64)
     whole = text.read().tobytes()
     for window, following in zip(tokens, labels, strict=True):
         assert bytes([*window, following[-1]]) in whole

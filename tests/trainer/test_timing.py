@@ -31,6 +31,7 @@ def run(
     wait_s=0.0,
     min_window_s=0.0,
     steps_per_call=1,
+    min_warm_up_s=0.0,
 ):
     clock, left, seen = Clock(), iter(durations), []
 
@@ -55,6 +56,7 @@ def run(
             num_steps=num_steps,
             min_window_s=min_window_s,
             steps_per_call=steps_per_call,
+            min_warm_up_s=min_warm_up_s,
         ),
         on_sample=seen.append,
         clock=clock,
@@ -103,6 +105,13 @@ def test_no_warm_up_can_be_asked_for():
     timed = run([1] * 3, min_warm_up_steps=0)
     assert len(timed.samples) == 3
     assert not timed.steady
+
+
+def test_warm_up_goes_on_for_as_long_as_asked_though_steps_are_steady():
+    """Clocks of GPUs settle within seconds, in which a small model takes thousands of steps."""
+    timed = run([0.25] * 40, min_warm_up_steps=2, min_warm_up_s=5.0)
+    assert len(timed.samples) - len(timed.measured()) == 20
+    assert timed.steady
 
 
 def test_the_window_is_no_shorter_than_asked():

@@ -16,12 +16,13 @@ from trainer.check.exactness import (
     largest_difference,
     normalized,
     one_step_stale,
+    split,
     train,
     whole_batches,
 )
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.run import build
+from trainer.run import build, cannot_cancel
 from trainer.watching import op_placement
 
 MODES = {
@@ -29,11 +30,11 @@ MODES = {
     "ps_gpu": {"variable_update": "parameter_server", "local_parameter_device": "gpu"},
     **{
         f"replicated_{name}": {"variable_update": "replicated", "all_reduce": name}
-        for name in ("none", "pscpu", "psgpu", "hierarchical_copy", "ring")
+        for name in ("none", "pscpu", "psgpu", "hierarchical_copy", "ring", "collective")
     },
     **{
         f"mirrored_{name}": {"variable_update": "mirrored", "all_reduce": name}
-        for name in ("none", "pscpu", "hierarchical_copy", "ring")
+        for name in ("none", "pscpu", "hierarchical_copy", "ring", "collective")
     },
     "sharded": {"variable_update": "sharded"},
     "sharded_ring": {"variable_update": "sharded", "all_reduce": "ring"},
@@ -351,6 +352,24 @@ def test_towers_inlined_as_on_gpus_train_the_same_in_the_same_places(make_device
         training = train(spec, as_gpus, list(whole_batches(2, 3)))
     assert placement.problem(training.wanted(spec)) is None
     assert largest_difference(training.update.weights(1), alone(2, 3)) < 1e-6
+
+
+def test_a_tower_that_runs_alone_changes_nothing(make_devices):
+    """Before the first step with NCCL, in which the others would wait for one without memory."""
+    training = trained(make_devices, 1, [], normalized)
+    batches = split(list(whole_batches(1, 1)), training.devices)
+    before = [*training.update.weights(0), *training.towers.state(0)]
+    loss = float(training.towers.try_alone(batches))
+    assert largest_difference([*training.update.weights(0), *training.towers.state(0)], before) == 0
+    assert loss == float(training.towers.step(batches)) != 0
+
+
+def test_only_nccls_own_op_cannot_be_cancelled(make_devices, monkeypatch):
+    monkeypatch.setattr(Devices, "check_own_gpus", lambda _: None)
+    nccl = {"all_reduce": "nccl", "variable_update": "replicated"}
+    assert cannot_cancel(trained(make_devices, 2, [], **nccl).update)
+    assert not cannot_cancel(trained(make_devices, 1, [], **nccl).update)
+    assert not cannot_cancel(trained(make_devices, 2, [], **MODES["replicated_collective"]).update)
 
 
 @pytest.mark.integration

@@ -77,7 +77,7 @@ DOUBTS = {
     "skipped": {"num_skipped_steps": 3},
     "contention": {"cores_taken_by_others": 0.7},
     "throttled": {"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)},
-    "slow clock": {"gpus": (replace(COOL, sm_clock_mhz=900.0),)},
+    "slow clock": {"gpus": (replace(COOL, uuid="GPU-b", sm_clock_mhz=900.0), COOL)},
     "neighbors": {"gpus": (COOL, replace(COOL, num_foreign_processes=2))},
     "above the peak": {"mfu": 1.04, "peak_flops_per_s": 1e11},
 }
@@ -106,6 +106,12 @@ def test_neighbors_on_other_cores_do_not_spoil_a_gpu():
         verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU), gpus=(COOL,))[0]
         is Verdict.VALID
     )
+
+
+def test_a_card_at_its_power_limit_is_no_doubt_while_all_are_alike():
+    """A bug: T4, L4, A10 and H100 PCIe are there all the time, and every number was suspect."""
+    capped = replace(COOL, sm_clock_mhz=900.0, throttle_reasons=("sw_power_cap",))
+    assert verdict(gpus=(capped, replace(capped, uuid="GPU-b"))) == (Verdict.VALID, ())
 
 
 def test_what_the_kernel_and_the_gpu_do_not_tell_is_no_reason():

@@ -13,7 +13,9 @@ def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
     traffic.collective(sizes, num_gpus, launchers=num_gpus)
 
 
-ABILITIES = AllReduceAbilities(sends=sends, gpu_only="NCCL needs one physical GPU per replica")
+ABILITIES = AllReduceAbilities(
+    sends=sends, uses_nccl=True, gpu_only="NCCL needs one physical GPU per replica"
+)
 
 import tensorflow as tf
 

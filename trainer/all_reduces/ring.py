@@ -30,9 +30,9 @@ def create(devices: Devices) -> Ring:
 class Ring:
     reduction_ops = ("CollectiveReduceV2",)
 
-    def __init__(self, devices: Devices) -> None:
+    def __init__(self, devices: Devices, hint: str = "ring") -> None:
         self.reduction_devices = devices.replicas
-        self._group = Group(devices.replicas, "ring")
+        self._group = Group(devices.replicas, hint)
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
         with tf.name_scope("reduce"):

@@ -26,7 +26,7 @@ IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 8  # per replica
 
 # of `causal`
 TOKENS = Example(
-    input_shape=(9,), input_dtype="int32", num_symbols=17, label_shape=(9,), num_classes=17
+    input_shape=(9,), input_dtype="int64", num_symbols=17, label_shape=(9,), num_classes=17
 )
 MASKED_TOKENS = replace(TOKENS, label_shape=(-(-9 // MASKED),))  # of `masked`
 
@@ -81,12 +81,12 @@ def masked() -> keras.Model:
 
 
 def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
-    """Yield images (N * B, H, W, 3) float32 and labels (N * B,) int32, always the same ones."""
+    """Yield images (N * B, H, W, 3) float32 and labels (N * B,) int64, always the same ones."""
     random = np.random.default_rng(7)
     size = num_replicas * BATCH_SIZE
     for _ in range(num_steps):
         images = random.normal(size=(size, IMAGE_PX, IMAGE_PX, 3)).astype("float32")
-        yield images, random.integers(0, NUM_CLASSES, size).astype("int32")
+        yield images, random.integers(0, NUM_CLASSES, size)
 
 
 def batches_of(example: Example, num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
@@ -99,7 +99,7 @@ def batches_of(example: Example, num_replicas: int, num_steps: int) -> Iterator[
             inputs = random.integers(0, example.num_symbols, inputs.shape)
         labels: np.ndarray = random.random((size, *example.label_shape)).astype("float32")
         if example.num_classes:
-            labels = random.integers(0, example.num_classes, labels.shape).astype("int32")
+            labels = random.integers(0, example.num_classes, labels.shape)
         yield inputs.astype(tf.as_dtype(example.input_dtype).as_numpy_dtype), labels
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
-from trainer.template import Example
+from trainer.template import WHOLE_NUMBERS, Example
 from trainer.towers import Batch
 
 
@@ -47,5 +47,6 @@ def _inputs(example: Example, batch_size: int, seed: tuple[int, int]) -> tf.Tens
 def _labels(example: Example, batch_size: int, seed: tuple[int, int]) -> tf.Tensor:
     shape = (batch_size, *example.label_shape)
     if example.num_classes:
-        return tf.random.stateless_uniform(shape, seed, 0, example.num_classes, tf.int32)
+        values = tf.random.stateless_uniform(shape, seed, 0, example.num_classes, tf.int32)
+        return tf.cast(values, WHOLE_NUMBERS)
     return tf.random.stateless_uniform(shape, seed)

@@ -24,7 +24,7 @@ from trainer.errors import UnsupportedTrialError
 from trainer.input.image_records import own_share
 from trainer.input.made_sets import ORIGINALS
 from trainer.input.replica_feed import ReplicaFeed
-from trainer.template import definition
+from trainer.template import WHOLE_NUMBERS, definition
 from trainer.towers import Batch
 
 SHIFT = 1  # bytes that a causal label is ahead
@@ -43,7 +43,7 @@ def open_input(spec: TrialSpec, devices: Devices) -> ReplicaFeed:
 
         def batch(_: tf.Tensor, draws: tf.Tensor) -> Batch:
             places = draws % num_places
-            windows = tf.cast(tf.gather(text, places[:, tf.newaxis] + offsets), tf.int32)
+            windows = tf.cast(tf.gather(text, places[:, tf.newaxis] + offsets), WHOLE_NUMBERS)
             tokens = windows[:, :-SHIFT]
             return tokens, tokens[:, ::masks_every] if masks_every else windows[:, SHIFT:]
 

@@ -104,7 +104,7 @@ def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) ->
 def image_and_label(
     record: tf.Tensor, position: tf.Tensor, spec: TrialSpec
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decode an Example to an image (image_px, image_px, 3) float32 in -1..1 and an int32 label.
+    """Decode an Example to an image (image_px, image_px, 3) float32 in -1..1 and an int64 label.
 
     Distortions depend on the seed and on `position` alone (int64, in the order of all records).
     """
@@ -134,7 +134,7 @@ def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tenso
     boxes = tf.zeros((1, 0, 4))
     if with_boxes:
         boxes = tf.stack([features[side] for side in sides], axis=-1)[tf.newaxis]
-    return features["image/encoded"], tf.cast(features["image/class/label"], tf.int32), boxes
+    return features["image/encoded"], features["image/class/label"], boxes
 
 
 def _random_crop(encoded: tf.Tensor, boxes: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

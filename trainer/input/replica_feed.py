@@ -36,7 +36,7 @@ class ReplicaFeed:
         devices: Devices,
         batch_of: Callable[..., Batch] | None = None,
     ) -> None:
-        """`examples` yields image (H, W, 3) float32, label int32, without end.
+        """`examples` yields image (H, W, 3) float32, label int64, without end.
 
         With `batch_of` it yields what that makes a whole batch of, which is cheaper where little
         is done for each example.

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class Embedding(keras.layers.Layer):
-    """Looks up the vectors of tokens (B, S) int32 -> (B, S, W); `reverse` makes logits of them.
+    """Looks up the vectors of tokens (B, S) int64 -> (B, S, W); `reverse` makes logits of them.
 
     The gradient of the lookup is a tensor of the table's shape: as indexed slices it would be put
     behind that of the logits, row by row, before both are summed. It is summed in float32 under
@@ -92,11 +92,12 @@ class Mask(keras.layers.Layer):
     """Replaces every so many tokens, from the first, by token 0: (B, S) -> (B, S)."""
 
     def __init__(self, every: int) -> None:
-        super().__init__(dtype="int32")
+        super().__init__(dtype="int64")
         self.every = every
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return x * tf.constant([int(index % self.every > 0) for index in range(x.shape[1])])
+        kept = [int(index % self.every > 0) for index in range(x.shape[1])]
+        return x * tf.constant(kept, x.dtype)
 
 
 def _vectors(layer: keras.layers.Layer, num: int, width: int | None) -> keras.Variable:

@@ -16,7 +16,7 @@ from scalemark.own_model import OwnModel
 from scalemark.records.measurement import BY_EXAMPLE, IMAGES, TOKENS, check_item
 from scalemark.text.error_line import telling_line
 from trainer.errors import UnsupportedTrialError
-from trainer.template import Example, Loss, Template
+from trainer.template import WHOLE_NUMBERS, Example, Loss, Template
 
 SAMPLES = "samples"
 _SPARSE = "sparse_categorical_crossentropy"
@@ -37,7 +37,7 @@ def template_of(own: OwnModel, returned: Any, batch_size: int) -> Template:
     shape, dtype = _input(said, batch_size)
     num_symbols = _num_symbols(said, shape, dtype)
     if num_symbols and tf.as_dtype(dtype).is_floating:
-        dtype = "int32"
+        dtype = WHOLE_NUMBERS.name
     outputs = _outputs(said, shape, dtype, batch_size)
     _check_variables(said)
     chosen = said.values.get("loss")
@@ -153,7 +153,8 @@ def _input(said: _Said, batch_size: int) -> tuple[tuple[int, ...], str]:
                 "the model has no shape of input yet; "
                 + said.example_of("input_shape", "(32, 32, 3)")
             )
-        return tuple(given), "int32" if "vocabulary_size" in said.values else "float32"
+        dtype = WHOLE_NUMBERS.name if "vocabulary_size" in said.values else "float32"
+        return tuple(given), dtype
     batch, *sizes = inputs[0].shape
     if batch not in (None, batch_size):
         raise said.refused(
@@ -313,7 +314,7 @@ def _check_loss(
     said: _Said, loss: Loss, example: Example, outputs: tuple[int, ...], batch_size: int
 ) -> None:
     """Try the loss on the shapes that it will get."""
-    labels_type = tf.int32 if example.num_classes else tf.float32
+    labels_type = WHOLE_NUMBERS if example.num_classes else tf.float32
     labels = tf.TensorSpec((batch_size, *example.label_shape), labels_type)
     try:
         tf.function(loss, autograph=False).get_concrete_function(

@@ -9,4 +9,5 @@ ABILITIES = PrecisionAbilities(
     product_bits=16,
     tolerance=3e-2,
     compute_capability=(8, 0),
+    fastest_from=(8, 0),
 )

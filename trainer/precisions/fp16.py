@@ -9,5 +9,6 @@ ABILITIES = PrecisionAbilities(
     product_bits=16,
     tolerance=5e-3,
     is_loss_scaled=True,
+    fastest_from=(7, 0),
     no_nchw_on_cpu="CPUs have no float16 convolution in it",
 )

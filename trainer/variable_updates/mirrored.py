@@ -1,7 +1,8 @@
 """tf.distribute.MirroredStrategy, which users know, to compare.
 
 It mirrors the variables, runs the towers and reduces the gradients. Model, optimizer ops and input
-are those of every other mode, so that only the way of sharing differs.
+are those of every other mode, so that only the way of sharing differs. all_reduce=collective passes
+it nothing: that is what users have who choose nothing themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
-    all_reduces=("nccl", "ring", "none", "pscpu", "hierarchical_copy"),
+    all_reduces=("collective", "nccl", "ring", "none", "pscpu", "hierarchical_copy"),
     why="these are the ways of tf.distribute.MirroredStrategy",
     sends=Sends.ALL_REDUCE,
     repacks_with=("nccl", "hierarchical_copy"),
@@ -118,13 +119,13 @@ class Mirrored:
 class _Reduction:
     """Cross-device ops of tf.distribute, the type of op they sum with, and where."""
 
-    ops: cross_device_ops.CrossDeviceOps
+    ops: cross_device_ops.CrossDeviceOps | None  # None: the strategy's own default
     op: str
     devices: tuple[str, ...]
 
 
 def _strategy(
-    devices: Devices, ops: cross_device_ops.CrossDeviceOps
+    devices: Devices, ops: cross_device_ops.CrossDeviceOps | None
 ) -> tf.distribute.MirroredStrategy:
     class Strategy(tf.distribute.MirroredStrategy):
         _collective_key_base = _new_key_base()
@@ -134,6 +135,10 @@ def _strategy(
 
 def _new_key_base() -> int:
     return _KEYS_PER_STRATEGY * next(_strategies)
+
+
+def _collective(devices: Devices, _num_packs: int) -> _Reduction:
+    return _Reduction(None, "CollectiveReduceV2", devices.replicas)
 
 
 def _none(devices: Devices, _num_packs: int) -> _Reduction:
@@ -177,6 +182,7 @@ def _ring(devices: Devices, _num_packs: int) -> _Reduction:
 
 
 _ALL_REDUCES: dict[str, Callable[[Devices, int], _Reduction]] = {
+    "collective": _collective,
     "none": _none,
     "pscpu": _pscpu,
     "nccl": _nccl,

@@ -36,7 +36,7 @@ class Reading:
     uuid: str
     sm_clock_mhz: int | None
     max_sm_clock_mhz: int | None  # the most this GPU can
-    power_w: float | None
+    power_w: float | None  # a mean over the last second on many GPUs
     power_limit_w: float | None  # the limit enforced
     temperature_c: int | None
     utilization: float | None  # share of the last moments with a kernel running, 0..1
@@ -44,6 +44,7 @@ class Reading:
     throttle_reasons: list[str] | None
     pids: list[int] | None  # processes computing on it, ours among them
     num_others: int | None  # of these, not started by scalemark; None where none are listed
+    energy_j: float | None = None  # since the driver was loaded
 
 
 class Gpus:
@@ -100,6 +101,7 @@ def _read(uuid: str, handle: object) -> Reading:
         throttle_reasons=asked(lambda gpu: reason_names(_reasons(gpu))),
         pids=pids,
         num_others=num_others(pids or ()),
+        energy_j=asked(lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000),
     )
 
 

@@ -1,7 +1,9 @@
 """Reads back from TensorFlow what really ran where.
 
 One client's partition graphs are those of all devices that it drives, of other hosts, too; devices
-are named by their task there.
+are named by their task there. Clusters that XLA chose itself (xla=auto) hide their ops there, and
+TensorFlow reports no bodies of them. A cluster is of one device, and soft placement is off, so what
+such a device runs is read from the graph before it was optimized.
 """
 
 from __future__ import annotations
@@ -24,12 +26,18 @@ from trainer.towers import VariableUpdate
 _CONVOLUTION = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?Conv2D")
 _PRODUCT = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?(Conv2D|MatMul)")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_LOOPS = ("While", "StatelessWhile")  # of a function that is not inlined
+_BODIES = {  # op -> attributes that name the functions it calls, where it is not inlined
+    **dict.fromkeys(_CALLS, ("f",)),
+    **dict.fromkeys(("While", "StatelessWhile"), ("body",)),
+    **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
+}
 _SPECIALIZED = "_specialized_for_"  # behind the name of the function it was made of
-_XLA = ("_XlaRun", "XlaLaunch")
+_CLUSTER = "_XlaRun"
+_XLA = (_CLUSTER, "XlaLaunch")
 _REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
 _REDUCTIONS = ("AddN", "NcclAllReduce", "CollectiveReduceV2", "CollectiveReduceScatterV2")
 _UPDATES = re.compile("ResourceApply")
+Counts = dict[str, Counter[tuple[str, str]]]
 _ROLES = ("convolution", "reduction", "update", "xla", "data_format", "compute_type")
 
 
@@ -48,9 +56,7 @@ class Wanted:
 class OpPlacement:
     """Counts of graph nodes: role -> (op type or property, device) -> count."""
 
-    counts: dict[str, Counter[tuple[str, str]]] = field(
-        default_factory=lambda: {role: Counter() for role in _ROLES}
-    )
+    counts: Counts = field(default_factory=lambda: {role: Counter() for role in _ROLES})
 
     def devices(self, role: str) -> set[str]:
         return {device for _, device in self.counts[role]}
@@ -124,11 +130,26 @@ def recorded() -> Iterator[OpPlacement]:
     finally:
         context.context().disable_graph_collection()
     for function in metadata.function_graphs:
-        _count(function.partition_graphs, placement)
+        ran = _counted(function.partition_graphs)
+        in_clusters = {device for kind, device in ran["xla"] if kind == _CLUSTER}
+        if in_clusters:
+            ran = _seen_through(ran, _counted([function.pre_optimization_graph]), in_clusters)
+        for role, found in ran.items():
+            placement.counts[role] += found
 
 
-def _count(graphs: Iterable[GraphDef], placement: OpPlacement) -> None:
-    """Count the nodes of all partitions of a function."""
+def _seen_through(ran: Counts, asked: Counts, in_clusters: set[str]) -> Counts:
+    """Take the ops of devices that run clusters from the graph that was asked for."""
+    seen: Counts = {"xla": ran["xla"]}
+    for role in set(_ROLES) - {"xla"}:
+        visible = {key: number for key, number in ran[role].items() if key[1] not in in_clusters}
+        hidden = {key: number for key, number in asked[role].items() if key[1] in in_clusters}
+        seen[role] = Counter(visible | hidden)
+    return seen
+
+
+def _counted(graphs: Iterable[GraphDef]) -> Counts:
+    """Count the nodes of graphs that make up a function."""
     bodies = {
         called.signature.name: called.node_def
         for graph in graphs
@@ -143,10 +164,8 @@ def _count(graphs: Iterable[GraphDef], placement: OpPlacement) -> None:
         for node in nodes:
             # a called function's ops run where its call is placed
             device = node.device or caller_device
-            if node.op in _CALLS:
-                visit(body_of(node.attr["f"].func.name), device)
-            if node.op in _LOOPS:
-                visit(body_of(node.attr["body"].func.name), device)
+            for body in _BODIES.get(node.op, ()):
+                visit(body_of(node.attr[body].func.name), device)
             if _CONVOLUTION.fullmatch(node.op):
                 counts["convolution"][node.op, device] += 1
                 counts["data_format"][node.attr["data_format"].s.decode(), device] += 1
@@ -159,9 +178,10 @@ def _count(graphs: Iterable[GraphDef], placement: OpPlacement) -> None:
             if node.op in _XLA or (node.op in _CALLS and node.attr["_XlaMustCompile"].b):
                 counts["xla"][node.op, device] += 1
 
-    counts = placement.counts
+    counts: Counts = {role: Counter() for role in _ROLES}
     for graph in graphs:
         visit(graph.node, "")
+    return counts
 
 
 def _listed(devices: set[str]) -> str:

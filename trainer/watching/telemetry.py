@@ -38,6 +38,7 @@ from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
 
 INTERVAL_S = 0.5
 SHORTEST_INTERVAL_S = 0.25  # asking NVML costs time on the GPU's driver, too
+SHORTEST_ENERGY_S = 1.0  # the counter of energy ticks some ten times a second
 _LOWEST_PRIORITY = 19
 
 
@@ -113,11 +114,13 @@ def watching(
 def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, ...]:
     """Return what was seen per GPU between two moments of time.monotonic(), if anything."""
     readings: dict[str, list[Reading]] = {}
+    times_s = []
     for sample in _samples_in(path):
         if start_s <= sample.time_s <= end_s:
+            times_s.append(sample.time_s)
             for reading in sample.gpus:
                 readings.setdefault(reading.uuid, []).append(reading)
-    return tuple(_summary(seen) for seen in readings.values())
+    return tuple(_summary(seen, times_s) for seen in readings.values())
 
 
 def take_samples(
@@ -143,7 +146,7 @@ def take_samples(
         sleep(due_s - clock())
 
 
-def _summary(seen: list[Reading]) -> GpuTelemetry:
+def _summary(seen: list[Reading], times_s: Sequence[float]) -> GpuTelemetry:
     def known(name: str) -> list[Any]:
         values = [getattr(reading, name) for reading in seen]
         return [value for value in values if value is not None]
@@ -158,7 +161,7 @@ def _summary(seen: list[Reading]) -> GpuTelemetry:
         num_samples=len(seen),
         sm_clock_mhz=combined(statistics.median, "sm_clock_mhz"),
         max_sm_clock_mhz=combined(max, "max_sm_clock_mhz"),
-        power_w=combined(statistics.fmean, "power_w"),
+        power_w=_power_by_energy(seen, times_s) or combined(statistics.fmean, "power_w"),
         power_limit_w=combined(min, "power_limit_w"),
         temperature_c=combined(max, "temperature_c"),
         utilization=combined(statistics.fmean, "utilization"),
@@ -166,6 +169,18 @@ def _summary(seen: list[Reading]) -> GpuTelemetry:
         throttle_reasons=tuple(sorted(reasons - {GPU_IDLE})),
         num_foreign_processes=combined(max, "num_others"),
     )
+
+
+def _power_by_energy(seen: list[Reading], times_s: Sequence[float]) -> float | None:
+    """Divide the energy between the first and the last sample by the time; None where unknown.
+
+    It is all that was used in this time, where samples of power look back by up to a second.
+    """
+    first, last = seen[0].energy_j, seen[-1].energy_j
+    took_s = times_s[-1] - times_s[0]
+    if first is None or last is None or last < first or took_s < SHORTEST_ENERGY_S:
+        return None
+    return (last - first) / took_s
 
 
 def _samples_in(path: Path) -> list[Sample]:

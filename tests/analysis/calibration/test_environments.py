@@ -47,6 +47,22 @@ def test_gpus_that_only_sound_like_others_are_guessed(name: str, gpu: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("name", "tf32"),
+    [
+        ("NVIDIA A100-PCIE-40GB", 156),
+        ("NVIDIA A10", 62.5),
+        ("NVIDIA L4", 60.5),
+        ("NVIDIA H100 PCIe", 378),
+        ("NVIDIA GeForce RTX 3090", 35.5),
+        ("Tesla T4", 8.1),
+    ],
+)
+def test_tensorfloat_32_is_half_as_fast_as_fp16_where_there_is_any(name: str, tf32: float) -> None:
+    """A bug: it was taken for fp32, of an A100 an eighth of the truth."""
+    assert of_gpus(Gpus(name=name, num=2), 2).hardware.tflops["tf32"] == tf32
+
+
+@pytest.mark.parametrize(
     ("gpus", "said"),
     [
         (

@@ -29,7 +29,15 @@ WAYS = [
     ("replicated", "cpu", "none"),
     *(
         ("replicated", "gpu", reduction)
-        for reduction in ("none", "pscpu", "psgpu", "hierarchical_copy", "nccl", "ring")
+        for reduction in (
+            "none",
+            "pscpu",
+            "psgpu",
+            "hierarchical_copy",
+            "nccl",
+            "ring",
+            "collective",
+        )
     ),
     ("mirrored", "gpu", "nccl"),
     ("sharded", "gpu", "none"),

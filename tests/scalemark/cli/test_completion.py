@@ -35,7 +35,7 @@ def completed(line: str) -> list[str]:
         ("sweep -m num_g", ["num_gpus="]),
         ("sweep model=vgg", ["model=vgg16"]),
         ("sweep model=lenet5,vgg", ["model=lenet5,vgg16"]),
-        ("sweep precision=", ["precision=bf16", "precision=fp16", "precision=fp32", "precision=tf32"]),
+        ("sweep precision=", ["precision=auto", "precision=bf16", "precision=fp16", "precision=fp32", "precision=tf32"]),
         ("sweep staged_vars=t", ["staged_vars=true"]),
         ("sweep batch_size=", []),
         ("sweep sw", ["sweep."]),

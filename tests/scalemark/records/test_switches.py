@@ -7,6 +7,9 @@ from scalemark.records.switches import contradictions, variables
 from tests.specs import small
 
 GPU = {"device_kind": DeviceKind.GPU}
+PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}
+NO_CACHE = {"CUDA_CACHE_DISABLE": "1"}  # of kernels that the driver compiles
+NOT_PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0"}
 
 
 @pytest.mark.parametrize(
@@ -17,7 +20,14 @@ GPU = {"device_kind": DeviceKind.GPU}
         ({"onednn": "on"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
         ({"cudnn_autotune": "off", **GPU}, {"TF_CUDNN_USE_AUTOTUNE": "0"}),
         ({"winograd_nonfused": "on", **GPU}, {"TF_ENABLE_WINOGRAD_NONFUSED": "1"}),
-        ({"batchnorm_persistent": "on", **GPU}, {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}),
+        ({"batchnorm_persistent": "on", **GPU}, PERSISTENT),
+        ({"precision": "bf16", **GPU}, PERSISTENT),
+        ({"precision": "fp16", "batchnorm_persistent": "off", **GPU}, NOT_PERSISTENT),
+        ({"precision": "bf16", "xla": "on", **GPU}, {}),
+        ({"precision": "bf16", "data_format": "NCHW", **GPU}, {}),
+        ({"precision": "bf16", "image_px": 0, "seq_len": 8, **GPU}, {}),
+        ({"precision": "tf32", **GPU}, {}),
+        ({"precision": "bf16"}, {}),
         (
             {"gpu_thread_mode": "gpu_private", "gpu_thread_count": 2, **GPU},
             {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": "2"},
@@ -30,14 +40,53 @@ GPU = {"device_kind": DeviceKind.GPU}
     ],
 )
 def test_a_trial_sets_what_its_axes_name(changes, wanted):
-    assert variables(small(**changes), {}) == wanted
+    assert variables(small(**changes), NO_CACHE) == wanted
+
+
+def test_an_inherited_choice_of_normalization_is_kept():
+    assert variables(small(precision="bf16", **GPU), NO_CACHE | NOT_PERSISTENT) == {}
 
 
 def test_inherited_flags_of_xla_are_kept_and_ours_added_once():
     spec = small(xla="auto", **GPU)
-    once = variables(spec, {"TF_XLA_FLAGS": "--tf_xla_min_cluster_size=2"})
+    once = variables(spec, NO_CACHE | {"TF_XLA_FLAGS": "--tf_xla_min_cluster_size=2"})
     assert once == {"TF_XLA_FLAGS": "--tf_xla_min_cluster_size=2 --tf_xla_auto_jit=2"}
-    assert variables(spec, once) == once
+    assert variables(spec, NO_CACHE | once) == once
+
+
+NCCL = {"all_reduce": "nccl", **GPU}
+
+
+@pytest.mark.parametrize(
+    ("changes", "inherited", "wanted"),
+    [
+        ({"num_gpus": 8, **NCCL}, {}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "3072"}),
+        ({"num_gpus": 8, **NCCL}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "600"}, {}),
+        ({"num_gpus": 2, **NCCL}, {}, {}),
+        ({"num_gpus": 8, "all_reduce": "pscpu", **GPU}, {}, {}),
+        ({"num_gpus": 8, "all_reduce": "collective"}, {}, {}),
+    ],
+)
+def test_many_gpus_keep_memory_for_nccl(changes, inherited, wanted):
+    assert variables(small(**changes), NO_CACHE | inherited) == wanted
+
+
+CACHE = {"SCALEMARK_CACHE": "/cache"}
+KEPT = {"CUDA_CACHE_PATH": "/cache/cuda", "CUDA_CACHE_MAXSIZE": "4294967296"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "inherited", "wanted"),
+    [
+        (GPU, {}, KEPT),
+        (GPU, {"CUDA_CACHE_MAXSIZE": "1"}, KEPT | {"CUDA_CACHE_MAXSIZE": "1"}),
+        (GPU, {"CUDA_CACHE_PATH": "/mine"}, {}),
+        (GPU, NO_CACHE, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_kernels_that_the_driver_compiles_for_a_gpu_are_kept(changes, inherited, wanted):
+    assert variables(small(**changes), CACHE | inherited) == wanted
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,13 @@ def test_a_broken_driver_is_refused_unless_only_cpu_devices_are_wanted(monkeypat
     ):
         describe_machine(HardwareConfig(device_kind="auto"))
     assert describe_machine(HardwareConfig(device_kind="cpu_device")).gpus == ()
+
+
+def test_a_missing_library_of_the_driver_is_named_with_what_containers_need(monkeypatch):
+    def missing():
+        raise pynvml.NVMLError_LibraryNotFound
+
+    monkeypatch.setattr(machine, "find_gpus", missing)
+    with pytest.raises(SweepRefusedError, match="NVIDIA_DRIVER_CAPABILITIES=compute,utility, or"):
+        describe_machine(HardwareConfig(device_kind="auto"))
+    assert describe_machine(HardwareConfig(device_kind="cpu_device")).gpus == ()

@@ -152,3 +152,17 @@ def test_the_fake_driver_takes_what_pynvml_takes():
     for name, function in real.items():
         fake = demanded(getattr(FakeDriver([]), name))
         assert len(fake) == len(demanded(function)) or name == "nvmlInit", name
+
+
+@pytest.mark.parametrize("device", ["nvidiactl", "dxg"])
+def test_a_driver_without_its_nvml_is_no_machine_without_gpus(monkeypatch, tmp_path, device):
+    """A bug: a container without libnvidia-ml.so.1 silently trained on its CPU."""
+
+    def missing():
+        raise pynvml.NVMLError_LibraryNotFound
+
+    monkeypatch.setattr(pynvml, "nvmlInit", missing)
+    assert find_gpus(dev=tmp_path) is NOTHING
+    (tmp_path / device).touch()
+    with pytest.raises(pynvml.NVMLError_LibraryNotFound):
+        find_gpus(dev=tmp_path)

@@ -181,7 +181,7 @@ def test_composing_a_cell_changes_no_other_cell(composer):
         ("+axes.a.b=1", r"axes.a\.b: wanted a name of lower-case letters, digits and _"),
         (
             "all_reduce=nclc",
-            "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, hierarchical_copy, nccl, none",
+            "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, collective, hierarchical_copy, nccl, none",
         ),
         (
             "model=resnet34",

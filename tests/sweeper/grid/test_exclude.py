@@ -69,7 +69,7 @@ def test_a_rule_may_be_about_free_axes(text, held):
         ("zero>=4", "An axis of your own is called axes.zero"),
         (
             "precision=fp61",
-            "precision is never fp61; did you mean fp16[?] Choices: bf16, fp16, fp32, tf32",
+            "precision is never fp61; did you mean fp16[?] Choices: auto, bf16, fp16, fp32, tf32",
         ),
         ("staged_vars=yes", "staged_vars is never yes; choose one of true, false"),
         ("num_gpus>=many", "num_gpus is a number, many is none"),

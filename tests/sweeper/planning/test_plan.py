@@ -94,6 +94,20 @@ def test_a_trial_of_two_mig_devices_is_left_out_with_the_reason():
     ]
 
 
+def test_a_gpu_without_kernels_is_refused_before_anything_runs():
+    gpu = Gpu(
+        uuid="GPU-a",
+        name="Tesla K80",
+        memory_bytes=1,
+        pci_bus_id="",
+        compute_capability="3.7",
+        power_limit_w=None,
+    )
+    old = Inventory(kind=DeviceKind.GPU, gpus=(gpu,), num_devices=1)
+    with pytest.raises(SweepRefusedError, match=r"K80 \(compute capability 3.7\): TensorFlow has"):
+        resolve(("num_gpus=1",), inventory=old)
+
+
 def test_what_means_nothing_is_an_error_when_asked_for_alone():
     with pytest.raises(SweepRefusedError, match="all_reduce=nccl: NCCL needs"):
         resolve(("strategy=replicated_nccl",))

@@ -13,6 +13,7 @@ from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder.folder import RunFolder
 from sweeper.running.attempt import (
     LOOK_EVERY_S,
+    NO_MEMORY_S,
     OVERSLEPT_S,
     Attempt,
     Ended,
@@ -340,6 +341,39 @@ def test_each_thing_a_trainer_does_has_its_own_deadline(begin, clock, doing, all
     look_at(attempt, clock, seen_s + allowed_s + LOOK_EVERY_S)
     ended = finish(attempt)
     assert (ended.cause, judge(folder, ended, LIMITS).result.message) == (Outcome.HUNG, message)
+
+
+GAVE_UP = "Allocator (GPU_1_bfc) ran out of memory trying to allocate 2.00GiB"
+LOGGED = "2026-01-01 10:00:00.000000: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] "
+
+
+def test_gpus_that_wait_for_one_without_memory_are_ended_soon(begin, clock):
+    """A bug: NCCL's op hears no cancellation, and the trial was hung for all of its start_timeout_s."""
+    folder, attempt = begin(WAIT)
+    look_at(attempt, clock, 5)
+    with folder.log.open("a") as log:
+        log.write(f"{LOGGED}{GAVE_UP} (rounded to 2147483648)requested by op tower_1/Conv2D\n")
+    look_at(attempt, clock, NO_MEMORY_S + 1)
+    judged = judge(folder, finish(attempt), LIMITS).result
+    assert (judged.outcome, judged.message) == (
+        Outcome.OUT_OF_MEMORY,
+        f"out of GPU memory, and other GPUs waited for it in vain: {GAVE_UP}; try a smaller "
+        "batch_size, image_px or seq_len",
+    )
+
+
+def test_an_allocator_that_fails_nobody_is_no_lack_of_memory(begin, clock):
+    folder, attempt = begin(WAIT)
+    with folder.log.open("a") as log:
+        log.write(
+            f"{LOGGED}{GAVE_UP} with freed_by_count=0. The caller indicates that this is not a "
+            "failure, but this may mean that there could be performance gains if more memory were "
+            "available.\n"
+        )
+    look_at(attempt, clock, NO_MEMORY_S + 1)
+    assert attempt.ended() is None
+    look_at(attempt, clock, 101)
+    assert judge(folder, finish(attempt), LIMITS).result.outcome == Outcome.HUNG
 
 
 def test_a_step_moves_the_deadline(begin, clock):

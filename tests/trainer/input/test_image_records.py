@@ -64,7 +64,7 @@ def test_every_epoch_holds_every_image_once_in_another_order(folder, make_device
 def test_an_image_and_its_label_stay_together(folder, make_devices):
     ((images, found),) = opened(folder, make_devices(1), batch_size=12).next()
     assert images.dtype == tf.float32
-    assert found.dtype == tf.int32
+    assert found.dtype == tf.int64
     assert images.numpy().mean((1, 2, 3)) == pytest.approx(20 * found.numpy() / 127.5 - 1, abs=0.02)
 
 

@@ -12,7 +12,7 @@ from trainer.input.replica_feed import ReplicaFeed
 def numbers() -> tf.data.Dataset:
     """Images (1, 1, 3) and labels that say their position: 0, 1, 2, ..."""
     return tf.data.Dataset.range(10_000).map(
-        lambda n: (tf.fill((1, 1, 3), tf.cast(n, tf.float32)), tf.cast(n, tf.int32))
+        lambda n: (tf.fill((1, 1, 3), tf.cast(n, tf.float32)), n)
     )
 
 
@@ -71,7 +71,7 @@ def test_batches_are_picked_in_a_loop_inside_a_function(make_devices):
 
     @tf.function
     def labels_of_replica_1(batches):
-        found = tf.TensorArray(tf.int32, size=3)
+        found = tf.TensorArray(tf.int64, size=3)
         for step in tf.range(3):
             found = found.write(step, of_two.at(batches, step)[1][1][0])
         return found.stack()
@@ -104,7 +104,7 @@ def test_prefetched_batches_are_made_before_they_are_asked_for(make_devices):
         return number
 
     counted = tf.data.Dataset.range(1000).map(lambda n: tf.numpy_function(count, [n], tf.int64))
-    images = counted.map(lambda n: (tf.zeros((1, 1, 3)), tf.cast(tf.ensure_shape(n, ()), tf.int32)))
+    images = counted.map(lambda n: (tf.zeros((1, 1, 3)), tf.ensure_shape(n, ())))
     of_two = feed(make_devices(2), images, prefetch=3, batch_size=1)
     of_two.next()
     for _ in range(2 * (1 + 3)):  # per replica: the one taken and three waiting

@@ -113,6 +113,25 @@ def test_a_summary_keeps_what_would_explain_a_slow_trial(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("joules", "power_w"),
+    [((5000.0, None, 5900.0), 300.0), ((None, 5500.0, None), 650.0), ((9000.0, 1.0, 2.0), 650.0)],
+    ids=["counted", "not counted", "driver loaded again"],
+)
+def test_power_is_that_of_the_counted_energy_where_there_is_one(tmp_path, joules, power_w):
+    """A bug: samples of power look back by a second, over the end of the warm-up."""
+    readings = [replace(BUSY, energy_j=value) for value in joules]
+    path = write(tmp_path / "t", *zip((1.0, 2.0, 4.0), [[one] for one in readings], strict=True))
+    (seen,) = telemetry.summarize(path, 0.0, 9.0)
+    assert seen.power_w == power_w
+
+
+def test_energy_of_less_than_a_second_is_no_power(tmp_path):
+    readings = [replace(BUSY, energy_j=value) for value in (1.0, 2.0)]
+    path = write(tmp_path / "t", (1.0, readings[:1]), (1.5, readings[1:]))
+    assert telemetry.summarize(path, 0.0, 9.0)[0].power_w == 650.0
+
+
 def test_every_gpu_has_its_own_summary_and_unknowns_stay_none(tmp_path):
     path = write(tmp_path / "t", (1.0, [BUSY, SILENT]), (2.0, [BUSY, SILENT]))
     busy, silent = telemetry.summarize(path, 0.0, 9.0)

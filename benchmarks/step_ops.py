@@ -1,0 +1,43 @@
+"""`python -m benchmarks.step_ops resnet50 fp16`: counts the ops of one replica's training step.
+
+Counted in the graph as it is traced, before TensorFlow optimizes it; on GPUs most start a kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+from scalemark.models import published_sizes
+from scalemark.records.devices import DeviceKind
+from tests.specs import small
+from tests.trainer.gpu_kernels import step_nodes
+from trainer import devices
+
+# these name or pass on values, and start no kernel
+_FREE = ("Const", "Identity", "NoOp", "Placeholder", "ReadVariableOp", "Reshape", "Shape", "Size")
+_NETWORK = ("Conv2D", "DepthwiseConv2d", "FusedBatchNorm", "Relu", "MatMul", "MaxPool", "AvgPool")
+_NETWORK += ("BiasAdd", "SparseSoftmaxCrossEntropy", "Mean", "AddN")
+
+
+def main(model: str, precision: str) -> None:
+    sizes = published_sizes(model)
+    spec = small(
+        model=model,
+        precision=precision,
+        loss_scale="dynamic" if precision == "fp16" else "none",
+        image_px=sizes.get("image_px", 0),
+        seq_len=sizes.get("seq_len", 0),
+        num_classes=sizes["num_classes"],
+    )
+    nodes = step_nodes(spec, devices.claim(DeviceKind.CPU_DEVICE, 1))
+    counts = Counter(node.op for node in nodes if node.op not in _FREE)
+    of_network = Counter({op: num for op, num in counts.items() if op.startswith(_NETWORK)})
+    others = counts - of_network
+    print(f"{model} {precision}: {counts.total()} ops, {of_network.total()} of the network")
+    for op, num in others.most_common(12):
+        print(f"  {op} {num}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

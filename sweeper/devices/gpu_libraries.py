@@ -1,0 +1,110 @@
+"""Knows the GPUs and drivers for which the installed TensorFlow and cuDNN have kernels.
+
+Read from the fat binaries of TensorFlow 2.21's wheel: machine code for compute capability 6.0, 7.0,
+8.0 and 8.9, of a sixth of its kernels for 9.0; for all else PTX 8.5, which the driver compiles when
+a kernel is used first. cuDNN dropped what is older than 7.5 with 9.11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+
+import pynvml
+
+from scalemark.records.machine import Gpu
+
+Version = tuple[int, int]
+
+OLDEST = (6, 0)  # compute capability of a GPU that TensorFlow has kernels for
+COMPILED_FROM = (9, 0)  # from here on the driver compiles most kernels, above it all
+CUDA = (12, 0)  # that a driver must know at least
+CUDA_OF_PTX = (12, 5)  # to compile PTX 8.5, that is driver 555
+CUDNN_WITHOUT_OLD = (9, 11)
+OLDEST_OF_NEW_CUDNN = (7, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Libraries:
+    """What trials will load here; None for what is not known."""
+
+    cuda: Version | None = None  # the newest that the driver knows
+    cudnn: Version | None = None  # the package; one that the system has is not looked for
+
+
+def installed() -> Libraries:
+    """Ask the driver, and the packages beside this one."""
+    return Libraries(cuda=_cuda_of_driver(), cudnn=_cudnn())
+
+
+def problem(gpus: Iterable[Gpu], libraries: Libraries) -> str | None:
+    """Return why TensorFlow cannot train on one of these GPUs, and what to do."""
+    cuda, cudnn = libraries.cuda, libraries.cudnn
+    for gpu in gpus:
+        capability = version(gpu.compute_capability)
+        which = f"{gpu.name} (compute capability {gpu.compute_capability})"
+        if capability < OLDEST:
+            return (
+                f"{which}: TensorFlow has kernels from {_text(OLDEST)} on; hide it by "
+                "CUDA_VISIBLE_DEVICES, or choose hardware=cpu"
+            )
+        if cudnn and cudnn >= CUDNN_WITHOUT_OLD and capability < OLDEST_OF_NEW_CUDNN:
+            return (
+                f"{which}: cuDNN {_text(cudnn)} is installed, which has kernels from "
+                f"{_text(OLDEST_OF_NEW_CUDNN)} on; python3 install.py installs one that has them"
+            )
+        least = CUDA_OF_PTX if capability >= COMPILED_FROM else CUDA
+        if cuda and cuda < least:
+            return (
+                f"{which}: the driver knows CUDA {_text(cuda)}, and TensorFlow's kernels for this "
+                f"GPU want {_text(least)} or newer; update the driver"
+            )
+    return None
+
+
+def compiled_note(gpus: Iterable[Gpu]) -> str:
+    """Return a sentence about GPUs of which TensorFlow has no machine code; empty for none."""
+    names = []
+    for gpu in gpus:
+        if version(gpu.compute_capability) > COMPILED_FROM:
+            names.append(gpu.name)
+    if not names:
+        return ""
+    return (
+        f"{', '.join(dict.fromkeys(names))}: the driver compiles every kernel of TensorFlow "
+        "when it is first used: the first trial may take minutes to start, and later ones do not"
+    )
+
+
+def version(text: str) -> Version:
+    """Return the first two numbers of a version."""
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _cuda_of_driver() -> Version | None:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        number = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())  # 12050 for 12.5
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+    return number // 1000, number % 1000 // 10
+
+
+def _cudnn() -> Version | None:
+    try:
+        found = re.match(r"\d+\.\d+", metadata.version("nvidia-cudnn-cu12"))
+    except metadata.PackageNotFoundError:
+        return None
+    return version(found[0]) if found else None
+
+
+def _text(found: Version) -> str:
+    return ".".join(map(str, found))

@@ -1,0 +1,42 @@
+"""Watches a trainer's log for the line with which a GPU's allocator gives up.
+
+The op that lacks memory fails, and its trial ends. Not so where other GPUs wait for that one in
+NCCL, whose op hears no cancellation: then nothing follows this line.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scalemark.run_folder.regular_file import open_regular
+
+# "(rounded to" tells it from an attempt of which "the caller indicates that this is not a failure"
+_GAVE_UP = re.compile(
+    rb"Allocator \(GPU_\d+_bfc\) ran out of memory trying to allocate [\d.]+\w+(?= \(rounded to)"
+)
+_MOST_BYTES = 2**20  # of one look; more is written within seconds only by a summary that follows
+_LINE_BYTES = 200  # that a look goes back, for a line of which it saw the beginning
+
+
+class AllocatorWatch:
+    """Reads what was added to a log since the last look."""
+
+    def __init__(self, log: Path) -> None:
+        self.gave_up = ""  # the first such line
+        self._log = log
+        self._read_bytes = 0
+
+    def look(self) -> None:
+        """Raises OSError where the log cannot be read."""
+        if self.gave_up:
+            return
+        try:
+            with open_regular(self._log) as file:
+                file.seek(self._read_bytes)
+                added = file.read(_MOST_BYTES)
+        except FileNotFoundError:  # nothing was logged yet
+            return
+        self._read_bytes += max(0, len(added) - _LINE_BYTES)
+        if found := _GAVE_UP.search(added):
+            self.gave_up = found[0].decode()
