@@ -212,7 +212,7 @@ def test_an_embedding_says_how_many_symbols_there_are():
     text = TOKENS.replace("build", "_").replace("def model", "def build")
     text = text.replace(', dtype="int32"', "")  # as many users write it
     example = own_model.load(own(text.replace("Dense(11)", "Dense(5)"))).example
-    assert (example.num_symbols, example.input_dtype, example.num_classes) == (11, "int32", 5)
+    assert (example.num_symbols, example.input_dtype, example.num_classes) == (11, "int64", 5)
 
 
 def test_regularization_counts_in_the_loss(make_devices):

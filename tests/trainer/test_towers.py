@@ -511,7 +511,7 @@ def test_nccl_is_refused_without_a_physical_gpu_per_replica(
 
 def test_mirrored_refuses_an_all_reduce_that_tf_distribute_does_not_have(make_devices):
     with pytest.raises(
-        UnsupportedTrialError, match=r"all_reduce=psgpu: tf\.distribute has none, pscpu, nccl"
+        UnsupportedTrialError, match=r"all_reduce=psgpu: tf\.distribute has collective, none, pscpu"
     ):
         build(small(num_gpus=2, variable_update="mirrored", all_reduce="psgpu"), make_devices(2))
 
