@@ -17,7 +17,7 @@ from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
 from analysis.text.numbers import number
 from analysis.text.versions import differing
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import bare_name
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.text.wording import as_typed, counted
@@ -99,7 +99,7 @@ def _name(result: Result, axes: Sequence[str]) -> str:
         value = result.axes.get(axis)
         if value is None and result.environment.origin.is_ours:
             continue
-        name = axis.removeprefix(PREFIX)
+        name = bare_name(axis)
         names.append(str(value) if axis in _SPEAKING and value else f"{name}={as_typed(value)}")
     return " ".join(names)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from scalemark.host.own_code import typed
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, is_free
 from scalemark.records.injected import NOISE
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import AXES, PROGRAM_AXES, USED_BY_PROGRAMS, TrialSpec
@@ -51,9 +51,7 @@ def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
 def of_axes(axes: Mapping[str, object]) -> list[str]:
     """Return the overrides of a few axes."""
     return [
-        f"+{axis}={exact_value(value)}"
-        if axis.startswith(PREFIX)
-        else f"{axis}={hydra_value(value)}"
+        f"+{axis}={exact_value(value)}" if is_free(axis) else f"{axis}={hydra_value(value)}"
         for axis, value in axes.items()
     ]
 
@@ -83,9 +81,10 @@ def _of_program(spec: TrialSpec) -> list[str]:
         axis = AXES[name]
         if not spec.lacks(axis) and spec.value(axis) != axis.default:
             found.append(f"{name}={hydra_value(spec.value(axis))}")
+    free = [name for name, _ in spec.free if name.startswith(PREFIX)]
     read_by_program = [
         name.removeprefix(PREFIX)
-        for name in (*USED_BY_PROGRAMS, *dict(spec.free))
+        for name in (*USED_BY_PROGRAMS, *free)
         if spec.axes[name] is not None and f"{{{name.removeprefix(PREFIX)}}}" not in spec.command
     ]
     for name, placeholders in _USES.items():
