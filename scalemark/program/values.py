@@ -69,7 +69,7 @@ def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name, value in axes.items():
-        if value is None or name.startswith(environment_axes.PREFIX):
+        if value is None or environment_axes.is_variable(name):
             continue
         if name.startswith(PREFIX):
             found[name] = as_typed(value)

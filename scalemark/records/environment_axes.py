@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from scalemark.text.redact import without_secrets
 
 PREFIX = "env."
+INHERITED = "inherited"
+"""What texts say of a trial that lacks the variable which others have."""
 
 # capitals alone, because SQLite's columns do not tell them from small letters; 63 characters with
 # the prefix are the longest name of a column in PostgreSQL
@@ -75,11 +77,14 @@ def _text(axis: str, value: object) -> str:
     )
 
 
+def is_variable(axis: str) -> bool:
+    """Return whether an axis is an environment variable."""
+    return axis.startswith(PREFIX)
+
+
 def variables(free: Iterable[tuple[str, object]]) -> dict[str, str]:
     """Return the environment variables among free axes, by their bare names."""
-    return {
-        name.removeprefix(PREFIX): str(value) for name, value in free if name.startswith(PREFIX)
-    }
+    return {name.removeprefix(PREFIX): str(value) for name, value in free if is_variable(name)}
 
 
 def named(values: Mapping[str, object]) -> dict[str, object]:

@@ -32,7 +32,7 @@ def free_axes(values: Mapping[str, object]) -> FreeAxes:
     found: dict[str, AxisValue] = {}
     for name, value in values.items():
         own = str(name).removeprefix(PREFIX)
-        if own.startswith(environment_axes.PREFIX):
+        if environment_axes.is_variable(own):
             found[own] = environment_axes.checked(bare_name(own), value)
             continue
         if not _NAME.fullmatch(own):

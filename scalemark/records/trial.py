@@ -295,7 +295,7 @@ def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:
         return STRATEGY_AXES
     free = tuple(free_names(axes))
     compared = str(axes.get("compare") or "")
-    if compared.startswith(environment_axes.PREFIX) and compared not in free:
+    if environment_axes.is_variable(compared) and compared not in free:
         return ()
     return (compared,) if compared else free
 

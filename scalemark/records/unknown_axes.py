@@ -32,7 +32,7 @@ def unknown_axes(spec: TrialSpec) -> Iterator[str]:
             why = "the cost model does not know what it changes; leave it out of simulated trials"
         yield f"{name}={as_typed(value)}: {why}"
     for name, value in spec.free:
-        if name.startswith(environment_axes.PREFIX):
+        if environment_axes.is_variable(name):
             continue
         yield (
             f"{name}={value}: only a program that command= gives takes axes of your own; leave it "
