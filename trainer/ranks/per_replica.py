@@ -15,8 +15,7 @@ def with_processes(spec: TrialSpec) -> TrialSpec:
 
     Raises UnsupportedTrialError for a trial over several real hosts.
     """
-    update = VARIABLE_UPDATES.get(spec.variable_update)
-    if spec.engine != Engine.tensorflow or update is None or not update.is_of_one_host:
+    if not _has_processes(spec):
         return spec
     if spec.hosts not in (1, spec.num_gpus):
         raise UnsupportedTrialError(
@@ -24,3 +23,13 @@ def with_processes(spec: TrialSpec) -> TrialSpec:
             "out, or choose variable_update=multi_worker_mirrored"
         )
     return replace(spec, hosts=spec.num_gpus)
+
+
+def as_asked(spec: TrialSpec) -> TrialSpec:
+    """Invert `with_processes`."""
+    return replace(spec, hosts=1) if _has_processes(spec) else spec
+
+
+def _has_processes(spec: TrialSpec) -> bool:
+    update = VARIABLE_UPDATES.get(spec.variable_update)
+    return spec.engine == Engine.tensorflow and update is not None and update.is_of_one_host
