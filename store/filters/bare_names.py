@@ -49,5 +49,7 @@ def with_prefixes(connection: sa.Connection, filters: Sequence[str]) -> list[str
     found = []
     for text in filters:
         name = unknown_name(text)
-        found.append(text if name is None else text.replace(name, full_name(name, columns), 1))
+        if name is not None:
+            text = full_name(name, columns) + text.lstrip().removeprefix(name)
+        found.append(text)
     return found
