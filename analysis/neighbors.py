@@ -8,7 +8,7 @@ from typing import Any
 
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.axes import AxisValue, Engine
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import is_free
 from scalemark.records.injected import injected_on_one_host
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec
@@ -56,9 +56,7 @@ def with_way(spec: TrialSpec, axes: Mapping[str, AxisValue | None]) -> TrialSpec
     """
     if spec.engine != Engine.command:
         return with_strategy(spec, *(str(axes[axis]) for axis in STRATEGY_AXES))
-    own: dict[str, Any] = {
-        axis: value for axis, value in axes.items() if not axis.startswith(PREFIX)
-    }
+    own: dict[str, Any] = {axis: value for axis, value in axes.items() if not is_free(axis)}
     free = dict(spec.free) | {axis: value for axis, value in axes.items() if axis not in own}
     there = {axis: value for axis, value in free.items() if value is not None}
     return replace(spec, **own, free=tuple(there.items()))

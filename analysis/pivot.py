@@ -17,7 +17,7 @@ from analysis.results import (
     micro_batches,
 )
 from analysis.results import axes_of as results_axes_of
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import full_name
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import PROGRAM_AXES, unusual_axes
 from scalemark.stats.welch import Relation, relation
@@ -354,11 +354,7 @@ def _is_said(axis: str, results: Sequence[Result]) -> bool:
 def _full_names(results: Sequence[Result], axes: Sequence[str]) -> tuple[str, ...]:
     """Return the axes, free ones that are named without their prefix with it."""
     known = axes_of(results)
-    found = []
-    for axis in axes:
-        is_bare = axis not in known and f"{PREFIX}{axis}" in known
-        found.append(f"{PREFIX}{axis}" if is_bare else axis)
-    return tuple(found)
+    return tuple(full_name(axis, known) for axis in axes)
 
 
 class NoSuchAxisError(StoreError):

@@ -12,7 +12,7 @@ from typing import Any
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Origin, Result, with_baselines
 from costs.networks import Network, UnknownNetworkError, network
 from scalemark.records.devices import DeviceKind
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import name_of_record
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin as References
 from scalemark.records.references import held_out
@@ -215,8 +215,9 @@ def _compared(reference: Mapping[str, Any]) -> list[str]:
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
     axes["strategy"] = _strategy(reference)
-    prefix = "" if reference["origin"] == References.PUBLISHED else PREFIX
-    axes |= {f"{prefix}{name}": value for name, value in reference["axes"].items()}
+    is_published = reference["origin"] == References.PUBLISHED
+    for name, value in reference["axes"].items():
+        axes[name if is_published else name_of_record(name)] = value
     of_point = ("num_gpus", "gradient_accumulation")  # see `analysis.results.keeps_micro_batches`
     curve = [value for axis, value in axes.items() if axis not in of_point]
     if "gradient_accumulation" in axes:
@@ -233,7 +234,7 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         repeats=(reference["throughput"],),
         throughput=reference["throughput"],
         item=reference["item"],
-        told_axes=tuple(f"{PREFIX}{name}" for name in _compared(reference)),
+        told_axes=tuple(map(name_of_record, _compared(reference))),
         low=None,
         high=None,
         is_valid="?" not in f"{reference['model']}{reference['data']}{reference['precision']}",

@@ -17,7 +17,7 @@ def write(program: Program, folder: RunFolder) -> str:
     What asks git and the interpreter has ended afterwards.
     """
     found = program_software.describe(program.software_words, program.folder, program.variables)
-    built = {"set_by_trial": {}, "cuda_build": "", "cudnn_build": ""}
+    built = {"set_by_trial": dict(program.set_by_trial), "cuda_build": "", "cudnn_build": ""}
     environment = found | _of_checkout() | built
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
     return program_software.doubt(program.software_words, found)

@@ -14,6 +14,7 @@ from pathlib import Path
 from command import texts
 from scalemark.program import executable, expression, template, values
 from scalemark.program.software_words import software_words
+from scalemark.records import environment_axes
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import (
     ORCHESTRATOR_VARIABLE,
@@ -37,9 +38,14 @@ class Program:
 
     arguments: Sequence[str]
     folder: Path
-    variables: Mapping[str, str]
+    variables: Mapping[str, str]  # inherited ones, and values of axes
+    set_by_trial: Mapping[str, str]  # those that are axes themselves
     items_per_step: float | None  # of all replicas; None where the trial does not say
     software_words: Sequence[str]  # those that say which software runs
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**self.variables, **self.set_by_trial}
 
     @property
     def marker(self) -> tuple[bytes, ...]:
@@ -64,6 +70,7 @@ def program_of(
         arguments=arguments,
         folder=Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute(),
         variables=_environment(inherited) | values.variables(filled),
+        set_by_trial=environment_axes.variables(spec.free),
         items_per_step=items_per_step,
         software_words=software_words(spec),
     )
@@ -83,7 +90,7 @@ def start(program: Program, output: int) -> subprocess.Popen[bytes]:
             program.arguments,
             executable=found,
             cwd=program.folder,
-            env=program.variables,
+            env=program.environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

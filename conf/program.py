@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import Any
 
-from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config
+from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config, free_values
 from scalemark.program import expression, template, values
 from scalemark.program.executable import SCRIPTS
 from scalemark.readers import ReadError, open_reader
+from scalemark.records import environment_axes
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.devices import DeviceKind
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, bare_name, free_axes, full_name
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 from scalemark.text.redact import without_secrets
 from scalemark.text.wording import as_typed
@@ -38,7 +39,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     for name, value in config.axes.items():
         if values.is_taken(name):
             raise ProgramRefusedError(_taken(name, value))
-    used = _used(program)
+    used, free = _used(program), free_axes(free_values(config))
     spec = TrialSpec(
         **_lacking() | _given(config, used),
         engine=Engine.command.value,
@@ -54,8 +55,8 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         item=program.item,
         items_per_step=program.items_per_step,
         per_gpu=program.per_gpu,
-        compare=_full_name(program.compare, config.axes),
-        free=tuple(config.axes.items()),
+        compare=_compared(config),
+        free=free,
     )
     for problem in _problems(spec, config, used):
         raise ProgramRefusedError(problem)
@@ -165,12 +166,15 @@ def _name(program: CommandConfig) -> str:
     return _OTHER_CHARACTERS.sub("_", stem).strip("._-")[:60] or "program"
 
 
-def _full_name(axis: str, free: Collection[str]) -> str:
-    return f"{PREFIX}{axis}" if axis in free else axis
+def _compared(config: Config) -> str:
+    """Return the full name of the axis to compare; empty for all free ones."""
+    known = [f"{PREFIX}{name}" for name in config.axes]
+    known += [f"{environment_axes.PREFIX}{name}" for name in config.env]
+    return full_name(config.command.compare, known)
 
 
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
-    free = [name.removeprefix(PREFIX) for name, _ in spec.free]
+    free = [bare_name(name) for name, _ in spec.free if name.startswith(PREFIX)]
     if without_secrets(spec.command) != spec.command:
         yield (
             "command.run: it seems to hold a password or a token, and command lines are stored; "
@@ -192,10 +196,13 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
             expression.evaluated(spec.items_per_step, spec.axes)
         except expression.ExpressionError as error:
             yield str(error)
-    if spec.compare and spec.axes.get(spec.compare) is None:
+    # a variable that is null is inherited here, and compared with other trials' values of it
+    is_inherited = bare_name(spec.compare) in config.env
+    if spec.compare and spec.axes.get(spec.compare) is None and not is_inherited:
+        others = ", ".join(bare_name(name) for name, _ in spec.free)
         yield (
             f"command.compare={config.command.compare}: no axis of this trial; wanted one of "
-            f"{', '.join(free) or 'its free axes, of which it has none'}"
+            f"{others or 'its free axes, of which it has none'}"
         )
     try:
         open_reader(spec.read)

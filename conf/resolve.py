@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from conf import program, rules
-from conf.schema import AXES_SET_BY_NAME, Config, DataConfig
+from conf.schema import AXES_SET_BY_NAME, Config, DataConfig, free_values
 from scalemark import models, own_model
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -24,6 +24,7 @@ from scalemark.abilities import (
 from scalemark.abilities.variable_update import VariableUpdateAbilities
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.devices import DeviceKind
+from scalemark.records.free_axes import free_axes
 from scalemark.records.injected import INJECTED, injected_text
 from scalemark.records.trial import AXES, TrialSpec
 
@@ -340,7 +341,7 @@ def _trial_of(
     return TrialSpec(
         **values,
         engine=config.engine.value,
-        free=tuple(config.axes.items()),
+        free=free_axes(free_values(config)),
         model=model,
         model_digest=digest,
         num_classes=_num_classes(config),

@@ -159,8 +159,8 @@ def _problems_of_slow_replica(spec: TrialSpec, number: float) -> Iterator[str]:
 
 def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:
     update = f"variable_update={spec.variable_update}"
-    if spec.hosts > 1 and not rule.is_distributed:
-        distributed = [name for name, other in VARIABLE_UPDATES.items() if other.is_distributed]
+    if spec.hosts > 1 and not rule.goes_over_hosts:
+        distributed = [name for name, other in VARIABLE_UPDATES.items() if other.goes_over_hosts]
         strategies = [
             name for (of_update, *_), name in STRATEGY_NAMES.items() if of_update in distributed
         ]

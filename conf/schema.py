@@ -15,6 +15,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from costs.hardware import Hardware
 from scalemark.abilities import LAUNCHERS
 from scalemark.abilities.choices import choices_of
+from scalemark.records import environment_axes
 from scalemark.records.axes import Axis, Engine
 from scalemark.records.injected import INJECTED
 from scalemark.records.setting import setting
@@ -272,8 +273,15 @@ class Settings:
     )
     # free axes of your own, as +axes.zero=0,1,2
     axes: dict[str, int | float | bool | str] = field(default_factory=dict)
+    # environment variables, as +env.NCCL_ALGO=Ring,Tree; null = as inherited
+    env: dict[str, int | float | bool | str | None] = field(default_factory=dict)
     # slowed or broken on purpose; null = nothing
     injected: InjectedConfig = field(default_factory=InjectedConfig)
+
+
+def free_values(config: Settings) -> dict[str, object]:
+    """Return the free axes of a config by their names."""
+    return config.axes | environment_axes.named(config.env)
 
 
 def _field_of(axis: Axis) -> tuple[str, Any, Any]:

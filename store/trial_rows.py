@@ -14,7 +14,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import name_in_records
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
 from store.schema import TrialRow, is_lacked
@@ -65,9 +65,9 @@ def free_values(connection: sa.Connection) -> list[sa.Label[Any]]:
     """Return the free axes with their values in the specs: a column may be of a wider type."""
     values = []
     for name in free_columns(connection):
-        own = name.removeprefix(PREFIX)  # as in the spec
+        own = name_in_records(name)  # as in the spec
         if connection.dialect.name == "sqlite":
-            found: sa.ColumnElement[Any] = TrialRow.spec.op("->")(f"$.free.{own}")
+            found: sa.ColumnElement[Any] = TrialRow.spec.op("->")(f'$.free."{own}"')
         else:
             found = sa.cast(TrialRow.spec, sa.JSON)["free"][own]
         values.append(sa.type_coerce(found, sa.JSON).label(name))

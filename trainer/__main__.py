@@ -43,7 +43,7 @@ from trainer.errors import (
 )
 from trainer.process import ending, environment, parent, placement
 from trainer.process.ending import BAD_USAGE
-from trainer.ranks import beat, own_rank, supervision
+from trainer.ranks import beat, own_rank, per_replica, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
 
 # libraries of CUDA raise no ResourceExhaustedError; these are their own words, and TensorFlow's of
@@ -65,6 +65,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         return BAD_USAGE
     is_distributed = bool(rank_jobs(spec.variable_update))
     try:
+        spec = per_replica.with_processes(spec)
         own = own_rank.read(spec, flags, os.environ)
     except UnsupportedTrialError as error:
         # Whose folder it is is unknown: of a distributed trial it may be worker 0's.
@@ -88,6 +89,7 @@ def _refuse(error: UnsupportedTrialError, folder: RunFolder | None) -> int:
 
 def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
     """Run one rank in a process that was forked for it."""
+    spec = per_replica.with_processes(spec)
     return _take_part(spec, folder, OwnRank(cluster=cluster, rank=rank))
 
 

@@ -205,17 +205,17 @@ def _own_model(parser: argparse.ArgumentParser, reference: str) -> OwnModel:
 def all_modes() -> Iterator[Mode]:
     """Yield every combination that the files of `trainer/variable_updates/` offer.
 
-    Those in which every worker trains are left out: no single process can check them.
+    Those in which every host trains by itself are left out: no single process can check them.
     """
     for update, abilities in VARIABLE_UPDATES.items():
-        if abilities.every_worker_trains:
+        if abilities.every_worker_trains and not abilities.is_of_one_host:
             continue
         for where, all_reduce in product(abilities.local_parameter_devices, abilities.all_reduces):
             yield Mode(
                 variable_update=update,
                 local_parameter_device=where,
                 all_reduce=all_reduce,
-                is_distributed=abilities.is_distributed,
+                is_distributed=abilities.goes_over_hosts,
             )
 
 
@@ -262,7 +262,11 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     for mode, num in unreached.items():
         yield f"\n{mode}: {wording.counted(num, 'check')} not reached in {MODE_BUDGET_S:.0f} s"
     if bench.num_hosts > 1:
-        joined = [name for name, update in VARIABLE_UPDATES.items() if update.every_worker_trains]
+        joined = [
+            name
+            for name, update in VARIABLE_UPDATES.items()
+            if update.every_worker_trains and update.goes_over_hosts
+        ]
         yield f"\nNot checked: {', '.join(joined)}, of which each worker is a trainer of its own"
     failed = [check for check in checks if check.outcome == "failed"]
     if failed:
@@ -291,6 +295,8 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
         out.touch()
         checks_of = "own_model_check" if bench.model else "mode_check"
+        if VARIABLE_UPDATES[mode.variable_update].is_of_one_host and not bench.model:
+            checks_of = "workers_check"
         questions = [json.dumps(asdict(mode)), json.dumps(asdict(bench)), str(out)]
         variables = {
             "TF_ENABLE_ONEDNN_OPTS": "1",

@@ -94,5 +94,6 @@ def described(
         named_already = (*unusual, *_NAMED_APART, *told, *leaves_out)
         is_named = axis in named_already or axis not in axes
         if not is_named and axes.get(axis) != against.axes.get(axis):
-            reported.append(f"{axis} {axes[axis]}")
+            is_lacking = axes[axis] is None
+            reported.append(named(axis, None) if is_lacking else f"{axis} {axes[axis]}")
     return ", ".join(reported)

@@ -17,7 +17,8 @@ from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
 from analysis.text.numbers import number
 from analysis.text.versions import differing
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.records.free_axes import bare_name
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.stats.two_modes import two_modes
@@ -97,10 +98,12 @@ def _names(pair: Pair, a: Side, b: Side) -> tuple[str, str]:
 def _name(result: Result, axes: Sequence[str]) -> str:
     names = []
     for axis in axes:
-        value = result.axes.get(axis)
+        value, name = result.axes.get(axis), bare_name(axis)
+        if value is None and is_variable(axis):
+            names.append(f"{name} {INHERITED}")
+            continue
         if value is None and result.environment.origin.is_ours:
             continue
-        name = axis.removeprefix(PREFIX)
         names.append(str(value) if axis in _SPEAKING and value else f"{name}={as_typed(value)}")
     return " ".join(names)
 

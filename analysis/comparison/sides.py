@@ -14,7 +14,7 @@ from analysis.selection import NothingFoundError, Selection
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import is_free
 from scalemark.records.strategies import STRATEGY_AXES
 from store.database import open_for_reading
 from store.errors import StoreError
@@ -41,7 +41,7 @@ class Side:
     @property
     def axes(self) -> frozenset[str]:
         """Axes that the side names, and so wants compared; a strategy is its three axes."""
-        named = frozenset(name for name in self.names if name in AXES or name.startswith(PREFIX))
+        named = frozenset(name for name in self.names if name in AXES or is_free(name))
         return named | _STRATEGY if named & _STRATEGY else named
 
     @property
@@ -52,7 +52,7 @@ class Side:
     @property
     def names_an_environment(self) -> bool:
         """Say whether it names a sweep, a machine, a time or a software, which may differ then."""
-        ours = {name for name in self.names if not name.startswith(PREFIX)}
+        ours = {name for name in self.names if not is_free(name)}
         return not ours <= {*AXES, *STRATEGY_AXES}
 
     @property

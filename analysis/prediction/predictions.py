@@ -23,7 +23,7 @@ from costs.hardware import Hardware
 from costs.networks import Network, network
 from costs.step import Step
 from costs.work import Work
-from scalemark.abilities import rank_jobs
+from scalemark.abilities import distributed
 from scalemark.records.measurement import unit_of
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES, strategy_name
 from store.errors import StoreError
@@ -185,7 +185,7 @@ def several_hosts(result: Result) -> str:
     update, hosts = str(result.axes["variable_update"]), int(result.axes.get("hosts", 1))
     environment = result.environment
     found, rows_of_one = "", "variable_update=replicated,parameter_server or hosts=1"
-    if rank_jobs(update) or update.startswith("distributed"):
+    if update in distributed() or update.startswith("distributed"):
         found = f"variable_update={update} is of several hosts"
     elif hosts > 1:
         found = f"hosts={hosts} is of several hosts"

@@ -103,7 +103,7 @@ def jobs_of(spec: TrialSpec) -> tuple[str, ...]:
 
 def distributed() -> tuple[str, ...]:
     """Return the variable updates that can go over several hosts."""
-    return tuple(name for name, one in VARIABLE_UPDATES.items() if one.is_distributed)
+    return tuple(name for name, one in VARIABLE_UPDATES.items() if one.goes_over_hosts)
 
 
 def starting_agents() -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class VariableUpdateAbilities:
     rank_jobs: tuple[str, ...] = ()
     every_worker_trains: bool = False  # each worker its own loop; else worker 0 is the one client
     one_cpu_device_per_host: bool = False  # on CPUs it uses one device of each process
+    is_of_one_host: bool = False  # its ranks are processes of one host, a replica each
 
     def __post_init__(self) -> None:
         crosses = self.sends_between_hosts is not SendsBetweenHosts.NOTHING
@@ -61,6 +62,11 @@ class VariableUpdateAbilities:
     def is_distributed(self) -> bool:
         """It runs as several processes, on one host or more."""
         return bool(self.rank_jobs)
+
+    @property
+    def goes_over_hosts(self) -> bool:
+        """It can run over several hosts."""
+        return self.is_distributed and not self.is_of_one_host
 
     @property
     def exchanges(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeGuard
 
 from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, is_free
 from scalemark.records.trial import USED_BY_PROGRAMS
 
 MOST_CHARACTERS = 200
@@ -76,10 +76,10 @@ def _bare(axes: Mapping[str, AxisValue | None]) -> dict[str, AxisValue]:
     """Return the axes that a trial has by the names that an expression uses."""
     found: dict[str, AxisValue] = {}
     for name, value in axes.items():
-        if value is not None and not name.startswith(PREFIX):
+        if value is not None and not is_free(name):
             found[name] = value
     for name, value in axes.items():
-        if value is not None:
+        if value is not None and name.startswith(PREFIX):
             found.setdefault(name.removeprefix(PREFIX), value)
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalemark.records import environment_axes
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.trial import AXES, PROGRAM_AXES
@@ -68,7 +69,7 @@ def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name, value in axes.items():
-        if value is None:
+        if value is None or environment_axes.is_variable(name):
             continue
         if name.startswith(PREFIX):
             found[name] = as_typed(value)

@@ -2,20 +2,23 @@
 
 Such an axis is called `axes.zero` everywhere: in filters, tables, frames, and as a column in SQL.
 The prefix keeps it apart from names of ours, whether they exist today or are added later.
+Environment variables are free axes, too, with a prefix of their own: `+env.NCCL_ALGO=Ring,Tree`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
+from scalemark.records import environment_axes
 from scalemark.records.axes import AxisValue
 
 FreeAxes = tuple[tuple[str, AxisValue], ...]
 """Name, with the prefix, and value of each, in the order of the names."""
 
 PREFIX = "axes."
+PREFIXES = (PREFIX, environment_axes.PREFIX)
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _LONGEST_TEXT = 200
@@ -29,6 +32,9 @@ def free_axes(values: Mapping[str, object]) -> FreeAxes:
     found: dict[str, AxisValue] = {}
     for name, value in values.items():
         own = str(name).removeprefix(PREFIX)
+        if environment_axes.is_variable(own):
+            found[own] = environment_axes.checked(bare_name(own), value)
+            continue
         if not _NAME.fullmatch(own):
             raise ValueError(
                 f"{PREFIX}{own}: wanted a name of lower-case letters, digits and _, with a "
@@ -38,6 +44,37 @@ def free_axes(values: Mapping[str, object]) -> FreeAxes:
             raise ValueError(f"{PREFIX}{own} is named twice")
         found[f"{PREFIX}{own}"] = _canonical(own, value)
     return tuple(sorted(found.items()))
+
+
+def is_free(name: str) -> bool:
+    """Return whether it is the full name of a free axis."""
+    return name.startswith(PREFIXES)
+
+
+def bare_name(name: str) -> str:
+    """Return a name without the prefix of free axes, if it has one."""
+    return name.removeprefix(PREFIX).removeprefix(environment_axes.PREFIX)
+
+
+def full_name(name: str, known: Container[str]) -> str:
+    """Return the name with the prefix that it has among the known names; as it is where it is
+    known so, or not at all.
+    """
+    if name not in known:
+        for prefix in PREFIXES:
+            if f"{prefix}{name}" in known:
+                return f"{prefix}{name}"
+    return name
+
+
+def name_in_records(name: str) -> str:
+    """Return the name by which records hold a free axis: the bare one, but of variables."""
+    return name.removeprefix(PREFIX)
+
+
+def name_of_record(name: str) -> str:
+    """Invert `name_in_records`."""
+    return name if is_free(name) else f"{PREFIX}{name}"
 
 
 def _canonical(name: str, value: object) -> AxisValue:

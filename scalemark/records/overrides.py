@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from scalemark.host.own_code import typed
+from scalemark.records import environment_axes
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, is_free
 from scalemark.records.injected import NOISE
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import AXES, PROGRAM_AXES, USED_BY_PROGRAMS, TrialSpec
@@ -51,9 +52,7 @@ def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
 def of_axes(axes: Mapping[str, object]) -> list[str]:
     """Return the overrides of a few axes."""
     return [
-        f"+{axis}={exact_value(value)}"
-        if axis.startswith(PREFIX)
-        else f"{axis}={hydra_value(value)}"
+        _added(axis, value) if is_free(axis) else f"{axis}={hydra_value(value)}"
         for axis, value in axes.items()
     ]
 
@@ -83,9 +82,10 @@ def _of_program(spec: TrialSpec) -> list[str]:
         axis = AXES[name]
         if not spec.lacks(axis) and spec.value(axis) != axis.default:
             found.append(f"{name}={hydra_value(spec.value(axis))}")
+    free = [name for name, _ in spec.free if name.startswith(PREFIX)]
     read_by_program = [
         name.removeprefix(PREFIX)
-        for name in (*USED_BY_PROGRAMS, *dict(spec.free))
+        for name in (*USED_BY_PROGRAMS, *free)
         if spec.axes[name] is not None and f"{{{name.removeprefix(PREFIX)}}}" not in spec.command
     ]
     for name, placeholders in _USES.items():
@@ -94,7 +94,7 @@ def _of_program(spec: TrialSpec) -> list[str]:
             read_by_program.append(name)
     if read_by_program:
         found.append(f"command.uses=[{','.join(read_by_program)}]")
-    return [*found, *(f"+{name}={exact_value(value)}" for name, value in spec.free)]
+    return [*found, *(_added(name, value) for name, value in spec.free)]
 
 
 def _in_further_quotes(command: str) -> str:
@@ -135,9 +135,22 @@ def _others(spec: TrialSpec) -> Iterator[str]:
         if name == "batch_size" and spec.scaling == "strong":
             value = spec.examples_per_step  # there the batch of all of them is asked for
         yield f"{axis.set_by if name == 'data_dir' else name}={hydra_value(value)}"
-    yield from (f"+{name}={exact_value(value)}" for name, value in spec.free)
+    yield from (_added(name, value) for name, value in spec.free)
 
 
+def _added(name: str, value: object) -> str:
+    """Return the override that adds a free axis. A variable may be null, and is text anyway, for
+    which a whole number needs no quotes.
+    """
+    if environment_axes.is_variable(name):
+        if value is None:
+            return f"+{name}=null"
+        if _WHOLE.fullmatch(str(value)):
+            return f"+{name}={value}"
+    return f"+{name}={exact_value(value)}"
+
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _PLAIN = re.compile(r"[\w./:+-]+", re.ASCII)
 _LIKE_AN_ELEMENT = re.compile(r"(?i)null|true|false|[+-]?(?:[\d_.]+(?:e[+-]?\d+)?|inf|nan)")
 

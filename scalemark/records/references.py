@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from scalemark.records.free_axes import PREFIX, free_axes
+from scalemark.records.free_axes import free_axes, name_in_records
 from scalemark.records.measurement import IMAGES, check_item
 from scalemark.records.validation import LARGEST_INTEGER
 
@@ -78,7 +78,7 @@ class Reference:
         _check_count("repeat", self.repeat)
         if self.axes:
             named = free_axes(self.axes)
-            own = {name.removeprefix(PREFIX): value for name, value in named}
+            own = {name_in_records(name): value for name, value in named}
             object.__setattr__(self, "axes", own)
         if not 0 < self.throughput < float("inf"):
             raise ValueError(f"throughput={self.throughput}: wanted a finite number greater than 0")

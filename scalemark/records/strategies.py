@@ -24,6 +24,8 @@ STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("distributed_sharded", "gpu", "ring"): "distributed_sharded",
     ("multi_worker_mirrored", "gpu", "ring"): "multi_worker_mirrored_ring",
     ("multi_worker_mirrored", "gpu", "nccl"): "multi_worker_mirrored_nccl",
+    ("process_per_gpu", "gpu", "nccl"): "process_per_gpu_nccl",
+    ("process_per_gpu", "gpu", "ring"): "process_per_gpu_ring",
 }
 """The strategies that `strategy=NAME` can choose: the article's, sharded and distributed ones."""
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from scalemark.abilities import ALL_REDUCES, PRECISIONS
 from scalemark.host.cache_folder import cache_folder
+from scalemark.records import environment_axes
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 
@@ -22,14 +24,23 @@ _MOST_KERNEL_BYTES = 2**32
 # NCCL's buffers grow with the number of GPUs; more than TensorFlow leaves on any of them
 _MANY_GPUS, _LEFT_MIB, _LEFT_MIB_PER_GPU = 4, 1536, 192
 
+OWNERS = {variable: axis for axis, variable in _ON_OR_OFF.items()} | {
+    "TF_GPU_THREAD_MODE": "gpu_thread_mode",
+    "TF_GPU_THREAD_COUNT": "gpu_thread_count",
+    "NVIDIA_TF32_OVERRIDE": "precision",
+}
+"""Variable -> the axis that sets it, or says what it would change."""
+
 
 def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to set for this trial, beside the inherited ones."""
-    found = {
-        variable: str(int(getattr(spec, axis) == "on"))
-        for axis, variable in _ON_OR_OFF.items()
-        if getattr(spec, axis) != "auto"
-    }
+    """Return the variables to set for this trial, beside the inherited ones: those of axes of
+    ours, and those that are axes themselves.
+    """
+    found = environment_axes.variables(spec.free)
+    flags_before = {**inherited, **found}.get("TF_XLA_FLAGS", "")
+    for axis, variable in _ON_OR_OFF.items():
+        if getattr(spec, axis) != "auto":
+            found[variable] = str(int(getattr(spec, axis) == "on"))
     if _needs_onednn(spec) and spec.onednn == "auto":
         found[_ON_OR_OFF["onednn"]] = "1"  # TensorFlow has it on by default only on newer CPUs
     persistent = _ON_OR_OFF["batchnorm_persistent"]
@@ -43,15 +54,22 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
         wanted = ["--tf_xla_auto_jit=2"]
         if spec.device_kind == DeviceKind.CPU_DEVICE:
             wanted.append("--tf_xla_cpu_global_jit")
-        flags = dict.fromkeys([*inherited.get("TF_XLA_FLAGS", "").split(), *wanted])
+        flags = dict.fromkeys([*flags_before.split(), *wanted])
         found["TF_XLA_FLAGS"] = " ".join(flags)
     if spec.device_kind == DeviceKind.GPU:
-        found |= _kernel_cache(inherited) | _room_for_nccl(spec, inherited)
+        given = {**inherited, **found}
+        found |= _kernel_cache(given) | _room_for_nccl(spec, given)
     return found
 
 
 def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[str]:
-    """Name in a sentence each the inherited variables that contradict the trial's axes."""
+    """Name in a sentence each the variables that contradict the trial's axes.
+
+    A program of the user's own has none of these axes, and is given any variable.
+    """
+    if spec.engine == Engine.command:
+        return
+    inherited = {**inherited, **environment_axes.variables(spec.free)}
     for axis, variable, leaves_alone in (
         ("gpu_thread_mode", "TF_GPU_THREAD_MODE", "global"),
         ("gpu_thread_count", "TF_GPU_THREAD_COUNT", 0),

@@ -9,9 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from scalemark.records import environment_axes
 from scalemark.records.axes import Axis, AxisValue, Engine, axis_of, record_of_axes
 from scalemark.records.devices import DeviceKind
-from scalemark.records.free_axes import PREFIX, FreeAxes, free_axes
+from scalemark.records.free_axes import (
+    FreeAxes,
+    bare_name,
+    free_axes,
+    is_free,
+    name_in_records,
+)
 from scalemark.records.injected import injected_on_one_host, read_injected
 from scalemark.records.measurement import check_item
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
@@ -79,7 +86,7 @@ class TrialSpec(TrialAxes):
         if self.engine != Engine.command:
             return strategy_name(self.variable_update, self.local_parameter_device, self.all_reduce)
         axes = self.axes
-        words = [f"{name.removeprefix(PREFIX)}={axes[name]}" for name in strategy_axes(axes)]
+        words = [f"{bare_name(name)}={axes[name]}" for name in strategy_axes(axes)]
         return " ".join(words) or self.model
 
     @property
@@ -118,7 +125,7 @@ class TrialSpec(TrialAxes):
             if value != definition.default and not self.lacks(definition):
                 values[name] = value
         if self.free:
-            values["free"] = {name.removeprefix(PREFIX): value for name, value in self.free}
+            values["free"] = {name_in_records(name): value for name, value in self.free}
         return _canonical(values)
 
     @classmethod
@@ -275,18 +282,22 @@ def unusual_axes(values: Mapping[str, object]) -> list[str]:
 
 def free_names(axes: Mapping[str, object]) -> list[str]:
     """Return the names of free axes, with their prefix; an axis that a trial lacks is None."""
-    return [name for name, value in axes.items() if name.startswith(PREFIX) and value is not None]
+    return [name for name, value in axes.items() if is_free(name) and value is not None]
 
 
 def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:
     """Return the axes that a trial's strategy stands for, by all of its axes.
 
-    For a program of the user's own these are its free axes, or the one named to be compared.
+    For a program of the user's own these are its free axes, or the one named to be compared; none
+    where that is a variable that the trial inherits.
     """
     if axes.get("engine") != Engine.command:
         return STRATEGY_AXES
-    compared = axes.get("compare")
-    return (str(compared),) if compared else tuple(free_names(axes))
+    free = tuple(free_names(axes))
+    compared = str(axes.get("compare") or "")
+    if environment_axes.is_variable(compared) and compared not in free:
+        return ()
+    return (compared,) if compared else free
 
 
 def all_axes(specs: Iterable[TrialSpec]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scalemark.records import environment_axes, switches
 from scalemark.records.axes import Engine
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed
@@ -31,7 +32,29 @@ def unknown_axes(spec: TrialSpec) -> Iterator[str]:
             why = "the cost model does not know what it changes; leave it out of simulated trials"
         yield f"{name}={as_typed(value)}: {why}"
     for name, value in spec.free:
+        if environment_axes.is_variable(name):
+            continue
         yield (
             f"{name}={value}: only a program that command= gives takes axes of your own; leave it "
             "out"
         )
+    yield from _useless_variables(spec)
+
+
+# read by the loader, the C library or Python before anything could set them in a trainer
+_READ_AT_START = ("LD_", "PYTHON", "GLIBC_", "MALLOC_")
+
+
+def _useless_variables(spec: TrialSpec) -> Iterator[str]:
+    for name in environment_axes.variables(spec.free):
+        axis = f"{environment_axes.PREFIX}{name}"
+        if spec.engine == Engine.simulated:
+            yield f"{axis}: simulated trials run no program that could read it; leave it out"
+        elif name in switches.OWNERS:
+            owner = switches.OWNERS[name]
+            yield f"{axis}: the axis {owner} sets it; leave it out, and give {owner}= instead"
+        elif name.startswith(_READ_AT_START):
+            yield (
+                f"{axis}: a process reads it when it starts, before a trainer could set it; "
+                "export it, and run a sweep for each value"
+            )

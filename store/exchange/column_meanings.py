@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import PREFIX, free_axes
+from scalemark.records.free_axes import PREFIX, bare_name, free_axes, is_free, name_in_records
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
 from store.errors import StoreError
@@ -109,8 +109,8 @@ class _Understanding:
         self._check_column(column, option)
         name = _CALLED.get(name, name)
         if name not in FIELDS:
-            if name.removeprefix(PREFIX) in AXES or name.startswith(PREFIX):
-                own = name.removeprefix(PREFIX)
+            if bare_name(name) in AXES or is_free(name):
+                own = name_in_records(name)
                 raise ValueError(
                     f"{option}: figures have no {name}; make it an axis, with --axis "
                     f"{shown(column)}={own}"
@@ -132,7 +132,7 @@ class _Understanding:
         if text not in self._columns and "=" in text:
             column, _, name = text.rpartition("=")
         self._check_column(column, option)
-        name = name.removeprefix(PREFIX)
+        name = name_in_records(name)
         if name in _AXES:  # of figures already
             self._add_field(column, name, option)
             return
@@ -187,8 +187,8 @@ class _Understanding:
         )
         for name, value in self._said.constants.items():
             option = f"--set {shown(name)}={shown(value)}"
-            if name.startswith(PREFIX):
-                own = name.removeprefix(PREFIX)
+            if is_free(name):
+                own = name_in_records(name)
                 if own in self._axes:
                     raise ValueError(f"{option}: column {shown(self._axes[own])} has it")
                 axes[own] = reader.axis_value(option, value)
@@ -256,7 +256,7 @@ class _Understanding:
 
     def _compare(self, constant_axes: Mapping[str, Any]) -> str:
         """Return the axis that plays the part of the strategy; empty where all do."""
-        wanted = self._said.compare.removeprefix(PREFIX)
+        wanted = name_in_records(self._said.compare)
         known = [*self._axes, *constant_axes]
         if wanted and wanted not in known:
             there = nearest(wanted[:100], known) if known else "there is no free axis"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import bare_name, full_name
 from store.database import reading
 from store.errors import StoreError
 from store.filters.filter_values import shortened
@@ -41,12 +41,15 @@ def with_prefixes(connection: sa.Connection, filters: Sequence[str]) -> list[str
     unknown = {name for text in filters if (name := unknown_name(text))}
     if not unknown:
         return list(filters)
-    free = {name.removeprefix(PREFIX) for name in free_columns(connection)}
+    columns = free_columns(connection)
+    free = set(map(bare_name, columns))
     for name in sorted(unknown - free):
         choices = [*KNOWN, *sorted(free)]
         raise StoreError(f"{shortened(name)}: nothing to filter by; {nearest(name[:100], choices)}")
     found = []
     for text in filters:
-        is_bare = unknown_name(text) is not None
-        found.append(f"{PREFIX}{text.lstrip()}" if is_bare else text)
+        name = unknown_name(text)
+        if name is not None:
+            text = full_name(name, columns) + text.lstrip().removeprefix(name)
+        found.append(text)
     return found

@@ -31,10 +31,15 @@ class _KindOfFreeAxis(FunctionElement[str]):
     inherit_cache = True
 
 
+def _path(name: str) -> str:
+    """Return SQLite's path of an axis in a spec; in quotes, for the dot in `env.NAME`."""
+    return f"""'$.free."' || {name} || '"'"""
+
+
 @compiles(_FreeAxis, "sqlite")
 def _text_on_sqlite(element: _FreeAxis, compiler: SQLCompiler, **options: Any) -> str:
     spec, name = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"CAST(json_extract({spec}, '$.free.' || {name}) AS TEXT)"
+    return f"CAST(json_extract({spec}, {_path(name)}) AS TEXT)"
 
 
 @compiles(_FreeAxis, "postgresql")
@@ -46,7 +51,7 @@ def _text_on_postgresql(element: _FreeAxis, compiler: SQLCompiler, **options: An
 @compiles(_KindOfFreeAxis, "sqlite")
 def _kind_on_sqlite(element: _KindOfFreeAxis, compiler: SQLCompiler, **options: Any) -> str:
     spec, name = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"json_type({spec}, '$.free.' || {name})"
+    return f"json_type({spec}, {_path(name)})"
 
 
 @compiles(_KindOfFreeAxis, "postgresql")

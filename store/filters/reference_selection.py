@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, is_free, name_in_records
 from scalemark.records.references import Reference
 from store.filters import filter_values
 from store.filters.filter_values import Filter
@@ -76,7 +76,7 @@ def _condition(one: Filter) -> _Holds:
     if one.operator == "!=":
         equal = _condition(Filter(one.name, "=", one.value))
         return lambda reference: not equal(reference)
-    if one.name.startswith(PREFIX):
+    if is_free(one.name):
         return _free_condition(one)
     if one.name in _TEXTS:
         one.check_operator(("=", "!=", "~"))
@@ -95,7 +95,7 @@ def _text_condition(one: Filter) -> _Holds:
 
 def _free_condition(one: Filter) -> _Holds:
     """Compare numbers as numbers, and texts as texts; a figure without the axis is never chosen."""
-    name = one.name.removeprefix(PREFIX)
+    name = name_in_records(one.name)
     if one.operator == "=":
         values = {_free_text(value) for value in filter_values.several(one)}
         return lambda reference: _free_text(reference["axes"].get(name, "")) in values

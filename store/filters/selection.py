@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.axes import Axis
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import bare_name, is_free, name_in_records
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import AXES
 from store.errors import StoreError
@@ -75,7 +75,7 @@ def looks_like_filter(text: str) -> bool:
 def unknown_name(text: str) -> str | None:
     """Return the name of a filter where it is none of ours, and has not the prefix of free axes."""
     form = _FORM.fullmatch(text)
-    if form is None or form[1] in _FIELDS or form[1].startswith(PREFIX):
+    if form is None or form[1] in _FIELDS or is_free(form[1]):
         return None
     return form[1]
 
@@ -89,13 +89,13 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """End a message with the nearest known name, or with all where none is near. A free axis is
     known with and without its prefix.
     """
-    bare = [known.removeprefix(PREFIX) for known in names]
+    bare = [bare_name(known) for known in names]
     near = difflib.get_close_matches(name, [*bare, *names], 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 
 
 _ORIGINS = ("measured", "simulated", "published", "elsewhere")
-_FORM = re.compile(r"\s*((?:axes\.)?\w+)\s*(>=|<=|!=|==|=|>|<|~)(.*)", re.DOTALL)
+_FORM = re.compile(r"\s*((?:axes\.|env\.)?\w+)\s*(>=|<=|!=|==|=|>|<|~)(.*)", re.DOTALL)
 
 
 def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
@@ -112,7 +112,7 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
             f"{' '.join(_ALL)}, and a value, as {example}"
         )
     name, sign, value = form.groups()
-    if name not in examples and not name.startswith(PREFIX):
+    if name not in examples and not is_free(name):
         raise StoreError(
             f"{filter_values.shortened(name)}: nothing to filter by; "
             f"{nearest(name[:100], list(examples))}"
@@ -290,7 +290,7 @@ def _axis(axis: Axis) -> _Field:
 
 
 def _field(name: str) -> _Field:
-    return _free_axis(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else _FIELDS[name]
+    return _free_axis(name_in_records(name)) if is_free(name) else _FIELDS[name]
 
 
 def _free_axis(name: str) -> _Field:

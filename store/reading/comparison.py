@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import full_name
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import AXES, strategy_axes
@@ -75,8 +75,7 @@ def full_names(a: Side, b: Side, named: Sequence[str]) -> list[str]:
     known = list(dict.fromkeys([*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]))
     found = []
     for name in named:
-        is_bare = name not in known and f"{PREFIX}{name}" in known
-        full = f"{PREFIX}{name}" if is_bare else name
+        full = full_name(name, known)
         if full not in known or full in NOT_AXES:
             raise StoreError(f"{name[:100]}: no such axis; {nearest(name[:100], known)}")
         found.append(full)

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records import step_arrays
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import full_name
 from scalemark.records.measurement import StepSample
 from scalemark.records.references import Origin, Reference, published
 from store.database import reading
@@ -177,11 +177,10 @@ def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
 
 
 def _listable(known: Mapping[str, sa.ColumnElement[Any]], name: str) -> sa.ColumnElement[Any]:
-    if name not in known and f"{PREFIX}{name}" in known:
-        return known[f"{PREFIX}{name}"]
-    if name not in known:
+    full = full_name(name, known)
+    if full not in known:
         raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(known))}")
-    return known[name]
+    return known[full]
 
 
 def _ordered(

@@ -17,7 +17,7 @@ from omegaconf import Container, DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import Config, typed
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import is_free
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.expand import Cell, Choice
 from sweeper.grid.explain import explain, no_such_axis
@@ -108,7 +108,7 @@ class Composer:
         override = choice.override
         key, value = override.key_or_group, override.value()
         group = self._is_group(key)
-        is_free_axis = key.startswith(PREFIX)
+        is_free_axis = is_free(key)
         is_added = override.is_add() or override.is_force_add()
         if is_added and not group and not is_free_axis and not _is_setting(key):
             raise SweepRefusedError(no_such_axis(key))

@@ -14,7 +14,7 @@ from typing import get_type_hints
 
 from conf.schema import Config
 from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, full_name, is_free
 from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import among, nearest
@@ -40,7 +40,7 @@ class Condition:
     values: tuple[Value, ...]  # one for <, <=, >, >=
 
     def holds(self, spec: TrialSpec) -> bool:
-        if self.axis.startswith(PREFIX):
+        if is_free(self.axis):
             return self._holds_of_free(dict(spec.free).get(self.axis))
         found = _value_of(spec, self.axis)
         if self.sign in _ORDER:
@@ -102,9 +102,9 @@ def _condition(text: str, free: Collection[str]) -> Condition:
             ">, >= VALUE, without spaces in it"
         )
     axis, sign = found["axis"].removeprefix("+"), found["sign"]
-    if axis not in _TYPES and f"{PREFIX}{axis}" in free:
-        axis = f"{PREFIX}{axis}"
-    if axis.startswith(PREFIX):
+    if axis not in _TYPES:
+        axis = full_name(axis, free)
+    if is_free(axis):
         values: tuple[Value, ...] = tuple(found["values"].split(","))
         return Condition(axis=axis, sign=sign, values=values)
     if axis not in _TYPES:

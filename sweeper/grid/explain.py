@@ -25,7 +25,7 @@ from omegaconf.errors import (
 from conf.schema import Config
 from scalemark import models
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import PREFIX, free_axes
+from scalemark.records.free_axes import PREFIX, free_axes, is_free
 
 ConfigError = HydraException | OmegaConfBaseException
 
@@ -97,7 +97,7 @@ def among(name: str, choices: Iterable[str]) -> str:
 def no_such_axis(name: str) -> str:
     """Return one line for a name that is neither an axis nor a setting."""
     axes = [*Config.__dataclass_fields__, "strategy", "experiment"]
-    if name.startswith(PREFIX):
+    if is_free(name):
         return f"{name}: no axis yet; a free axis is added with a plus: +{name}=VALUE,VALUE"
     own = name.removeprefix("+").removeprefix("axis.")
     if own.isidentifier() and own != name:
@@ -125,7 +125,7 @@ def _settings(group: str) -> list[str]:
 
 def _free_axis_name(override: str) -> str:
     """Say what is wrong with the name of a free axis; empty where nothing is, and of other axes."""
-    found = re.match(r"\++axes\.(.*?)=", override)
+    found = re.match(r"\++((?:axes|env)\.(.*?))=", override)
     if not found:
         return ""
     try:
@@ -167,7 +167,7 @@ def _wrong_value(override: str, cause: str) -> str:
         return f"{override}: wanted {wanted} in square brackets"
     for pattern in (
         r"(?:could not be converted to|is not a valid) (\w+)",
-        r"type hint '(?:Union)?\[?(.*?)\]?'",
+        r"type hint '(?:Optional\[)?(?:Union)?\[?(.*?)\]*'",
     ):
         found = re.search(pattern, cause)
         if found:

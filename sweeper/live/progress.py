@@ -13,6 +13,7 @@ from rich.live import Live
 
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
+from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.outcomes import State
 from sweeper.devices.machine import Inventory
 from sweeper.live.doing import doing_text
@@ -111,7 +112,9 @@ class Progress(Log):
             words.insert(0, "simulated")
         for axis in self._varying:
             value = trial.spec.axes.get(axis)
-            words.append(f"{axis}={'nothing' if value in ('', None) else value}")
+            if value in ("", None):
+                value = INHERITED if is_variable(axis) else "nothing"
+            words.append(f"{axis}={value}")
         return " ".join(words)
 
     def _view(self, started: Started, now_s: float) -> RunningAttempt:

@@ -14,7 +14,7 @@ from scalemark.host import shards
 from scalemark.models import ModelError
 from scalemark.records import switches
 from scalemark.records.axes import Engine
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import is_free
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
@@ -125,7 +125,7 @@ def resolve_grid(
 
 def _free_axes(cells: Sequence[Cell]) -> set[str]:
     keys = {choice.text.partition("=")[0].lstrip("+") for cell in cells for choice in cell}
-    return {key for key in keys if key.startswith(PREFIX)}
+    return {key for key in keys if is_free(key)}
 
 
 def _resolve(config: Config, inventory: Inventory) -> TrialSpec:

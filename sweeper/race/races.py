@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from scalemark.records.axes import Engine
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import bare_name, full_name
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, strategy_axes, width_name
 from sweeper.errors import SweepRefusedError
@@ -57,11 +57,9 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
 
 
 def _full_name(name: str, specs: Sequence[TrialSpec], known: Sequence[str]) -> str:
-    if name in known:
-        return name
-    if f"{PREFIX}{name}" in known:
-        return f"{PREFIX}{name}"
-    bare = [axis.removeprefix(PREFIX) for axis in known]
+    if (full := full_name(name, known)) in known:
+        return full
+    bare = [bare_name(axis) for axis in known]
     differing = ", ".join(_varying(specs, known)) or "nothing"
     raise SweepRefusedError(
         f"sweep.race_over={name}: no axis of these trials; {nearest(name, bare)}They differ in "

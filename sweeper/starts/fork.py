@@ -25,6 +25,7 @@ import psutil
 from scalemark.host.own_code import module_command
 from scalemark.host.software import PLACEMENT
 from scalemark.records import switches
+from scalemark.records.axes import Engine
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder.folder import RunFolder
 from sweeper.running.readable import is_readable
@@ -304,6 +305,8 @@ def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, s
         spec = folder.read_trial()
     except ValueError as error:
         raise OSError(errno.EINVAL, f"no trial: {error}", str(folder.trial)) from error
+    if spec.engine == Engine.command:  # its program is given them, and nothing of ours
+        return dict(environment)
     return {**environment, **switches.variables(spec, environment)}
 
 

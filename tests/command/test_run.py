@@ -56,6 +56,16 @@ def test_a_program_that_prints_steps_is_measured():
     assert folder.heartbeat.exists()
 
 
+def test_a_variable_that_is_an_axis_is_in_the_programs_environment_and_recorded(monkeypatch):
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    command = script("import os; print('total:', len(os.environ['NCCL_ALGO']))")
+    result, folder = run(spec_of(command, ONE, free=(("env.NCCL_ALGO", "CollnetDirect"),)))
+    assert result.measurement.throughput == 13
+    recorded = folder.read_environment()
+    assert recorded["set_by_trial"] == {"NCCL_ALGO": "CollnetDirect"}
+    assert recorded["variables"]["NCCL_ALGO"] == "Ring"  # what the whole sweep inherits
+
+
 def test_numbers_of_one_gpu_are_added_up():
     command = script("for n in range(20): print(f'step {n} rate 10')")
     result, _ = run(spec_of(command, items_per_step="num_gpus", per_gpu=True))

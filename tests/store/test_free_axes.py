@@ -260,6 +260,19 @@ def test_results_keep_it_apart_and_name_it(db):
     assert [result.spec for result in results] == [trial(zero=1), trial(zero=2), small()]
 
 
+def test_an_environment_variable_is_a_column_like_any_other(db):
+    ring, tree = (small(free=(("env.NCCL_ALGO", value),)) for value in ("Ring", "Tree"))
+    fill(db, [(ring, 10.0), (tree, 20.0), (small(), 30.0)])
+    assert chosen(db, "env.NCCL_ALGO=Ring") == chosen(db, "env.NCCL_ALGO~Ri*") == [10.0]
+    assert chosen(db, "env.NCCL_ALGO=") == [30.0]
+    sql = "SELECT throughput FROM throughput WHERE \"env.NCCL_ALGO\" = 'Tree'"
+    assert reported(db, sql) == [(20.0,)]
+    listed = store_command("list", "--db", db, "NCCL_ALGO=Tree", "--columns", "env.NCCL_ALGO")
+    assert listed.stdout.split() == ["env.NCCL_ALGO", "Tree"]
+    assert [result.spec for result in load(Selection(db=db))] == [ring, tree, small()]
+    assert list(check(db)) == []
+
+
 def test_two_trials_are_compared_in_it_once_it_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fill("r.db", [(trial(zero=1), 10.0), (trial(zero=2), 20.0)])

@@ -75,6 +75,7 @@ SMOKE = {
     "distributed_all_reduce": {"all_reduce": "ring", "hosts": 2},
     "distributed_sharded": {"all_reduce": "ring", "hosts": 2},
     "multi_worker_mirrored": {"all_reduce": "ring", "hosts": 2},
+    "process_per_gpu": {"all_reduce": "ring"},
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES, distributed
+from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
 from trainer.all_reduces import nccl
@@ -130,14 +130,15 @@ def test_three_steps_train_something(make_devices, alone):
 
 
 def test_every_all_reduce_and_variable_update_is_among_the_modes():
-    """A new file in these folders must be proven exact, here or, of several processes, in test_distributed_modes.
+    """A new file in these folders must be proven exact, here or, of several processes, in test_distributed_modes or test_process_per_gpu.
 
     nccl needs GPUs, and independent is no synchronous mode.
     """
     reductions = {mode.get("all_reduce") for mode in MODES.values()} - {None}
     assert reductions | {"nccl"} == {*ALL_REDUCES}
     updates = {mode["variable_update"] for mode in MODES.values()} | {"independent"}
-    assert updates | {*distributed()} >= {*VARIABLE_UPDATES}
+    of_processes = {name for name, one in VARIABLE_UPDATES.items() if one.is_distributed}
+    assert updates | of_processes >= {*VARIABLE_UPDATES}
 
 
 @pytest.mark.integration

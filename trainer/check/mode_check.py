@@ -120,7 +120,7 @@ class ModeCheck:
             yield self._trained({}, self._drifts, self._model)
         for precision in PRECISIONS:
             changes = self._precision(precision)
-            yield self._checked(_text(changes), partial(self._throughput, changes))
+            yield self._checked(text_of(changes), partial(self._throughput, changes))
 
     def _synchronous(self) -> Iterator[Check]:
         alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
@@ -201,7 +201,7 @@ class ModeCheck:
             problem = placement.problem(training.wanted(spec))
             return (problem, {}) if problem else judge(training, last_loss)
 
-        return self._checked(options or _text(changes), check)
+        return self._checked(options or text_of(changes), check)
 
     def _checked(self, options: str, check: Callable[[], tuple[str, Found]]) -> Check:
         found: Found = {}
@@ -262,13 +262,25 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
     return exactness.largest_difference(of_replica(0), of_replica(replica))
 
 
-def _text(changes: Changes) -> str:
+def text_of(changes: Changes) -> str:
     """Write changes as overrides."""
     reported = [f"{name}={value}" for name, value in changes.items() if _USUAL.get(name) != value]
     return " ".join(reported) or "-"
 
 
 def check_mode(checks: type[ModeCheck], mode_json: str, bench_json: str, out: str) -> None:
+    """Write a line of JSON per check of a mode on the devices of this process."""
+
+    def on_devices(mode: Mode, bench: Bench) -> Iterator[Check]:
+        with _claimed(bench) as on:
+            yield from checks(mode, bench, on).all()
+
+    write_checks(on_devices, mode_json, bench_json, out)
+
+
+def write_checks(
+    checks: Callable[[Mode, Bench], Iterator[Check]], mode_json: str, bench_json: str, out: str
+) -> None:
     """Write a line of JSON per check."""
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     mode, bench = Mode(**json.loads(mode_json)), Bench(**json.loads(bench_json))
@@ -279,9 +291,8 @@ def check_mode(checks: type[ModeCheck], mode_json: str, bench_json: str, out: st
             file.flush()
 
         try:
-            with _claimed(bench) as on:
-                for check in checks(mode, bench, on).all():
-                    write(check)
+            for check in checks(mode, bench):
+                write(check)
         except UnsupportedTrialError as error:
             refusal = str(error)
             write(Check(mode=mode.name, options="-", outcome="unsupported", problem=refusal))

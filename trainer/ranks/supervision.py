@@ -28,7 +28,7 @@ from scalemark.run_folder.folder import RunFolder
 from trainer import rank_starts
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob, StartedRanks
-from trainer.ranks import rank_ends
+from trainer.ranks import per_replica, rank_ends
 from trainer.ranks.pulses import LOOK_EVERY_S, SILENT_S, Pulses
 from trainer.ranks.rank_ends import RankEnds
 
@@ -51,7 +51,8 @@ def look_after(job: RanksJob) -> int:
     """Start the ranks, watch them to their end, and write result.json; return the exit code."""
     _clear(job.folder)
     if job.given is None:  # ranks read the run folder's trial, not any named by hand
-        job.folder.write(job.folder.trial, job.spec.to_json())
+        asked = per_replica.as_asked(job.spec)
+        job.folder.write(job.folder.trial, asked.to_json())
     try:
         result, exit_code = rank_ends.judge(job.folder, _watch(job, _limits(job.folder)))
     except UnsupportedTrialError as error:

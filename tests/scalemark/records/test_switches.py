@@ -4,6 +4,7 @@ import pytest
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.switches import contradictions, variables
+from tests.command.programs import spec_of
 from tests.specs import small
 
 GPU = {"device_kind": DeviceKind.GPU}
@@ -37,6 +38,7 @@ NOT_PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0"}
         ({"xla": "on"}, {}),
         ({"data_format": "NCHW"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
         ({"data_format": "NCHW", **GPU}, {}),
+        ({"free": (("env.NCCL_ALGO", "Ring"),)}, {"NCCL_ALGO": "Ring"}),
     ],
 )
 def test_a_trial_sets_what_its_axes_name(changes, wanted):
@@ -87,6 +89,24 @@ KEPT = {"CUDA_CACHE_PATH": "/cache/cuda", "CUDA_CACHE_MAXSIZE": "4294967296"}
 )
 def test_kernels_that_the_driver_compiles_for_a_gpu_are_kept(changes, inherited, wanted):
     assert variables(small(**changes), CACHE | inherited) == wanted
+
+
+def test_flags_of_xla_that_are_an_axis_take_the_place_of_inherited_ones():
+    free = (("env.TF_XLA_FLAGS", "--tf_xla_min_cluster_size=3"),)
+    found = variables(small(xla="auto", free=free, **GPU), {"TF_XLA_FLAGS": "--other"})
+    assert found == {"TF_XLA_FLAGS": "--tf_xla_min_cluster_size=3 --tf_xla_auto_jit=2"}
+
+
+def test_an_axis_contradicts_as_an_inherited_variable_does():
+    free = (("env.TF_XLA_FLAGS", "--tf_xla_auto_jit=1"),)
+    assert list(contradictions(small(free=free), {})) == [
+        "TF_XLA_FLAGS=--tf_xla_auto_jit=1 is set; take tf_xla_auto_jit out and set xla=auto instead"
+    ]
+
+
+def test_a_program_may_be_given_what_an_axis_of_ours_would_set():
+    spec = spec_of("python t.py", free=(("env.TF_XLA_FLAGS", "--tf_xla_auto_jit=2"),))
+    assert list(contradictions(spec, {"TF_GPU_THREAD_MODE": "gpu_private"})) == []
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,7 @@ def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(
     [
         small(onednn="off"),
         small(num_gpus=2, all_reduce="none", xla="auto"),
+        small(free=(("env.TF_NUM_INTEROP_THREADS", "1"),)),
     ],
 )
 def test_a_real_trial_is_the_same_forked_and_spawned(tmp_path, spec):

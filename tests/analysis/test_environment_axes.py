@@ -1,0 +1,34 @@
+"""Answers name an environment variable like any axis, and say of a trial without it: inherited."""
+
+from functools import partial
+
+import pytest
+
+from tests.analysis.commands.command import analysis as run
+from tests.filled import fill
+from tests.specs import small
+
+RING = small(num_gpus=2, free=(("env.NCCL_ALGO", "Ring"),))
+TREE = small(num_gpus=2, free=(("env.NCCL_ALGO", "Tree"),))
+INHERITED = small(num_gpus=2)
+
+
+@pytest.fixture
+def analysis(capsys, monkeypatch):
+    return partial(run, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("advise",), ("compare", "NCCL_ALGO=Ring", "NCCL_ALGO=")],
+    ids=" ".join,
+)
+def test_every_answer_names_a_variable(analysis, snapshot, arguments):
+    fill("results.db", [(RING, 100.0), (RING, 101.0), (INHERITED, 80.0), (INHERITED, 81.0)])
+    assert analysis(*arguments).stdout == snapshot
+
+
+def test_a_suggested_command_sets_it(analysis):
+    fill("results.db", [(RING, 100.0), (TREE, 99.0)])
+    told = analysis("advise").stdout
+    assert f"from={RING.trial_id[:8]}" in told

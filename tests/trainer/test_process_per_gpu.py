@@ -1,0 +1,62 @@
+"""A process per replica on one host trains as one device would, and its trial is of one host."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from scalemark.records.outcomes import Outcome
+from tests.conftest import PROJECT
+from tests.specs import small
+from tests.sweeper.starts.test_fork import make_folder
+from tests.trainer.test_selfcheck import run
+from trainer.errors import UnsupportedTrialError
+from trainer.ranks.per_replica import as_asked, with_processes
+
+PER_GPU = small(variable_update="process_per_gpu", all_reduce="ring", num_gpus=2)
+
+
+def test_every_process_stands_for_a_host_of_one_replica():
+    ranks = with_processes(PER_GPU)
+    assert (ranks.hosts, ranks.gpus_per_host) == (2, 1)
+    assert with_processes(ranks) == ranks  # ranks that are started by hand read it so
+    assert as_asked(ranks) == PER_GPU
+    assert as_asked(small(num_gpus=2)) == with_processes(small(num_gpus=2)) == small(num_gpus=2)
+
+
+def test_a_process_per_gpu_over_several_hosts_is_refused():
+    spec = small(variable_update="process_per_gpu", all_reduce="ring", num_gpus=4, hosts=2)
+    with pytest.raises(UnsupportedTrialError, match=r"hosts=2: .* is of one host; leave it out"):
+        with_processes(spec)
+
+
+@pytest.mark.integration
+def test_the_selfcheck_proves_every_process_exact(tmp_path):
+    path = tmp_path / "found.json"
+    modes = ("process_per_gpu_ring", "process_per_gpu_nccl")
+    ended = run("--modes", *modes, "--devices", "cpu_device", "--out", str(path))
+    assert ended.returncode == 0, ended.stderr
+    checks = json.loads(path.read_text())["checks"]
+    ring = [check for check in checks if check["mode"] == "process_per_gpu_ring"]
+    assert [(check["options"], check["outcome"]) for check in ring] == [
+        ("-", "passed"),
+        ("steps_per_execution=3", "passed"),
+        ("gradient_accumulation=4", "passed"),
+    ]
+    assert max(check["difference"] for check in ring) < 1e-6
+    assert "these replicas are CPU devices (process_per_gpu_nccl)" in ended.stdout
+
+
+@pytest.mark.integration
+def test_a_trial_starts_its_processes_and_ends_with_them(tmp_path):
+    folder = make_folder(tmp_path / "run", "")
+    folder.trial.write_text(PER_GPU.to_json())
+    command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    result = folder.read_result()
+    assert result.outcome == Outcome.COMPLETED
+    assert set(result.op_placement["reduction"]) == {"CollectiveReduceV2 @ worker-0 CPU:0"}
+    assert (folder.path / "log-worker-1.txt").exists()
+    assert folder.read_trial() == PER_GPU  # as the sweep asked for it: of one host
