@@ -94,7 +94,13 @@ def test_kernels_that_the_driver_compiles_for_a_gpu_are_kept(changes, inherited,
 def test_flags_of_xla_that_are_an_axis_take_the_place_of_inherited_ones():
     free = (("env.TF_XLA_FLAGS", "--tf_xla_min_cluster_size=3"),)
     found = variables(small(xla="auto", free=free, **GPU), {"TF_XLA_FLAGS": "--other"})
-    assert found == {"TF_XLA_FLAGS": "--tf_xla_min_cluster_size=3 --tf_xla_auto_jit=2"}
+    assert found["TF_XLA_FLAGS"] == "--tf_xla_min_cluster_size=3 --tf_xla_auto_jit=2"
+
+
+def test_a_kernel_cache_that_is_an_axis_is_left_as_it_is():
+    free = (("env.CUDA_CACHE_MAXSIZE", 1), ("env.CUDA_CACHE_PATH", "/cache"))
+    found = variables(small(free=free, **GPU), {})
+    assert found == {"CUDA_CACHE_MAXSIZE": "1", "CUDA_CACHE_PATH": "/cache"}
 
 
 def test_an_axis_contradicts_as_an_inherited_variable_does():
