@@ -189,8 +189,10 @@ class _Scan:
         has_level = (self._begins[cells] <= since - FEWEST_BEFORE) & self._noise.is_known[cells]
         cells = cells[has_level]
         begin = max(int(self._begins[cells].max()), since - _MOST_BEFORE)
-        shown = (cells, slice(begin, night + 1))
-        drift = seen.slopes[window] * np.arange(night + 1 - begin)
+        is_measured = np.isfinite(self._raw[cells, begin : night + 1]).any(axis=0)
+        nights = begin + np.flatnonzero(is_measured)  # others are in no level
+        shown = np.ix_(cells, nights)
+        drift = seen.slopes[window] * nights
         variances = self._noise.variance[cells]
         date = dated(*mean_series(self._logs[shown] - drift, variances))
         if date is None:
@@ -200,9 +202,9 @@ class _Scan:
             group=group,
             cells=cells,
             found=night,
-            first=begin + date.first,
-            earliest=begin + date.earliest,
-            latest=begin + date.latest,
+            first=int(nights[date.first]),
+            earliest=int(nights[date.earliest - 1]) + 1,
+            latest=int(nights[date.latest]),
             log_ratio=float(series[date.first :].mean() - series[: date.first].mean()),
         )
 

@@ -83,6 +83,16 @@ def test_gaps_are_no_obstacle():
     assert [(name, first) for name, first, _ in found(logs)] == [("model=vgg16", 80)]
 
 
+def test_nights_without_a_measurement_do_not_make_a_change_smaller():
+    logs = noisy(6, 120, noise=0.004)
+    logs[4, 81:] -= 0.03
+    logs[4, ::2] = np.nan
+    (shift,) = scan(logs, GROUPS, RULE)
+    assert (shift.cells.tolist(), shift.first) == ([4], 81)
+    assert shift.log_ratio == pytest.approx(-0.03, abs=0.005)
+    assert (shift.earliest, shift.latest) == (80, 81)
+
+
 def test_a_new_cell_does_not_speak_for_its_group():
     logs = noisy(6, 60)
     logs[5, :36] = np.nan
