@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.history.groups import groups_of
-from analysis.history.scan import Rule, Shift, scan
+from analysis.history.scan import Rule, Shift, mean_series, scan
 from analysis.history.sums import Floats
 from tests.analysis.history.made import AXES, noisy
 
@@ -91,6 +91,13 @@ def test_nights_without_a_measurement_do_not_make_a_change_smaller():
     assert (shift.cells.tolist(), shift.first) == ([4], 81)
     assert shift.log_ratio == pytest.approx(-0.03, abs=0.005)
     assert (shift.earliest, shift.latest) == (80, 81)
+
+
+def test_cells_that_came_later_do_not_make_the_means_of_nights_smaller():
+    logs = np.tile(np.where(np.arange(60) < 30, 0.0, -0.1), (4, 1)) + np.arange(4)[:, None]
+    logs[2:, :26] = np.nan
+    series, _ = mean_series(logs, np.ones(4))
+    assert series[30:].mean() - series[:30].mean() == pytest.approx(-0.1, abs=1e-3)
 
 
 def test_a_new_cell_does_not_speak_for_its_group():
