@@ -22,7 +22,6 @@ among all that were called better.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +32,7 @@ import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
+from benchmarks.number import number_to_draw
 from scalemark.stats.false_wins import level_of
 from sweeper.judging.rule import (
     MOST_EARLIER,
@@ -285,14 +285,4 @@ def main(num_sequences: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "number",
-        nargs="?",
-        type=int,
-        default=NUM_SEQUENCES,
-        help="how many of each kind (default: %(default)s)",
-    )
-    main(parser.parse_args().number)
+    main(number_to_draw(__doc__, NUM_SEQUENCES))

@@ -8,7 +8,6 @@ standard deviation of their logarithms.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from analysis.statistics.studentized_range import pair_quantile
+from benchmarks.number import number_to_draw
 from benchmarks.raced_advice import ranked
 from scalemark.stats.student import LEVEL, upper_quantile
 from sweeper.race.judge import Ruling
@@ -73,14 +73,4 @@ def main(num_rankings: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "number",
-        nargs="?",
-        type=int,
-        default=NUM_RANKINGS,
-        help="how many are drawn (default: %(default)s)",
-    )
-    main(parser.parse_args().number)
+    main(number_to_draw(__doc__, NUM_RANKINGS))

@@ -9,7 +9,6 @@ equal, one is called worse in vain if it is in truth no slower than the one with
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import random
@@ -26,6 +25,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from analysis.advice.aims import Aim
 from analysis.advice.ranking import Ranking, rank
 from analysis.results import Origin
+from benchmarks.number import number_to_draw
 from scalemark.stats.spread import Spread
 from sweeper.race.judge import Contender, Ruling, judge
 
@@ -157,14 +157,4 @@ def _results(speeds: Sequence[Sequence[float]], ruling: Ruling) -> list[Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "number",
-        nargs="?",
-        type=int,
-        default=NUM_GRIDS,
-        help="how many are drawn (default: %(default)s)",
-    )
-    main(parser.parse_args().number)
+    main(number_to_draw(__doc__, NUM_GRIDS))

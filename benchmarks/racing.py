@@ -16,7 +16,6 @@ neighbor.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -27,6 +26,7 @@ from statistics import fmean
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
+from benchmarks.number import number_to_draw
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_COLUMNS
@@ -254,14 +254,4 @@ def _spec(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "number",
-        nargs="?",
-        type=int,
-        default=NUM_GRIDS,
-        help="how many are drawn (default: %(default)s)",
-    )
-    main(parser.parse_args().number)
+    main(number_to_draw(__doc__, NUM_GRIDS))

@@ -7,7 +7,6 @@ single runs: on choices with known truth.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import random
@@ -16,6 +15,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from benchmarks.number import number_to_draw
 from benchmarks.raced_advice import ranked
 from sweeper.race.judge import Ruling
 
@@ -47,20 +47,12 @@ def main(num_rankings: int) -> None:
         cells = []
         for deviation in DEVIATIONS:
             num_said, num_right = play(num, most_behind, deviation, num_rankings)
-            right = f"{num_right / num_said:.0%}" if num_said >= FEWEST_SAID else "seldom"
-            cells.append(f"{right} of {num_said / num_rankings:.1%}")
+            cell = "seldom"
+            if num_said >= FEWEST_SAID:
+                cell = f"{num_right / num_said:.0%} of {num_said / num_rankings:.1%}"
+            cells.append(cell)
         print(f"| {num} | {most_behind:.0%} behind | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "number",
-        nargs="?",
-        type=int,
-        default=NUM_RANKINGS,
-        help="how many are drawn (default: %(default)s)",
-    )
-    main(parser.parse_args().number)
+    main(number_to_draw(__doc__, NUM_RANKINGS))

@@ -25,9 +25,10 @@ PLAUSIBLE = 0.1  # behind: a single run is not expected to be off by so much
 _UNKNOWN_DEVIATION = 0.1  # of log scores of processes, where nothing was repeated: rather too much
 
 _MOST_WRONG = 0.2
-"""Chance that a single run that is called worse is better, in all and shared among the choices:
-the first of many was lucky. The first is the best in 81 % of rankings at least, where processes
-differ by up to 10 % and choices by up to 60 % (`benchmarks/single_run_advice.py`).
+"""What the chances that single runs called worse are better may add up to, over the number of the
+others, since the first of many was lucky. Where `advise` says likely, the first is the best in 86 %
+of rankings at least, if processes differ by up to 10 % and choices by up to 30 or 60 %
+(`benchmarks/single_run_advice.py`).
 """
 
 _ENDLESS = 500.0  # half of an interval of logarithms, which exp() can still take

@@ -30,9 +30,9 @@ class Weighing:
         weight = stack.weights[PHYSICS] if self.kind == CURVE else 1.0
         spread = scale(self.noise, stack.variance, weight, self.physics.log_spread)
         candidates = []
-        for name, weight in stack.weights.items():
+        for name, share in stack.weights.items():
             throughput = self.num_gpus / math.exp(stack.logs[name])
-            candidates.append(Candidate(name=name, throughput=throughput, weight=weight))
+            candidates.append(Candidate(name=name, throughput=throughput, weight=share))
         one = replace(
             self.physics,
             throughput=self.num_gpus / math.exp(stack.middle),

@@ -75,11 +75,12 @@ def _axes(trial: Row) -> dict[str, object]:
 
 
 def _when(process: Process, found: Processes) -> tuple[date, str]:
-    """Return the day and the software, by which nights are told apart."""
+    """Return the day, and the software and machine, by which nights are told apart."""
     environment = found.environments.get(process.environment_id or 0)
     software = environment["software_key"] if environment else ""
     driver = found.machines[process.machine_id]["driver"]
-    return found.sweeps[process.sweep_id].started_at.date(), f"{software} {driver}"
+    where = f"{software} {driver} {_machine(process, found)}"
+    return found.sweeps[process.sweep_id].started_at.date(), where
 
 
 def _machine(process: Process, found: Processes) -> str:

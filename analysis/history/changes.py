@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from itertools import pairwise
@@ -19,7 +19,6 @@ from analysis.history.sums import Floats
 from scalemark.stats.student import LEVEL, upper_quantile
 
 _NIGHTS_OF_A_LEVEL = 30  # on each side of a change, that its size is told from
-_MOST_LATER = 21  # nights, in which the same cause may be found in more cells
 _LIKE_THIS = 0.5  # of the cells, which a later change shares
 
 
@@ -95,17 +94,15 @@ def changes(records: Sequence[Record], least: float) -> list[Change]:
 class _Cause:
     """Shifts of a record that have one cause."""
 
-    shifts: list[Shift] = field(default_factory=list)
-    after: int = 0  # in nights, as in Change
-    latest: int = 0
+    shifts: list[Shift]
+    after: int  # in nights, as in Change
+    latest: int
 
     def takes(self, shift: Shift) -> bool:
-        first = self.shifts[0]
         return (
             shift.earliest - 1 <= self.latest
             and shift.latest >= self.after
-            and shift.found - first.found <= _MOST_LATER
-            and shift.is_slower == first.is_slower
+            and shift.is_slower == self.shifts[0].is_slower
         )
 
 

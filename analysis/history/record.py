@@ -28,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """The sweeps that began on one day (UTC), with one software."""
+    """The sweeps that began on one day (UTC), on one machine and with one software."""
 
     day: date
     software: Mapping[str, str] = field(default_factory=dict)  # versions by name

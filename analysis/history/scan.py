@@ -33,6 +33,7 @@ _FARTHEST = 3.5  # standard deviations from its level, for a night of a cell
 _NIGHTS_UNTIL_FOUND = 4  # before a step counts as noise
 _NIGHTS_UNTIL_SURE = 8  # before a score does
 _MOST_OF_A_GROUP = 2 / 3  # of the measured cells of a group must have a level, to speak for it
+_ROUNDS = 10  # of fitting means of cells and of nights in turn
 STEEPEST = 0.0005  # typical drift of all cells in a night, as a share
 
 
@@ -189,8 +190,10 @@ class _Scan:
         has_level = (self._begins[cells] <= since - FEWEST_BEFORE) & self._noise.is_known[cells]
         cells = cells[has_level]
         begin = max(int(self._begins[cells].max()), since - _MOST_BEFORE)
-        shown = (cells, slice(begin, night + 1))
-        drift = seen.slopes[window] * np.arange(night + 1 - begin)
+        is_measured = np.isfinite(self._raw[cells, begin : night + 1]).any(axis=0)
+        nights = begin + np.flatnonzero(is_measured)  # others are in no level
+        shown = np.ix_(cells, nights)
+        drift = seen.slopes[window] * nights
         variances = self._noise.variance[cells]
         date = dated(*mean_series(self._logs[shown] - drift, variances))
         if date is None:
@@ -200,9 +203,9 @@ class _Scan:
             group=group,
             cells=cells,
             found=night,
-            first=begin + date.first,
-            earliest=begin + date.earliest,
-            latest=begin + date.latest,
+            first=int(nights[date.first]),
+            earliest=int(nights[date.earliest - 1]) + 1,
+            latest=int(nights[date.latest]),
             log_ratio=float(series[date.first :].mean() - series[: date.first].mean()),
         )
 
@@ -227,14 +230,19 @@ class _Scan:
 def mean_series(logs: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Return the means of cells (cells, nights) by night, each cell about its own, and their
     variances, for nights in which any was measured; others count for nothing.
+
+    Where cells were measured in other nights, both means are fitted in turn by least squares: else
+    a cell that came later would draw the change of the others towards its own mean.
     """
     known = np.isfinite(logs)
     weight = np.where(known, 1 / variances[:, None], 0.0)
-    own = np.where(known, logs, 0.0).sum(axis=1, keepdims=True) / np.maximum(
-        known.sum(axis=1, keepdims=True), 1
-    )
     total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
-    return (weight * np.where(known, logs - own, 0.0)).sum(axis=0) / total, 1 / total
+    nums = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    series = np.zeros(logs.shape[1])
+    for _ in range(1 if known.all() else _ROUNDS):
+        own = np.where(known, logs - series, 0.0).sum(axis=1, keepdims=True) / nums
+        series = (weight * np.where(known, logs - own, 0.0)).sum(axis=0) / total
+    return series, 1 / total
 
 
 def _common_slope(old: Span, variance: Floats, usable: Truths) -> float:

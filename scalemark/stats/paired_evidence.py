@@ -105,5 +105,6 @@ def _log_integral(freedom: int, lean: float) -> float:
     peak = (lean + math.sqrt(lean**2 + 4 * (freedom - 1))) / 2
     y = np.linspace(max(0.0, peak - _REACH), peak + _REACH, _NUM_STEPS)
     highest = (freedom - 1) * math.log(peak) + lean * peak - peak**2 / 2
-    values = (y / peak) ** (freedom - 1) * np.exp(lean * (y - peak) - (y**2 - peak**2) / 2)
-    return highest + math.log(np.trapezoid(values, y))
+    with np.errstate(divide="ignore"):  # of the logarithm of 0, where the density is 0
+        logs = (freedom - 1) * np.log(y / peak) + lean * (y - peak) - (y**2 - peak**2) / 2
+    return highest + math.log(np.trapezoid(np.exp(logs), y))

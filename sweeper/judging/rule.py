@@ -6,7 +6,7 @@
 ```
 
 Pairs of runs one after the other alone make a change win. So nothing that is old, and no rule about
-when to give up, can make a win false: giving up risks to miss a gain.
+when to give up, can make a win false: giving up risks missing a gain.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from analysis.history.attempts import clock_notes, of_attempts
@@ -88,6 +89,14 @@ def test_across_machines_the_machine_is_what_changed():
     (record,) = made(found, across_machines=True)
     words = [night.software["machine"] for night in record.nights]
     assert words == ["box: 8 cores Testium, 2 x P100", "new: 8 cores Testium, 2 x P100"]
+
+
+def test_across_machines_two_that_measure_on_one_day_are_two_nights():
+    machines = {1: MACHINE, 2: MACHINE | {"host": "new"}}
+    rows = [process(1, throughput=100.0), process(2, machine_id=2, throughput=200.0)]
+    found = read(rows, {1: sweep("a"), 2: sweep("b")}, machines)
+    (record,) = made(found, across_machines=True)
+    assert np.exp(record.logs[0]) == pytest.approx([100, 200])
 
 
 def test_items_are_never_mixed():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.history.groups import groups_of
-from analysis.history.scan import Rule, Shift, scan
+from analysis.history.scan import Rule, Shift, mean_series, scan
 from analysis.history.sums import Floats
 from tests.analysis.history.made import AXES, noisy
 
@@ -81,6 +81,23 @@ def test_gaps_are_no_obstacle():
     logs[np.random.default_rng(2).random(logs.shape) < 0.3] = np.nan
     logs[:, 50:60] = np.nan
     assert [(name, first) for name, first, _ in found(logs)] == [("model=vgg16", 80)]
+
+
+def test_nights_without_a_measurement_do_not_make_a_change_smaller():
+    logs = noisy(6, 120, noise=0.004)
+    logs[4, 81:] -= 0.03
+    logs[4, ::2] = np.nan
+    (shift,) = scan(logs, GROUPS, RULE)
+    assert (shift.cells.tolist(), shift.first) == ([4], 81)
+    assert shift.log_ratio == pytest.approx(-0.03, abs=0.005)
+    assert (shift.earliest, shift.latest) == (80, 81)
+
+
+def test_cells_that_came_later_do_not_make_the_means_of_nights_smaller():
+    logs = np.tile(np.where(np.arange(60) < 30, 0.0, -0.1), (4, 1)) + np.arange(4)[:, None]
+    logs[2:, :26] = np.nan
+    series, _ = mean_series(logs, np.ones(4))
+    assert series[30:].mean() - series[:30].mean() == pytest.approx(-0.1, abs=1e-3)
 
 
 def test_a_new_cell_does_not_speak_for_its_group():

@@ -57,6 +57,12 @@ def test_differences_that_are_all_alike_reach_the_most():
     assert log_evidence([0.02] * 4, [0.0] * 3) == pytest.approx(most_log_evidence(4, 3))
 
 
+def test_many_pairs_of_a_loss_are_evidence_against_a_gain():
+    """The most that `--budget` allows, whose integrand has powers beyond floating point."""
+    assert log_evidence([-0.02] * 500, [0.0] * 20) < -100
+    assert log_evidence([0.02] * 500, [0.0] * 20) > 1000
+
+
 def test_at_the_ends_of_the_interval_the_evidence_is_just_enough():
     differences, idle = [0.02, 0.03, 0.01, 0.025], [0.01, -0.012, 0.004]
     interval = always_valid_interval(differences, idle)
