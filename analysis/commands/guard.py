@@ -105,7 +105,7 @@ def _print(
     for change in shown:
         if change.state is State.REGRESSION and change.sweeps:
             accept = command_line(["tag", *own_db, change.sweeps[-1], ACCEPTED])
-            say(console, f"as it shall be from now on: {typed('store')} {accept}")
+            say(console, f"the new level is intended? accept it: {typed('store')} {accept}")
             break
     if shown:
         chart = command_line(["charts", *own_db, "--chart", "history"])
