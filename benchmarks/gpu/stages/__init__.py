@@ -1,0 +1,25 @@
+"""The stages of the kit, a file each, in the order in which they run.
+
+A stage has `ABOUT`, a sentence; `LINES`, what must hold and it judges; `SHARE`, its minutes of a
+quarter of an hour; and `run(kit)`, which yields what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from benchmarks.gpu.found import Finding
+from benchmarks.gpu.kit import Kit
+
+
+class Stage(Protocol):
+    """The module of a stage."""
+
+    ABOUT: str
+    LINES: Mapping[str, str]  # key -> what must hold
+    SHARE: float
+
+    @staticmethod
+    def run(kit: Kit) -> Iterator[Finding]:
+        """Yield findings as they come. Raises NotRunError where it cannot run."""

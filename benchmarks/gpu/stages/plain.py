@@ -1,0 +1,41 @@
+"""Speed without XLA, by precision and data format: is one held back by transposes or casts?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.gpu.box import Box
+from benchmarks.gpu.found import Finding
+from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.trials import all_completed, mfu_is_sane, sweep
+
+ABOUT = "speed without XLA, by precision and data format"
+LINES = {
+    "plain": "trials of every precision complete, with ops where they were asked to be",
+    "mfu": "utilization (MFU) is more than 0, and 1 at most",
+}
+SHARE = 2.5
+EFFORT = ("min_warm_up_steps=40", "num_steps=40", "min_window_s=4")  # on GPUs
+
+
+def run(kit: Kit) -> Iterator[Finding]:
+    trials = []
+    for trial in sweep(kit, "plain", _grid(kit.box)):
+        trials.append(trial)
+        yield from trial.numbers()
+    yield all_completed("plain", trials)
+    yield mfu_is_sane("mfu", trials)
+
+
+def _grid(box: Box) -> list[str]:
+    if not box.on_gpus:
+        return ["model=lenet5", "precision=fp32,bf16"]
+    grids = [f'{{precision:{box.half},batchnorm_persistent:[auto,"on"]}}', "{precision:fp32}"]
+    if box.knows_bfloat16:
+        grids += ["{precision:fp16}", "{precision:tf32,data_format:[NHWC,NCHW]}"]
+    return [
+        "model=resnet50",
+        f"batch_size={box.batch_size}",
+        *EFFORT,
+        f"hydra.sweeper.grids=[{','.join(grids)}]",
+    ]
