@@ -39,7 +39,7 @@ def one_replica(spec: TrialSpec) -> Loop:
     """A Keras model of plain layers, a GradientTape and Keras' SGD in one tf.function."""
     keras_layers.use()
     model, optimizer = _model(spec), _optimizer(spec)
-    ((images, labels),) = _batches(spec, ["CPU:0"])
+    ((images, labels),) = _batches(spec, device_names(spec))
 
     @tf.function
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -64,8 +64,7 @@ def fit(spec: TrialSpec) -> Loop:
     model = _model(spec)
     model.compile(_optimizer(spec), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.optimizer.build(model.trainable_variables)
-    device = "GPU:0" if spec.device_kind == DeviceKind.GPU else "CPU:0"
-    (batch,) = _batches(spec, [device])
+    (batch,) = _batches(spec, device_names(spec))
     step = tf.function(model.train_step, jit_compile=model.jit_compile)
     return Loop(step=lambda: step(batch)["loss"], num_parameters=_num_parameters(model))
 
@@ -97,11 +96,12 @@ def _mirrored(spec: TrialSpec, cross_device_ops: tf.distribute.CrossDeviceOps | 
     built beforehand, the first call fails with `must feed a value for placeholder tensor
     'cond/...'`: variables cannot be made inside `strategy.run`.
     """
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus
-    )
-    names = [f"CPU:{replica}" for replica in range(spec.num_gpus)]
+    names = device_names(spec)
+    if spec.device_kind == DeviceKind.CPU_DEVICE:
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus
+        )
     strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=cross_device_ops)
     with strategy.scope():
         model, optimizer = _model(spec), _optimizer(spec)
@@ -131,6 +131,12 @@ def _mirrored(spec: TrialSpec, cross_device_ops: tf.distribute.CrossDeviceOps | 
     return Loop(step=lambda: step(images, labels), num_parameters=_num_parameters(model))
 
 
+def device_names(spec: TrialSpec) -> list[str]:
+    """Return the name of each replica's device."""
+    kind = "GPU" if spec.device_kind == DeviceKind.GPU else "CPU"
+    return [f"{kind}:{replica}" for replica in range(spec.num_gpus)]
+
+
 def _model(spec: TrialSpec) -> keras.Model:
     keras.utils.set_random_seed(spec.seed)
     return keras_model.build(definition(spec))
@@ -142,7 +148,7 @@ def _optimizer(spec: TrialSpec) -> keras.optimizers.Optimizer:
 
 def _batches(spec: TrialSpec, names: list[str]) -> list[tuple[tf.Tensor, tf.Tensor]]:
     return synthetic.open_input(
-        spec, Devices(kind=DeviceKind.CPU_DEVICE, host="CPU:0", replicas=tuple(names))
+        spec, Devices(kind=DeviceKind(spec.device_kind), host="CPU:0", replicas=tuple(names))
     ).next()
 
 

@@ -88,13 +88,14 @@ class Candidate:
     """What a worker shall train."""
 
     kind: str  # ours, keras_loop, keras_fit, mirrored, mirrored_fused (see peers.py), gemm, torch
+    spec: str = ""  # JSON of the trial to train; empty: a small one of the values below
     model: str = "trivial"  # a definition in scalemark/models/
     image_px: int = 32  # 0 of a model that takes tokens
     seq_len: int = 0
     batch_size: int = 1  # examples per replica and step
     num_replicas: int = 1
     mode: str = "replicated_none"  # a key of MODES; used by `ours` only
-    spec: str = ""  # JSON of the trial to train; empty: a small one of the values above
+    device: str = "cpu"  # or gpu
 
     @property
     def num_classes(self) -> int:

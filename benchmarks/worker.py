@@ -31,7 +31,7 @@ def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
     import keras  # noqa: F401  # both imports are timed apart from the first step
     import tensorflow as tf
 
-    if not candidate.spec:
+    if candidate.device == "cpu":
         tf.config.set_visible_devices([], "GPU")
     import_s = time.perf_counter() - start
     run, num_parameters = (_gemm(), 0) if candidate.kind == "gemm" else _training(candidate)
@@ -72,7 +72,9 @@ def serve(
 
 def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
     from benchmarks import peers
+    from scalemark.records.trial import TrialSpec
 
+    spec = TrialSpec.from_json(candidate.spec) if candidate.spec else _spec(candidate)
     builders = {
         "ours": _ours,
         "keras_loop": peers.one_replica,
@@ -80,7 +82,7 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
         "mirrored": peers.mirrored,
         "mirrored_fused": peers.mirrored_fused,
     }
-    loop = builders[candidate.kind](_spec(candidate))
+    loop = builders[candidate.kind](spec)
     num_items = candidate.items_per_step
     return lambda num_steps: _synchronized(loop.step, num_steps, num_items), loop.num_parameters
 
@@ -102,11 +104,7 @@ def _ours(spec: TrialSpec) -> Loop:
 
 def _spec(candidate: Candidate) -> TrialSpec:
     """The same for every kind, so that seeds, batches and update rule are."""
-    from scalemark.records.trial import TrialSpec
     from tests.specs import small
-
-    if candidate.spec:
-        return TrialSpec.from_json(candidate.spec)
 
     variable_update, local_parameter_device, all_reduce = MODES[candidate.mode]
     return small(

@@ -24,7 +24,7 @@ from benchmarks.gpu.found import Ended, Finding, Judged, Note, Number, StageResu
 from benchmarks.gpu.kit import Kit, say
 from benchmarks.gpu.packing import pack
 from benchmarks.gpu.report import counted, machine_values, report, verdicts
-from benchmarks.gpu.running import earlier_results, run_stages
+from benchmarks.gpu.running import earlier_results, minutes, run_stages
 from benchmarks.gpu.stages import Stage, faults, peers, plain, selfcheck, smoke, xla
 from scalemark.run_folder.folder import RunFolder
 from sweeper.errors import SweepRefusedError
@@ -37,7 +37,6 @@ STAGES: dict[str, Stage] = {
     "selfcheck": selfcheck,
     "xla": xla,
 }
-MINUTES = {"gpu": 15.0, "cpu": 3.0}
 _IDENTITY = "box.json"  # what the numbers of a folder were made on
 
 
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         box = find_box(options.device)
     except SweepRefusedError as error:
-        parser.error(f"--device {options.device}: {error}")
+        parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
     kit = Kit(box=box, folder=options.out.resolve(), torch_python=options.torch_python)
     if problem := _claim(kit):
         parser.error(problem)
@@ -60,10 +59,11 @@ def main(arguments: Sequence[str]) -> int:
         for name in results:
             say(f"{name}: ended in an earlier run; --stages {name} runs it again")
         named = [name for name in named if name not in results]
-    total_s = 60 * (options.minutes or MINUTES[options.device])
+    stages = {name: STAGES[name] for name in named}
+    total_s = 60 * (options.minutes or minutes(stages.values(), options.device))
     is_interrupted = False
     try:
-        for result in run_stages(kit, {name: STAGES[name] for name in named}, total_s, _tell):
+        for result in run_stages(kit, stages, total_s, _tell):
             results[result.stage] = result
     except KeyboardInterrupt:
         say("interrupted: the same command goes on with this stage")
@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--stages", help=f"default all: {','.join(STAGES)}")
     parser.add_argument(
-        "--minutes", type=float, help="for all stages together (default 15, on CPU devices 3)"
+        "--minutes", type=float, help="for all stages together (default 16, on CPU devices 3)"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-kit"), help="folder of all files (default gpu-kit)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.gpu.found import (
@@ -22,9 +22,14 @@ from benchmarks.gpu.stages import Stage
 from benchmarks.trainer import BrokenError
 
 
-def share_s(left_s: float, stages: Sequence[Stage]) -> float:
+def minutes(stages: Iterable[Stage], device: str) -> float:
+    """Return what these stages should take together."""
+    return sum(stage.MINUTES[device] for stage in stages)
+
+
+def share_s(left_s: float, stages: Sequence[Stage], device: str) -> float:
     """Return what the first of these stages may take: what others leave goes to those after."""
-    return left_s * stages[0].SHARE / sum(stage.SHARE for stage in stages)
+    return left_s * stages[0].MINUTES[device] / minutes(stages, device)
 
 
 def run_stages(
@@ -38,7 +43,7 @@ def run_stages(
     names = list(stages)
     for position, name in enumerate(names):
         waiting = [stages[one] for one in names[position:]]
-        limit_s = share_s(over_s - time.monotonic(), waiting)
+        limit_s = share_s(over_s - time.monotonic(), waiting, kit.box.hardware)
         say(f"{name}: {stages[name].ABOUT} (up to {limit_s:.0f} s)")
         result = run_stage(kit, name, stages[name], limit_s, tell)
         path = result_file(kit, name)

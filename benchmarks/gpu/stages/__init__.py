@@ -1,7 +1,7 @@
 """The stages of the kit, a file each, in the order in which they run.
 
-A stage has `ABOUT`, a sentence; `LINES`, what must hold and it judges; `SHARE`, its minutes of a
-quarter of an hour; and `run(kit)`, which yields what it finds.
+A stage has `ABOUT`, a sentence; `LINES`, what must hold and it judges; `MINUTES`, what it should take;
+and `run(kit)`, which yields what it finds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Stage(Protocol):
 
     ABOUT: str
     LINES: Mapping[str, str]  # key -> what must hold
-    SHARE: float
+    MINUTES: Mapping[str, float]  # by gpu and cpu
 
     @staticmethod
     def run(kit: Kit) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.gpu.found import Finding, Judged, Note, NotRunError, Number, Verdict
+from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, Verdict
 from benchmarks.gpu.kit import Kit
 from benchmarks.gpu.trials import Trial, sweep
 from benchmarks.ratio import Ratio, Want
@@ -16,22 +16,16 @@ LINES = {
     "memory": "a trial without enough memory is told as out of memory",
     "starts": "fork and spawn start trials with equal losses and, on GPUs, equal speed",
 }
-SHARE = 2.0
+MINUTES = {"gpu": 2.0, "cpu": 0.6}
 STARTS = ("fork", "spawn")
 LOSS_TOLERANCE = 1e-3  # relative: sums in another order
-_TOO_LARGE_FOR_GPUS = ("model=resnet152", "batch_size=4096", "precision=fp32", "num_steps=3")
+TOO_LARGE_FOR_GPUS = ("model=resnet152", "batch_size=4096", "precision=fp32", "num_steps=3")
 # of the host: CPU devices have no other memory
-_TOO_LARGE_FOR_CPUS = (
-    "model=vgg16",
-    "image_px=224",
-    "batch_size=64",
-    "num_steps=3",
-    "launcher.host_memory_gib=1.5",
-)
+TOO_LARGE_FOR_CPUS = ("model=lenet5", "batch_size=200000", "launcher.host_memory_gib=1.5")
 
 
 def run(kit: Kit) -> Iterator[Finding]:
-    grid = _TOO_LARGE_FOR_GPUS if kit.box.on_gpus else _TOO_LARGE_FOR_CPUS
+    grid = TOO_LARGE_FOR_GPUS if kit.box.on_gpus else TOO_LARGE_FOR_CPUS
     (trial,) = sweep(kit, "memory", grid)
     is_told = trial.end.outcome == Outcome.OUT_OF_MEMORY
     yield Judged(
@@ -58,34 +52,34 @@ def _starts(kit: Kit) -> Iterator[Finding]:
                 unit=f"{found[-1].item}/s",
             )
         rounds.append((found[0], found[1]))
-    pairs = [(fork.throughput, spawn.throughput) for fork, spawn in rounds]
+    if not kit.box.on_gpus:
+        yield starts_agree(rounds, None)
+        return
     ratio = Ratio(
         name=model,
         ours="fork",
         peer="spawn",
         metric="throughput",
-        pairs=pairs,
+        pairs=[(fork.throughput, spawn.throughput) for fork, spawn in rounds],
         target=1.0,
         want=Want.EQUAL,
     )
     yield Number(what="fork / spawn", value=ratio.ratio, unit="x", low=ratio.low, high=ratio.high)
-    if not kit.box.on_gpus:
-        yield Note(
-            text="speed by fork and by spawn is judged on GPUs alone: a round says too little"
-        )
-    yield starts_agree(rounds, ratio.verdict if kit.box.on_gpus else "met")
+    yield starts_agree(rounds, Verdict(ratio.verdict))
 
 
-def starts_agree(rounds: Sequence[tuple[Measurement, Measurement]], speed_verdict: str) -> Judged:
-    """Judge the first losses of both ways first, then their speed."""
+def starts_agree(
+    rounds: Sequence[tuple[Measurement, Measurement]], speed: Verdict | None
+) -> Judged:
+    """Judge the first losses of both ways, then their speed where it was judged, on GPUs."""
     for fork, spawn in rounds:
         if fork.first_loss is None or spawn.first_loss is None:
             return Judged(line="starts", verdict=Verdict.MISSED, why="a first loss is not finite")
         if abs(fork.first_loss - spawn.first_loss) > LOSS_TOLERANCE * abs(spawn.first_loss):
             why = f"first losses {fork.first_loss} by fork and {spawn.first_loss} by spawn"
             return Judged(line="starts", verdict=Verdict.MISSED, why=why)
-    why = f"equal first losses in {len(rounds)} rounds; speed: {speed_verdict}"
-    return Judged(line="starts", verdict=Verdict(speed_verdict), why=why)
+    told = f"speed: {speed}" if speed else "speed is judged on GPUs alone"
+    return Judged(line="starts", verdict=speed or Verdict.MET, why=f"equal first losses; {told}")
 
 
 def _measurement(trial: Trial, start: str) -> Measurement:

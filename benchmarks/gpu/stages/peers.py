@@ -31,7 +31,7 @@ LINES = {
     "torch_tokens": "GPT-2, bf16: at least 0.80 x compiled PyTorch",
 }
 TARGETS = {"torch_images": 0.9, "keras_images": 1.1, "torch_tokens": 0.8}
-SHARE = 6.0
+MINUTES = {"gpu": 6.0, "cpu": 0.8}
 WANTED = ("bf16", 256)  # of the lines about images
 _SAME_UPDATE = ("optimizer=momentum", "learning_rate=0.001", "weight_decay=0")  # of all sides
 _ASK_FOR_TORCH = "import numpy, torch; print(torch.__version__)"
@@ -41,13 +41,13 @@ def run(kit: Kit) -> Iterator[Finding]:
     torch = torch_version(kit.torch_python)
     if torch is None:
         yield Note(text="PyTorch: not run: PyTorch is not installed; --torch-python names a Python")
-    images = planned(kit, _images(kit.box))
+    images = planned(kit, images_grid(kit.box))
     yield from _compared(kit, images, torch, ("keras_images", "torch_images"))
     if torch is None:
         why = "PyTorch is not installed"
         yield Judged(line="torch_tokens", verdict=Verdict.NOT_RUN, why=why)
         return
-    tokens = planned(kit, _tokens(kit.box))
+    tokens = planned(kit, tokens_grid(kit.box))
     yield from _compared(kit, tokens, torch, ("torch_tokens",))
 
 
@@ -62,7 +62,8 @@ def torch_version(python: str) -> str | None:
     return None if ended.returncode else ended.stdout.strip()
 
 
-def _images(box: Box) -> list[str]:
+def images_grid(box: Box) -> list[str]:
+    """Return the overrides of the trials of images that take turns with the peers."""
     if not box.on_gpus:
         return ["model=lenet5", "batch_size=16", "xla=off", *_SAME_UPDATE]
     precision = f"precision={box.half}"
@@ -75,7 +76,8 @@ def _images(box: Box) -> list[str]:
     ]
 
 
-def _tokens(box: Box) -> list[str]:
+def tokens_grid(box: Box) -> list[str]:
+    """Return the overrides of those of tokens."""
     if not box.on_gpus:
         return ["model=gpt_mini", "batch_size=2", "seq_len=32", "xla=off", *_SAME_UPDATE]
     batch_size = max(1, box.batch_size // 32)
@@ -148,6 +150,7 @@ def _worker(kit: Kit, spec: TrialSpec, kind: str) -> Worker:
         image_px=spec.image_px,
         seq_len=spec.seq_len,
         batch_size=spec.batch_size,
+        device=kit.box.hardware,
         spec=spec.to_json(),
     )
     given = {**variables(spec, os.environ), **kit.box.mask(), "TF_FORCE_GPU_ALLOW_GROWTH": "true"}

@@ -19,7 +19,7 @@ LINES = {
     "telemetry": "clocks, power and temperature of its GPU are recorded",
     "pinning": "nvidia-smi sees it on the GPU with its UUID, and on no other",
 }
-SHARE = 1.5
+MINUTES = {"gpu": 1.5, "cpu": 0.5}
 
 
 def run(kit: Kit) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import Finding
 from benchmarks.gpu.kit import Kit
 from benchmarks.gpu.stages.plain import EFFORT
@@ -11,16 +12,20 @@ from benchmarks.gpu.trials import all_completed, sweep
 
 ABOUT = "speed with XLA"
 LINES = {"xla": "compiled trials complete, with ops where they were asked to be"}
-SHARE = 2.0
+MINUTES = {"gpu": 2.0, "cpu": 0.3}
 
 
 def run(kit: Kit) -> Iterator[Finding]:
-    grid = ["model=lenet5", "xla=on"]
-    if kit.box.on_gpus:
-        batch_size = f"batch_size={kit.box.batch_size}"
-        grid = ["model=resnet50", f"precision={kit.box.half}", batch_size, *EFFORT, "xla=on,auto"]
     trials = []
-    for trial in sweep(kit, "xla", grid):
+    for trial in sweep(kit, "xla", grid(kit.box)):
         trials.append(trial)
         yield from trial.numbers()
     yield all_completed("xla", trials)
+
+
+def grid(box: Box) -> list[str]:
+    """Return the overrides of the sweep."""
+    if not box.on_gpus:
+        return ["model=lenet5", "xla=on"]
+    batch_size = f"batch_size={box.batch_size}"
+    return ["model=resnet50", f"precision={box.half}", batch_size, *EFFORT, "xla=on,auto"]
