@@ -1,7 +1,7 @@
 """The stages of the kit, a file each, in the order in which they run.
 
-A stage has `ABOUT`, a sentence; `LINES`, what must hold and it judges; `MINUTES`, what it should take;
-and `run(kit)`, which yields what it finds.
+A stage has `ABOUT`, a sentence; `LINES`, what must hold and it judges; `MINUTES`, its time; and
+`run(kit)`, which yields what it finds.
 """
 
 from __future__ import annotations
