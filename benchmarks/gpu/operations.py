@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 
 import tensorflow as tf
 
@@ -25,14 +26,14 @@ def operations(device: str, precisions: list[str]) -> Iterator[Number]:
     for name in precisions:
         dtype = tf.dtypes.as_dtype(name)
         matrix = tf.cast(tf.random.normal((size, size)), dtype)
-        took_s = _seconds(lambda matrix=matrix: tf.matmul(matrix, matrix))
+        took_s = _seconds(partial(tf.matmul, matrix, matrix))
         rate = 2 * size**3 / took_s / 1e12
         yield Number(what=f"matrix product {name} {size}", value=rate, unit="TFLOP/s")
         images = tf.cast(tf.random.normal((batch_size, 56, 56, 64)), dtype)
         kernel = tf.cast(tf.random.normal((3, 3, 64, 64)), dtype)
-        took_s = _seconds(lambda x=images, k=kernel: tf.nn.conv2d(x, k, 1, "SAME"))
+        took_s = _seconds(partial(tf.nn.conv2d, images, kernel, 1, "SAME"))
         yield Number(what=f"convolution {name} batch {batch_size}", value=1e3 * took_s, unit="ms")
-        took_s = _seconds(lambda x=images: _normalized(x))
+        took_s = _seconds(partial(_normalized, images))
         yield Number(what=f"normalization {name} batch {batch_size}", value=1e3 * took_s, unit="ms")
     compiled = tf.function(lambda x: tf.reduce_sum(tf.nn.relu(x) * 2), jit_compile=True)
     took_s = _seconds(lambda: compiled(tf.ones((1024, 1024))))

@@ -20,6 +20,5 @@ class Stage(Protocol):
     LINES: Mapping[str, str]  # key -> what must hold
     MINUTES: Mapping[str, float]  # by gpu and cpu
 
-    @staticmethod
-    def run(kit: Kit) -> Iterator[Finding]:
+    def run(self, kit: Kit) -> Iterator[Finding]:
         """Yield findings as they come. Raises NotRunError where it cannot run."""

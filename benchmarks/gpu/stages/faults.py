@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, Verdict
 from benchmarks.gpu.kit import Kit
@@ -12,11 +12,11 @@ from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Outcome
 
 ABOUT = "out of memory is told as such; fork and spawn give the same numbers"
-LINES = {
+LINES: Mapping[str, str] = {
     "memory": "a trial without enough memory is told as out of memory",
     "starts": "fork and spawn start trials with equal losses and, on GPUs, equal speed",
 }
-MINUTES = {"gpu": 2.0, "cpu": 0.6}
+MINUTES: Mapping[str, float] = {"gpu": 2.0, "cpu": 0.6}
 STARTS = ("fork", "spawn")
 LOSS_TOLERANCE = 1e-3  # relative: sums in another order
 TOO_LARGE_FOR_GPUS = ("model=resnet152", "batch_size=4096", "precision=fp32", "num_steps=3")

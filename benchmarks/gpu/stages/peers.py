@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from benchmarks.gpu.box import Box
@@ -25,13 +25,13 @@ from scalemark.records.switches import variables
 from scalemark.records.trial import TrialSpec
 
 ABOUT = "our step beside compiled PyTorch's and Keras', taking turns"
-LINES = {
+LINES: Mapping[str, str] = {
     "torch_images": "ResNet-50, bf16, batch 256: at least 0.90 x compiled PyTorch",
     "keras_images": "ResNet-50, bf16, batch 256: at least 1.10 x plain compiled Keras",
     "torch_tokens": "GPT-2, bf16: at least 0.80 x compiled PyTorch",
 }
 TARGETS = {"torch_images": 0.9, "keras_images": 1.1, "torch_tokens": 0.8}
-MINUTES = {"gpu": 6.0, "cpu": 0.8}
+MINUTES: Mapping[str, float] = {"gpu": 6.0, "cpu": 0.8}
 WANTED = ("bf16", 256)  # of the lines about images
 _SAME_UPDATE = ("optimizer=momentum", "learning_rate=0.001", "weight_decay=0")  # of all sides
 _ASK_FOR_TORCH = "import numpy, torch; print(torch.__version__)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import Finding
@@ -10,11 +10,11 @@ from benchmarks.gpu.kit import Kit
 from benchmarks.gpu.trials import all_completed, mfu_is_sane, sweep
 
 ABOUT = "speed without XLA, by precision and data format"
-LINES = {
+LINES: Mapping[str, str] = {
     "plain": "trials of every precision complete, with ops where they were asked to be",
     "mfu": "utilization (MFU) is more than 0, and 1 at most",
 }
-MINUTES = {"gpu": 2.5, "cpu": 0.4}
+MINUTES: Mapping[str, float] = {"gpu": 2.5, "cpu": 0.4}
 EFFORT = ("min_warm_up_steps=40", "num_steps=40", "min_window_s=4")  # on GPUs
 
 

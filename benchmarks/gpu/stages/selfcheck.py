@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from benchmarks.gpu.kit import Kit, last_line, program
 from trainer.selfcheck import all_modes
 
 ABOUT = "exactness and placement of every way of sharing variables"
-LINES = {"modes": "every mode of the self-check is exact and placed"}
-MINUTES = {"gpu": 2.5, "cpu": 0.4}
+LINES: Mapping[str, str] = {"modes": "every mode of the self-check is exact and placed"}
+MINUTES: Mapping[str, float] = {"gpu": 2.5, "cpu": 0.4}
 # differ in kind; the others follow while there is time
 _FIRST = ("replicated_none", "ps_cpu", "mirrored_ring", "replicated_ring", "ps_gpu", "independent")
 

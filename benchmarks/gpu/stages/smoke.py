@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, Verdict
@@ -14,12 +14,12 @@ from benchmarks.gpu.seen_by_nvidia_smi import gpus_of
 from benchmarks.gpu.trials import Trial, all_completed, sweep
 
 ABOUT = "one operation of each library, one trial, and what the driver sees of it"
-LINES = {
+LINES: Mapping[str, str] = {
     "trial": "a trial runs from start to end",
     "telemetry": "clocks, power and temperature of its GPU are recorded",
     "pinning": "nvidia-smi sees it on the GPU with its UUID, and on no other",
 }
-MINUTES = {"gpu": 1.5, "cpu": 0.5}
+MINUTES: Mapping[str, float] = {"gpu": 1.5, "cpu": 0.5}
 
 
 def run(kit: Kit) -> Iterator[Finding]:

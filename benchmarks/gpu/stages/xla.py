@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import Finding
@@ -11,8 +11,8 @@ from benchmarks.gpu.stages.plain import EFFORT
 from benchmarks.gpu.trials import all_completed, sweep
 
 ABOUT = "speed with XLA"
-LINES = {"xla": "compiled trials complete, with ops where they were asked to be"}
-MINUTES = {"gpu": 2.0, "cpu": 0.3}
+LINES: Mapping[str, str] = {"xla": "compiled trials complete, with ops where they were asked to be"}
+MINUTES: Mapping[str, float] = {"gpu": 2.0, "cpu": 0.3}
 
 
 def run(kit: Kit) -> Iterator[Finding]:
