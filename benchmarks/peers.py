@@ -22,6 +22,7 @@ from scalemark.records.trial import TrialSpec
 from trainer import keras_model
 from trainer.data import synthetic
 from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
 from trainer.run import prepare
 from trainer.template import cross_entropy, definition
 
@@ -57,8 +58,12 @@ def fit(spec: TrialSpec) -> Loop:
     """Keras' own train step, compiled by XLA as `compile` and `fit` do by default, on a batch that
     stays on the device.
 
-    The loss that it returns is the mean over all steps so far.
+    The loss that it returns is the mean over all steps so far. Raises UnsupportedTrialError where
+    TensorFlow would silently take the CPU for a GPU.
     """
+    seen = tf.config.list_physical_devices("GPU")
+    if spec.device_kind == DeviceKind.GPU and len(seen) < spec.num_gpus:
+        raise UnsupportedTrialError(f"TensorFlow sees {len(seen)} GPUs, wanted {spec.num_gpus}")
     prepare(spec)
     keras_layers.use()
     model = _model(spec)

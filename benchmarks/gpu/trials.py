@@ -21,8 +21,8 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 
 _LOOK_EVERY_S = 0.5
-_TOLD = ("data_format", "xla", "batchnorm_persistent")  # axes named beside a number
-_NOT_TOLD = ("auto", "off", "NHWC")
+# axes that are named beside a number, and the values that are not
+_TOLD = {"data_format": ("NHWC",), "xla": ("off",), "batchnorm_persistent": ("auto", "off")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class Trial:
     @property
     def label(self) -> str:
         words = [self.spec.model, self.spec.precision, f"batch {self.spec.batch_size}"]
-        for axis in _TOLD:
+        for axis, usual in _TOLD.items():
             value = str(getattr(self.spec, axis))
-            if value not in _NOT_TOLD:
+            if value not in usual:
                 words.append(f"{axis}={value}")
         return " ".join(words)
 
@@ -143,10 +143,15 @@ def mfu_is_sane(line: str, trials: Sequence[Trial]) -> Judged:
 
 
 def all_completed(line: str, trials: Sequence[Trial]) -> Judged:
-    """Judge whether every trial did what it was asked to do."""
-    failures = [trial.failure for trial in trials if trial.failure]
-    if failures:
-        return Judged(line=line, verdict=Verdict.MISSED, why="; ".join(failures))
+    """Judge whether every trial did what it was asked to do; those that cannot run here tell
+    nothing.
+    """
+    failed = [trial for trial in trials if trial.failure]
+    if failed:
+        can_run = any(trial.end.outcome != Outcome.UNSUPPORTED for trial in failed)
+        verdict = Verdict.MISSED if can_run else Verdict.NOT_RUN
+        why = "; ".join(trial.failure for trial in failed)
+        return Judged(line=line, verdict=verdict, why=why)
     return Judged(line=line, verdict=Verdict.MET, why=f"{len(trials)} of {len(trials)} trials")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,12 @@ def judged(checks: Sequence[dict[str, Any]], modes: Sequence[str]) -> Iterator[F
         yield Number(what=f"self-check, {outcome}", value=counts[outcome], unit="checks")
     failed = [check for check in checks if check["outcome"] == "failed"]
     exact = {check["mode"] for check in checks if check["outcome"] == "passed"}
-    unsupported = {
-        check["mode"]: check["problem"]
-        for check in checks
-        if check["outcome"] == "unsupported" and check["options"] == "-"
-    }
-    for mode in sorted(unsupported):
-        yield Note(text=f"{mode}: {unsupported[mode]}")
+    unable = defaultdict(list)
+    for check in checks:
+        if check["outcome"] == "unsupported" and check["options"] == "-":
+            unable[check["problem"]].append(check["mode"])
+    for problem, names in unable.items():
+        yield Note(text=f"{problem} ({', '.join(names)})")
     unfinished = {check["mode"] for check in checks if check["outcome"] == "not reached"}
     reached = {check["mode"] for check in checks} - unfinished
     exact -= unfinished

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, Verdict
+from benchmarks.gpu.found import Finding, Judged, Note, Number, Verdict
 from benchmarks.gpu.kit import Kit, last_line, program
 from benchmarks.gpu.seen_by_nvidia_smi import gpus_of
 from benchmarks.gpu.trials import Trial, all_completed, sweep
@@ -51,6 +51,8 @@ def run(kit: Kit) -> Iterator[Finding]:
 
 def telemetry_is_there(trials: list[Trial]) -> Judged:
     """Judge whether the driver's values of each GPU are there, and can be."""
+    if not any(trial.measurement for trial in trials):
+        return Judged(line="telemetry", verdict=Verdict.NOT_RUN, why="no trial was measured")
     problems = []
     seen = [gpu for trial in trials if trial.result for gpu in trial.result.gpu_telemetry]
     for gpu in seen:
@@ -80,7 +82,7 @@ def is_pinned(seen: set[str], wanted: str) -> Judged:
     return Judged(line="pinning", verdict=verdict, why=why)
 
 
-def _operations(kit: Kit) -> Iterator[Number]:
+def _operations(kit: Kit) -> Iterator[Finding]:
     log = kit.logs / "operations.log"
     device = "gpu" if kit.box.on_gpus else "cpu"
     command = [sys.executable, "-m", "benchmarks.gpu.operations", device]
@@ -88,7 +90,7 @@ def _operations(kit: Kit) -> Iterator[Number]:
     with program(command, log, variables) as process:
         exit_code = process.wait()
     if exit_code:
-        raise NotRunError(f"an operation failed, see logs/{log.name}: {last_line(log)}")
+        yield Note(text=f"an operation failed, see logs/{log.name}: {last_line(log)}")
     for line in log.read_text(errors="replace").splitlines():
         if line.startswith('{"what"'):
             yield Number(**json.loads(line))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.stages import faults, peers, plain, xla
+from benchmarks.gpu.stages import peers, plain, xla
 from tests.benchmarks.gpu.boxes import H100, V100, box
 from tests.conftest import PROJECT
+from tests.sweeper import fake_box
 
 pytestmark = pytest.mark.integration
 
@@ -36,14 +37,30 @@ def test_a_stage_leaves_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path)
         )
 
 
+def test_gpus_that_tensorflow_does_not_see_pass_nothing(tmp_path):
+    """The driver lists them, as where CUDA's libraries are missing: nothing may run on the CPU instead."""
+    found = tmp_path / "found.json"
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.gpu", "--device", "gpu", "--stages", "xla"),
+            *("--out", str(tmp_path / "kit"), "--json", str(found), "--minutes", "9"),
+        ],
+        env=fake_box.make(tmp_path, num_gpus=2),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert {line["verdict"] for line in json.loads(found.read_text())["lines"]} == {"not run"}
+    assert "TensorFlow sees 0 GPUs where the trial wants 1" in ended.stdout
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
         plain.grid(box(H100)),
-        plain.grid(box(V100)),
-        [*xla.grid(box(H100)), *peers.images_grid(box(H100))[-3:]],
+        [*xla.grid(box(V100)), *peers.images_grid(box(V100))[-3:]],
         peers.tokens_grid(box(H100)),
-        [*faults.TOO_LARGE_FOR_GPUS],
     ],
     ids=lambda overrides: " ".join(overrides)[:60],
 )

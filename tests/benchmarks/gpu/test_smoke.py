@@ -53,6 +53,10 @@ def test_telemetry_is_met_only_where_every_value_is_there():
     missing = telemetry_is_there([trial(seen=replace(SEEN, power_w=None))])
     assert (missing.verdict, missing.why) == ("missed", "GPU-aaaa: power=None")
     assert telemetry_is_there([trial(seen=None)]).verdict == "missed"
+    unable = trial("unsupported")
+    assert (
+        telemetry_is_there([replace(unable, result=None)]).verdict == "not run"
+    )  # of what did not run there is none
 
 
 def test_a_utilization_that_cannot_be_is_missed_and_an_unknown_one_not_run():
@@ -65,6 +69,11 @@ def test_a_trial_that_did_not_complete_is_named_with_its_reason():
     found = all_completed("xla", [trial(), trial("invalid")])
     assert found.verdict == "missed"
     assert found.why == "trivial fp32 batch 2 xla=on: invalid: told why"
+
+
+def test_trials_that_cannot_run_here_tell_nothing():
+    assert all_completed("xla", [trial(), trial("unsupported")]).verdict == "not run"
+    assert all_completed("xla", [trial("unsupported"), trial("failed")]).verdict == "missed"
 
 
 def test_a_trial_is_told_in_a_line_for_each_number():
