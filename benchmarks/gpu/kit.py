@@ -101,6 +101,14 @@ def last_line(log: Path) -> str:
     return lines[-1].strip()[:300] if lines else f"{log.name} is empty"
 
 
+def logged(kit: Kit, name: str, error: Exception) -> str:
+    """Keep the whole text of an error in a log; return where, and its last line."""
+    log = kit.logs / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(f"{error}\n")
+    return f"see logs/{log.name}: {last_line(log)}"
+
+
 def say(text: str) -> None:
     """Tell progress."""
     print(text, file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ from benchmarks.gpu.found import (
     StageResult,
     Verdict,
 )
-from benchmarks.gpu.kit import Kit, limited, say
+from benchmarks.gpu.kit import Kit, limited, logged, say
 from benchmarks.gpu.stages import Stage
 from benchmarks.trainer import BrokenError
 
@@ -69,7 +69,7 @@ def run_stage(
     except OutOfTimeError as error:
         ended, why = Ended.OUT_OF_TIME, str(error)
     except BrokenError as error:
-        ended, why = Ended.BROKEN, str(error)
+        ended, why = Ended.BROKEN, logged(kit, f"{name}-broken", error)
     judged = {one.line: one for one in found if isinstance(one, Judged)}
     for line in stage.LINES:
         if line not in judged:

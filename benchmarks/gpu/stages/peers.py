@@ -17,7 +17,7 @@ from contextlib import ExitStack
 
 from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import Finding, Judged, Note, Number, Verdict
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Kit, logged
 from benchmarks.gpu.trials import planned
 from benchmarks.ratio import Ratio
 from benchmarks.trainer import BrokenError, Candidate, Settings, Turn, Worker, take_rounds, warm
@@ -33,6 +33,11 @@ LINES: Mapping[str, str] = {
 TARGETS = {"torch_images": 0.9, "keras_images": 1.1, "torch_tokens": 0.8}
 MINUTES: Mapping[str, float] = {"gpu": 6.0, "cpu": 0.8}
 WANTED = ("bf16", 256)  # of the lines about images
+_SHARING = {
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # else the first side takes all of the GPU's memory
+    # PyTorch's threads else spin while they wait: on busy cores a step took 70 times as long
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 _SAME_UPDATE = ("optimizer=momentum", "learning_rate=0.001", "weight_decay=0")  # of all sides
 _ASK_FOR_TORCH = "import numpy, torch; print(torch.__version__)"
 
@@ -88,9 +93,13 @@ def tokens_grid(box: Box) -> list[str]:
 def _compared(
     kit: Kit, specs: Sequence[TrialSpec], torch: str | None, lines: Sequence[str]
 ) -> Iterator[Finding]:
-    """Take turns with the peers of these lines, with XLA and without; judge by the faster."""
+    """Take turns with the peers of these lines, with XLA and without; judge by the faster.
+
+    Raises BrokenError where ours trained in neither way.
+    """
     settings = _settings(kit.box)
-    ratios: dict[str, list[Ratio]] = {line: [] for line in lines}
+    ratios: list[Ratio] = []
+    broken: list[BrokenError] = []
     with ExitStack() as stack:
         peers: dict[str, Worker] = {}
         for line in lines:
@@ -102,26 +111,51 @@ def _compared(
                 warm(peer, settings)
                 peers[line] = peer
             except BrokenError as error:
-                yield Note(text=f"{kind}: broke: {str(error)[-600:]}")
+                yield Note(text=f"{kind} broke: {logged(kit, f'peers-{line}', error)}")
         for spec in specs:
-            with _worker(kit, spec, "ours") as ours:
-                warm(ours, settings)
-                _check_parameters(ours, list(peers.values()))
-                rounds = take_rounds([ours, *peers.values()], settings)
-            mine = f"ours {spec.model} {spec.precision} batch {spec.batch_size} xla={spec.xla}"
-            yield _speed(mine, ours, [turns[0] for turns in rounds])
-            for position, line in enumerate(peers, start=1):
-                pairs = [(_rate(turns[0]), _rate(turns[position])) for turns in rounds]
-                ratio = _ratio(line, mine, peers[line].candidate, pairs)
-                ratios[line].append(ratio)
-                named = f"{mine} / {ratio.peer}"
-                yield Number(
-                    what=named, value=ratio.ratio, unit="x", low=ratio.low, high=ratio.high
-                )
+            try:
+                found, numbers = _turns(kit, spec, peers, settings)
+            except BrokenError as error:
+                broken.append(error)
+                yield Note(text=f"{_name(spec)} broke: {logged(kit, f'peers-{spec.xla}', error)}")
+                continue
+            ratios += found
+            yield from numbers
+        if len(broken) == len(specs):
+            raise broken[-1]
         for peer in peers.values():
             yield _speed(_peer_name(peer.candidate), peer, peer.turns[-settings.num_rounds :])
     for line in lines:
-        yield judged(line, ratios[line], specs[0], on_gpus=kit.box.on_gpus, has_torch=bool(torch))
+        of_line = [ratio for ratio in ratios if ratio.name == line]
+        yield judged(line, of_line, specs[0], on_gpus=kit.box.on_gpus, has_torch=bool(torch))
+
+
+def _turns(
+    kit: Kit, spec: TrialSpec, peers: Mapping[str, Worker], settings: Settings
+) -> tuple[list[Ratio], list[Number]]:
+    """Start ours, and take turns with the peers. Raises BrokenError."""
+    with _worker(kit, spec, "ours") as ours:
+        warm(ours, settings)
+        _check_parameters(ours, list(peers.values()))
+        rounds = take_rounds([ours, *peers.values()], settings)
+    mine = _name(spec)
+    ratios = []
+    numbers = [_speed(mine, ours, [turns[0] for turns in rounds])]
+    for position, (line, peer) in enumerate(peers.items(), start=1):
+        ratio = Ratio(
+            name=line,
+            ours=mine,
+            peer=_peer_name(peer.candidate),
+            metric=f"{peer.candidate.items} per s",
+            pairs=[(_rate(turns[0]), _rate(turns[position])) for turns in rounds],
+            target=TARGETS[line],
+        )
+        ratios.append(ratio)
+        what = f"{mine} / {ratio.peer}"
+        numbers.append(
+            Number(what=what, value=ratio.ratio, unit="x", low=ratio.low, high=ratio.high)
+        )
+    return ratios, numbers
 
 
 def judged(
@@ -153,7 +187,7 @@ def _worker(kit: Kit, spec: TrialSpec, kind: str) -> Worker:
         device=kit.box.hardware,
         spec=spec.to_json(),
     )
-    given = {**variables(spec, os.environ), **kit.box.mask(), "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    given = {**variables(spec, os.environ), **kit.box.mask(), **_SHARING}
     module = "benchmarks.gpu.torch_worker" if kind == "torch" else "benchmarks.worker"
     python = kit.torch_python if kind == "torch" else sys.executable
     return Worker(candidate, (python, "-m", module), given)
@@ -178,15 +212,8 @@ def _check_parameters(ours: Worker, peers: Sequence[Worker]) -> None:
             )
 
 
-def _ratio(line: str, ours: str, peer: Candidate, pairs: list[tuple[float, float]]) -> Ratio:
-    return Ratio(
-        name=line,
-        ours=ours,
-        peer=_peer_name(peer),
-        metric=f"{peer.items} per s",
-        pairs=pairs,
-        target=TARGETS[line],
-    )
+def _name(spec: TrialSpec) -> str:
+    return f"ours {spec.model} {spec.precision} batch {spec.batch_size} xla={spec.xla}"
 
 
 def _peer_name(candidate: Candidate) -> str:

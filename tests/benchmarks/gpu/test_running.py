@@ -50,12 +50,16 @@ def test_a_stage_that_judges_its_lines_completes():
 
 
 @pytest.mark.parametrize(
-    ("error", "ended"), [(NotRunError("no GPU"), "not run"), (BrokenError("no GPU"), "broken")]
+    ("error", "ended", "why"),
+    [
+        (NotRunError("no GPU"), "not run", "no GPU"),
+        (BrokenError("a trace\nno GPU"), "broken", "see logs/one-broken.log: no GPU"),
+    ],
 )
-def test_lines_of_a_stage_that_ended_early_were_not_run(error, ended):
+def test_lines_of_a_stage_that_ended_early_were_not_run(error, ended, why):
     result = result_of(stage(SPEED, error))
     assert (result.ended, result.numbers) == (ended, (SPEED,))
-    assert result.judged == (Judged(line="fast", verdict=Verdict.NOT_RUN, why=f"{ended}: no GPU"),)
+    assert result.judged == (Judged(line="fast", verdict=Verdict.NOT_RUN, why=f"{ended}: {why}"),)
 
 
 def test_a_stage_that_runs_out_of_time_keeps_what_it_found():
