@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--stages", help=f"default all: {','.join(STAGES)}")
     parser.add_argument(
-        "--minutes", type=float, help="for all stages together (default 16, on CPU devices 3)"
+        "--minutes", type=float, help="for all stages together (default 15, on CPU devices 3)"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-kit"), help="folder of all files (default gpu-kit)"

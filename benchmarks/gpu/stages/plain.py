@@ -14,7 +14,7 @@ LINES: Mapping[str, str] = {
     "plain": "trials of every precision complete, with ops where they were asked to be",
     "mfu": "utilization (MFU) is more than 0, and 1 at most",
 }
-MINUTES: Mapping[str, float] = {"gpu": 2.5, "cpu": 0.4}
+MINUTES: Mapping[str, float] = {"gpu": 2.0, "cpu": 0.4}
 EFFORT = ("min_warm_up_steps=40", "num_steps=40", "min_window_s=4")  # on GPUs
 
 
