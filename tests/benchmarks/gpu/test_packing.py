@@ -31,11 +31,19 @@ def test_a_masked_database_has_no_name_left_in_its_file():
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE machine (host TEXT, num_cores INTEGER)")
         connection.execute("INSERT INTO machine VALUES ('box7', 64)")
+        long = "/srv/people/anna " * 2000  # of several pages, most of which are free afterwards
+        connection.execute("INSERT INTO machine VALUES (?, 64)", (long,))
         connection.commit()
+    num_bytes = path.stat().st_size
     NAMES.mask_database(path)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT * FROM machine").fetchall() == [("***", 64)]
+        assert connection.execute("SELECT * FROM machine").fetchall() == [
+            ("***", 64),
+            ("~ " * 2000, 64),
+        ]
     assert b"box7" not in path.read_bytes()
+    assert b"anna" not in path.read_bytes()
+    assert path.stat().st_size < num_bytes  # SQLite may zero free pages itself, or may not
 
 
 def test_logs_and_failed_trials_are_packed_and_completed_ones_are_not():
