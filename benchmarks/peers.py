@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import SupportsFloat
 
 import keras
 import numpy as np
@@ -21,6 +22,8 @@ from scalemark.records.trial import TrialSpec
 from trainer import keras_model
 from trainer.data import synthetic
 from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
+from trainer.run import prepare
 from trainer.template import cross_entropy, definition
 
 
@@ -28,7 +31,8 @@ from trainer.template import cross_entropy, definition
 class Loop:
     """Something that can be trained step by step."""
 
-    step: Callable[[], float]  # takes one step of all replicas, returns the mean loss
+    # takes one step of all replicas, returns the mean loss; may return before the step is done
+    step: Callable[[], SupportsFloat]
     num_parameters: int
 
 
@@ -47,7 +51,27 @@ def one_replica(spec: TrialSpec) -> Loop:
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
-    return Loop(step=lambda: float(step(images, labels)), num_parameters=_num_parameters(model))
+    return Loop(step=lambda: step(images, labels), num_parameters=_num_parameters(model))
+
+
+def fit(spec: TrialSpec) -> Loop:
+    """Keras' own train step, compiled by XLA as `compile` and `fit` do by default, on a batch that
+    stays on the device.
+
+    The loss that it returns is the mean over all steps so far. Raises UnsupportedTrialError where
+    TensorFlow would silently take the CPU for a GPU.
+    """
+    seen = tf.config.list_physical_devices("GPU")
+    if spec.device_kind == DeviceKind.GPU and len(seen) < spec.num_gpus:
+        raise UnsupportedTrialError(f"TensorFlow sees {len(seen)} GPUs, wanted {spec.num_gpus}")
+    prepare(spec)
+    keras_layers.use()
+    model = _model(spec)
+    model.compile(_optimizer(spec), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.optimizer.build(model.trainable_variables)
+    (batch,) = _batches(spec, device_names(spec))
+    step = tf.function(model.train_step, jit_compile=model.jit_compile)
+    return Loop(step=lambda: step(batch)["loss"], num_parameters=_num_parameters(model))
 
 
 def mirrored(spec: TrialSpec) -> Loop:
@@ -109,7 +133,13 @@ def _mirrored(spec: TrialSpec, cross_device_ops: tf.distribute.CrossDeviceOps | 
             tf.distribute.ReduceOp.SUM, strategy.run(replica_step, args=(images, labels)), axis=None
         )
 
-    return Loop(step=lambda: float(step(images, labels)), num_parameters=_num_parameters(model))
+    return Loop(step=lambda: step(images, labels), num_parameters=_num_parameters(model))
+
+
+def device_names(spec: TrialSpec) -> list[str]:
+    """Return the name of each replica's device."""
+    kind = "GPU" if spec.device_kind == DeviceKind.GPU else "CPU"
+    return [f"{kind}:{replica}" for replica in range(spec.num_gpus)]
 
 
 def device_names(spec: TrialSpec) -> list[str]:

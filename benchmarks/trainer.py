@@ -23,11 +23,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,8 @@ TRAINING_FACTOR = 3
 class Candidate:
     """What a worker shall train."""
 
-    kind: str  # ours, keras_loop, mirrored, mirrored_fused (see peers.py), or gemm
+    kind: str  # ours, keras_loop, keras_fit, mirrored, mirrored_fused (see peers.py), gemm, torch
+    spec: str = ""  # JSON of the trial to train; empty: a small one of the values below
     model: str = "trivial"  # a definition in scalemark/models/
     image_px: int = 32  # 0 of a model that takes tokens
     seq_len: int = 0
@@ -166,7 +167,12 @@ class BrokenError(Exception):
 class Worker:
     """A candidate's process; ended by leaving the `with`."""
 
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        program: Sequence[str] = (sys.executable, "-m", "benchmarks.worker"),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.candidate = candidate
         self.ready: Ready
         self.first_step_s = math.nan  # from the start of the process
@@ -174,9 +180,9 @@ class Worker:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
         self._start = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", json.dumps(asdict(candidate))],
+            [*program, json.dumps(asdict(candidate))],
             cwd=ROOT,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -275,13 +281,13 @@ def steps(comparison: Comparison, base: Candidate, settings: Settings) -> list[R
         peers = []
         for kind in comparison.peers:
             peers.append(stack.enter_context(Worker(replace(base, kind=kind))))
-            _warm(peers[-1], settings)
+            warm(peers[-1], settings)
         for mode in settings.modes if base.num_replicas > 1 else ("replicated_none",):
             with Worker(replace(base, kind="ours", mode=mode)) as ours:
-                _warm(ours, settings)
+                warm(ours, settings)
                 for peer in peers:
                     _check_same_work(ours, peer)
-                rounds = _rounds([ours, *peers], settings)
+                rounds = take_rounds([ours, *peers], settings)
             for position, peer in enumerate(peers, start=1):
                 target = None  # those known are of CPU devices
                 if base.device == "cpu":
@@ -344,10 +350,10 @@ def peak(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ra
         AFFINE_FLOPS + (FORWARD_FLOPS - AFFINE_FLOPS) * (base.image_px / 224) ** 2
     ) * TRAINING_FACTOR
     with Worker(Candidate(kind="gemm")) as gemm:
-        _warm(gemm, settings)
+        warm(gemm, settings)
         with Worker(replace(base, kind="ours")) as ours:
-            _warm(ours, settings)
-            rounds = _rounds([ours, gemm], settings)
+            warm(ours, settings)
+            rounds = take_rounds([ours, gemm], settings)
     best = max(turn.work / turn.wall_s for turn in gemm.turns)
     reached = [flops_per_image * turns[0].work / turns[0].wall_s for turns in rounds]
     return [  # per round first, which drift spares; then against the best product of all rounds
@@ -372,7 +378,8 @@ def peak(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ra
     ]
 
 
-def _warm(worker: Worker, settings: Settings) -> None:
+def warm(worker: Worker, settings: Settings) -> None:
+    """Wait for the first step, then take those whose time does not count."""
     worker.wait_until_ready()
     worker.run(1 if worker.candidate.kind == "gemm" else settings.num_warm_up_steps)
 
@@ -397,7 +404,7 @@ def _check_same_work(ours: Worker, peer: Worker) -> None:
         )
 
 
-def _rounds(workers: Sequence[Worker], settings: Settings) -> list[list[Turn]]:
+def take_rounds(workers: Sequence[Worker], settings: Settings) -> list[list[Turn]]:
     """The turns of every round, in the order of the workers."""
     order = random.Random(SEED)
     counts = []

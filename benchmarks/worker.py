@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, SupportsFloat, TextIO
 
 from benchmarks.trainer import MODES, Candidate, Ready, Turn
 
@@ -35,6 +35,17 @@ def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
         tf.config.set_visible_devices([], "GPU")
     import_s = time.perf_counter() - start
     run, num_parameters = (_gemm(), 0) if candidate.kind == "gemm" else _training(candidate)
+    serve(run, num_parameters, import_s, orders, answers)
+
+
+def serve(
+    run: Callable[[int], Turn],
+    num_parameters: int,
+    import_s: float,
+    orders: TextIO,
+    answers: TextIO,
+) -> None:
+    """Take the first step, then as many as each order wants, until there are no more orders."""
     first = run(1)
     _answer(
         answers,
@@ -61,16 +72,19 @@ def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
 
 def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
     from benchmarks import peers
+    from scalemark.records.trial import TrialSpec
 
+    spec = TrialSpec.from_json(candidate.spec) if candidate.spec else _spec(candidate)
     builders = {
         "ours": _ours,
         "keras_loop": peers.one_replica,
+        "keras_fit": peers.fit,
         "mirrored": peers.mirrored,
         "mirrored_fused": peers.mirrored_fused,
     }
-    loop = builders[candidate.kind](_spec(candidate))
+    loop = builders[candidate.kind](spec)
     num_items = candidate.items_per_step
-    return lambda num_steps: _timed(loop.step, num_steps, num_items), loop.num_parameters
+    return lambda num_steps: _synchronized(loop.step, num_steps, num_items), loop.num_parameters
 
 
 def _ours(spec: TrialSpec) -> Loop:
@@ -83,7 +97,7 @@ def _ours(spec: TrialSpec) -> Loop:
     training = build(spec, devices.prepare(spec))
     data = synthetic.open_input(spec, training.devices)
     return Loop(
-        step=lambda: float(training.towers.step(data.next())),
+        step=lambda: training.towers.step(data.next()),
         num_parameters=sum(weights.size for weights in training.update.weights(0)),
     )
 
@@ -123,7 +137,7 @@ def _gemm() -> Callable[[int], Turn]:
 
     def run(num_steps: int) -> Turn:
         turns = [
-            _timed(lambda matrix=matrix: float(product(matrix)), num_steps, 2 * size**3)
+            _synchronized(lambda matrix=matrix: product(matrix), num_steps, 2 * size**3)
             for size, matrix in matrices.items()
         ]
         return max(turns, key=lambda turn: turn.work / turn.wall_s)
@@ -131,12 +145,28 @@ def _gemm() -> Callable[[int], Turn]:
     return run
 
 
-def _timed(step: Callable[[], float], num_steps: int, work_per_step: int) -> Turn:
+def _synchronized(step: Callable[[], SupportsFloat], num_steps: int, work_per_step: int) -> Turn:
     import tensorflow as tf
 
+    return timed(step, num_steps, work_per_step, tf.test.experimental.sync_devices)
+
+
+def timed(
+    step: Callable[[], SupportsFloat],
+    num_steps: int,
+    work_per_step: int,
+    synchronize: Callable[[], object],
+) -> Turn:
+    """Take steps. A loss is read once the next step is on its way, so that a GPU never waits."""
     start, start_cpu = time.perf_counter(), time.process_time()
-    losses = [step() for _ in range(num_steps)]
-    tf.test.experimental.sync_devices()
+    losses: list[float] = []
+    last = step()
+    for _ in range(num_steps - 1):
+        following = step()
+        losses.append(float(last))
+        last = following
+    losses.append(float(last))
+    synchronize()
     wall_s, cpu_s = time.perf_counter() - start, time.process_time() - start_cpu
     return Turn(work=num_steps * work_per_step, wall_s=wall_s, cpu_s=cpu_s, losses=losses)
 
@@ -153,8 +183,13 @@ def _answer(answers: TextIO, record: Ready | Turn) -> None:
     answers.flush()
 
 
-if __name__ == "__main__":
+def obey(train: Callable[[Candidate, TextIO, TextIO], None]) -> NoReturn:
+    """Train the candidate of the command line by the lines of stdin, then end the process."""
     with os.fdopen(os.dup(1), "w") as stdout:
         os.dup2(2, 1)  # whatever libraries print is no answer
-        main(Candidate(**json.loads(sys.argv[1])), sys.stdin, stdout)
+        train(Candidate(**json.loads(sys.argv[1])), sys.stdin, stdout)
     os._exit(0)  # a crash of a library at interpreter exit means nothing
+
+
+if __name__ == "__main__":
+    obey(main)

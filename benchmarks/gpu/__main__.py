@@ -1,0 +1,175 @@
+"""`python -m benchmarks.gpu`: proves in a quarter of an hour what must hold on a box of GPUs.
+
+```
+  smoke ─► plain ─► peers ─► faults ─► selfcheck ─► xla ──► report.md, gpu-kit.tar.gz to attach
+```
+Numbers are lines of stdout, progress is told on stderr. A second run into the same folder goes on
+with the stages that have not ended; stages that are named run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.anonymous import Names
+from benchmarks.gpu.box import find_box
+from benchmarks.gpu.found import Ended, Finding, Judged, Note, Number, StageResult, Verdict
+from benchmarks.gpu.kit import Kit, say
+from benchmarks.gpu.packing import pack
+from benchmarks.gpu.report import counted, machine_values, report, verdicts
+from benchmarks.gpu.running import earlier_results, minutes, run_stages
+from benchmarks.gpu.stages import Stage, faults, peers, plain, selfcheck, smoke, xla
+from scalemark.run_folder.folder import RunFolder
+from sweeper.errors import SweepRefusedError
+
+STAGES: dict[str, Stage] = {
+    "smoke": smoke,
+    "plain": plain,
+    "peers": peers,
+    "faults": faults,
+    "selfcheck": selfcheck,
+    "xla": xla,
+}
+_IDENTITY = "box.json"  # what the numbers of a folder were made on
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 when nothing was missed and nothing broke, 130 when interrupted, else 1."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    named = list(STAGES) if options.stages is None else options.stages.split(",")
+    if unknown := [name for name in named if name not in STAGES]:
+        parser.error(f"--stages {','.join(unknown)}: choose from {','.join(STAGES)}")
+    try:
+        box = find_box(options.device)
+    except SweepRefusedError as error:
+        parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
+    kit = Kit(box=box, folder=options.out.resolve(), torch_python=options.torch_python)
+    if problem := _claim(kit):
+        parser.error(problem)
+    results = earlier_results(kit, list(STAGES))
+    if options.stages is None:
+        for name in results:
+            say(f"{name}: ended in an earlier run; --stages {name} runs it again")
+        named = [name for name in named if name not in results]
+    stages = {name: STAGES[name] for name in named}
+    total_s = 60 * (options.minutes or minutes(stages.values(), options.device))
+    is_interrupted = False
+    try:
+        for result in run_stages(kit, stages, total_s, _tell):
+            results[result.stage] = result
+    except KeyboardInterrupt:
+        say("interrupted: the same command goes on with this stage")
+        is_interrupted = True
+    judged = _write(kit, results, options.json)
+    if is_interrupted:
+        return 130
+    has_missed = any(one.verdict == Verdict.MISSED for one in judged)
+    has_broken = any(result.ended == Ended.BROKEN for result in results.values())
+    return int(has_missed or has_broken)
+
+
+def _claim(kit: Kit) -> str:
+    """Begin or go on in a folder; return why it cannot be this one, if it cannot."""
+    identity = {
+        "machine": kit.box.machine.key,
+        "hardware": kit.box.hardware,
+        "gpus": [gpu.uuid for gpu in kit.box.gpus],
+    }
+    path = kit.folder / _IDENTITY
+    if path.exists():
+        if json.loads(path.read_text()) != identity:
+            return (
+                f"--out {kit.folder}: it has the numbers of another machine or device; choose "
+                "another folder"
+            )
+        return ""
+    if kit.folder.exists() and any(kit.folder.iterdir()):
+        return f"--out {kit.folder}: found other files, wanted a new folder or one of the kit's"
+    kit.folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(identity, indent=1) + "\n")
+    return ""
+
+
+def _tell(stage: str, finding: Finding) -> None:
+    """Print one line for a finding."""
+    match finding:
+        case Number():
+            print(f"{stage}  {finding.what}: {finding.text}", flush=True)
+        case Judged():
+            text = STAGES[stage].LINES[finding.line]
+            print(f"{stage}  {finding.verdict}: {text} ({finding.why})", flush=True)
+        case Note():
+            print(f"{stage}  {finding.text}", flush=True)
+
+
+def _write(kit: Kit, results: dict[str, StageResult], also: Path | None) -> list[Judged]:
+    """Write the report, the numbers as JSON, and the file to attach; return all verdicts."""
+    names = Names.of_this_machine()
+    ordered = {name: results[name] for name in STAGES if name in results}
+    values = machine_values(kit.box, _environment(kit))
+    made_at = datetime.now(UTC)
+    judged = [one for _, one in verdicts(STAGES, ordered)]
+    content = {
+        "made_at": made_at.isoformat(timespec="seconds"),
+        "device": kit.box.hardware,
+        "machine": values,
+        "lines": [{"text": text, **asdict(one)} for text, one in verdicts(STAGES, ordered)],
+        "stages": {name: asdict(result) for name, result in ordered.items()},
+    }
+    text = names.masked(json.dumps(content, indent=1)) + "\n"
+    (kit.folder / "kit.json").write_text(text)
+    if also:
+        also.write_text(text)
+    page = kit.folder / "report.md"
+    page.write_text(names.masked(report(STAGES, ordered, values, made_at)))
+    print(counted(judged))
+    say(f"report: {page}\nto attach: {pack(kit, names)}")
+    return judged
+
+
+def _environment(kit: Kit) -> dict[str, Any]:
+    """Return the software that any trial of the kit recorded; nothing before the first trial."""
+    for path in kit.runs.glob("*/*/environment.json"):
+        return RunFolder(path.parent).read_environment() or {}
+    return {}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--device", choices=("gpu", "cpu"), default="gpu", help="default gpu; cpu tries the kit"
+    )
+    parser.add_argument("--stages", help=f"default all: {','.join(STAGES)}")
+    parser.add_argument(
+        "--minutes", type=float, help="for all stages together (default 15, on CPU devices 3)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("gpu-kit"), help="folder of all files (default gpu-kit)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there, too")
+    parser.add_argument(
+        "--torch-python",
+        default=sys.executable,
+        metavar="PYTHON",
+        help="a Python that has PyTorch and numpy (default: this one)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

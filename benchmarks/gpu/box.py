@@ -1,0 +1,81 @@
+"""The box that the kit runs on: its GPUs, or its cores as CPU devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from conf.schema import HardwareConfig
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Gpu, Machine
+from sweeper.devices.machine import describe_machine, take_inventory
+
+AMPERE = (8, 0)  # has bfloat16 and TensorFloat-32
+# of ResNet-50 in half precision, activations and what libraries take beside them
+_GIB_PER_IMAGE = 0.09
+_NUM_SIDES = 3  # of a comparison, alive at once
+_BATCH_SIZES = (256, 128, 64, 32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A machine, and its GPUs that the kit may use; none where it runs on CPU devices."""
+
+    machine: Machine
+    gpus: tuple[Gpu, ...]
+
+    @property
+    def on_gpus(self) -> bool:
+        return bool(self.gpus)
+
+    @property
+    def hardware(self) -> str:
+        """Return the choice of conf/hardware/."""
+        return "gpu" if self.on_gpus else "cpu"
+
+    @property
+    def devices(self) -> str:
+        """Describe what the numbers are made on."""
+        if not self.on_gpus:
+            return DeviceKind.CPU_DEVICE.note
+        names = ", ".join(dict.fromkeys(gpu.name for gpu in self.gpus))
+        return f"{DeviceKind.GPU.counted(len(self.gpus))}: {names}"
+
+    @property
+    def knows_bfloat16(self) -> bool:
+        return all(_version(gpu) >= AMPERE for gpu in self.gpus)
+
+    @property
+    def half(self) -> str:
+        """Return the precision of 16 bits that the GPUs compute in."""
+        return "bf16" if self.knows_bfloat16 else "fp16"
+
+    @property
+    def batch_size(self) -> int:
+        """Return the largest batch of ResNet-50 with which all sides of a comparison fit."""
+        bytes_of = [gpu.memory_bytes for gpu in self.gpus if gpu.memory_bytes is not None]
+        if not bytes_of:
+            return _BATCH_SIZES[-1]
+        room_gib = 0.9 * min(bytes_of) / 2**30
+        for batch_size in _BATCH_SIZES:
+            if _NUM_SIDES * batch_size * _GIB_PER_IMAGE <= room_gib:
+                return batch_size
+        return _BATCH_SIZES[-1]
+
+    def mask(self, gpu: int = 0) -> dict[str, str]:
+        """Return the variables that show a program this one GPU, or none."""
+        return {"CUDA_VISIBLE_DEVICES": self.gpus[gpu].uuid if self.on_gpus else ""}
+
+
+def find_box(device: str, variables: Mapping[str, str] = os.environ) -> Box:
+    """Describe this machine for --device gpu or cpu. Raises SweepRefusedError without a GPU."""
+    kind = DeviceKind.GPU if device == "gpu" else DeviceKind.CPU_DEVICE
+    hardware = HardwareConfig(device_kind=kind.value)
+    machine = describe_machine(hardware)
+    return Box(machine=machine, gpus=take_inventory(machine, hardware, variables).gpus)
+
+
+def _version(gpu: Gpu) -> tuple[int, int]:
+    major, minor = gpu.compute_capability.split(".")
+    return int(major), int(minor)

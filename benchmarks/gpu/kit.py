@@ -1,0 +1,114 @@
+"""What a stage is given: the box, the kit's folder, and a share of the time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from benchmarks.gpu.box import Box
+from benchmarks.gpu.found import OutOfTimeError
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+_GRACE_S = 10.0  # from SIGINT to SIGKILL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kit:
+    """What all stages share."""
+
+    box: Box
+    folder: Path
+    torch_python: str  # the interpreter that has PyTorch
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "results.db"
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+
+@contextmanager
+def limited(limit_s: float) -> Iterator[None]:
+    """Raise OutOfTimeError in the block when it takes longer, whatever it waits for."""
+
+    def over(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise OutOfTimeError(f"its {limit_s:.0f} s are over")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(limit_s, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def program(
+    command: Sequence[str], log: Path, variables: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program with its output in a log. What still runs at the end is interrupted, then
+    killed.
+
+    It has a session of its own: Ctrl-C reaches it once, from here.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes], grace_s: float = _GRACE_S) -> None:
+    """Interrupt it, and kill it with all that it started where it takes longer than the grace."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace_s)
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that says something, for messages."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else f"{log.name} is empty"
+
+
+def logged(kit: Kit, name: str, error: Exception) -> str:
+    """Keep the whole text of an error in a log; return where, and its last line."""
+    log = kit.logs / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(f"{error}\n")
+    return f"see logs/{log.name}: {last_line(log)}"
+
+
+def say(text: str) -> None:
+    """Tell progress."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,115 @@
+"""The kit's report, one page of Markdown: verdicts, machine, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from benchmarks.gpu.box import Box
+from benchmarks.gpu.found import Ended, Judged, StageResult, Verdict
+from benchmarks.gpu.stages import Stage
+
+
+def verdicts(
+    stages: Mapping[str, Stage], results: Mapping[str, StageResult]
+) -> Iterator[tuple[str, Judged]]:
+    """Yield every line that must hold, in words, with its verdict; `not run` of stages left out."""
+    for name, stage in stages.items():
+        found = {judged.line: judged for judged in results[name].judged} if name in results else {}
+        for line, text in stage.LINES.items():
+            missing = Judged(line=line, verdict=Verdict.NOT_RUN, why="the stage was left out")
+            yield text, found.get(line, missing)
+
+
+def machine_values(box: Box, environment: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the numbers depend on, without the name of the host."""
+    machine = box.machine
+    values = {
+        "devices": box.devices,
+        "processor": f"{machine.num_cores} cores {machine.cpu}",
+        "memory": f"{machine.memory_bytes / 2**30:.0f} GiB",
+    }
+    for gpu in box.gpus:
+        memory = "no memory of its own"
+        if gpu.memory_bytes is not None:
+            memory = f"{gpu.memory_bytes / 2**30:.0f} GiB"
+        values[f"GPU {gpu.uuid}"] = (
+            f"{gpu.name}, {memory}, compute capability {gpu.compute_capability}, power limit "
+            f"{gpu.power_limit_w} W"
+        )
+    if machine.driver:
+        values["driver"] = machine.driver
+    for name in ("kernel", "python", "cuda", "cudnn", "cuda_build", "cudnn_build", "commit"):
+        if environment.get(name):
+            values[name] = str(environment[name])
+    packages = environment.get("packages", {})
+    values |= {name: str(version) for name, version in sorted(packages.items())}
+    return values
+
+
+def report(
+    stages: Mapping[str, Stage],
+    results: Mapping[str, StageResult],
+    values: Mapping[str, str],
+    made_at: datetime,
+) -> str:
+    """Write the page."""
+    sections = [
+        ["# scalemark's GPU kit", "", values["devices"], "", f"{made_at:%Y-%m-%d %H:%M} UTC"],
+        ["## What must hold", "", *_verdict_table(stages, results)],
+        ["## Stages", "", *_stage_table(stages, results)],
+        ["## Machine and versions", "", *_table(("what", "value"), values.items())],
+    ]
+    for name, result in results.items():
+        sections.append([f"## {name}", "", *_findings(result)])
+    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+
+
+def counted(judged: Sequence[Judged]) -> str:
+    """Count the verdicts, as `5 met, 0 missed, 1 open, 6 not run`."""
+    counts = []
+    for verdict in Verdict:
+        number = sum(one.verdict == verdict for one in judged)
+        counts.append(f"{number} {verdict.value}")
+    return ", ".join(counts)
+
+
+def _verdict_table(stages: Mapping[str, Stage], results: Mapping[str, StageResult]) -> list[str]:
+    rows = []
+    for text, judged in verdicts(stages, results):
+        rows.append((text, f"**{judged.verdict}**", judged.why))
+    return _table(("line", "verdict", "why"), rows)
+
+
+def _stage_table(stages: Mapping[str, Stage], results: Mapping[str, StageResult]) -> list[str]:
+    rows = []
+    for name, stage in stages.items():
+        if name in results:
+            result = results[name]
+            ended = f"{result.ended}: {result.why}" if result.why else result.ended
+            rows.append((name, stage.ABOUT, ended, f"{result.took_s:.0f} s"))
+        else:
+            rows.append((name, stage.ABOUT, "left out", ""))
+    return _table(("stage", "about", "ended", "took"), rows)
+
+
+def _findings(result: StageResult) -> list[str]:
+    lines = [f"- {note.text}" for note in result.notes]
+    if result.notes:
+        lines.append("")
+    if result.numbers:
+        return lines + _table(("what", "value"), [(one.what, one.text) for one in result.numbers])
+    if result.ended == Ended.COMPLETED:
+        return [*lines, "No numbers."]
+    return [*lines, f"{result.ended}: {result.why}"]
+
+
+def _table(heading: Sequence[str], rows: Any) -> list[str]:
+    lines = [_row(heading), "|" + "---|" * len(heading)]
+    return lines + [_row(row) for row in rows]
+
+
+def _row(cells: Sequence[str]) -> str:
+    plain = [" ".join(cell.split()).replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(plain)} |"

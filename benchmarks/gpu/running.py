@@ -1,0 +1,100 @@
+"""Runs the stages one after the other, each in its share of the time, and keeps what they find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.gpu.found import (
+    Ended,
+    Finding,
+    Judged,
+    Note,
+    NotRunError,
+    Number,
+    OutOfTimeError,
+    StageResult,
+    Verdict,
+)
+from benchmarks.gpu.kit import Kit, limited, logged, say
+from benchmarks.gpu.stages import Stage
+from benchmarks.trainer import BrokenError
+
+
+def minutes(stages: Iterable[Stage], device: str) -> float:
+    """Return what these stages should take together."""
+    return sum(stage.MINUTES[device] for stage in stages)
+
+
+def share_s(left_s: float, stages: Sequence[Stage], device: str) -> float:
+    """Return what the first of these stages may take: what others leave goes to those after."""
+    return left_s * stages[0].MINUTES[device] / minutes(stages, device)
+
+
+def run_stages(
+    kit: Kit,
+    stages: Mapping[str, Stage],
+    total_s: float,
+    tell: Callable[[str, Finding], None],
+) -> Iterator[StageResult]:
+    """Run these stages, and write each one's result into the kit's folder once it has ended."""
+    over_s = time.monotonic() + total_s
+    names = list(stages)
+    for position, name in enumerate(names):
+        waiting = [stages[one] for one in names[position:]]
+        limit_s = share_s(over_s - time.monotonic(), waiting, kit.box.hardware)
+        say(f"{name}: {stages[name].ABOUT} (up to {limit_s:.0f} s)")
+        result = run_stage(kit, name, stages[name], limit_s, tell)
+        path = result_file(kit, name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(result.to_json() + "\n")
+        yield result
+
+
+def run_stage(
+    kit: Kit, name: str, stage: Stage, limit_s: float, tell: Callable[[str, Finding], None]
+) -> StageResult:
+    """Run one stage; what it found before it ran out of time, or broke, is kept."""
+    start_s = time.monotonic()
+    found: list[Finding] = []
+    ended, why = Ended.COMPLETED, ""
+    try:
+        with limited(limit_s):
+            for finding in stage.run(kit):
+                found.append(finding)
+                tell(name, finding)
+    except NotRunError as error:
+        ended, why = Ended.NOT_RUN, str(error)
+    except OutOfTimeError as error:
+        ended, why = Ended.OUT_OF_TIME, str(error)
+    except BrokenError as error:
+        ended, why = Ended.BROKEN, logged(kit, f"{name}-broken", error)
+    judged = {one.line: one for one in found if isinstance(one, Judged)}
+    for line in stage.LINES:
+        if line not in judged:
+            judged[line] = Judged(line=line, verdict=Verdict.NOT_RUN, why=f"{ended}: {why}")
+            tell(name, judged[line])
+    return StageResult(
+        stage=name,
+        ended=ended,
+        why=why,
+        took_s=round(time.monotonic() - start_s, 1),
+        numbers=tuple(one for one in found if isinstance(one, Number)),
+        judged=tuple(judged.values()),
+        notes=tuple(one for one in found if isinstance(one, Note)),
+    )
+
+
+def result_file(kit: Kit, name: str) -> Path:
+    return kit.folder / "stages" / f"{name}.json"
+
+
+def earlier_results(kit: Kit, names: Sequence[str]) -> dict[str, StageResult]:
+    """Return the results of stages that an earlier run of the kit has ended in this folder."""
+    found = {}
+    for name in names:
+        path = result_file(kit, name)
+        if path.exists():
+            found[name] = StageResult.from_json(path.read_text())
+    return found

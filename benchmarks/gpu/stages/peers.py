@@ -1,0 +1,230 @@
+"""Our step beside compiled PyTorch's and compiled Keras', on the same device, taking turns.
+
+```
+  ours ───── run K ─►┐
+  Keras ──── run K ─►├─ a round, in random order ──► ratio ours / peer ──► median, 95 % interval
+  PyTorch ── run K ─►┘
+```
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+
+from benchmarks.gpu.box import Box
+from benchmarks.gpu.found import Finding, Judged, Note, Number, Verdict
+from benchmarks.gpu.kit import Kit, logged
+from benchmarks.gpu.trials import planned
+from benchmarks.ratio import Ratio
+from benchmarks.trainer import BrokenError, Candidate, Settings, Turn, Worker, take_rounds, warm
+from scalemark.records.switches import variables
+from scalemark.records.trial import TrialSpec
+
+ABOUT = "our step beside compiled PyTorch's and Keras', taking turns"
+LINES: Mapping[str, str] = {
+    "torch_images": "ResNet-50, bf16, batch 256: at least 0.90 x compiled PyTorch",
+    "keras_images": "ResNet-50, bf16, batch 256: at least 1.10 x plain compiled Keras",
+    "torch_tokens": "GPT-2, bf16: at least 0.80 x compiled PyTorch",
+}
+TARGETS = {"torch_images": 0.9, "keras_images": 1.1, "torch_tokens": 0.8}
+MINUTES: Mapping[str, float] = {"gpu": 5.5, "cpu": 0.8}
+WANTED = ("bf16", 256)  # of the lines about images
+_SHARING = {
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # else the first side takes all of the GPU's memory
+    # PyTorch's threads else spin while they wait: on busy cores a step took 80 times as long
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+_SAME_UPDATE = ("optimizer=momentum", "learning_rate=0.001", "weight_decay=0")  # of all sides
+_ASK_FOR_TORCH = "import numpy, torch; print(torch.__version__)"
+
+
+def run(kit: Kit) -> Iterator[Finding]:
+    torch = torch_version(kit.torch_python)
+    if torch is None:
+        yield Note(text="PyTorch: not run: PyTorch is not installed; --torch-python names a Python")
+    images = planned(kit, images_grid(kit.box))
+    yield from _compared(kit, images, torch, ("keras_images", "torch_images"))
+    if torch is None:
+        why = "PyTorch is not installed"
+        yield Judged(line="torch_tokens", verdict=Verdict.NOT_RUN, why=why)
+        return
+    tokens = planned(kit, tokens_grid(kit.box))
+    yield from _compared(kit, tokens, torch, ("torch_tokens",))
+
+
+def torch_version(python: str) -> str | None:
+    """Return the version of PyTorch that this Python has, or None."""
+    try:
+        ended = subprocess.run(
+            [python, "-c", _ASK_FOR_TORCH], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return None
+    return None if ended.returncode else ended.stdout.strip()
+
+
+def images_grid(box: Box) -> list[str]:
+    """Return the overrides of the trials of images that take turns with the peers."""
+    if not box.on_gpus:
+        return ["model=lenet5", "batch_size=16", "xla=off", *_SAME_UPDATE]
+    precision = f"precision={box.half}"
+    return [
+        "model=resnet50",
+        precision,
+        f"batch_size={box.batch_size}",
+        "xla=off,on",
+        *_SAME_UPDATE,
+    ]
+
+
+def tokens_grid(box: Box) -> list[str]:
+    """Return the overrides of those of tokens."""
+    if not box.on_gpus:
+        return ["model=gpt_mini", "batch_size=2", "seq_len=32", "xla=off", *_SAME_UPDATE]
+    batch_size = max(1, box.batch_size // 32)
+    precision = f"precision={box.half}"
+    return ["model=gpt2", precision, f"batch_size={batch_size}", "xla=off,on", *_SAME_UPDATE]
+
+
+def _compared(
+    kit: Kit, specs: Sequence[TrialSpec], torch: str | None, lines: Sequence[str]
+) -> Iterator[Finding]:
+    """Take turns with the peers of these lines, with XLA and without; judge by the faster.
+
+    Raises BrokenError where ours trained in neither way.
+    """
+    settings = _settings(kit.box)
+    ratios: list[Ratio] = []
+    broken: list[BrokenError] = []
+    with ExitStack() as stack:
+        peers: dict[str, Worker] = {}
+        for line in lines:
+            kind = line.partition("_")[0]
+            if kind == "torch" and torch is None:
+                continue
+            try:
+                peer = stack.enter_context(_worker(kit, specs[0], kind))
+                warm(peer, settings)
+                peers[line] = peer
+            except BrokenError as error:
+                yield Note(text=f"{kind} broke: {logged(kit, f'peers-{line}', error)}")
+        for spec in specs:
+            try:
+                found, numbers = _turns(kit, spec, peers, settings)
+            except BrokenError as error:
+                broken.append(error)
+                yield Note(text=f"{_name(spec)} broke: {logged(kit, f'peers-{spec.xla}', error)}")
+                continue
+            ratios += found
+            yield from numbers
+        if len(broken) == len(specs):
+            raise broken[-1]
+        for peer in peers.values():
+            yield _speed(_peer_name(peer.candidate), peer, peer.turns[-settings.num_rounds :])
+    for line in lines:
+        of_line = [ratio for ratio in ratios if ratio.name == line]
+        yield judged(line, of_line, specs[0], on_gpus=kit.box.on_gpus, has_torch=bool(torch))
+
+
+def _turns(
+    kit: Kit, spec: TrialSpec, peers: Mapping[str, Worker], settings: Settings
+) -> tuple[list[Ratio], list[Number]]:
+    """Start ours, and take turns with the peers. Raises BrokenError."""
+    with _worker(kit, spec, "ours") as ours:
+        warm(ours, settings)
+        _check_parameters(ours, list(peers.values()))
+        rounds = take_rounds([ours, *peers.values()], settings)
+    mine = _name(spec)
+    ratios = []
+    numbers = [_speed(mine, ours, [turns[0] for turns in rounds])]
+    for position, (line, peer) in enumerate(peers.items(), start=1):
+        ratio = Ratio(
+            name=line,
+            ours=mine,
+            peer=_peer_name(peer.candidate),
+            metric=f"{peer.candidate.items} per s",
+            pairs=[(_rate(turns[0]), _rate(turns[position])) for turns in rounds],
+            target=TARGETS[line],
+        )
+        ratios.append(ratio)
+        what = f"{mine} / {ratio.peer}"
+        numbers.append(
+            Number(what=what, value=ratio.ratio, unit="x", low=ratio.low, high=ratio.high)
+        )
+    return ratios, numbers
+
+
+def judged(
+    line: str, ratios: Sequence[Ratio], spec: TrialSpec, *, on_gpus: bool, has_torch: bool
+) -> Judged:
+    """Judge by the fastest of ours. On other devices, or with another batch, nothing is settled."""
+    if line.startswith("torch") and not has_torch:
+        return Judged(line=line, verdict=Verdict.NOT_RUN, why="PyTorch is not installed")
+    if not ratios:
+        return Judged(line=line, verdict=Verdict.NOT_RUN, why="the peer did not run, see the notes")
+    best = max(ratios, key=lambda ratio: ratio.ratio)
+    why = f"{best.ours}: {best.ratio:.3f} [{best.low:.3f}, {best.high:.3f}]"
+    if not on_gpus:
+        return Judged(line=line, verdict=Verdict.NOT_RUN, why=f"on CPU devices {why}")
+    is_wanted = (spec.precision, spec.batch_size) == WANTED or line == "torch_tokens"
+    if spec.precision != WANTED[0] or not is_wanted:
+        return Judged(line=line, verdict=Verdict.NOT_RUN, why=f"the GPU has no room or bf16; {why}")
+    return Judged(line=line, verdict=Verdict(best.verdict), why=why)
+
+
+def _worker(kit: Kit, spec: TrialSpec, kind: str) -> Worker:
+    """Start a side. Only ours with XLA has `xla=on`: the peers are compiled in their own ways."""
+    candidate = Candidate(
+        kind="keras_fit" if kind == "keras" else kind,
+        model=spec.model,
+        image_px=spec.image_px,
+        seq_len=spec.seq_len,
+        batch_size=spec.batch_size,
+        device=kit.box.hardware,
+        spec=spec.to_json(),
+    )
+    given = {**variables(spec, os.environ), **kit.box.mask(), **_SHARING}
+    module = "benchmarks.gpu.torch_worker" if kind == "torch" else "benchmarks.worker"
+    python = kit.torch_python if kind == "torch" else sys.executable
+    return Worker(candidate, (python, "-m", module), given)
+
+
+def _settings(box: Box) -> Settings:
+    return Settings(
+        num_rounds=8 if box.on_gpus else 4,
+        num_starts=0,
+        turn_s=1.5 if box.on_gpus else 0.2,
+        num_warm_up_steps=30 if box.on_gpus else 5,
+        modes=(),
+    )
+
+
+def _check_parameters(ours: Worker, peers: Sequence[Worker]) -> None:
+    for peer in peers:
+        if peer.ready.num_parameters != ours.ready.num_parameters:
+            raise BrokenError(
+                f"{_peer_name(peer.candidate)} has {peer.ready.num_parameters} parameters, ours "
+                f"{ours.ready.num_parameters}: they do different work"
+            )
+
+
+def _name(spec: TrialSpec) -> str:
+    return f"ours {spec.model} {spec.precision} batch {spec.batch_size} xla={spec.xla}"
+
+
+def _peer_name(candidate: Candidate) -> str:
+    names = {"keras_fit": "Keras", "torch": "PyTorch"}
+    return f"{names[candidate.kind]} {candidate.model}"
+
+
+def _speed(what: str, worker: Worker, turns: Sequence[Turn]) -> Number:
+    rates = sorted(_rate(turn) for turn in turns)
+    return Number(what=what, value=rates[len(rates) // 2], unit=f"{worker.candidate.items}/s")
+
+
+def _rate(turn: Turn) -> float:
+    return turn.work / turn.wall_s

@@ -1,0 +1,42 @@
+"""Speed without XLA, by precision and data format: is one held back by transposes or casts?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from benchmarks.gpu.box import Box
+from benchmarks.gpu.found import Finding
+from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.trials import all_completed, mfu_is_sane, sweep
+
+ABOUT = "speed without XLA, by precision and data format"
+LINES: Mapping[str, str] = {
+    "plain": "trials of every precision complete, with ops where they were asked to be",
+    "mfu": "utilization (MFU) is more than 0, and 1 at most",
+}
+MINUTES: Mapping[str, float] = {"gpu": 2.0, "cpu": 0.4}
+EFFORT = ("min_warm_up_steps=40", "num_steps=40", "min_window_s=4")  # on GPUs
+
+
+def run(kit: Kit) -> Iterator[Finding]:
+    trials = []
+    for trial in sweep(kit, "plain", grid(kit.box)):
+        trials.append(trial)
+        yield from trial.numbers()
+    yield all_completed("plain", trials)
+    yield mfu_is_sane("mfu", trials)
+
+
+def grid(box: Box) -> list[str]:
+    """Return the overrides of the sweep."""
+    if not box.on_gpus:
+        return ["model=lenet5", "precision=fp32,bf16"]
+    grids = [f'{{precision:{box.half},batchnorm_persistent:["off","on"]}}', "{precision:fp32}"]
+    if box.knows_bfloat16:
+        grids += ["{precision:fp16}", "{precision:tf32,data_format:[NHWC,NCHW]}"]
+    return [
+        "model=resnet50",
+        f"batch_size={box.batch_size}",
+        *EFFORT,
+        f"hydra.sweeper.grids=[{','.join(grids)}]",
+    ]

@@ -1,0 +1,81 @@
+"""Is every way of sharing variables exact, and where it was asked to be: `trainer selfcheck`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.found import Finding, Judged, Note, NotRunError, Number, OutOfTimeError, Verdict
+from benchmarks.gpu.kit import Kit, last_line, program
+from trainer.selfcheck import all_modes
+
+ABOUT = "exactness and placement of every way of sharing variables"
+LINES: Mapping[str, str] = {"modes": "every mode of the self-check is exact and placed"}
+MINUTES: Mapping[str, float] = {"gpu": 2.0, "cpu": 0.4}
+# differ in kind; the others follow while there is time
+_FIRST = ("replicated_none", "ps_cpu", "mirrored_ring", "replicated_ring", "ps_gpu", "independent")
+
+
+def run(kit: Kit) -> Iterator[Finding]:
+    modes = ordered([mode.name for mode in all_modes() if not mode.is_distributed])
+    out, log = kit.folder / "selfcheck.json", kit.logs / "selfcheck.log"
+    out.unlink(missing_ok=True)
+    kind = "cpu_device"
+    if kit.box.on_gpus:
+        kind = "gpu" if len(kit.box.gpus) > 1 else "logical_gpu"
+    command = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--out", str(out)]
+    try:
+        with program([*command, "--modes", *modes], log, dict(os.environ)) as process:
+            process.wait()
+    except OutOfTimeError:  # it was interrupted, and wrote what it had checked so far
+        if not out.exists():
+            raise
+    if not out.exists():
+        raise NotRunError(f"see logs/{log.name}: {last_line(log)}")
+    yield from judged(_checks(out), modes)
+
+
+def ordered(modes: Sequence[str]) -> list[str]:
+    """Return the modes that differ in kind first."""
+    first = [mode for mode in _FIRST if mode in modes]
+    return first + [mode for mode in modes if mode not in first]
+
+
+def judged(checks: Sequence[dict[str, Any]], modes: Sequence[str]) -> Iterator[Finding]:
+    """Count the checks, and judge: met only where every mode was reached, and none failed."""
+    counts = Counter(check["outcome"] for check in checks)
+    for outcome in ("passed", "failed", "unsupported"):
+        yield Number(what=f"self-check, {outcome}", value=counts[outcome], unit="checks")
+    failed = [check for check in checks if check["outcome"] == "failed"]
+    exact = {check["mode"] for check in checks if check["outcome"] == "passed"}
+    unable = defaultdict(list)
+    for check in checks:
+        if check["outcome"] == "unsupported" and check["options"] == "-":
+            unable[check["problem"]].append(check["mode"])
+    for problem, names in unable.items():
+        yield Note(text=f"{problem} ({', '.join(names)})")
+    unfinished = {check["mode"] for check in checks if check["outcome"] == "not reached"}
+    reached = {check["mode"] for check in checks} - unfinished
+    exact -= unfinished
+    open_modes = [mode for mode in modes if mode not in exact]
+    if failed:
+        why = "; ".join(f"{one['mode']} {one['options']}: {one['problem']}" for one in failed)
+        yield Judged(line="modes", verdict=Verdict.MISSED, why=why)
+    elif open_modes:
+        late = [mode for mode in modes if mode not in reached]
+        why = f"{len(exact)} of {len(modes)} modes are exact; cannot run here: "
+        why += ", ".join(mode for mode in open_modes if mode in reached) or "none"
+        why += f"; not reached in time: {', '.join(late) or 'none'}"
+        yield Judged(line="modes", verdict=Verdict.NOT_RUN, why=why)
+    else:
+        yield Judged(line="modes", verdict=Verdict.MET, why=f"all {len(modes)} modes")
+
+
+def _checks(out: Path) -> list[dict[str, Any]]:
+    checks: list[dict[str, Any]] = json.loads(out.read_text())["checks"]
+    return checks

@@ -1,0 +1,31 @@
+"""Speed with XLA, and whether what it compiled ran where it was asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from benchmarks.gpu.box import Box
+from benchmarks.gpu.found import Finding
+from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.stages.plain import EFFORT
+from benchmarks.gpu.trials import all_completed, sweep
+
+ABOUT = "speed with XLA"
+LINES: Mapping[str, str] = {"xla": "compiled trials complete, with ops where they were asked to be"}
+MINUTES: Mapping[str, float] = {"gpu": 2.0, "cpu": 0.3}
+
+
+def run(kit: Kit) -> Iterator[Finding]:
+    trials = []
+    for trial in sweep(kit, "xla", grid(kit.box)):
+        trials.append(trial)
+        yield from trial.numbers()
+    yield all_completed("xla", trials)
+
+
+def grid(box: Box) -> list[str]:
+    """Return the overrides of the sweep."""
+    if not box.on_gpus:
+        return ["model=lenet5", "xla=on"]
+    batch_size = f"batch_size={box.batch_size}"
+    return ["model=resnet50", f"precision={box.half}", batch_size, *EFFORT, "xla=on,auto"]

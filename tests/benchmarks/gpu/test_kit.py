@@ -1,0 +1,77 @@
+"""The kit runs from start to end on CPU devices, and its grids of GPUs can be planned."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu.stages import peers, plain, xla
+from tests.benchmarks.gpu.boxes import H100, V100, box
+from tests.conftest import PROJECT
+from tests.sweeper import fake_box
+
+pytestmark = pytest.mark.integration
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", *arguments]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+
+def test_a_stage_leaves_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path):
+    out, found = tmp_path / "kit", tmp_path / "found.json"
+    ended = run("--stages", "smoke", "--minutes", "9", "--out", str(out), "--json", str(found))
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert any(line.startswith("smoke  lenet5 fp32 batch 16: ") for line in lines)
+    assert lines[-1] == "1 met, 0 missed, 0 open, 11 not run"
+    verdicts = {line["line"]: line["verdict"] for line in json.loads(found.read_text())["lines"]}
+    assert (verdicts["trial"], verdicts["pinning"]) == ("met", "not run")
+    assert "| a trial runs from start to end | **met** |" in (out / "report.md").read_text()
+    with tarfile.open(out / "gpu-kit.tar.gz") as archive:
+        assert {"gpu-kit/report.md", "gpu-kit/kit.json", "gpu-kit/results.db"} <= set(
+            archive.getnames()
+        )
+
+
+def test_gpus_that_tensorflow_does_not_see_pass_nothing(tmp_path):
+    """The driver lists them, as where CUDA's libraries are missing: nothing may run on the CPU instead."""
+    found = tmp_path / "found.json"
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.gpu", "--device", "gpu", "--stages", "xla"),
+            *("--out", str(tmp_path / "kit"), "--json", str(found), "--minutes", "9"),
+        ],
+        env=fake_box.make(tmp_path, num_gpus=2),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert {line["verdict"] for line in json.loads(found.read_text())["lines"]} == {"not run"}
+    assert "TensorFlow sees 0 GPUs where the trial wants 1" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        plain.grid(box(H100)),
+        [*xla.grid(box(V100)), *peers.images_grid(box(V100))[-3:]],
+        peers.tokens_grid(box(H100)),
+    ],
+    ids=lambda overrides: " ".join(overrides)[:60],
+)
+def test_what_is_swept_on_gpus_can_be_planned(overrides):
+    """By the cost model: no GPU is at hand."""
+    simulated = ["engine=simulated", "hardware=h100_8", "sweep.dry_run=true"]
+    ended = subprocess.run(
+        [sys.executable, str(PROJECT / "sweep.py"), "-m", *overrides, *simulated],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert Path("results.db").exists() is False

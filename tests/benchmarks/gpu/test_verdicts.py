@@ -1,0 +1,102 @@
+"""When a line about peers, starts or modes is met, missed, open or not run."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.gpu.found import Judged, Verdict
+from benchmarks.gpu.stages import faults, selfcheck
+from benchmarks.gpu.stages.peers import judged, torch_version
+from benchmarks.ratio import Ratio
+from tests.benchmarks.gpu.boxes import MEASURED
+from tests.specs import small
+
+RESNET50 = small(model="resnet50", image_px=224, precision="bf16", batch_size=256)
+
+
+def ratio(*ratios: float, ours: str = "ours") -> Ratio:
+    pairs = [(one, 1.0) for one in ratios]
+    return Ratio(name="n", ours=ours, peer="p", metric="images per s", pairs=pairs, target=0.9)
+
+
+def on_a_gpu(*ratios: Ratio, line: str = "torch_images", spec=RESNET50, has_torch=True) -> Judged:
+    return judged(line, ratios, spec, on_gpus=True, has_torch=has_torch)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [((0.95, 0.97, 0.96), "met"), ((0.7, 0.72, 0.71), "missed"), ((0.8, 0.95, 0.91), "open")],
+)
+def test_a_peer_is_reached_only_where_the_whole_interval_says_so(ratios, verdict):
+    assert on_a_gpu(ratio(*ratios)).verdict == verdict
+
+
+def test_the_faster_of_ours_counts():
+    found = on_a_gpu(ratio(0.7, 0.7, ours="off"), ratio(0.95, 0.95, ours="on"))
+    assert (found.verdict, found.why) == ("met", "on: 0.950 [0.950, 0.950]")
+
+
+def test_cpu_devices_settle_nothing_about_gpus():
+    found = judged("torch_images", [ratio(2, 2)], RESNET50, on_gpus=False, has_torch=True)
+    assert (found.verdict, found.why) == ("not run", "on CPU devices ours: 2.000 [2.000, 2.000]")
+
+
+def test_another_batch_or_precision_than_the_lines_settles_nothing():
+    smaller, older = replace(RESNET50, batch_size=64), replace(RESNET50, precision="fp16")
+    assert on_a_gpu(ratio(0.95, 0.95), spec=smaller).verdict == "not run"
+    assert on_a_gpu(ratio(0.95, 0.95), spec=older).verdict == "not run"
+    assert on_a_gpu(ratio(0.95, 0.95), spec=older, line="torch_tokens").verdict == "not run"
+    assert on_a_gpu(ratio(0.95, 0.95), spec=smaller, line="torch_tokens").verdict == "met"
+
+
+def test_without_pytorch_its_lines_were_not_run():
+    found = on_a_gpu(has_torch=False)
+    assert (found.verdict, found.why) == ("not run", "PyTorch is not installed")
+    assert torch_version("no/such/python") is None
+    assert torch_version(sys.executable) is None  # it is no dependency of ours
+
+
+def test_fork_and_spawn_agree_by_their_first_losses_then_by_their_speed():
+    other = replace(MEASURED, first_loss=7.0)
+    assert faults.starts_agree([(MEASURED, MEASURED)], None).verdict == "met"
+    assert faults.starts_agree([(MEASURED, MEASURED)], Verdict.MET).verdict == "met"
+    assert faults.starts_agree([(MEASURED, MEASURED)], Verdict.OPEN).verdict == "open"
+    assert faults.starts_agree([(MEASURED, other)], Verdict.MET).verdict == "missed"
+    assert (
+        faults.starts_agree([(MEASURED, replace(other, first_loss=None))], None).verdict == "missed"
+    )
+
+
+def check(mode: str, outcome: str, options: str = "xla=on", problem: str = "") -> dict[str, str]:
+    return {"mode": mode, "outcome": outcome, "options": options, "problem": problem}
+
+
+def of_modes(*checks: dict[str, str]) -> Judged:
+    *_, found = selfcheck.judged(checks, ["ring", "ps_cpu"])
+    assert isinstance(found, Judged)
+    return found
+
+
+def test_modes_are_met_only_where_all_were_reached_and_none_failed():
+    assert of_modes(check("ring", "passed"), check("ps_cpu", "passed")).verdict == "met"
+    failed = of_modes(check("ring", "passed"), check("ps_cpu", "failed", problem="differs by 1"))
+    assert (failed.verdict, failed.why) == ("missed", "ps_cpu xla=on: differs by 1")
+
+
+def test_modes_that_were_not_reached_or_cannot_run_here_were_not_run():
+    late = of_modes(check("ring", "passed"))
+    assert late.verdict == "not run"
+    assert late.why.endswith("cannot run here: none; not reached in time: ps_cpu")
+    half = of_modes(
+        check("ring", "passed"), check("ps_cpu", "passed"), check("ps_cpu", "not reached")
+    )
+    assert half.verdict == "not run"
+    assert half.why == late.why
+    unable = of_modes(check("ring", "passed"), check("ps_cpu", "unsupported", "-", "no NCCL"))
+    assert unable.verdict == "not run"
+    assert unable.why.endswith("cannot run here: ps_cpu; not reached in time: none")
+
+
+def test_modes_that_differ_in_kind_come_first():
+    assert selfcheck.ordered(["mirrored_ring", "a", "ps_cpu"]) == ["ps_cpu", "mirrored_ring", "a"]
