@@ -111,10 +111,12 @@ def test_equal_times_to_the_last_digit_are_no_trouble():
 
 
 CLOCKS = tuple(
-    GpuClock(uuid=f"GPU-{number}", clock_mhz=1400.0, temperature_c=60, reasons=())
+    GpuClock(uuid=f"GPU-{number}", clock_mhz=1400.0, temperature_c=60, reasons=(), replica=number)
     for number in range(3)
 )
-HOT = GpuClock(uuid="GPU-3", clock_mhz=1100.0, temperature_c=91, reasons=("sw_thermal_slowdown",))
+HOT = GpuClock(
+    uuid="GPU-3", clock_mhz=1100.0, temperature_c=91, reasons=("sw_thermal_slowdown",), replica=3
+)
 
 
 def said(*processes, gpus=(), kind=DeviceKind.GPU, timed_in=""):
