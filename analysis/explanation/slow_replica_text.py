@@ -13,7 +13,10 @@ from scalemark.text.wording import listed
 def sentences(
     found: SlowReplicas, gpus: Sequence[GpuClock], kind: DeviceKind, timed_in: str
 ) -> Iterator[str]:
-    """Yield what the times of each replica say, and the clocks of `gpus`. `timed_in` is another trial that timed them; else empty."""
+    """Yield what the times of each replica say, and the clocks of `gpus`.
+
+    `timed_in` is another trial that timed them; else empty.
+    """
     if found.slowest is not None:
         where = f" (timed in {timed_in})" if timed_in else ""
         yield f"{_by_times(found)}{where}."
