@@ -1,5 +1,5 @@
-"""How often the slow replica is named, and an innocent one, beside published rules: on simulated
-times of each replica's own compute with known truth.
+"""Counts how often the slow replica is named, and an innocent one, beside published rules: on
+simulated times of each replica's own compute with known truth.
 
 `python benchmarks/slow_replica.py [--times N] [--only NAME] [--json FILE]` prints a Markdown table.
 Same seed, same figures.

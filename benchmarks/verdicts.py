@@ -1,4 +1,4 @@
-"""Whether verdicts have evidence: on every published figure of several GPUs, and on boxes with a
+"""Counts verdicts with evidence, on every published figure of several GPUs and on boxes with a
 planted cause, beside the rule that calls an efficiency below 0.90 communication-bound.
 
 `python benchmarks/verdicts.py [--seed S] [--boxes N]` prints Markdown tables.
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def published(said: Sequence[Said]) -> str:
-    """A column per rule."""
+    """Return a table with a column per rule."""
     lines = [
         f"| | {' | '.join(one.rule for one in said)} |",
         f"|---|{'---:|' * len(said)}",
@@ -53,7 +53,7 @@ def published(said: Sequence[Said]) -> str:
 
 
 def planted(num_boxes: int, seed: int) -> str:
-    """A line per cause and number of models and batches."""
+    """Return a table with a line per cause and number of models and batches."""
     columns = ("trials", f"{Bound.COMMUNICATION}", "cannot tell", "else")
     lines = [f"| the loss is | models and batches | {' | '.join(columns)} |"]
     lines.append(f"|---|---:|{'---:|' * len(columns)}")

@@ -147,7 +147,10 @@ def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
 
 
 def _problems_of_slow_replica(spec: TrialSpec, number: float) -> Iterator[str]:
-    """A trial on fewer GPUs may name it: it is compared with those that have it."""
+    """Yield what is wrong with the number of a slow replica.
+
+    A trial on fewer GPUs may name one that it lacks: it is compared with those that have it.
+    """
     if number != int(number):
         yield f"injected.slow_replica={number:g}: wanted a whole number, counted from 0"
     if not spec.injected_values.get("slow_replica_by"):

@@ -15,6 +15,7 @@ from analysis.results import Origin
 from analysis.selection import Selection
 from plots import again
 from plots.commands.report import write
+from plots.fastest_first import FastestFirst
 from plots.kept_report import KeptReport, kept_report
 from plots.parts import in_words
 from plots.source import Source
@@ -29,7 +30,7 @@ MOST_TABLES = 30
 MOST_PICTURES = 12  # of each chart
 # the first of these that have something to show; the report has all that a sweep tells
 CHARTS = ("throughput", "scaling", "batch_sizes", "precisions")
-MOST_CHARTS = 2  # with a picture per model at most
+MOST_CHARTS = 2  # with a picture per model at most, of its fastest setting
 
 Tell = Callable[[str], None]
 
@@ -123,7 +124,7 @@ class _Ending:
         from plots.report.page import render  # here, because it takes its time to import
 
         self._folder.mkdir(parents=True, exist_ok=True)
-        source = self._of_files("report")
+        source = replace(self._source("report"), names_sweep=self._kept is not None)
         page = render(source, datetime.now(UTC), failed=self._failed)
         path = self._folder / f"{source.file_name('report')}.html"
         write(path, page)
@@ -160,10 +161,11 @@ class _Ending:
     @cached_property
     def _of_charts(self) -> Source:
         """Read the results once for all charts."""
-        return self._of_files("charts")
-
-    def _of_files(self, name: str) -> Source:
-        return replace(self._source(name), names_sweep=self._kept is not None)
+        return FastestFirst(
+            selection=self._selection,
+            command=self.command("charts"),
+            names_sweep=self._kept is not None,
+        )
 
     @cached_property
     def _kept(self) -> KeptReport | None:

@@ -26,8 +26,8 @@ class KeptReport:
 
 
 def kept_report(path: Path, engine: sa.Engine, sweep: str) -> KeptReport | None:
-    """Return the report at `path` where it is of a sweep of more trials, of which `sweep` ran some
-    again, or one that is like them; else None.
+    """Return the report at `path` where it is of a sweep of more trials, and `sweep` ran only some
+    of these again, or a single trial, whichever it is; else None.
     """
     there = _sweep_of(path)
     if there in ("", sweep):

@@ -89,6 +89,8 @@ def _overview(answers: Sequence[Answer], further: Sequence[str]) -> str:
         ended = ways([choice.outcome for one in answers for choice in one.question.choices])
         why = f" ({ended})" if ended else ""
         marked = f" ({', '.join(further)})" if further else ""
+        if not any(one.question.choices for one in answers):
+            return f"No advice: all that was run trains replicas apart{marked}."
         return f"No advice: nothing that was tried has a number{why}{marked}."
     ordered = sorted(best.items(), key=lambda item: -len(item[1]))
     said = [f"{choice} for {_models(models)}" for choice, models in ordered[:_MOST_NAMED]]
@@ -151,7 +153,7 @@ def _of_several(answers: Sequence[Answer]) -> _Table:
     units = {one.question.unit for one in answers}
     for name, one in zip(names([one.question for one in answers]), answers, strict=True):
         if one.ranking is None:
-            rows.append((name, "no number", "", "", ""))
+            rows.append((name, _why_none(one), "", "", ""))
             continue
         pick = one.ranking.pick
         doubts = dict.fromkeys([*badges.of_result(pick.result), *_certainty(one, one.ranking)])
@@ -168,6 +170,13 @@ def _of_several(answers: Sequence[Answer]) -> _Table:
     throughput = units.pop() if len(units) == 1 else "throughput"
     throughput += _interval(answers)
     return ("model", best, throughput, "other way", "doubts"), rows, used
+
+
+def _why_none(one: Answer) -> str:
+    """Return why a question has no best choice, as a cell."""
+    if one.refusal:
+        return "cannot be judged by this goal"
+    return "no number" if one.question.choices else "replicas train apart"
 
 
 _OF_WAY = ("batch_size", "precision")  # what most often differs beside strategy and GPUs

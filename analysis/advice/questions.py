@@ -42,12 +42,17 @@ class Question:
     @property
     def unit(self) -> str:
         """The unit of its throughputs, as `images/s`."""
-        return (self.able or self.choices)[0].unit
+        return self._first.unit
 
     @property
     def item(self) -> str:
         """What is counted, as `images`."""
-        return (self.able or self.choices)[0].item
+        return self._first.item
+
+    @property
+    def _first(self) -> Result:
+        """The first that has a number, else the first: no number, no known item."""
+        return (self.able or self.choices or self.apart)[0]
 
     @property
     def is_of_program(self) -> bool:

@@ -64,7 +64,7 @@ def scaling(
     console = make_console()
     for one in found:
         _print(console, one)
-    for note in (*read.notes, *_notes(found)):
+    for note in (*read.notes, *_notes(found), *_suspect(found, chosen.show_command)):
         say(console, note)
 
 
@@ -104,6 +104,15 @@ def _row(curve: Curve, point: Point) -> list[str]:
     if point.added is not None:
         cells["marginal"] = f"{100 * point.added.share:.0f} %"
     return list(cells.values())
+
+
+def _suspect(found: Sequence[Scaling], show_command: str) -> Iterator[str]:
+    """Yield the command that says why the first suspect number is."""
+    for one in found:
+        for result in one.table.results:
+            if result.throughput is not None and not result.is_valid and result.attempt_ids:
+                yield f"suspect: {show_command} {result.attempt_ids[-1]} says why the first is"
+                return
 
 
 def _notes(found: Sequence[Scaling]) -> Iterator[str]:

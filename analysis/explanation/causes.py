@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from analysis.explanation.ablations import Ablation, reads
 from analysis.explanation.evidence import Method
@@ -35,12 +36,17 @@ def suspects(
     of_ablations: Mapping[Ablation, Observed],
     links: Links,
     tests: ExchangeTests,
+    waiting: Sequence[Suspect],
 ) -> list[Suspect]:
     """Return suspects, largest first; `seen` of the target, `of_ablations` of all that were found.
 
-    `links` are those that its gradients take, `tests` know the other trials of its box.
+    `links` are those that its gradients take, `tests` know the other trials of its box;
+    `waiting` for a slow replica is counted, and taken off contention, where trials show it as such.
     """
+    waited_s = sum(one.seconds.value for one in waiting)
+    fall = _without_contention(fall, waited_s)
     found = [
+        *waiting,
         *_of_parts(fall, seen, links, tests),
         *_host_links(fall, seen),
         *_waiting(fall, seen),
@@ -50,8 +56,17 @@ def suspects(
     if not any(Cause.COMMUNICATION in part.causes for part in fall.parts):
         found += _shown(fall.target, fall.step.value, links, tests)
     found = [_without_neighbors(one, fall, seen) for one in found]
-    found += _clocks(fall, seen, of_ablations.get(Ablation.ALONE, seen))
+    found += _clocks(fall, seen, of_ablations.get(Ablation.ALONE, seen), waited_s)
     return sorted(found, key=lambda one: -one.seconds.value)
+
+
+def _without_contention(fall: Waterfall, seconds: float) -> Waterfall:
+    """Return it with so much less contention, whose cause is known."""
+    parts = []
+    for part in fall.parts:
+        is_contention = Cause.CONTENTION in part.causes
+        parts.append(replace(part, seconds=part.seconds.plus(-seconds)) if is_contention else part)
+    return replace(fall, parts=tuple(parts))
 
 
 def _of_parts(
@@ -67,7 +82,9 @@ def _of_parts(
             yield from _lump(part, fall, seen, links, tests)
     # Parts of one bound are neighbors on the ablations: reading and distorting are both input.
     for bound, parts in single.items():
-        seconds = difference(parts[-1].after, parts[0].before)
+        seconds = parts[0].seconds
+        if len(parts) > 1:
+            seconds = difference(parts[-1].after, parts[0].before)
         if seconds.value <= 0:
             continue
         trials = parts[-1].after, parts[0].before
@@ -231,8 +248,10 @@ def _without_neighbors(one: Suspect, fall: Waterfall, seen: Observed) -> Suspect
     return observed_in(Bound.CONTENTION, seconds, because, fall, is_direct=False)
 
 
-def _clocks(fall: Waterfall, seen: Observed, alone: Observed) -> Iterator[Suspect]:
-    """Yield GPUs below their clocks: contention for power, unless one alone is slowed, too."""
+def _clocks(fall: Waterfall, seen: Observed, alone: Observed, waited_s: float) -> Iterator[Suspect]:
+    """Yield GPUs below their clocks: contention for power, unless one alone is slowed, too. What is
+    waited for the slowest of them is not theirs.
+    """
     lost = seen.clock_loss
     if lost is None or lost < THROTTLED_FROM:
         return
@@ -242,4 +261,6 @@ def _clocks(fall: Waterfall, seen: Observed, alone: Observed) -> Iterator[Suspec
     base_s = step_s(base) if base else fall.base_s
     bound = Bound.CONTENTION if together else Bound.COMPUTE
     because = f"GPUs ran {lost:.0%} below their highest clock{why}"
-    yield observed_in(bound, about(lost * base_s.value), because, fall)
+    seconds = about(lost * base_s.value - waited_s)
+    if seconds.value > 0:
+        yield observed_in(bound, seconds, because, fall)

@@ -16,6 +16,7 @@ class Method(StrEnum):
     OTHER_WAY = "another strategy"  # the same work, exchanged another way
     LINKS = "rate of the links"  # bytes over a measured rate
     FIXED = "fixed costs"  # what does not grow with the batch, or with the model
+    REPLICA_TIMES = "times of each replica"  # its own compute, less that of the others
     OBSERVED = "observed"  # seen within the trial itself: waiting, clocks, neighbors, a profile
     COUNTED = "counted"  # a limit by counting what the model does
 

@@ -15,9 +15,11 @@ from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth, QuickCheck, quick_check
 from analysis.explanation.remedies import Remedy, remedies
 from analysis.explanation.slow_replica import SlowReplicas, Times, slow_replicas
+from analysis.explanation.suspects import Bound
 from analysis.explanation.throttling import against_throttling
 from analysis.explanation.update_bytes import UpdateBytes, update_bytes
 from analysis.explanation.verdicts import MATTERS, Diagnosis, diagnose
+from analysis.explanation.waiting import against_slow, waiting_for
 from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
 from analysis.statistics.contradictions import contradiction
@@ -78,10 +80,13 @@ def _explained(
     check = quick_check(target, seen.num_parameters, bandwidth)
     inner = inner_links(target, check)
     links = links_of(fall, seen, inner)
-    diagnosis = diagnose(fall, seen, of_ablations, links, tests)
-    refuted = _refuted(fall)
-    found = remedies(diagnosis.bound, target, seen.num_cores, refuted=refuted)
-    times, timed_in = _replica_times(fall, seen, of_ablations)
+    times, timed = _replica_times(fall, seen, of_ablations)
+    replicas = slow_replicas(times)
+    waiting = waiting_for(replicas, timed, num_processes=len(times))
+    diagnosis = diagnose(fall, seen, of_ablations, links, tests, waiting)
+    found = remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
+    if diagnosis.bound is Bound.SLOW_REPLICA:
+        found = [against_slow(replicas.slow[0], target.environment.device_kind)]
     return Explanation(
         fall=fall,
         seen=seen,
@@ -90,8 +95,8 @@ def _explained(
         inner_links=inner,
         update_bytes=update_bytes(target),
         host_links=host_links(fall, seen, of_ablations.get(Ablation.FAST_LINKS, NOTHING)),
-        slow_replicas=slow_replicas(times),
-        replicas_timed_in=timed_in,
+        slow_replicas=replicas,
+        replicas_timed_in="" if timed is target else timed.trial_id,
         remedies=(*against_throttling(seen.gpus), *found),
         notes=tuple(_notes(fall)),
         measure_all=_measure_all(fall),
@@ -100,12 +105,12 @@ def _explained(
 
 def _replica_times(
     fall: Waterfall, seen: Observed, of_ablations: Mapping[Ablation, Observed]
-) -> tuple[Sequence[Times], str]:
-    """Return its own times, else those of independent replicas and the trial that has them."""
+) -> tuple[Sequence[Times], Result]:
+    """Return its own times, else those of independent replicas; and the trial that has them."""
     others = of_ablations.get(Ablation.INDEPENDENT, NOTHING).replica_times
     if seen.replica_times or not others:
-        return seen.replica_times, ""
-    return others, fall.ablations.found[Ablation.INDEPENDENT].trial_id
+        return seen.replica_times, fall.target
+    return others, fall.ablations.found[Ablation.INDEPENDENT]
 
 
 def _refuted(fall: Waterfall) -> list[str]:

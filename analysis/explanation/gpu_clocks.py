@@ -18,6 +18,7 @@ class GpuClock:
     clock_mhz: float | None  # median
     temperature_c: float | None  # highest
     reasons: tuple[str, ...]  # why its clock was lowered, as trainer/watching/nvml.py names them
+    replica: int | None  # that it computed; None where repeats had other GPUs
 
 
 def gpu_clocks(attempts: Sequence[Mapping[str, Any]]) -> tuple[GpuClock, ...]:
@@ -26,10 +27,18 @@ def gpu_clocks(attempts: Sequence[Mapping[str, Any]]) -> tuple[GpuClock, ...]:
     for row in attempts:
         for gpu in row.get("recorded_telemetry") or ():
             seen.setdefault(gpu["uuid"], []).append(gpu)
-    return tuple(_clock(uuid, times) for uuid, times in seen.items())
+    is_same = all(
+        [gpu["uuid"] for gpu in row["recorded_telemetry"]] == list(seen)
+        for row in attempts
+        if row.get("recorded_telemetry")
+    )
+    return tuple(
+        _clock(uuid, times, number if is_same else None)
+        for number, (uuid, times) in enumerate(seen.items())
+    )
 
 
-def _clock(uuid: str, times: Sequence[Mapping[str, Any]]) -> GpuClock:
+def _clock(uuid: str, times: Sequence[Mapping[str, Any]], replica: int | None) -> GpuClock:
     clocks = [gpu["sm_clock_mhz"] for gpu in times if gpu["sm_clock_mhz"] is not None]
     heats = [gpu["temperature_c"] for gpu in times if gpu["temperature_c"] is not None]
     reasons = {reason for gpu in times for reason in gpu["throttle_reasons"]}
@@ -38,6 +47,7 @@ def _clock(uuid: str, times: Sequence[Mapping[str, Any]]) -> GpuClock:
         clock_mhz=statistics.median(clocks) if clocks else None,
         temperature_c=max(heats, default=None),
         reasons=tuple(sorted(reasons)),
+        replica=replica,
     )
 
 

@@ -41,7 +41,8 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
         title = text.title(one.target)
         if marked:
             title = f"{title} ({', '.join(marked)})"
-        slow = list(text.slow_replica(one)) if one.slow_replicas.slow else []
+        is_told = one.diagnosis.bound is Bound.SLOW_REPLICA
+        slow = list(text.slow_replica(one)) if one.slow_replicas.slow and not is_told else []
         return Screen(
             headlines=(" ".join([f"{title}. {text.verdict(one)}", *slow]), *_evidence(one)),
             columns=("where the step goes", "ms [95 % CI]", "share"),
@@ -215,6 +216,8 @@ def _remedied(one: Explanation, selection: Selection) -> NextStep | None:
                 commands=(remedy.command,),
                 then=selection.analysis("compare", *trials),
             )
+    if one.diagnosis.bound is Bound.SLOW_REPLICA:
+        return NextStep(why=f"try {one.remedies[-1].change}, for {one.remedies[-1].why}")
     return None
 
 

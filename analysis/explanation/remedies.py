@@ -49,7 +49,7 @@ def remedies(
     refuted: Collection[str] = (),
 ) -> list[Remedy]:
     """Return the remedies against a verdict, but for axes that trials have `refuted`."""
-    if bound is None:
+    if bound is None or bound is Bound.SLOW_REPLICA:  # no axis makes a GPU faster
         return []
     spec = None if target.environment.origin is Origin.PUBLISHED else target.spec
     kind = target.environment.device_kind

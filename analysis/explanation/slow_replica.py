@@ -40,6 +40,7 @@ class Slowness:
     value: float
     low: float  # both hold for all replicas at once in 98 % of cases
     high: float
+    others_s: float  # median time of the others' own compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,10 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
     blocks = np.stack([_blocks(_above_others(one)) for one in logarithms])
     above = blocks.mean(axis=(0, 1))
+    others_s = _others_s(np.concatenate(logarithms))
     found = [
-        _slowness(*one) for one in zip(names, above.tolist(), _reaches(blocks, above), strict=True)
+        _slowness(*one)
+        for one in zip(names, above.tolist(), _reaches(blocks, above), others_s, strict=True)
     ]
     positions = np.stack([_blocks(_above_all(one)) for one in logarithms]).mean(axis=(0, 1))
     slow = [found[place] for place in _standing_apart(positions) if _is_slower(found[place])]
@@ -104,6 +107,14 @@ def _above_others(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
     return above
 
 
+def _others_s(logarithms: NDArray[np.float64]) -> list[float]:
+    """Return for each replica the median time of all others, over all rounds."""
+    found = []
+    for place in range(logarithms.shape[1]):
+        found.append(math.exp(np.median(np.delete(logarithms, place, axis=1))))
+    return found
+
+
 def _above_all(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how far each is above the median of its round: distances are those of replicas."""
     above: NDArray[np.float64] = logarithms - np.median(logarithms, axis=1, keepdims=True)
@@ -134,9 +145,9 @@ def _reaches(blocks: NDArray[np.float64], above: NDArray[np.float64]) -> list[fl
     return reaches
 
 
-def _slowness(replica: str, above: float, reach: float) -> Slowness:
+def _slowness(replica: str, above: float, reach: float, others_s: float) -> Slowness:
     low, high = math.expm1(above - reach), math.expm1(min(above + reach, _MOST))
-    return Slowness(replica=replica, value=math.expm1(above), low=low, high=high)
+    return Slowness(replica=replica, value=math.expm1(above), low=low, high=high, others_s=others_s)
 
 
 _MOST = 10.0  # a logarithm beyond all reason: times that vary so much say nothing

@@ -13,8 +13,9 @@ from scalemark.text.wording import listed
 def sentences(
     found: SlowReplicas, gpus: Sequence[GpuClock], kind: DeviceKind, timed_in: str
 ) -> Iterator[str]:
-    """Yield what the times of each replica say, or else the clocks of `gpus`, which are in the
-    order of the replicas. `timed_in` is another trial that timed them; else empty.
+    """Yield what the times of each replica say, and the clocks of `gpus`.
+
+    `timed_in` is another trial that timed them; else empty.
     """
     if found.slowest is not None:
         where = f" (timed in {timed_in})" if timed_in else ""
@@ -25,11 +26,8 @@ def sentences(
         yield f"Which replica is slow cannot be told: {found.unknown}; replica_times=true times it."
     for gpu, usual_mhz in slower_clocks(gpus):
         why = f", for {listed(gpu.reasons)}" if gpu.reasons else ""
-        number = gpus.index(gpu)
-        yield (
-            f"Replica {number} ({gpu.uuid}) ran at {gpu.clock_mhz:.0f} MHz, the others at "
-            f"{usual_mhz:.0f} MHz{why}."
-        )
+        name = gpu.uuid if gpu.replica is None else f"Replica {gpu.replica} ({gpu.uuid})"
+        yield f"{name} ran at {gpu.clock_mhz:.0f} MHz, the others at {usual_mhz:.0f} MHz{why}."
 
 
 def _by_times(found: SlowReplicas) -> str:

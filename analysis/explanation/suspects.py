@@ -20,6 +20,7 @@ class Bound(StrEnum):
     COMMUNICATION = "communication-bound"
     COMPUTE = "compute-bound"
     CONTENTION = "contention"
+    SLOW_REPLICA = "slow replica"
     HEALTHY = "healthy"
 
 

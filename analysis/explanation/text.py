@@ -9,7 +9,7 @@ from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_h
 from analysis.explanation.evidence import Evidence, Method
 from analysis.explanation.explanations import Explanation
 from analysis.explanation.step_times import Seconds, about
-from analysis.explanation.suspects import Bound
+from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
 from analysis.results import Origin, Result, items_per_step
@@ -69,6 +69,8 @@ def rows(explained: Explanation) -> Iterator[list[str]]:
     ):
         if one is not None:
             yield _row(explained, f"within: {what}", one.seconds, one.trials, is_lost=True)
+    for slow in _waiting(explained):
+        yield _row(explained, "within: the slow replica", slow.seconds, slow.trials, is_lost=True)
     if fall.floor is not None:
         what = "beside: the trivial model's step"
         yield _row(explained, what, fall.floor.seconds, fall.floor.trials)
@@ -80,6 +82,10 @@ def rows(explained: Explanation) -> Iterator[list[str]]:
         rate = f"{check.bandwidth.gb_per_s:g} GB/s"
         what = f"beside: {check.num_parameters * 4 / 1e6:.4g} MB at {rate}"
         yield _row(explained, what, about(check.seconds), [])
+
+
+def _waiting(explained: Explanation) -> list[Suspect]:
+    return [one for one in explained.diagnosis.suspects if one.bound is Bound.SLOW_REPLICA]
 
 
 def _row(
@@ -178,7 +184,8 @@ def sentences(explained: Explanation) -> Iterator[str]:
     yield from _quick_check(explained)
     for note in explained.notes:
         yield f"{note[0].upper()}{note[1:]}."
-    if explained.fall.calls or explained.fall.fixed or explained.fall.floor:
+    beside = (explained.fall.calls, explained.fall.fixed, explained.fall.floor)
+    if any(beside) or _waiting(explained):
         yield "Rows within and beside overlap those above; only these add up to the step."
     seconds = [part.seconds for part in explained.fall.parts]
     if any(not one.over_processes and one.low is not None for one in seconds):

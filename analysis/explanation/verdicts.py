@@ -5,6 +5,7 @@ It is never sure without repeats. Of N GPUs, with shares of the target's own ste
 | verdict | when |
 |---|---|
 | healthy | efficiency 0.9 or more of the ideal, and no suspect has 10 % |
+| slow replica | what all wait for it, by the times of each, is the largest, and has 10 % |
 | compute-bound | one replica without a suspect of 10 %, or GPUs, one alone too, below clocks |
 | any other | its suspect is the largest, and has 10 % |
 | none (cannot tell) | the largest cannot be distinguished from another, or from nothing |
@@ -69,9 +70,10 @@ def diagnose(
     of_ablations: Mapping[Ablation, Observed],
     links: Links,
     tests: ExchangeTests,
+    waiting: Sequence[Suspect],
 ) -> Diagnosis:
     """Judge a target by what was `seen` of it and of its ablations; the rest as in `suspects`."""
-    found = suspects(fall, seen, of_ablations, links, tests)
+    found = suspects(fall, seen, of_ablations, links, tests, waiting)
     case = _Case(fall=fall, seen=seen, of_ablations=of_ablations, found=found, tests=tests)
     bound, why = case.verdict()
     doubts = tuple(case.doubts(bound))

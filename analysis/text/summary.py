@@ -240,12 +240,12 @@ def _doubts(table: Table) -> Iterator[str]:
     if partly := [f"{_name(one)} ({failed_repeats(one)})" for one in shown if one.failed]:
         which = shortened(partly, _MOST_LISTED)
         yield f"Repeats without a number in {counted(len(partly), 'trial')}: {listed(which)}."
-    if suspect := sum(not result.is_valid for result in shown):
+    if suspect := [_name(result) for result in shown if not result.is_valid]:
         what = "in doubt: the source leaves open what was run"
         if table.environment.origin.is_ours:
-            what = "suspect: see the verdicts"
-        is_are = "is" if suspect == 1 else "are"
-        yield f"{suspect} of {counted(len(shown), 'number')} {is_are} {what}."
+            what = f"suspect: {listed(shortened(suspect, _MOST_LISTED))}"
+        is_are = "is" if len(suspect) == 1 else "are"
+        yield f"{len(suspect)} of {counted(len(shown), 'number')} {is_are} {what}."
 
 
 def _name(result: Result) -> str:

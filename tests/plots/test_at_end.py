@@ -75,6 +75,24 @@ def test_a_model_has_two_pictures_at_most(reported):
     assert f"chart: scaling: {more} --chart scaling" in reported
 
 
+def test_of_several_precisions_the_fastest_is_drawn(reported):
+    """A bug: the first one of the grid was."""
+    speeds = {"fp32": 100.0, "bf16": 150.0, "fp16": 120.0}
+    fill(
+        "results.db",
+        [
+            (small(num_gpus=num, precision=precision), speed * num)
+            for precision, speed in speeds.items()
+            for num in (1, 2)
+        ],
+    )
+    assert show(reported)
+    assert reported.files[1:] == [
+        "throughput-precision=bf16.png",
+        "scaling-trivial-precision=bf16.png",
+    ]
+
+
 def test_why_there_is_no_chart_is_said_once(reported):
     fill("results.db", [(small(), 100.0)])
     assert show(reported)

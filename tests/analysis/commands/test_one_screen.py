@@ -277,3 +277,27 @@ def test_a_single_run_on_cpu_devices_has_its_badges(analysis):
     ended = analysis("advise")
     assert "(CPU devices, single run, unsure)" in ended.stdout
     assert f"single run: {MEANINGS['single run']}" in ended.stdout
+
+
+def test_work_of_which_all_replicas_train_apart_is_a_row_without_advice(analysis):
+    """A bug: IndexError, as at the end of every sweep with experiment=explain."""
+    apart = around(on_gpus(4, variable_update="independent"), 900.0)
+    fill_gpus([*around(on_gpus(4, model="vgg16", **PS), 450.0), *apart])
+    reported = analysis("advise", "num_gpus=4").stdout.splitlines()
+    assert reported[0].startswith("2 answers")
+    (row,) = (line for line in reported if line.startswith("trivial"))
+    assert row.split(maxsplit=1)[1].startswith("replicas train apart")
+
+
+def test_where_all_replicas_train_apart_it_does_not_say_that_no_number_is_there(analysis):
+    for_itself = {"variable_update": "independent"}
+    fill_gpus([(on_gpus(4, model=model, **for_itself), 900.0) for model in ("trivial", "vgg16")])
+    headline = analysis("advise", "num_gpus=4").stdout.splitlines()[0]
+    assert headline == "No advice: all that was run trains replicas apart."
+
+
+def test_work_that_a_goal_cannot_judge_says_so_in_its_row(analysis):
+    fill_gpus(curve([100.0, 190.0], model="vgg16"))
+    fill("results.db", [(small(), 100.0)], name="on CPU devices")
+    reported = analysis("advise", "num_gpus=1", "--goal", "per_gpu_hour").stdout
+    assert re.search(r"^trivial .* cannot be judged by this goal", reported, re.MULTILINE)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from scalemark.records.devices import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.outcomes import Outcome, Verdict
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.filled import fill
 from tests.specs import small
@@ -203,3 +203,15 @@ def test_the_column_of_throughput_has_the_unit_of_the_results(analysis):
     shown = analysis("scaling").stdout
     assert "tokens/s" in shown
     assert "images" not in shown
+
+
+def test_suspect_numbers_are_named_with_the_command_that_says_why(analysis):
+    fill_gpus(
+        [(on_gpus(num), 100.0 * num) for num in (1, 2, 4)],
+        details=[{}, {"verdict": Verdict.SUSPECT}, {"verdict": Verdict.SUSPECT}],
+    )
+    ended = analysis("scaling")
+    assert "2 of 3 numbers are suspect: replicated_none on 2 and replicated_none on 4." in (
+        lines(ended)
+    )
+    assert "suspect: python -m store show 2 says why the first is" in ended.stdout.splitlines()

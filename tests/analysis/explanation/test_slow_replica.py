@@ -3,13 +3,21 @@
 import numpy as np
 import pytest
 
-from analysis.explanation import slow_replica_text
+from analysis.explanation import slow_replica_text, text
 from analysis.explanation.ablations import Ablation
 from analysis.explanation.gpu_clocks import GpuClock
 from analysis.explanation.observed import Observed
 from analysis.explanation.slow_replica import slow_replicas
+from analysis.explanation.suspects import Bound
+from analysis.explanation.verdicts import Confidence
 from scalemark.records.devices import DeviceKind
-from tests.analysis.explanation.explained import explained, result
+from tests.analysis.explanation.explained import (
+    CPU_DEVICES,
+    INDEPENDENT,
+    explained,
+    finder,
+    result,
+)
 
 NAMES = ("GPU:0", "GPU:1", "GPU:2", "GPU:3")
 
@@ -103,10 +111,12 @@ def test_equal_times_to_the_last_digit_are_no_trouble():
 
 
 CLOCKS = tuple(
-    GpuClock(uuid=f"GPU-{number}", clock_mhz=1400.0, temperature_c=60, reasons=())
+    GpuClock(uuid=f"GPU-{number}", clock_mhz=1400.0, temperature_c=60, reasons=(), replica=number)
     for number in range(3)
 )
-HOT = GpuClock(uuid="GPU-3", clock_mhz=1100.0, temperature_c=91, reasons=("sw_thermal_slowdown",))
+HOT = GpuClock(
+    uuid="GPU-3", clock_mhz=1100.0, temperature_c=91, reasons=("sw_thermal_slowdown",), replica=3
+)
 
 
 def said(*processes, gpus=(), kind=DeviceKind.GPU, timed_in=""):
@@ -152,3 +162,63 @@ def test_replicas_timed_in_the_ablation_explain_the_target():
     found = explained(target, independent, result(100, variable_update="independent"), seen=seen)
     assert [one.replica for one in found.slow_replicas.slow] == ["GPU:3"]
     assert found.replicas_timed_in == independent.trial_id
+
+
+SLOW = Observed(replica_times=tuple(times(10, 10, 10, 13, seed=seed) for seed in (1, 2, 3)))
+"""All replicas take 100 ms in each of three processes, but GPU:3 130 ms."""
+
+
+def judged(*results, seen, of=0):
+    found = explained(*results, seen={results[of].trial_id: seen})
+    return found, found.diagnosis
+
+
+def test_contention_that_is_waiting_for_a_slow_replica_is_laid_on_it():
+    """A bug: the verdict was contention, and its remedy private threads."""
+    found, verdict = judged(*finder(100, 130, 132, num_gpus=4), seen=SLOW)
+    assert (verdict.bound, verdict.confidence) == (Bound.SLOW_REPLICA, Confidence.SURE)
+    assert Bound.CONTENTION not in [one.bound for one in verdict.suspects]
+    assert verdict.evidence[0].startswith("all wait for GPU:3, whose own compute takes 30% longer")
+    (remedy,) = found.remedies
+    assert (remedy.change, remedy.command) == ("to mend or leave out GPU:3", "")
+    assert "nvidia-smi" in remedy.why
+    (row,) = (row for row in text.rows(found) if row[0] == "within: the slow replica")
+    assert row[1] == "30.2"
+
+
+def test_contention_beside_a_slow_replica_is_what_is_left_of_it():
+    found, verdict = judged(*finder(100, 180, 182, num_gpus=4), seen=SLOW)
+    assert verdict.bound is Bound.CONTENTION
+    assert verdict.suspects[0].seconds.value == pytest.approx(0.05, abs=0.002)
+    assert found.slow_replicas.slow[0].replica == "GPU:3"
+
+
+def test_without_independent_replicas_the_slow_one_is_known_all_the_same():
+    _, verdict = judged(result(132, num_gpus=4), result(100, **INDEPENDENT), seen=SLOW)
+    assert verdict.bound is Bound.SLOW_REPLICA
+
+
+def test_its_low_clock_is_no_second_cause():
+    throttled = Observed(replica_times=SLOW.replica_times, clock_loss=0.3)
+    _, verdict = judged(*finder(100, 130, 132, num_gpus=4), seen=throttled)
+    assert verdict.bound is Bound.SLOW_REPLICA
+
+
+def test_the_trial_that_timed_the_replicas_is_the_evidence():
+    results = finder(100, 130, 132, num_gpus=4)
+    independent = results[2]
+    _, verdict = judged(*results, seen=SLOW, of=2)
+    assert verdict.rests_on[0].trials == (independent.trial_id,)
+
+
+def test_times_of_one_process_leave_the_slow_one_unsure():
+    one = Observed(replica_times=SLOW.replica_times[:1])
+    results = finder(100, 130, 132, num_gpus=4, factors=(1.0,))
+    _, verdict = judged(*results, seen=one)
+    assert (verdict.bound, verdict.confidence) == (Bound.SLOW_REPLICA, Confidence.LIKELY)
+
+
+def test_cpu_devices_that_wait_leave_their_cores_to_the_slow_one():
+    results = finder(100, 130, 132, num_gpus=4, environment=CPU_DEVICES)
+    _, verdict = judged(*results, seen=SLOW)
+    assert Bound.SLOW_REPLICA not in [one.bound for one in verdict.suspects]

@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 from analysis.explanation.gpu_clocks import GpuClock, gpu_clocks, slower_clocks
+from analysis.explanation.slow_replica import SlowReplicas
+from analysis.explanation.slow_replica_text import sentences
 from analysis.explanation.throttling import against_throttling
+from scalemark.records.devices import DeviceKind
 
-GPU = GpuClock(uuid="GPU-0", clock_mhz=1400.0, temperature_c=60, reasons=())
+GPU = GpuClock(uuid="GPU-0", clock_mhz=1400.0, temperature_c=60, reasons=(), replica=0)
 
 
 def remedies(*reasons, **changes):
@@ -63,5 +66,27 @@ def test_telemetry_of_all_attempts_is_brought_together():
 
     attempts = [seen(1400.0, 60), seen(1000.0, 90, "sw_power_cap"), seen(None, None)]
     assert gpu_clocks([*attempts, {"recorded_telemetry": None}]) == (
-        GpuClock(uuid="GPU-0", clock_mhz=1200.0, temperature_c=90, reasons=("sw_power_cap",)),
+        GpuClock(
+            uuid="GPU-0", clock_mhz=1200.0, temperature_c=90, reasons=("sw_power_cap",), replica=0
+        ),
     )
+
+
+def test_gpus_of_repeats_that_had_others_are_no_replicas_of_a_number():
+    """A bug: the third GPU of a trial on two was called replica 2."""
+
+    def seen(*clocks):
+        gpu = {"temperature_c": 60, "throttle_reasons": ()}
+        return {
+            "recorded_telemetry": [
+                {"uuid": f"GPU-{number}", "sm_clock_mhz": clock, **gpu} for number, clock in clocks
+            ]
+        }
+
+    same = [seen((0, 1400.0), (1, 1000.0)), seen((0, 1400.0), (1, 1000.0))]
+    others = [seen((0, 1400.0), (1, 1400.0)), seen((2, 1000.0), (3, 1400.0))]
+    assert [one.replica for one in gpu_clocks(same)] == [0, 1]
+    assert [one.replica for one in gpu_clocks(others)] == [None] * 4
+    none_slow = SlowReplicas(slow=(), slowest=None, unknown="there are too few rounds")
+    *_, said = sentences(none_slow, gpu_clocks(others), DeviceKind.GPU, "")
+    assert said == "GPU-2 ran at 1000 MHz, the others at 1400 MHz."
