@@ -27,7 +27,7 @@ class Rates:
 
     sent_bytes: float
     implied: float  # over the time that was lost, as if nothing were hidden behind compute
-    possible: float | None  # of the links; None where nobody knows
+    possible: float | None  # of the fastest links there; None where nobody knows
     expected_s: float | None  # of a step, at the possible rate of its own way of exchange
 
 

@@ -170,7 +170,7 @@ def _figures(one: Evidence) -> Iterator[str]:
         yield f"{number(1e3 * rates.expected_s)} ms expected of the links"
     yield f"{number(rates.implied / 1e9)} GB/s implied"
     if rates.possible is not None:
-        yield f"{number(rates.possible / 1e9)} GB/s possible"
+        yield f"{number(rates.possible / 1e9)} GB/s possible on the fastest links"
 
 
 def sentences(explained: Explanation) -> Iterator[str]:

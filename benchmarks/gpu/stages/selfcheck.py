@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.gpu.found import Finding, Judged, Note, NotRunError, Number, OutOfTimeError, Verdict
 from benchmarks.gpu.kit import Kit, last_line, program
-from trainer.selfcheck import all_modes
+from trainer.selfcheck import NOT_REACHED, all_modes
 
 ABOUT = "exactness and placement of every way of sharing variables"
 LINES: Mapping[str, str] = {"modes": "every mode of the self-check is exact and placed"}
@@ -59,7 +59,7 @@ def judged(checks: Sequence[dict[str, Any]], modes: Sequence[str]) -> Iterator[F
             unable[check["problem"]].append(check["mode"])
     for problem, names in unable.items():
         yield Note(text=f"{problem} ({', '.join(names)})")
-    unfinished = {check["mode"] for check in checks if check["outcome"] == "not reached"}
+    unfinished = {check["mode"] for check in checks if check["outcome"] == NOT_REACHED}
     reached = {check["mode"] for check in checks} - unfinished
     exact -= unfinished
     open_modes = [mode for mode in modes if mode not in exact]
