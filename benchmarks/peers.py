@@ -142,12 +142,6 @@ def device_names(spec: TrialSpec) -> list[str]:
     return [f"{kind}:{replica}" for replica in range(spec.num_gpus)]
 
 
-def device_names(spec: TrialSpec) -> list[str]:
-    """Return the name of each replica's device."""
-    kind = "GPU" if spec.device_kind == DeviceKind.GPU else "CPU"
-    return [f"{kind}:{replica}" for replica in range(spec.num_gpus)]
-
-
 def _model(spec: TrialSpec) -> keras.Model:
     keras.utils.set_random_seed(spec.seed)
     return keras_model.build(definition(spec))
