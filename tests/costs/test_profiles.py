@@ -24,6 +24,12 @@ def test_the_boxes_of_the_published_figures_have_profiles():
     }
 
 
+@pytest.mark.parametrize("name", ["rtx2080ti_4", "rtx3090_4", "rtx4090_4", "rtx5090_4", "l4_8"])
+def test_cards_that_reach_no_other_have_no_fast_link_either(name):
+    box = profile(name)
+    assert (box.peer_to_peer, box.nvlink_gb_per_s) == (False, None)
+
+
 def test_the_files_of_machines_that_exist_are_no_profiles():
     assert not {"auto", "cpu", "gpu"} & set(profiles())
 
@@ -64,7 +70,7 @@ def test_whole_numbers_and_decimal_ones_make_the_same_profile():
 def test_an_unknown_profile_is_answered_with_the_nearest_and_all():
     with pytest.raises(
         UnknownProfileError,
-        match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? there are dgx1_p100, ",
+        match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? there are a10_4, ",
     ):
         profile("dgx1_p10")
 
