@@ -14,11 +14,13 @@ if __name__ == "__main__":
 from store.command_line import App, run
 
 app = App(
-    about="Look at sweeps that run, join one, or see the defaults that sweeps begin with.",
+    about="Look at sweeps that run, join one, see the defaults that sweeps begin with, or measure "
+    "what this machine can do.",
     commands={
         "status": "sweeper.commands.status:status",
         "agent": "sweeper.commands.agent:agent",
         "settings": "sweeper.commands.settings:settings",
+        "probe": "sweeper.commands.probe:probe",
     },
 )
 

@@ -41,6 +41,7 @@ _TYPED = {
     "status": "python -m sweeper status",
     "agent": "python -m sweeper agent",
     "settings": "python -m sweeper settings",
+    "probe": "python -m sweeper probe",
     "selfcheck": "python -m trainer selfcheck",
 }
 
