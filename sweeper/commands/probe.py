@@ -122,8 +122,9 @@ def _num_devices(wanted: int | None, inventory: Inventory) -> int:
     if wanted is None:
         return NUM_CPU_DEVICES if is_cpu else most
     if not 1 <= wanted <= most:
-        found = f"at most {most}" if is_cpu else f"found {inventory.kind.counted(most)}"
-        raise SweepRefusedError(f"--devices {wanted}: wanted 1 or more, {found}")
+        counted = inventory.kind.counted(most)
+        limit = f"1 to {counted}" if is_cpu else f"1 to {most}, for there are {counted}"
+        raise SweepRefusedError(f"--devices {wanted}: wanted {limit}")
     return wanted
 
 

@@ -50,9 +50,10 @@ def measure(
             stderr=log,
             start_new_session=True,
         )
+        assert process.stdout is not None
         try:
-            assert process.stdout is not None
-            is_stalled = not _read(process.stdout.fileno(), measured, progress, stall_s)
+            with process.stdout as output:
+                is_stalled = not _read(output.fileno(), measured, progress, stall_s)
             exit_code = None if is_stalled else process.wait()
         finally:
             if process.poll() is None:
