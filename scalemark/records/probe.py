@@ -14,21 +14,20 @@ from scalemark.records.validation import JsonRecord, check_one_of
 class Probed(StrEnum):
     """The things that a probe measures, in its order."""
 
-    unit: str  # of a figure, per second
     about: str
 
-    def __new__(cls, value: str, unit: str, about: str) -> Probed:
+    def __new__(cls, value: str, about: str = "") -> Probed:
         what = str.__new__(cls, value)
         what._value_ = value
-        what.unit, what.about = unit, about
+        what.about = about
         return what
 
-    PEAK = "peak", "FLOP", "largest rate of a matrix product"
-    MEMORY = "memory", "byte", "read and written in the device's own memory"
-    TO_DEVICE = "to_device", "byte", "copied from the host's memory to the device"
-    TO_HOST = "to_host", "byte", "copied from the device to the host's memory"
-    PAIR = "pair", "byte", "copied from one device to another"
-    ALL_REDUCE = "all_reduce", "byte", "bus bandwidth of a reduction over all devices"
+    PEAK = "peak", "largest rate of a matrix product"
+    MEMORY = "memory", "read and written in the device's own memory"
+    TO_DEVICE = "to_device", "copied from the host's memory to the device"
+    TO_HOST = "to_host", "copied from the device to the host's memory"
+    PAIR = "pair", "copied from one device to another"
+    ALL_REDUCE = "all_reduce", "bus bandwidth of a reduction over all devices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Figure(JsonRecord):
     """One number of a probe, or why it could not be measured."""
 
     what: str  # a Probed
-    value: float | None  # per second, in the unit of `what`; None with a problem
+    value: float | None  # FLOP/s of a peak, else bytes/s; None with a problem
     problem: str = ""
     precision: str = ""  # of a peak
     source: int | None = None  # number of the device among the probed ones; of a pair, copied from
