@@ -23,10 +23,11 @@ def lines_of(probe: Probe) -> Iterator[str]:
     quick = ", quick: an impression" if probe.is_quick else ""
     yield f"measured {probe.measured_at[:16].replace('T', ' ')} UTC{quick}"
     yield from _devices(probe)
-    if len(probe.devices) > 1:
+    if any(probe.of(Probed.PAIR)):
         yield from _matrix(probe)
+    if any(probe.of(Probed.ALL_REDUCE)):
         yield from _reductions(probe)
-    else:
+    if len(probe.devices) == 1:
         yield f"\none {kind.singular}: no pairs to copy between, and nothing to reduce over"
     for problem in probe.problems:
         yield f"\nnot measured: {problem}"

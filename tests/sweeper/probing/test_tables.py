@@ -27,6 +27,14 @@ def test_one_gpu_has_none_and_says_so(snapshot):
     assert shown(probe_of(machine, (*figures(1, pair=1.0, bus=1.0), lacks))) == snapshot
 
 
+def test_tables_without_a_figure_are_left_out():
+    """After Ctrl-C."""
+    probe = probe_of(box(2, "NVIDIA L4"), figures(2, pair=11e9, bus=9e9)[:3])
+    assert "to each other" not in shown(probe)
+    assert "all-reduce" not in shown(probe)
+    assert "nothing to reduce" not in shown(probe)
+
+
 @pytest.mark.parametrize("num_gpus", [11, 16])
 def test_many_gpus_have_a_matrix_in_blocks(num_gpus):
     machine = box(num_gpus, "Tesla V100-SXM3-32GB", num_nvlinks=6)
