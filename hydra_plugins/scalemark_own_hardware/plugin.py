@@ -37,7 +37,7 @@ class OwnHardware(ConfigSource):
         )
 
     def is_group(self, config_path: str) -> bool:
-        return False
+        return config_path == _GROUP
 
     def is_config(self, config_path: str) -> bool:
         if not config_path.startswith(f"{_GROUP}/"):

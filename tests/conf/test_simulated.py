@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.errors import ConfigCompositionException
+from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -165,6 +165,9 @@ def test_a_profile_of_the_users_own_is_chosen_like_one_that_ships(tmp_path, monk
     (own / "my_box.yaml").write_text(text.replace("rtx4090_4", "my_box"), encoding="utf-8")
     chosen = config("engine=simulated", f"hardware={by.format(folder=own)}")
     assert hardware_of(chosen.hardware) == replace(profile("rtx4090_4"), name="my_box")
+    with pytest.raises(MissingConfigException) as raised:
+        config("hardware=my_bx")
+    assert {"my_box", "rtx4090_4"} <= set(raised.value.options or ())
 
 
 def test_a_broken_profile_of_the_users_own_is_named(tmp_path):

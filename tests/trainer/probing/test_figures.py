@@ -1,10 +1,13 @@
 """Each figure of a probe is of real copies and sums; without room it says so."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
+from scalemark.records.devices import DeviceKind
 from scalemark.records.probe import Probed, ProbeRequest
 from trainer.probing import figures
 from trainer.probing.figures import MIB
@@ -75,6 +78,14 @@ def test_a_reduction_without_room_has_a_problem(make_devices, monkeypatch):
     monkeypatch.setattr(figures, "_reduction", _refuse)
     found = figures._all_reduce(make_devices(2), 4 * MIB, SHORT)
     assert (found.value, found.problem) == (None, "a reduction of 4 MiB: no memory")
+
+
+def test_the_hosts_memory_is_pinned_for_gpus_alone(make_devices, monkeypatch):
+    monkeypatch.setattr(context.context(), "_config", None)  # put back at the end
+    figures.pin_host_memory(make_devices(1))
+    assert not context.context().config.gpu_options.force_gpu_compatible
+    figures.pin_host_memory(replace(make_devices(1), kind=DeviceKind.GPU))
+    assert context.context().config.gpu_options.force_gpu_compatible
 
 
 def _with_room_for(most):
