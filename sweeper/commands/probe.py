@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from conf.schema import HardwareConfig, LauncherConfig
-from costs.hardware import Hardware
 from costs.profiles import own_profile_file, profiles
 from scalemark.abilities import PRECISIONS
 from scalemark.cli import entry_point
@@ -83,9 +82,14 @@ def probe(
     """
     try:
         asked = _checked(devices, hardware, precision, profile, is_quick=quick)
-        if show:
-            return _print(_kept(asked), as_json=as_json)
-        _measure(asked, as_json=as_json)
+        if not show:
+            return _measure(asked, as_json=as_json)
+        if devices is not None or precision is not None or quick:
+            raise SweepRefusedError(
+                "--show measures nothing; leave --devices, --precision and --quick out"
+            )
+        _print(found := _kept(asked), as_json=as_json)
+        _write_profile(asked, found)
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     except KeyboardInterrupt:
@@ -203,8 +207,7 @@ def _measure(asked: _Asked, *, as_json: bool) -> None:
         print(f"incomplete, and not kept: {why}", file=sys.stderr)
         raise typer.Exit(entry_point.INTERRUPTED if is_interrupted else _INCOMPLETE)
     print(f"kept in {kept_probes.write(found)}", file=sys.stderr)
-    if asked.profile:
-        _write_profile(asked.profile, profile_of(asked.profile.stem, found, asked.machine))
+    _write_profile(asked, found)
 
 
 def _check_kept_folder() -> None:
@@ -265,7 +268,16 @@ def _print(found: Probe, *, as_json: bool) -> None:
         print(line)
 
 
-def _write_profile(file: Path, hardware: Hardware) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(yaml_of(hardware), encoding="utf-8")
+def _write_profile(asked: _Asked, found: Probe) -> None:
+    file = asked.profile
+    if file is None:
+        return
+    hardware = profile_of(file.stem, found, asked.machine)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml_of(hardware), encoding="utf-8")
+    except OSError as error:
+        raise SweepRefusedError(
+            f"--profile: {file}: {error.strerror}; with --show it can be written elsewhere"
+        ) from error
     print(f"wrote {file}", file=sys.stderr)

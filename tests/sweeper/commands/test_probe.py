@@ -59,6 +59,7 @@ def probe(**options):
         (NO_GPUS, {"profile": "mine"}, "a hardware profile describes GPUs, and here are CPU"),
         (BOX, {"profile": "rtx4090_4"}, "--profile rtx4090_4: there is one already"),
         (BOX, {"profile": "my box"}, "--profile my box: wanted a FILE.yaml, or a NAME"),
+        (BOX, {"show": True, "devices": 1}, "--show measures nothing; leave --devices,"),
         (NO_GPUS, {"show": True}, "--show: no probe of box and its CPU devices is kept"),
     ],
 )
@@ -99,6 +100,15 @@ def test_hardware_takes_the_profile_that_a_probe_wrote(on, capsys):
     assert (profile("my_box").gpu, profile("my_box").pcie_gb_per_s) == (BOX.gpus[0].name, 25.0)
     with pytest.raises(StoreError, match="there is one already; choose another name"):
         probe(profile="my_box")
+
+
+def test_a_profile_can_be_made_of_what_is_kept(on, capsys, tmp_path):
+    on(BOX)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="with --show it can be written elsewhere"):
+        probe(profile=str(tmp_path / "file" / "box.yaml"))
+    probe(show=True, profile=str(tmp_path / "here" / "box.yaml"))
+    assert profile(str(tmp_path / "here" / "box.yaml")).name == "box"
 
 
 def test_what_is_incomplete_is_shown_and_not_kept(on, capsys):
