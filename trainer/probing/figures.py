@@ -6,10 +6,14 @@
 ```
 Copies are TensorFlow's own, which training uses, too. Logical CPU devices share one memory, in
 which TensorFlow copies nothing: a deep copy stands in for the link, by the threads of the target.
+
+Functions of TensorFlow refer to themselves, and so does what they hold on the devices: garbage is
+collected before each figure, which needs the room.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -150,6 +154,7 @@ def _largest(
     """Measure with as many bytes as there is room for, half as many after each time too many."""
     num_bytes = COPY_BYTES[devices.kind]
     while True:
+        gc.collect()
         try:
             rate = measure(num_bytes)
         except tf.errors.ResourceExhaustedError:
@@ -169,6 +174,7 @@ def _largest(
 
 def _all_reduce(devices: Devices, num_bytes: int, effort: Effort) -> Figure:
     num_devices = len(devices.replicas)
+    gc.collect()
     try:
         act = _reduction(devices, num_bytes)
         seconds = fastest_s(act, _wait(devices), effort)

@@ -1,5 +1,6 @@
 """Each figure of a probe is of real copies and sums; without room it says so."""
 
+import weakref
 from dataclasses import replace
 from itertools import count
 
@@ -72,6 +73,22 @@ def test_a_device_without_room_has_a_problem_instead_of_a_figure(make_devices, m
     monkeypatch.setattr(figures, "_copying", _with_room_for(0))
     found = figures._copy(make_devices(2), Probed.TO_DEVICE, None, 1, SHORT)
     assert (found.value, found.problem) == (None, "the host or CPU device 1: no memory for 4 MiB")
+
+
+def test_what_one_figure_held_is_free_before_the_next(make_devices, monkeypatch):
+    """A bug: each left 2 GiB on a GPU until Python happened to collect its garbage."""
+    held, plain = [], figures._copying
+
+    def copying(*arguments):
+        act = plain(*arguments)
+        held.append(weakref.ref(act))
+        assert [one() for one in held[:-1]] == [None] * (len(held) - 1)
+        return act
+
+    monkeypatch.setattr(figures, "_copying", copying)
+    monkeypatch.setattr(figures, "COPY_BYTES", dict.fromkeys(DeviceKind, 4 * MIB))
+    for _ in range(3):
+        figures._copy(make_devices(2), Probed.PAIR, 0, 1, SHORT)
 
 
 def test_a_reduction_without_room_has_a_problem(make_devices, monkeypatch):
