@@ -1,9 +1,13 @@
-"""The hardware profiles that ship: a file each in `conf/hardware/`, below its key `profile`."""
+"""Finds hardware profiles, a file each, below its key `profile`: those that ship lie in
+`conf/hardware/`, a user's own in `hardware/` of the settings folder, or anywhere.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
@@ -13,6 +17,7 @@ from typing import Any
 import yaml
 
 from costs.hardware import Hardware
+from scalemark.host.user_settings import settings_path
 
 FOLDER = Path(__file__).resolve().parent.parent / "conf" / "hardware"
 
@@ -40,26 +45,61 @@ def _may_be_one(path: Path) -> bool:
     return not isinstance(content, dict) or "profile" in content
 
 
+def own_profiles() -> tuple[str, ...]:
+    """Return the names of the user's own, in the settings folder."""
+    settings = settings_path(os.environ)
+    found = settings.parent.glob("hardware/*.yaml") if settings else ()
+    return tuple(sorted(path.stem for path in found if _NAME.fullmatch(path.stem)))
+
+
+def own_profile_file(name: str) -> Path | None:
+    """Return the file of a profile of the user's own, there or not: `my_box.yaml`, or a name in the
+    settings folder. None for what is neither, and for a user without a home.
+    """
+    if name.endswith(_ENDING):
+        return Path(name).expanduser().absolute()
+    settings = settings_path(os.environ)
+    if settings is None or not _NAME.fullmatch(name):
+        return None
+    return settings.parent / "hardware" / f"{name}{_ENDING}"
+
+
+_ENDING = ".yaml"
+_NAME = re.compile(r"\w+", re.ASCII)
+
+
 @cache
 def profile(name: str) -> Hardware:
-    """Read a profile. Raises UnknownProfileError and BrokenProfileError."""
-    if name not in profiles():
-        close = difflib.get_close_matches(name, profiles(), n=1)
+    """Read a profile, those that ship before the user's own. Raises UnknownProfileError and
+    BrokenProfileError.
+    """
+    file = FOLDER / f"{name}{_ENDING}" if name in profiles() else own_profile_file(name)
+    if file is None or not file.is_file():
+        names = (*profiles(), *own_profiles())
+        close = difflib.get_close_matches(name, names, n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise UnknownProfileError(
-            f"hardware={name}: no such profile; {meant}there are {', '.join(profiles())}"
+            f"hardware={name}: no such profile; {meant}there are {', '.join(names)}"
         )
-    path = FOLDER / f"{name}.yaml"
+    return Hardware.from_values(read_profile(file))
+
+
+def read_profile(file: Path) -> Mapping[str, Any]:
+    """Return the values of a profile, which are those of a box. Raises BrokenProfileError."""
     try:
-        return Hardware.from_values(yaml.safe_load(path.read_text(encoding="utf-8"))["profile"])
-    except (ValueError, TypeError, yaml.YAMLError) as error:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))["profile"]
+        Hardware.from_values(values)
+    except (OSError, KeyError, ValueError, TypeError, yaml.YAMLError) as error:
+        shown = f"conf/hardware/{file.name}" if file.parent == FOLDER else str(file)
         raise BrokenProfileError(
-            f"conf/hardware/{path.name}: {' '.join(str(error).split())}; mend this file"
+            f"{shown}: {' '.join(str(error).split())}; mend this file"
         ) from None
+    found: Mapping[str, Any] = values
+    return found
 
 
 def sound() -> tuple[Hardware, ...]:
-    """Return all that can be used: a broken file harms nobody who does not ask for it."""
+    """Return all that ship and can be used: a broken file harms nobody who does not ask for it."""
     found = []
     for name in profiles():
         try:
@@ -77,7 +117,7 @@ def overrides_of(hardware_profile: str) -> tuple[str, ...]:
     wanted = json.loads(hardware_profile)
     name = wanted["name"]
     found = ["engine=simulated", f"hardware={name}"]
-    if name in profiles():
+    if name in (*profiles(), *own_profiles()):
         found += _changed(wanted, asdict(profile(name)), "hardware.profile")
     return tuple(found)
 

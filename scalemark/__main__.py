@@ -68,6 +68,11 @@ COMMANDS = {
         module="sweeper.__main__",
         is_subcommand=True,
     ),
+    "probe": Command(
+        about="Measure what this machine's devices and links can do, before a sweep.",
+        module="sweeper.__main__",
+        is_subcommand=True,
+    ),
     "read": Command(
         about="Look at a log of your own program, and say how to read it.",
         module="scalemark.readers.__main__",

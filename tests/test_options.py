@@ -17,7 +17,7 @@ from tests.specs import small
 
 APPS: dict[str, App] = {"analysis": analysis, "plots": plots, "store": store, "sweeper": sweeper}
 LASTING = {"sweeper agent"}  # prints no result: it runs trials, and logs
-WITHOUT_DATABASE = {"sweeper settings"}
+WITHOUT_DATABASE = {"sweeper settings", "sweeper probe"}
 OF_FILES_AND_TABLES = {
     "plots charts",
     "plots tables",

@@ -130,6 +130,14 @@ _BY_GPU = (  # the name of a GPU, as NVML has it; a part of another (MIG) is non
     (r"\bh200$", "h200_8"),
     (r"\bk80\b", "k80_8"),
     (r"\bgtx titan x$", "titanx_pcie_8"),
+    (r"\bb200$", "b200_8"),
+    (r"\bl4$", "l4_8"),
+    (r"\bl40s$", "l40s_8"),
+    (r"\ba10$", "a10_4"),
+    (r"\brtx 2080 ti$", "rtx2080ti_4"),
+    (r"\brtx 3090$", "rtx3090_4"),
+    (r"\brtx 4090$", "rtx4090_4"),
+    (r"\brtx 5090$", "rtx5090_4"),
 )
 _NVLINKED = r"(?=.*\b(?:dgx[ -]?1|sxm2?|nvlink)\b)"
 _BOXES = (  # words of a source, in any order

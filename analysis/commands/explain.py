@@ -15,7 +15,13 @@ from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.explanations import Explanation, explain_all, of_each_curve
 from analysis.explanation.observed import observer
 from analysis.explanation.one_screen import screen
-from analysis.explanation.quick_check import Bandwidth, of_known_box, of_links, of_profile
+from analysis.explanation.quick_check import (
+    Bandwidth,
+    of_known_box,
+    of_links,
+    of_probe,
+    of_profile,
+)
 from analysis.explanation.step_times import Seconds
 from analysis.newest import selected
 from analysis.options import (
@@ -37,6 +43,7 @@ from analysis.source import Source
 from analysis.text.one_screen import show
 from analysis.text.titles import environment_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.host import kept_probes
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import visible
@@ -53,8 +60,8 @@ GbPerS = Annotated[
     float | None,
     typer.Option(
         help=(
-            "Bandwidth between GPUs for the quick check, GB/s; else that of the machine's "
-            "links, where known."
+            "Bandwidth between GPUs for the quick check, GB/s; else what scalemark probe "
+            "measured, or that of the machine's links, where known."
         ),
         min=1e-3,
     ),
@@ -169,6 +176,8 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
         (machine,) = (one for one in everything.machines if one["key"] == key)
         if machine.get("hardware_profile"):
             return of_profile(machine["hardware_profile"])
+        if probed := of_probe(kept_probes.read(key, DeviceKind.GPU), result.num_gpus):
+            return probed
         return of_links(
             provenance.links(everything.engine, key), machine["gpus"][0]["compute_capability"]
         )

@@ -17,6 +17,7 @@ from analysis.reported_hosts import hosts_of
 from analysis.results import Result
 from costs.hardware import Hardware
 from costs.networks import UnknownNetworkError, network
+from scalemark.records.probe import Probe
 
 BYTES_PER_PARAMETER = 4
 PCIE_GB_PER_S = 12.0  # NCCL's own figure of PCIe 3.0 x16: what a GPU has at least
@@ -83,6 +84,18 @@ def of_known_box(figure: Result) -> Bandwidth | None:
     if not guess.is_known or hosts_of(figure.environment.machine, figure.num_gpus) != 1:
         return None
     return of_profile(guess.hardware.to_json())
+
+
+def of_probe(probe: Probe | None, num_gpus: int) -> Bandwidth | None:
+    """Return what a reduction over the GPUs of a machine was measured to reach; None where that was
+    over fewer GPUs, or others used them meanwhile.
+    """
+    if probe is None or probe.doubts or len(probe.devices) < num_gpus:
+        return None
+    if probe.bus_bytes_per_s is None:
+        return None
+    known_by = f"measured by scalemark probe, {probe.measured_at[:10]}"
+    return Bandwidth(gb_per_s=float(f"{probe.bus_bytes_per_s / 1e9:.3g}"), known_by=known_by)
 
 
 def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:

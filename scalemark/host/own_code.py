@@ -42,6 +42,7 @@ _TYPED = {
     "agent": "python -m sweeper agent",
     "judge": "python -m sweeper judge",
     "settings": "python -m sweeper settings",
+    "probe": "python -m sweeper probe",
     "selfcheck": "python -m trainer selfcheck",
 }
 

@@ -1,7 +1,10 @@
 """Trials of the simulated engine: what is injected is part of what they are, and what means nothing is refused."""
 
+from dataclasses import replace
+
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -161,6 +164,27 @@ def test_one_sweep_has_one_engine():
 @pytest.mark.parametrize("name", profiles())
 def test_every_profile_composes_to_what_its_file_says(name):
     assert hardware_of(config("engine=simulated", f"hardware={name}").hardware) == profile(name)
+
+
+@pytest.mark.parametrize("by", ["my_box", "{folder}/my_box.yaml", "my_box.yaml"])
+def test_a_profile_of_the_users_own_is_chosen_like_one_that_ships(tmp_path, monkeypatch, by):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    own = tmp_path / "scalemark" / "hardware"
+    own.mkdir(parents=True)
+    monkeypatch.chdir(own)
+    text = (FOLDER / "hardware" / "rtx4090_4.yaml").read_text(encoding="utf-8")
+    (own / "my_box.yaml").write_text(text.replace("rtx4090_4", "my_box"), encoding="utf-8")
+    chosen = config("engine=simulated", f"hardware={by.format(folder=own)}")
+    assert hardware_of(chosen.hardware) == replace(profile("rtx4090_4"), name="my_box")
+    with pytest.raises(MissingConfigException) as raised:
+        config("hardware=my_bx")
+    assert {"my_box", "rtx4090_4"} <= set(raised.value.options or ())
+
+
+def test_a_broken_profile_of_the_users_own_is_named(tmp_path):
+    (tmp_path / "my_box.yaml").write_text("profile: {tflops: 3}", encoding="utf-8")
+    with pytest.raises(ConfigCompositionException, match=r"/my_box\.yaml: not a hardware profile"):
+        config("engine=simulated", f"hardware={tmp_path}/my_box.yaml")
 
 
 def test_a_field_of_a_profile_can_be_set_and_is_checked():

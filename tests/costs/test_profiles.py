@@ -6,7 +6,15 @@ import pytest
 
 import costs.profiles
 from costs.hardware import Hardware
-from costs.profiles import BrokenProfileError, UnknownProfileError, profile, profiles, sound
+from costs.profiles import (
+    BrokenProfileError,
+    UnknownProfileError,
+    overrides_of,
+    own_profile_file,
+    profile,
+    profiles,
+    sound,
+)
 
 
 def test_the_boxes_of_the_published_figures_have_profiles():
@@ -22,6 +30,12 @@ def test_the_boxes_of_the_published_figures_have_profiles():
         "k80_8",
         "titanx_pcie_8",
     }
+
+
+@pytest.mark.parametrize("name", ["rtx2080ti_4", "rtx3090_4", "rtx4090_4", "rtx5090_4", "l4_8"])
+def test_cards_that_reach_no_other_have_no_fast_link_either(name):
+    box = profile(name)
+    assert (box.peer_to_peer, box.nvlink_gb_per_s) == (False, None)
 
 
 def test_the_files_of_machines_that_exist_are_no_profiles():
@@ -64,7 +78,7 @@ def test_whole_numbers_and_decimal_ones_make_the_same_profile():
 def test_an_unknown_profile_is_answered_with_the_nearest_and_all():
     with pytest.raises(
         UnknownProfileError,
-        match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? there are dgx1_p100, ",
+        match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? there are a10_4, ",
     ):
         profile("dgx1_p10")
 
@@ -113,3 +127,39 @@ def test_a_file_that_holds_no_profile_is_named_too(folder, text):
     (folder / "mine.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(BrokenProfileError, match=r"conf/hardware/mine\.yaml: "):
         profile("mine")
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """The folder of a user's own profiles, with one."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    own = tmp_path / "scalemark" / "hardware"
+    own.mkdir(parents=True)
+    text = (costs.profiles.FOLDER / "rtx4090_4.yaml").read_text(encoding="utf-8")
+    (own / "my_box.yaml").write_text(text.replace("rtx4090_4", "my_box"), encoding="utf-8")
+    profile.cache_clear()
+    yield own
+    profile.cache_clear()
+
+
+def test_a_profile_of_the_users_own_goes_by_its_name_or_its_file(settings):
+    assert profile("my_box").name == "my_box"
+    assert profile(str(settings / "my_box.yaml")) == profile("my_box")
+    assert overrides_of(profile("my_box").to_json()) == ("engine=simulated", "hardware=my_box")
+    assert "my_box" not in profiles()
+
+
+def test_an_unknown_profile_is_answered_with_the_users_own_too(settings):
+    with pytest.raises(UnknownProfileError, match=r"did you mean my_box\?.* v100_pcie_8, my_box$"):
+        profile("mybox")
+
+
+def test_a_broken_profile_of_the_users_own_is_named_by_its_path(settings):
+    (settings / "my_box.yaml").write_text("profile: 12", encoding="utf-8")
+    with pytest.raises(BrokenProfileError, match=r"/hardware/my_box\.yaml: not a hardware profile"):
+        profile("my_box")
+
+
+@pytest.mark.parametrize("name", ["my box", "../box", "", "a/b"])
+def test_what_is_neither_a_name_nor_a_file_leads_nowhere(name):
+    assert own_profile_file(name) is None

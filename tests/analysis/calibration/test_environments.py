@@ -33,8 +33,9 @@ def test_a_machine_with_all_that_a_profile_has_is_known(name: str) -> None:
         ("NVIDIA H100 PCIe", "H100 PCIe"),
         ("NVIDIA H100 NVL", "H100 PCIe"),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "unknown GPU"),
-        ("NVIDIA L4", "L4"),
-        ("NVIDIA L40S", "L40"),
+        ("NVIDIA L40", "L40"),
+        ("NVIDIA A10G", "A10"),
+        ("NVIDIA GeForce RTX 3090 Ti", "GeForce RTX 3090"),
         ("Tesla M40", "Tesla M40"),
         ("", "unknown GPU"),
     ],
@@ -111,7 +112,10 @@ def test_names_of_hosts_and_cpus_say_nothing() -> None:
     """A bug: a V100 in a host named h100-lab was an H100, an L4 in node-p40 a P40."""
     v100 = replace(PLACE, gpus=Gpus(name="Tesla V100-PCIE-16GB", num=8))
     l4 = replace(PLACE, host="node-p40", gpus=Gpus(name="NVIDIA L4", num=2))
-    assert (guess_of(v100, 8).hardware.name, guess_of(l4, 8).hardware.gpu) == ("v100_pcie_8", "L4")
+    assert (guess_of(v100, 8).hardware.name, guess_of(l4, 8).hardware.name) == (
+        "v100_pcie_8",
+        "l4_8",
+    )
 
 
 def test_a_simulated_place_is_its_own_profile() -> None:
@@ -201,7 +205,7 @@ def test_a_gpu_is_known_by_its_name_however_it_is_counted(text: str) -> None:
     "guess",
     [
         guessed("4x RTX 3090 NVLink", 4),
-        of_gpus(Gpus(name="NVIDIA GeForce RTX 3090", num=4, num_nvlink_pairs=2), 4),
+        of_gpus(Gpus(name="NVIDIA GeForce RTX 3090", num=8, num_nvlink_pairs=4), 8),
         of_gpus(Gpus(name="Tesla P100-PCIE-16GB", num=8, num_nvlink_pairs=4), 4),
     ],
 )

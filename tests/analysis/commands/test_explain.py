@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from scalemark.host import kept_probes
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import GpuLink
 from scalemark.records.measurement import ReplicaTimes
+from scalemark.records.probe import Figure, Probe, Probed
 from tests.analysis.gpu_box import GPU_BOX, on_gpus
 from tests.filled import ENVIRONMENT, MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small
@@ -168,6 +170,31 @@ def test_the_quick_check_takes_the_bandwidth_of_the_links(analysis):
     assert one["quick_check"]["seconds"] == pytest.approx(1000 * 4 / 40e9)
     (one,) = explained(analysis, "--gb-per-s", "5")
     assert one["quick_check"]["bandwidth"]["gb_per_s"] == 5
+
+
+def test_the_quick_check_takes_what_a_probe_of_the_machine_measured(
+    analysis, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path))
+    fill("results.db", repeated(150, make=on_gpus, num_gpus=2), machine=GPU_BOX)
+    probed = Probe(
+        machine=GPU_BOX.key,
+        host=GPU_BOX.host,
+        device_kind="gpu",
+        devices=tuple(gpu.name for gpu in GPU_BOX.gpus),
+        uuids=tuple(gpu.uuid for gpu in GPU_BOX.gpus),
+        measured_at="2026-11-25T12:00:00.000000+00:00",
+        is_quick=False,
+        all_reduce="nccl",
+        figures=(Figure(what=Probed.ALL_REDUCE, value=16e9, num_bytes=2**28),),
+    )
+    kept_probes.prepare()
+    kept_probes.write(probed)
+    (one,) = explained(analysis)
+    assert one["quick_check"]["bandwidth"] == {
+        "gb_per_s": 16.0,
+        "known_by": "measured by scalemark probe, 2026-11-25",
+    }
 
 
 def test_a_larger_batch_alone_has_its_own_command_only(analysis):

@@ -87,7 +87,7 @@ def test_every_line_about_the_machine_says_simulated():
 def test_the_simulated_engine_wants_a_profile_and_lists_them(chosen):
     with pytest.raises(
         SweepRefusedError,
-        match=rf"engine=simulated: hardware={chosen} is no profile; choose one of hardware=dgx1_p100, ",
+        match=rf"engine=simulated: hardware={chosen} is no profile; choose one of hardware=a10_4, ",
     ):
         hardware_of(config("engine=simulated", f"hardware={chosen}").hardware)
 

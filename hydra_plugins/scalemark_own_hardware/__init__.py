@@ -1,0 +1,1 @@
+"""Hydra finds the source of the profiles of users' own hardware here."""

@@ -1,0 +1,55 @@
+"""The newest probe of a machine is kept, whole or not at all."""
+
+from dataclasses import replace
+
+import pytest
+
+from scalemark.host import kept_probes
+from scalemark.records.probe import Figure, Probe
+
+PROBE = Probe(
+    machine="0123456789abcdef",
+    host="box",
+    device_kind="cpu_device",
+    devices=("CPU device",),
+    uuids=(),
+    measured_at="2026-11-25T12:00:00.000000+00:00",
+    is_quick=True,
+    all_reduce="ring",
+    figures=(Figure(what="memory", value=2e10),),
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path))
+    return kept_probes.prepare()
+
+
+def test_the_newest_is_kept_for_each_kind_of_device(folder):
+    gpus = replace(PROBE, device_kind="gpu")
+    for one in (PROBE, gpus, newer := replace(PROBE, is_quick=False)):
+        kept_probes.write(one)
+    assert kept_probes.read(PROBE.machine, "cpu_device") == newer
+    assert kept_probes.read(PROBE.machine, "gpu") == gpus
+    assert kept_probes.read("another", "gpu") is None
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"machine": 1}', PROBE.to_json()[:-9]])
+def test_a_damaged_one_is_none_and_named(folder, text, capsys):
+    kept_probes.write(PROBE).write_text(text)
+    assert kept_probes.read(PROBE.machine, "cpu_device") is None
+    assert "the kept probe cannot be used" in capsys.readouterr().err
+
+
+def test_that_of_another_machine_is_not_believed(folder):
+    file = kept_probes.write(PROBE)
+    file.write_text(replace(PROBE, machine="another").to_json())
+    assert kept_probes.read(PROBE.machine, "cpu_device") is None
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan"), None])
+def test_a_figure_without_a_value_has_a_problem(value):
+    with pytest.raises(ValueError, match="wanted"):
+        Figure(what="memory", value=value)

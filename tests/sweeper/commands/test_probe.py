@@ -1,0 +1,165 @@
+"""`scalemark probe`: refuses what cannot be, waits for the host, and keeps what is whole."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from itertools import count
+
+import pytest
+import typer
+
+from costs.profiles import profile
+from scalemark.host import kept_probes
+from scalemark.records.machine import Machine
+from store.errors import StoreError
+from sweeper.commands import probe as command
+from sweeper.devices.host_lock import Held
+from sweeper.probing.process import measure
+from tests.conftest import PROJECT
+from tests.sweeper.probing.probes import box, figures
+
+BOX = box(2, "NVIDIA GeForce RTX 4090")
+NO_GPUS = Machine(host="box", cpu="x", num_cores=8, memory_bytes=2**30, gpus=(), driver="")
+
+
+@pytest.fixture
+def on(monkeypatch, tmp_path):
+    """on(BOX): this machine is that one, and what is measured of it is known."""
+    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+
+    def be(machine, script=""):
+        monkeypatch.setattr(command, "describe_machine", lambda hardware: machine)
+        lines = [one.to_json().replace("\n", "") for one in figures(2, pair=11e9, bus=9e9)]
+        script = script or f"print({chr(10).join(lines)!r})"
+        faked = partial(measure, command=(sys.executable, "-c", script))
+        monkeypatch.setattr(command, "measure", faked)
+
+    return be
+
+
+def probe(**options):
+    usual = dict.fromkeys(("devices", "precision", "profile"))
+    flags = dict.fromkeys(("quick", "show", "as_json"), False)
+    command.probe(**{**usual, **flags, "hardware": "auto", **options})
+
+
+@pytest.mark.parametrize(
+    ("machine", "options", "said"),
+    [
+        (BOX, {"devices": 99}, "--devices 99: wanted 1 to 2, for there are 2 GPUs"),
+        (NO_GPUS, {"devices": 99}, "--devices 99: wanted 1 to 16 CPU devices"),
+        (NO_GPUS, {"devices": 0}, "--devices 0: wanted 1 to 16 CPU devices"),
+        (NO_GPUS, {"hardware": "gpu"}, "no usable GPU"),
+        (NO_GPUS, {"hardware": "tpu"}, "--hardware tpu: wanted auto, gpu, cpu"),
+        (NO_GPUS, {"precision": "tf32"}, "--precision tf32: TensorFloat-32 is a way of GPUs"),
+        (NO_GPUS, {"precision": "fp64"}, "--precision fp64: wanted bf16, fp16, fp32, tf32"),
+        (NO_GPUS, {"profile": "mine"}, "a hardware profile describes GPUs, and here are CPU"),
+        (BOX, {"profile": "rtx4090_4"}, "--profile rtx4090_4: there is one already"),
+        (BOX, {"profile": "my box"}, "--profile my box: wanted a FILE.yaml, or a NAME"),
+        (BOX, {"show": True, "devices": 1}, "--show measures nothing; leave --devices,"),
+        (NO_GPUS, {"show": True}, "--show: no probe of box and its CPU devices is kept"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_device_is_taken(on, machine, options, said):
+    on(machine)
+    with pytest.raises(StoreError) as raised:
+        probe(**options)
+    assert said in str(raised.value)
+
+
+def test_a_precision_that_the_gpus_lack_is_refused(on, monkeypatch):
+    on(box(2, "NVIDIA GeForce RTX 2080 Ti", capability="7.5"))
+    with pytest.raises(StoreError, match=r"found compute capability 7\.5, wanted 8\.0 or more"):
+        probe(precision="fp32,bf16")
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(on, monkeypatch):
+    on(BOX)
+    monkeypatch.setenv("SCALEMARK_CACHE", "/proc/nowhere")
+    with pytest.raises(StoreError, match="choose a folder that can be written to with SCALEMARK_C"):
+        probe()
+
+
+def test_a_probe_is_kept_and_shown_again(on, capsys):
+    on(BOX)
+    probe(as_json=True)
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["machine"], reported["device_kind"]) == (BOX.key, "gpu")
+    probe(show=True, as_json=True)
+    assert json.loads(capsys.readouterr().out) == reported
+
+
+def test_hardware_takes_the_profile_that_a_probe_wrote(on, capsys):
+    on(BOX)
+    probe(profile="my_box")
+    assert "my_box.yaml" in capsys.readouterr().err
+    profile.cache_clear()
+    assert (profile("my_box").gpu, profile("my_box").pcie_gb_per_s) == (BOX.gpus[0].name, 25.0)
+    with pytest.raises(StoreError, match="there is one already; choose another name"):
+        probe(profile="my_box")
+
+
+def test_a_profile_can_be_made_of_what_is_kept(on, capsys, tmp_path):
+    on(BOX)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="with --show it can be written elsewhere"):
+        probe(profile=str(tmp_path / "file" / "box.yaml"))
+    probe(show=True, profile=str(tmp_path / "here" / "box.yaml"))
+    assert profile(str(tmp_path / "here" / "box.yaml")).name == "box"
+
+
+def test_what_is_incomplete_is_shown_and_not_kept(on, capsys):
+    figure = '{"what": "memory", "value": 9e11, "source": 0}'
+    on(BOX, script=f"print('{figure}', flush=True); raise SystemExit('no room')")
+    with pytest.raises(typer.Exit) as ended:
+        probe()
+    assert ended.value.exit_code == 1
+    said = capsys.readouterr()
+    assert "900" in said.out
+    assert "incomplete, and not kept: its process ended with 1: no room" in said.err
+    assert kept_probes.read(BOX.key, "gpu") is None
+
+
+def test_a_probe_waits_until_no_trial_measures(capsys):
+    tries = count(1)
+
+    class Busy:
+        held_by = "process 4711 (python sweep.py) holds host.lock"
+        taken = None
+        num_orphans = 0
+
+        def try_hold(self, uuids=(), *, shares_host):
+            assert not shares_host
+            return Held([]) if next(tries) > 3 else None
+
+    waited = []
+    command._taken(Busy(), waited.append)
+    assert len(waited) == 3
+    assert capsys.readouterr().err == f"waiting: {Busy.held_by}\n"
+
+
+@pytest.mark.integration
+def test_a_real_probe_of_cpu_devices_measures_all_of_them():
+    words = ["probe", "--quick", "--json", "--hardware", "cpu", "--precision", "fp32"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "scalemark", *words],
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(ran.stdout)
+    assert [(one["what"], one["source"], one["target"]) for one in found["figures"]] == [
+        ("peak", 0, None),
+        ("memory", None, None),
+        ("to_device", None, 0),
+        ("to_host", 0, None),
+        ("pair", 0, 1),
+        ("pair", 1, 0),
+        ("all_reduce", None, None),
+        ("all_reduce", None, None),
+    ]
+    assert all(one["value"] for one in found["figures"])

@@ -1,0 +1,65 @@
+"""The process that measures is read while it runs, and ended with its reader."""
+
+import os
+import sys
+
+import pytest
+
+from scalemark.cli.progress import silent
+from scalemark.records.probe import ProbeRequest
+from sweeper.probing.process import Measured, measure
+
+REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=2, precisions=(), is_quick=True)
+MEMORY = '{"what": "memory", "value": 2e10, "source": 0}'
+SUM = '{"what": "all_reduce", "value": null, "problem": "no memory", "num_bytes": 1}'
+
+
+def measured_by(script, stall_s=60.0, progress=silent):
+    found = Measured()
+    command = (sys.executable, "-c", script)
+    measure(REQUEST, os.environ, found, progress, command=command, stall_s=stall_s)
+    return found
+
+
+def test_figures_and_doubts_are_read_and_what_libraries_print_is_not():
+    told = []
+    found = measured_by(
+        f"print('oneDNN is on'); print('12'); print('{{\"total\": 2}}'); print('{MEMORY}'); print('{SUM}');"
+        'print(\'{"doubt": "others"}\')',
+        progress=lambda what, done, total: told.append((done, total)),
+    )
+    assert [(one.what, one.value, one.problem) for one in found.figures] == [
+        ("memory", 2e10, ""),
+        ("all_reduce", None, "no memory"),
+    ]
+    assert (found.doubts, found.problem) == (["others"], "")
+    assert told[-1] == (2, 2)
+
+
+def test_a_process_that_ends_early_says_why_and_what_it_measured_is_there():
+    found = measured_by(f"print('{MEMORY}', flush=True); raise SystemExit('no room: 4 GiB wanted')")
+    assert [one.what for one in found.figures] == ["memory"]
+    assert found.problem == "its process ended with 1: no room: 4 GiB wanted"
+
+
+def test_a_process_that_hangs_is_ended():
+    script = f"import time; print('{MEMORY}', flush=True); time.sleep(3600)"
+    found = measured_by(script, stall_s=1.0)
+    assert found.problem == "no figure for 1 s: ended"
+
+
+def test_whatever_ends_the_reader_ends_the_process(tmp_path):
+    """Ctrl-C comes while it reads."""
+    file = tmp_path / "pid"
+    script = (
+        f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid()));"
+        f"print('{MEMORY}', flush=True); time.sleep(3600)"
+    )
+
+    def interrupt(what, done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measured_by(script, progress=interrupt)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
