@@ -164,8 +164,8 @@ def test_a_change_of_what_is_trained_on_is_said_plainly(judge):
     trial = sweep(*SIMULATED)
     ended = judge("--baseline", trial, "image_px=128", "--dry-run")
     assert ended.exit_code == 0, ended.stderr
-    assert "other work: image_px differ, so that a gain of throughput may be of easier items" in (
-        ended.stdout
+    assert (
+        "other work: the two differ in image_px, so that a gain of throughput may" in ended.stdout
     )
     ended = judge("--baseline", trial, "batch_size=128", "--dry-run")
     assert "other work" not in ended.stdout
