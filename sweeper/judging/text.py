@@ -116,8 +116,8 @@ def _place_text(proposal: Proposal) -> str:
 def _other_work_lines(proposal: Proposal) -> Iterator[str]:
     if axes := proposal.trials.other_work:
         yield (
-            f"other work: the two differ in {', '.join(axes)}, so that a gain of throughput may be of "
-            "easier items and not of a faster way"
+            f"other work: the two differ in {', '.join(axes)}, so that a gain of throughput may be "
+            "of easier items and not of a faster way"
         )
 
 
