@@ -82,7 +82,7 @@ def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
         if axis.name in USED_BY_PROGRAMS and axis.name in used:
             given[axis.name] = _number_or_text(axis, value)
         elif value != axis.given and axis.name not in _WITHOUT_PROGRAM and axis.name not in used:
-            raise ProgramRefusedError(_useless(axis, value))
+            raise ProgramRefusedError(_misspelled(config) or _useless(axis, value))
     for group, default in _DEFAULT_GROUPS.items():
         chosen = getattr(config, group).name
         if chosen != default:
@@ -95,6 +95,13 @@ def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
 
 # `_problems` looks at hosts; GPUs a program sees; warm-up is a matter of measuring
 _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
+
+
+def _misspelled(config: Config) -> str:
+    """Say which placeholder no trial could have, rather than that what it means is not used."""
+    free = [*config.axes, *(f"{PREFIX}{name}" for name in config.axes)]
+    known = {*AXES, *values.PLACES, *free}
+    return next(template.problems(config.command.run, known, shell=config.command.shell), "")
 
 
 def _useless(axis: Axis, value: object) -> str:

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if word in (_SHOW, _INSTALL):
         return _set_up_completion(word, others)
     if word not in COMMANDS:
-        return _refuse(_no_such(word) if word else f"which command?\n\n{_help()}")
+        return _refuse(_no_such(word, others) if word else f"which command?\n\n{_help()}")
     try:
         import_ours_first(sys.path)
     except FileNotFoundError:
@@ -169,9 +169,14 @@ def _version() -> str:
     return version("scalemark")
 
 
-def _no_such(word: str) -> str:
+def _no_such(word: str, others: Sequence[str]) -> str:
     from difflib import get_close_matches
 
+    inside = [name for name, one in COMMANDS.items() if one.module.startswith(f"{word}.")]
+    if inside:  # a room of ours, as `python -m` runs it
+        named = [name for name in inside if name in others[:1]] or inside
+        meant = " or ".join(f"scalemark {name}" for name in named)
+        return f"no command {word!r}; did you mean {meant}?"
     close = get_close_matches(word, COMMANDS, n=1)
     meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
     return f"no command {word[:100]!r}; {meant}"

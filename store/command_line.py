@@ -94,16 +94,20 @@ def ask(what: str, *, yes: bool) -> None:
 
 
 def run(app: App, name: str, program: str | None = None) -> int:
-    """Run a command; `program` is what the help calls it.
+    """Run a command; `program` is what the help calls it. Errors begin with `name`, or with the
+    command where `scalemark` has no word for the program around it.
 
     Exit codes: 0 ok; 2 usage, and when its output cannot be written; 130 when a command that lasts
     was interrupted.
     """
+    word = next(iter(sys.argv[1:]), "")
+    if program == "scalemark":
+        name = word  # `scalemark judge` names no room
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
     with entry_point.importing():
-        chosen = app.typer(next(iter(sys.argv[1:]), ""))
+        chosen = app.typer(word)
     try:
         try:
             chosen(prog_name=program)

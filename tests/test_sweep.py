@@ -632,6 +632,7 @@ WRONG = [
     (["--model", "x"], "--model: axes have no dashes; write model=x"),
     (["--dry-run"], "--dry-run: settings have no dashes; write sweep.dry_run=true"),
     (["--repeats", "3"], "write sweep.repeats=3"),
+    (["--nosuch"], "--nosuch: no such flag; axes are written AXIS=VALUE"),
     (["--multi"], "--multi: no such flag; did you mean --multirun?"),
     (["--num-gpu", "2"], "did you mean num_gpus=2?"),
     (["--zzz"], "axes are written AXIS=VALUE"),

@@ -3,7 +3,8 @@
 ```
   loading()      imports: Ctrl-C ends at once, with nothing to lose
   importing()    the same, for what a command imports later
-  run(command)   Ctrl-C raises KeyboardInterrupt, which the command turns into its end
+  run(command)   Ctrl-C raises KeyboardInterrupt, which the command turns into its end; an error of
+                 ours has an exit code of its own
                  afterwards Python tidies up: Ctrl-C ends at once again
 ```
 
@@ -18,12 +19,15 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scalemark.text.readable import tolerate
 
 USAGE, INTERRUPTED = 2, 130
+INTERNAL_ERROR = 70
+"""EX_SOFTWARE of sysexits.h. Python would end with 1, which is an answer of `judge` and `guard`."""
 
 
 def loading() -> None:
@@ -44,7 +48,7 @@ def loading() -> None:
 
 
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
-    """Return the command's exit code, or INTERRUPTED.
+    """Return the command's exit code, or INTERRUPTED, or INTERNAL_ERROR after a traceback.
 
     What an encoding of the standard streams lacks is written in ASCII.
 
@@ -62,6 +66,14 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
         return command()
     except KeyboardInterrupt:
         return INTERRUPTED
+    # The border of the process: whatever it is, it must not look like an answer.
+    except Exception:
+        traceback.print_exc()
+        print(
+            "this is an error of scalemark, and no answer: please report it with the lines above",
+            file=sys.stderr,
+        )
+        return INTERNAL_ERROR
     finally:
         if listens:
             signal.signal(signal.SIGINT, _end_at_once)

@@ -47,6 +47,8 @@ def log_evidence(differences: Sequence[float], idle: Sequence[float] = ()) -> fl
 
 def most_log_evidence(num: int, num_idle: int) -> float:
     """Return what `log_evidence` comes to if the gain is far larger than any noise."""
+    if num < 2:
+        return 0.0
     return _log_mixture(math.sqrt(num), num, num_idle)
 
 

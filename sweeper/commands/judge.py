@@ -61,7 +61,7 @@ def judge(
     as_json: Json = False,
 ) -> None:
     """Judge whether a change makes a trial faster: run both in turn until that is sure. Exit codes:
-    0 better, 1 not better, 2 cannot be judged, 130 interrupted.
+    0 better, 1 not better, 2 cannot be judged, 70 an error of scalemark, 130 interrupted.
     """
     _check_percent("--margin", margin)
     _check_percent("--false-wins", false_wins)
@@ -85,8 +85,6 @@ def judge(
         found = run.judge(proposal, sys.argv[2:])  # behind `judge`
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
-    for line in found.failures:
-        print(f"judge: {quoted_lines(line, _LONGEST)}", file=sys.stderr)
     _print(judgement_json(found), judgement_lines(found), as_json=as_json)
     raise typer.Exit(_exit_code(found))
 

@@ -87,8 +87,9 @@ def _no_such_flag(name: str, value: str) -> str:
     if found := _setting(own):
         meant, usual = found
         return f"{name}: settings have no dashes; write {meant}={value or usual}"
-    if meant := nearest(name, FLAGS).rstrip():
-        return f"{name}: no such flag; {meant}"
+    # without the dashes, which are alike in all flags
+    if meant := nearest(name.lstrip("-"), [flag.lstrip("-") for flag in FLAGS]).rstrip():
+        return f"{name}: no such flag; {meant.replace('did you mean ', 'did you mean --')}"
     if meant := nearest(own, _NAMES).rstrip():
         return f"{name}: no such flag; {meant[:-1]}={value or 'VALUE'}?"
     return f"{name}: no such flag; axes are written AXIS=VALUE, see {typed('sweep')} --help"

@@ -109,8 +109,10 @@ def no_such_axis(name: str) -> str:
         head, _, tail = name.rpartition(".")
         hint = nearest(tail, _settings(head)).rstrip() or f"see {typed('sweep')} --help"
         return f"{name}: {head} has no setting {tail}; {hint}"
+    if near := nearest(name, axes):
+        return f"{name}: no such axis; {near}{typed('sweep')} --help has them all"
     return (
-        f"{name}: no such axis; {nearest(name, axes)}{typed('sweep')} --help has them all. A "
+        f"{name}: no such axis; {typed('sweep')} --help has them all. A "
         f"program that command= gives takes axes of your own, as +{PREFIX}{name}=VALUE"
     )
 

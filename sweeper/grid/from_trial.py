@@ -122,9 +122,10 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
         if len(found) != 1:
             near = list(_near(connection, beginning, [row.id for row in found]))
             what = "not just one trial" if found else "no such trial"
+            alike = f"near it are {', '.join(near)}, and " if near else ""
             raise SweepRefusedError(
-                f"{SETTING}={beginning}: {what} in {locate(url).name}; near it are "
-                f"{', '.join(near) or 'none'}, and {typed('store')} list shows all"
+                f"{SETTING}={beginning}: {what} in {locate(url).name}; {alike}{typed('store')} "
+                "list shows all"
             )
         trial_id, spec = found[0]
         newest = (

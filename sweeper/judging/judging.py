@@ -58,6 +58,11 @@ class Judging:
         if self.verdict is None:
             self.verdict = decide(self.runs, self.aim)
 
+    def run_out(self, side: Side) -> None:
+        """Give up where no run of this side is left: completed ones have been deleted."""
+        self.verdict = ChangeVerdict.UNDECIDED
+        self.why = f"no run of the {side} is left, as completed ones have no number"
+
     def spend(self) -> None:
         """Give up where no attempt is left. Call it while none runs."""
         if self.verdict is None and self.num_attempts >= self.budget:

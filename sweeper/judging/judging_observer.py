@@ -50,11 +50,14 @@ class JudgingObserver(Observer):
         side = self._judging.wanted()
         for task in self._backlog.waiting():
             self.held_back[task.key] = self._backlog.remove(task.key)
-        if side is None:
+        keys = [key for key in self.held_back if self._is_of(key, side)] if side else []
+        if side and not keys:
+            self._judging.run_out(side)
+        if not keys:
             self._give_up()
             return
         # in the order of their keys: one that is tried again comes before those not begun
-        key = min(key for key in self.held_back if self._is_of(key, side))
+        key = min(keys)
         self._backlog.queue.put_back(self.held_back.pop(key))
 
     def _give_up(self) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
@@ -120,6 +120,16 @@ def next_side(runs: Runs) -> Side:
     if num_paired != num_baseline:
         return Side.BASELINE if num_paired > num_baseline else Side.CHANGE
     return Side.BASELINE if num_paired % 2 else Side.CHANGE
+
+
+def most_runs(runs: Runs, budget: int) -> Mapping[Side, int]:
+    """Return how many runs of each side as many attempts are, if no other verdict ends them."""
+    nums = dict.fromkeys(Side, 0)
+    for _ in range(budget):
+        side = next_side(runs)
+        runs = runs.with_run(side, 1.0)
+        nums[side] += 1
+    return nums
 
 
 def decide(runs: Runs, aim: Aim) -> ChangeVerdict | None:

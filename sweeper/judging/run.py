@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,6 @@ from sweeper.errors import SweepRefusedError
 from sweeper.judging.judging import Judging
 from sweeper.judging.judging_observer import JudgingObserver
 from sweeper.judging.rule import (
-    MOST_ALONE,
     MOST_EARLIER,
     Aim,
     ChangeVerdict,
@@ -34,6 +33,7 @@ from sweeper.judging.rule import (
     Side,
     gain_of,
     least_attempts,
+    most_runs,
 )
 from sweeper.judging.two_trials import TwoTrials, two_trials
 from sweeper.planning.plan import Plan, PlannedTrial
@@ -112,7 +112,8 @@ def judge(proposal: Proposal, typed: Sequence[str]) -> Judgement:
     """
     asked, trials = proposal.asked, proposal.trials
     sweep = trials.config.sweep
-    sweep.rerun, sweep.repeats = True, asked.budget // 2 + MOST_ALONE
+    num_runs = most_runs(Runs(earlier=proposal.earlier), asked.budget)
+    sweep.rerun, sweep.repeats = True, max(num_runs.values())
     change = storable(without_secrets(command_line(asked.changes)))
     sweep.reason = f"judge {change}"
     with ExitStack() as stack:
@@ -130,7 +131,7 @@ def judge(proposal: Proposal, typed: Sequence[str]) -> Judgement:
         )
         place = judgements.begin(writer.engine, new, level_of)
         judging = _judging(proposal, place, writer.engine)
-        planned = _planned(trials, judging, writer.engine)
+        planned = _planned(trials, num_runs, judging, writer.engine)
         with _named("scalemark judge"):
             runner = trials.way.runner(planned, writer, stack, typed)
         runner.run()
@@ -175,10 +176,13 @@ def _judging(proposal: Proposal, place: Place, engine: sa.Engine) -> Judging:
     )
 
 
-def _planned(trials: TwoTrials, judging: Judging, engine: sa.Engine) -> Planned:
-    num_repeats = trials.config.sweep.repeats
-    both = (trials.change, trials.baseline)
-    planned = tuple(PlannedTrial(spec=spec, num_repeats=num_repeats) for spec in both)
+def _planned(
+    trials: TwoTrials, num_runs: Mapping[Side, int], judging: Judging, engine: sa.Engine
+) -> Planned:
+    both = {Side.CHANGE: trials.change, Side.BASELINE: trials.baseline}
+    planned = tuple(
+        PlannedTrial(spec=spec, num_repeats=num_runs[side]) for side, spec in both.items()
+    )
     found = trials.way.planned(Plan(trials=planned, left_out=()), engine)
     return Planned(
         plan=found.plan, estimate=found.estimate, observe=partial(JudgingObserver, judging)

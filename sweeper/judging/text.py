@@ -16,7 +16,7 @@ MEANINGS = {
     ChangeVerdict.BETTER: "it is faster",
     ChangeVerdict.WORSE: "it is slower",
     ChangeVerdict.NO_DIFFERENCE: "it is less than {margin} % faster or slower",
-    ChangeVerdict.NO_GAIN: "a gain of {margin} % is unlikely, and it may be slower",
+    ChangeVerdict.NO_GAIN: "a gain of {margin} % is unlikely; whether it is slower is left open",
     ChangeVerdict.UNDECIDED: "{why}",
     ChangeVerdict.FAILED: "{why}",
     ChangeVerdict.INTERRUPTED: "its number in the series is spent; the same command begins anew",
@@ -28,6 +28,8 @@ def judgement_lines(found: Judgement) -> Iterator[str]:
     margin = f"{100 * proposal.asked.margin:g}"
     meaning = MEANINGS[found.verdict].format(margin=margin, why=found.why)
     yield f"{found.verdict.replace('_', ' ')}: {meaning}"
+    yield from found.failures
+    yield from _other_work_lines(proposal)
     if found.gain:
         beside = "" if found.runs.differences else ", beside earlier runs of the baseline"
         yield f"throughput {_gain_text(found.gain)}{beside}"
@@ -61,10 +63,11 @@ def plan_lines(proposal: Proposal) -> Iterator[str]:
     yield f"baseline  {_trial_text(trials.baseline, expected_s[0])}"
     yield f"change    {_trial_text(trials.change, expected_s[1])}: {_changes(proposal)}"
     yield (
-        f"at most {counted(proposal.asked.budget, 'attempt')}; a win takes "
-        f"{proposal.least_attempts} or more"
+        f"at most {counted(proposal.asked.budget, 'attempt')}; a win of this "
+        f"proposal takes {proposal.least_attempts} or more"
     )
     yield _earlier_text(proposal.earlier)
+    yield from _other_work_lines(proposal)
     yield _place_text(proposal)
 
 
@@ -92,6 +95,7 @@ def _proposal_json(proposal: Proposal) -> dict[str, object]:
         "wins_before": place.num_wins,
         "false_wins_percent": 100 * asked.allowed,
         "level": place.level,
+        "other_work": trials.other_work,  # axes by which the two train on different things
         "sweep": trials.name,
     }
 
@@ -104,9 +108,17 @@ def _place_text(proposal: Proposal) -> str:
     asked, place = proposal.asked, proposal.place
     series = f"series {asked.series}" if asked.series else "this database"
     return (
-        f"proposal {place.number} of {series}, after {counted(place.num_wins, 'win')}; on average "
-        f"at most {100 * asked.allowed:g} % of its wins are false"
+        f"proposal {place.number} of {series}, after {counted(place.num_wins, 'win')}; of all wins "
+        f"of {series} at most {100 * asked.allowed:g} % are false on average"
     )
+
+
+def _other_work_lines(proposal: Proposal) -> Iterator[str]:
+    if axes := proposal.trials.other_work:
+        yield (
+            f"other work: the two differ in {', '.join(axes)}, so that a gain of throughput may be "
+            "of easier items and not of a faster way"
+        )
 
 
 def _earlier_text(earlier: tuple[float, ...]) -> str:

@@ -24,6 +24,10 @@ from sweeper.program_software import check_programs
 _OF_BOTH = ("launcher", "retry", "store")  # settings that both trials run with
 
 
+# axes that say what a step works on, not how; throughputs with other ones count unlike items
+_WORK = ("data", "data_dir", "distortions", "image_px", "seq_len", "num_classes")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoTrials:
     """The baseline and the changed trial, and what runs them."""
@@ -36,6 +40,11 @@ class TwoTrials:
     @property
     def config(self) -> Config:
         return self.way.config
+
+    @property
+    def other_work(self) -> list[str]:
+        """Return the axes by which the change trains on something else than the baseline."""
+        return [one for one in _WORK if self.baseline.axes[one] != self.change.axes[one]]
 
 
 def two_trials(trial: str, changes: Sequence[str]) -> TwoTrials:
@@ -54,8 +63,9 @@ def two_trials(trial: str, changes: Sequence[str]) -> TwoTrials:
         )
     way = LocalSweep(config, name)
     baseline = _resolved(asked, way)
-    way.check([baseline])
+    _check_baseline(trial, baseline, way)
     change = _resolved(_grid([f"{SETTING}={trial}", *changes]), way)
+    _check_model(baseline, change)
     if change.engine == Engine.command:
         check_programs([change])  # of whatever code: its numbers are its own trial's
     if change.trial_id == baseline.trial_id:
@@ -82,6 +92,27 @@ def _check_changes(changes: Sequence[str]) -> None:
             )
     if all(_group(one) in _OF_BOTH for one in changes):
         raise SweepRefusedError("no change: name what differs from the baseline, as batch_size=128")
+
+
+def _check_baseline(trial: str, baseline: TrialSpec, way: LocalSweep) -> None:
+    try:
+        way.check([baseline])
+    except SweepRefusedError as error:
+        raise SweepRefusedError(
+            f"--baseline {trial}: {error}; a command runs in the current folder: judge in that of "
+            "the sweep that measured the baseline, with the paths of the change from there"
+        ) from error
+
+
+def _check_model(baseline: TrialSpec, change: TrialSpec) -> None:
+    """Refuse another model of ours. An edit of the user's own may be another file, as a program."""
+    ours = [one for one in (baseline, change) if one.engine != Engine.command]
+    if baseline.model != change.model and not all(one.model_digest for one in ours):
+        raise SweepRefusedError(
+            f"model={change.model}: the baseline trains {baseline.model}, and the throughput of "
+            "another model is no gain; change how it is trained, or name a baseline of "
+            f"{change.model}"
+        )
 
 
 def _group(change: str) -> str:

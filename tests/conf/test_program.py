@@ -68,6 +68,11 @@ def test_a_program_is_named_by_its_script(run, name):
         ("python t.py {zreo}", ("+axes.zero=1",), r"\{zreo\} is no placeholder.*zero"),
         ("python t.py", ("+axes.zero=1",), r"axes.zero: nothing uses it; write \{zero\}"),
         ("python t.py", ("batch_size=8",), r"batch_size=8: nothing uses it; write \{batch_size\}"),
+        (
+            "python t.py {batch_sise}",
+            ("batch_size=8",),
+            r"\{batch_sise\} is no placeholder, did you mean \{batch_size\}[?]",
+        ),
         ("python t.py {batch_size}", (), "batch_size: the command uses it, and no default"),
         ("python t.py {batch_size}", ("batch_size=0",), "batch_size=0: wanted more than 0"),
         (

@@ -76,3 +76,10 @@ def test_at_the_ends_of_the_interval_the_evidence_is_just_enough():
 
 def test_too_few_differences_have_no_interval():
     assert always_valid_interval([0.02, 0.021]) is None
+
+
+def test_one_difference_has_no_interval_however_many_idle_ones():
+    idle = [0.002] * 15
+    assert most_log_evidence(1, len(idle)) == 0
+    assert always_valid_interval([0.01], idle) is None
+    assert always_valid_interval([0.01, 0.011], idle) is not None

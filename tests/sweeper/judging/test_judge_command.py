@@ -71,6 +71,10 @@ def test_a_faster_simulated_trial_is_better(judge):
     assert kept == (found["sweep"], "batch_size=128", "better", found["attempts"])
     (command,) = rows("SELECT command FROM sweeps WHERE name LIKE 'judge-%'")
     assert command[0] == f"scalemark judge --baseline {trial} batch_size=128 --json"
+    planned = rows(
+        "SELECT count(*) FROM repeats JOIN sweeps s ON s.id = sweep_id WHERE s.name LIKE 'judge-%'"
+    )
+    assert planned == [(60,)], "as many as the budget allows"
     assert rows("SELECT DISTINCT reason FROM repeats WHERE state = 'skipped'") == [
         ("judge: better",)
     ]
@@ -99,7 +103,7 @@ def test_a_change_of_the_users_own_program_is_judged(judge):
     ended = judge("--baseline", trial, "command.run=python3 new/train.py")
     assert ended.exit_code == 1
     assert ended.stdout.startswith("failed: the change ended as failed\n")
-    assert "exit code 1: boom" in ended.stderr
+    assert "exit code 1: boom" in ended.stdout
 
     Path("best/train.py").write_text("raise SystemExit('broken')")
     program("new", 1000.0)
@@ -112,6 +116,7 @@ REFUSED = (
     ("batch_size=64",),
     ("batch_size=64,128",),
     ("batchsize=128",),
+    ("model=vgg16",),
     ("num_gpus=64",),
     ("hardware=cpu",),
     ("sweep.repeats=3", "batch_size=128"),
@@ -135,6 +140,35 @@ def test_what_cannot_be_judged_is_refused_before_anything_runs(judge, snapshot):
         said[" ".join(arguments)] = ended.stderr.replace(trial, "TRIAL")
     assert said == snapshot
     assert rows("SELECT count(*) FROM attempts") == [(1,)]
+
+
+def test_a_program_that_is_not_in_this_folder_or_misspelled_is_refused(judge, monkeypatch):
+    program("best", 1000.0)
+    program("new", 1000.0)
+    trial = sweep("command=python3 best/train.py", "read=metric")
+    misspelled = "command.run=python3 new/train.py --batch {batch_sise}"
+    ended = judge("--baseline", trial, misspelled, "batch_size=32", "--dry-run")
+    assert ended.exit_code == 2
+    assert "{batch_sise} is no placeholder, did you mean {batch_size}?" in ended.stderr
+
+    Path("else").mkdir()
+    monkeypatch.chdir("else")
+    change = "command.run=python3 ../new/train.py"
+    ended = judge("--db", "../results.db", "--baseline", trial, change)
+    assert ended.exit_code == 2
+    assert f"--baseline {trial}: command.run: " in ended.stderr
+    assert "judge in that of the sweep that measured the baseline" in ended.stderr
+
+
+def test_a_change_of_what_is_trained_on_is_said_plainly(judge):
+    trial = sweep(*SIMULATED)
+    ended = judge("--baseline", trial, "image_px=128", "--dry-run")
+    assert ended.exit_code == 0, ended.stderr
+    assert (
+        "other work: the two differ in image_px, so that a gain of throughput may" in ended.stdout
+    )
+    ended = judge("--baseline", trial, "batch_size=128", "--dry-run")
+    assert "other work" not in ended.stdout
 
 
 def test_an_interrupt_ends_it_and_spends_its_number(judge):

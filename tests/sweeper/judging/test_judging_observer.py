@@ -26,7 +26,9 @@ class Played:
     given_up: list[str]  # why, for each repeat
 
 
-def play(change: list[Shown], baseline: list[Shown], budget: int = 20) -> Played:
+def play(
+    change: list[Shown], baseline: list[Shown], budget: int = 20, num_repeats: int | None = None
+) -> Played:
     shown = {CHANGE.trial_id: iter(change), BASELINE.trial_id: iter(baseline)}
     completed: dict[str, list[CompletedRepeat]] = {one: [] for one in shown}
     judging = Judging(
@@ -36,7 +38,9 @@ def play(change: list[Shown], baseline: list[Shown], budget: int = 20) -> Played
         runs=Runs(),
         read=lambda: {one: tuple(found) for one, found in completed.items()},
     )
-    trials = [PlannedTrial(spec=spec, num_repeats=budget) for spec in (CHANGE, BASELINE)]
+    trials = [
+        PlannedTrial(spec=spec, num_repeats=num_repeats or budget) for spec in (CHANGE, BASELINE)
+    ]
     backlog = Backlog(
         planned_repeats(list(_open(trials)), trials, lambda spec: None, {}, {}),
         Blocks(order=(0,), aligned=False, most_at_once=1),
@@ -94,6 +98,13 @@ def test_the_budget_ends_it():
     played = play([102.0, 103.0, 102.0], [100.0, 101.0, 99.0], budget=5)
     assert (played.ran, played.judging.verdict) == ("CBBCC", ChangeVerdict.UNDECIDED)
     assert played.judging.why == "the budget is spent"
+
+
+def test_runs_that_leave_no_number_end_it_before_the_budget_does():
+    """As where somebody deletes them meanwhile."""
+    played = play([Outcome.COMPLETED] * 4, SLOW, budget=6, num_repeats=3)
+    assert (played.ran, played.judging.verdict) == ("CCC", ChangeVerdict.UNDECIDED)
+    assert played.judging.why.startswith("no run of the change is left")
 
 
 def test_a_change_that_fails_ends_it():

@@ -13,6 +13,7 @@ from sweeper.judging.rule import (
     decide,
     gain_of,
     least_attempts,
+    most_runs,
     next_side,
 )
 
@@ -118,3 +119,22 @@ def test_the_first_pair_begins_with_the_last_run_alone():
 def test_ten_attempts_are_enough_for_the_first_proposal():
     assert least_attempts(Runs(), 0.05 / 101) == 10
     assert least_attempts(Runs(earlier=QUIET), 0.05 / 101) == 6
+
+
+def test_one_pair_beside_earlier_runs_that_drift_has_a_gain_without_an_interval():
+    """Their differences said that one pair is enough for an interval, which then had no end."""
+    runs = Runs(change=(103.0,), baseline=(104.0,), earlier=DRIFTING * 3)
+    found = gain_of(runs)
+    assert found is not None
+    assert found.value == pytest.approx(-1 / 104)
+    assert (found.low, found.high) == (None, None)
+    assert decide(runs, Aim(level=0.001, margin=0.02, both_sides=True)) is None
+
+
+@pytest.mark.parametrize("budget", [10, 11, 60])
+@pytest.mark.parametrize("earlier", [(), QUIET])
+def test_so_many_runs_are_planned_as_the_budget_allows(earlier, budget):
+    nums = most_runs(Runs(earlier=earlier), budget)
+    ran = order(earlier, budget)
+    assert nums == {Side.CHANGE: ran.count("C"), Side.BASELINE: ran.count("B")}
+    assert sum(nums.values()) == budget

@@ -1,0 +1,41 @@
+"""An error of ours ends a command with a code that is no answer."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import PROJECT
+
+BROKEN = """
+import sys
+from scalemark.cli import entry_point
+sys.path.insert(0, "{project}")
+sys.exit(entry_point.run(lambda: 1 // 0))
+"""
+
+
+def test_an_unexpected_error_has_an_exit_code_of_its_own():
+    script = BROKEN.format(project=PROJECT)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (70, "")
+    assert "ZeroDivisionError" in ended.stderr
+    assert "this is an error of scalemark, and no answer" in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "began"),
+    [
+        (("scalemark", "guard", "--db", "none.db"), "guard: none.db: no such database"),
+        (("scalemark", "status", "--db", "none.db"), "status: none.db: no such database"),
+        (("analysis", "guard", "--db", "none.db"), "analysis: none.db: no such database"),
+    ],
+)
+def test_an_error_begins_with_the_command_that_was_typed(arguments, began):
+    ended = subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(began), ended.stderr
