@@ -5,7 +5,7 @@ Counted in the graph as it is traced, before TensorFlow optimizes it; on GPUs mo
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import Counter
 
 from scalemark.models import published_sizes
@@ -40,4 +40,8 @@ def main(model: str, precision: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="?", default="resnet50")
+    parser.add_argument("precision", nargs="?", default="fp16", choices=("fp32", "fp16", "bf16"))
+    given = parser.parse_args()
+    main(given.model, given.precision)
