@@ -7,7 +7,7 @@ from analysis.history.record import Histories, NoHistoryError
 from analysis.history.tables import of_tables
 from analysis.history.values import records
 from analysis.results import Origin
-from analysis.selection import NothingFoundError, Selection, load
+from analysis.selection import NothingFoundError, Selection, load_every_night
 from scalemark.host.own_code import typed
 from store.database import locate, open_for_reading
 from store.reading.nights import processes
@@ -22,7 +22,7 @@ def histories(selection: Selection, *, across_machines: bool = False) -> Histori
             "simulated or elsewhere"
         )
     if selection.origin is Origin.ELSEWHERE:
-        found = records(of_tables(load(selection)), is_simulated=False)
+        found = records(of_tables(load_every_night(selection)), is_simulated=False)
         return Histories(records=tuple(found))
     is_simulated = selection.origin is Origin.SIMULATED
     read = processes(

@@ -191,7 +191,7 @@ class _Understanding:
                 own = name_in_records(name)
                 if own in self._axes:
                     raise ValueError(f"{option}: column {shown(self._axes[own])} has it")
-                axes[own] = reader.axis_value(option, value)
+                axes[own] = reader.axis_value(own, option, value)
                 continue
             if name not in FIELDS:
                 raise ValueError(
