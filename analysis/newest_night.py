@@ -1,5 +1,5 @@
-"""Takes the newest night of tables with dates: a date is no choice, and nights are no repeats of each
-other. How they went is what `guard` tells.
+"""Takes the newest night of tables with dates: a date is no choice, and two nights are no repeats.
+What changed over nights is what `guard` tells.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from store.errors import StoreError
 from store.filters import reference_selection
 from store.filters.bare_names import full_names
 from store.filters.selection import is_of_trials, looks_like_filter, parsed, unknown_name
+from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
 from store.reading.raced_out import raced_out
 
@@ -231,7 +232,8 @@ def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
     if selection.asked and queries.selected(engine, queries.listing(engine, limit=1)):
         known = known_values.hint(engine, selection.filters)
-        return f"{name}: no attempt is like {selection.asked}; {known}see {typed('store')} list"
+        seen = own_command(selection.db, "store", "list")
+        return f"{name}: no attempt is like {selection.asked}; {known}see {seen}"
     if hint := elsewhere.instead(engine):
         return f"{name}: {hint}"
     return f"{name}: no attempt in it yet; run a sweep first"

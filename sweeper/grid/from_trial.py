@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from omegaconf import OmegaConf
 
 from costs.profiles import overrides_of
-from scalemark.host.own_code import ROOT, typed
+from scalemark.host.own_code import ROOT
 from scalemark.records.earlier_trial import ID_DIGITS, SETTING, key_of, with_changes
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
@@ -17,6 +17,7 @@ from scalemark.text.shell_words import joined
 from store.database import default_url, locate, open_for_reading, reading
 from store.filters.filter_values import ID_BEGINNING, begins_id
 from store.filters.selection import id_begins_with
+from store.own_commands import own_command
 from store.schema import AttemptRow, MachineRow, TrialRow
 from sweeper.errors import SweepRefusedError
 
@@ -53,16 +54,16 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     named, others = _named(arguments)
     if not named:
         return FromTrial(arguments=arguments)
-    beginning = named[0].lower()
-    if len(named) > 1 or not begins_id(beginning):
-        raise SweepRefusedError(
-            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
-            f"{typed('store')} list"
-        )
     url = default_url()
     for argument in others:
         if key_of(argument) == "store.url":
             url = argument.partition("=")[2]
+    beginning = named[0].lower()
+    if len(named) > 1 or not begins_id(beginning):
+        raise SweepRefusedError(
+            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
+            f"{own_command(url, 'store', 'list')}"
+        )
     trial_id, known = _overrides(url, beginning)
     settings = [one for one in others if "=" in one and not one.startswith("-")]
     flags = [one for one in others if one not in settings]
@@ -123,8 +124,9 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
             near = list(_near(connection, beginning, [row.id for row in found]))
             what = "not just one trial" if found else "no such trial"
             raise SweepRefusedError(
-                f"{SETTING}={beginning}: {what} in {locate(url).name}; near it are "
-                f"{', '.join(near) or 'none'}, and {typed('store')} list shows all"
+                f"{SETTING}={beginning}: {what} in {locate(url).name}; near it "
+                f"{'are ' + ', '.join(near) if near else 'is none'}, and "
+                f"{own_command(url, 'store', 'list')} shows all"
             )
         trial_id, spec = found[0]
         newest = (

@@ -148,13 +148,21 @@ def test_a_list_of_numbers_that_were_measured_elsewhere_says_how_to_see_them():
     Path("mine.csv").write_text("zero,num_gpus,throughput\n1,2,50\n")
     assert run("r.db", "import", "mine.csv", "--axis", "zero").returncode == 0
     hint = (
-        "r.db: only numbers that were measured elsewhere in it; show them with --origin elsewhere"
+        "r.db: only numbers that were measured elsewhere in it; python -m plots tables --origin "
+        "elsewhere --db r.db shows them, and python -m store reference list origin=table "
+        "--db r.db their rows"
     )
-    assert (
-        run("r.db", "list").stderr
-        == f"store: {hint}, as python -m plots tables --origin elsewhere\n"
-    )
+    assert run("r.db", "list").stderr == f"store: {hint}\n"
     assert run("r.db", "list", "zero=1").stderr == f"store: {hint}\n"
+    assert len(json.loads(run("r.db", "reference", "list", "origin=table", "--json").stdout)) == 1
+
+
+def test_hints_name_the_database_that_was_named(filled):
+    refused = run(filled, "show", "nope").stderr
+    assert "see `python -m store list --db " in refused
+    Path("mine.csv").write_text("zero,num_gpus,throughput\n1,2,50\n")
+    added = run("r.db", "import", "mine.csv", "--axis", "zero").stdout
+    assert "shown by: python -m plots tables --origin elsewhere --db r.db" in added
 
 
 def test_a_list_of_a_database_without_attempts_says_so(filled):
@@ -199,7 +207,7 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
         (["list", "--columns", ""], "store: : no such column; there are attempt, trial,"),
         (
             ["show", "nope"],
-            "store: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list`; nor a sweep: the newest are first",
+            "store: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db ",
         ),
         (["show", "x\x1b[31m\n"], r"store: x\x1b[31m\n: no attempt or trial"),
         (["show", ""], "store: which attempt or trial? give its number"),

@@ -219,3 +219,17 @@ def test_rows_of_one_night_are_repeats_at_whatever_time(analysis):
         (found,) = json.loads(analysis("scaling", "--json", *asked).stdout)
         (point,) = found["curves"][0]["points"]
         assert point["repeats"] == [99, 101]
+
+
+def test_a_regression_of_a_table_is_accepted_by_its_night(analysis):
+    table()
+    take_in()
+    assert "accept it: python -m analysis guard --accepted 2026-01-21\n" in analysis("guard").stdout
+    ended = analysis("guard", "--accepted", "2026-01-21", "--json")
+    assert ended.exit_code == 0
+    found = change_of(ended)
+    assert (found["state"], found["accepted"]) == ("accepted", "--accepted 2026-01-21")
+    assert analysis("guard", "--accepted", "2026-01-20").exit_code == 1
+    refused = analysis("guard", "--accepted", "soon")
+    assert refused.exit_code == 2
+    assert "--accepted soon: no date; wanted one as 2026-03-14" in refused.stderr
