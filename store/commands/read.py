@@ -85,7 +85,9 @@ def list_(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """List one line per attempt, oldest first."""
+    """List one line per attempt, oldest first. Where none is like that the list is empty, and the
+    exit code 0.
+    """
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
     filters = full_names(engine, filters or ())

@@ -115,7 +115,7 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
     [
         (
             ["num_gpus=64"],
-            "none of its 3 attempts is like num_gpus=64; num_gpus is 1, 2, 4 there; leave some of that out, or see all with python -m store list",
+            "none of its 3 attempts is like num_gpus=64; num_gpus is 1, 2, 4 there; leave some of that out, or see all with python -m store list --db ",
         ),
         (
             ["num_gpus=64", "model!=a b"],
@@ -471,3 +471,12 @@ def test_what_could_be_two_things_is_asked_back(db):
         show(engine, "1")
     assert "sweep" in show(engine, "sweep=1")
     assert "trial" in show(engine, "attempt=1")
+
+
+@pytest.mark.parametrize("sql", ["SELEC 1", "SELECT nosuch", "SELECT nosuch FROM throughput"])
+def test_a_query_that_cannot_be_read_is_told_how_to_begin(filled, sql):
+    ended = run(filled, "query", sql)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith(
+        "; SELECT * FROM throughput LIMIT 1 shows the columns of that view\n"
+    )
