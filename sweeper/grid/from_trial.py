@@ -9,15 +9,15 @@ import sqlalchemy as sa
 from omegaconf import OmegaConf
 
 from costs.profiles import overrides_of
-from scalemark.host.own_code import ROOT
+from scalemark.host.own_code import ROOT, typed
 from scalemark.records.earlier_trial import ID_DIGITS, SETTING, key_of, with_changes
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
+from scalemark.text.redact import command_line
 from scalemark.text.shell_words import joined
-from store.database import default_url, locate, open_for_reading, reading
+from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
 from store.filters.filter_values import ID_BEGINNING, begins_id
 from store.filters.selection import id_begins_with
-from store.own_commands import own_command
 from store.schema import AttemptRow, MachineRow, TrialRow
 from sweeper.errors import SweepRefusedError
 
@@ -62,7 +62,7 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     if len(named) > 1 or not begins_id(beginning):
         raise SweepRefusedError(
             f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
-            f"{own_command(url, 'store', 'list')}"
+            f"{_listing(url)}"
         )
     trial_id, known = _overrides(url, beginning)
     settings = [one for one in others if "=" in one and not one.startswith("-")]
@@ -72,6 +72,12 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     kept = tuple(one for one in known if one in found)
     taken = Taken(trial=trial_id, arguments=kept)
     return FromTrial(arguments=[*flags, *found], taken=taken)
+
+
+def _listing(url: str) -> str:
+    """Return the command that lists the trials; `judge` makes any database the usual one."""
+    named = [] if url == DEFAULT_FILE else ["--db", url]
+    return f"{typed('store')} {command_line(['list', *named])}"
 
 
 def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str]) -> None:
@@ -126,7 +132,7 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
             raise SweepRefusedError(
                 f"{SETTING}={beginning}: {what} in {locate(url).name}; near it "
                 f"{'are ' + ', '.join(near) if near else 'is none'}, and "
-                f"{own_command(url, 'store', 'list')} shows all"
+                f"{_listing(url)} shows all"
             )
         trial_id, spec = found[0]
         newest = (
