@@ -9,17 +9,21 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from analysis.comparison.asked_for import belonging
+from analysis.newest_night import of_newest_night
 from analysis.published import elsewhere as measured_elsewhere
 from analysis.published import named, of_source, published
 from analysis.results import BaselineRule, Origin, Result, measured
 from scalemark.host.own_code import typed
+from scalemark.records.free_axes import name_in_records
 from scalemark.records.overrides import hydra_value
+from scalemark.records.when import WHEN
 from scalemark.text.redact import command_line, masked
 from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection
 from store.filters.bare_names import full_names
 from store.filters.selection import is_of_trials, looks_like_filter, parsed, unknown_name
+from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
 from store.reading.raced_out import raced_out
 
@@ -118,8 +122,19 @@ def load(selection: Selection) -> list[Result]:
     if selection.origin is Origin.PUBLISHED:
         return _published(selection)
     if selection.origin is Origin.ELSEWHERE:
-        return _elsewhere(selection)
+        named = [reference_selection.full_name(one) for one in selection.filters]
+        names = {name_in_records(one.name) for one in reference_selection.parsed(named)}
+        trials = of_newest_night(_elsewhere(selection), names_night=WHEN in names)
+        return measured_elsewhere(trials, selection.baseline)
     return _ours(selection, frozenset())
+
+
+def load_every_night(selection: Selection) -> list[Result]:
+    """Return at least one result of tables, with the night on which it was measured as an axis.
+
+    Raises StoreError as `load`, which has the newest night alone.
+    """
+    return measured_elsewhere(_elsewhere(selection), selection.baseline)
 
 
 def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Result], list[Result]]:
@@ -217,13 +232,14 @@ def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
     if selection.asked and queries.selected(engine, queries.listing(engine, limit=1)):
         known = known_values.hint(engine, selection.filters)
-        return f"{name}: no attempt is like {selection.asked}; {known}see {typed('store')} list"
+        seen = own_command(selection.db, "store", "list")
+        return f"{name}: no attempt is like {selection.asked}; {known}see {seen}"
     if hint := elsewhere.instead(engine):
         return f"{name}: {hint}"
     return f"{name}: no attempt in it yet; run a sweep first"
 
 
-def _elsewhere(selection: Selection) -> list[Result]:
+def _elsewhere(selection: Selection) -> list[queries.Row]:
     trials = elsewhere.measured_elsewhere(open_for_reading(selection.db))
     if trials and selection.source is not None:
         trials = of_source(trials, selection.source)
@@ -236,7 +252,7 @@ def _elsewhere(selection: Selection) -> list[Result]:
             f"{locate(selection.db).name}: nothing that was measured elsewhere{asked}; "
             f"{typed('store')} import TABLE takes numbers in"
         )
-    return measured_elsewhere(trials, selection.baseline)
+    return trials
 
 
 def _published(selection: Selection) -> list[Result]:

@@ -27,6 +27,7 @@ from store.database import default_url, open_for_reading, reading
 from store.errors import StoreError
 from store.filters.bare_names import with_prefixes
 from store.filters.selection import nearest
+from store.own_commands import own_command
 from store.reading.attempt_columns import (
     ALL,
     chosen_by,
@@ -128,7 +129,8 @@ class Database:
                 sa.select(AttemptRow.deleted_at).where(AttemptRow.id == attempt)
             ).first()
             if found is None:
-                raise StoreError(f"{attempt}: no such attempt; see `{typed('store')} list`")
+                listing = own_command(self.engine, "store", "list")
+                raise StoreError(f"{attempt}: no such attempt; see `{listing}`")
             if found.deleted_at is not None:
                 raise StoreError(
                     f"{attempt}: deleted; `{typed('store')} restore {attempt}` brings it back"

@@ -16,6 +16,7 @@ from scalemark.cli.terminal import silence
 from scalemark.text.untrusted import quoted_lines
 from store.database import default_url
 from store.errors import StoreError
+from store.wrong_option import reworded
 
 OK, USAGE = 0, 2
 _LONGEST_ERROR = 20_000  # characters: some list all choices
@@ -73,6 +74,14 @@ class _Command(TyperCommand):
 class _Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
+                error.message = reworded(error.message, error.__cause__.errors())
+            raise
 
 
 def _without_types(options: list[Any]) -> list[Any]:

@@ -51,6 +51,7 @@ from scalemark.text.wording import counted
 from store.command_line import Db, Json
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING, begins_id
+from store.own_commands import own_command
 from store.reading import provenance
 
 Trial = Annotated[
@@ -137,7 +138,7 @@ def _targets(
         if not begins_id(trial) or not asked:
             raise StoreError(
                 f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
-                f"{ID_BEGINNING}; {typed('store')} list names them"
+                f"{ID_BEGINNING}; {own_command(asked_for.db, 'store', 'list')} names them"
             )
     if all(result.is_of_program for result in asked):
         raise StoreError(NOT_TAKEN_APART)

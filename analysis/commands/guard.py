@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from store.errors import StoreError
 from store.reading.nights import ACCEPTED
 
 _REGRESSED = 1  # exit code
+_ACCEPTED = "--accepted"
 _NUMBERS = frozenset({"trials"})
 
 
@@ -39,6 +41,14 @@ def guard(
             metavar="DATE",
             help="Only changes from this night on, as 2026-03-14; older ones are known.",
             show_default="all",
+        ),
+    ] = None,
+    accepted: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="The levels of this night are intended: regressions up to it are accepted.",
+            show_default="none",
         ),
     ] = None,
     min_change: Annotated[
@@ -66,10 +76,10 @@ def guard(
 
     Exit code 1 while there is a regression that has not recovered, and that nobody accepted.
     """
-    day = _day(since)
+    day, accepted_day = _day("--since", since), _day(_ACCEPTED, accepted)
     chosen = select(db, filters, sweep, origin)
     found = histories(chosen, across_machines=across_machines)
-    every = changes(found.records, min_change / 100)
+    every = [_judged(one, accepted_day) for one in changes(found.records, min_change / 100)]
     shown = [change for change in every if day is None or change.first >= day]
     if junit:
         reports.write(junit, reports.junit(found.records, shown))
@@ -83,11 +93,18 @@ def guard(
         raise typer.Exit(_REGRESSED)
 
 
-def _day(text: str | None) -> date | None:
+def _judged(change: Change, accepted: date | None) -> Change:
+    """Mark a regression up to the night whose levels are accepted."""
+    if accepted is None or change.first > accepted or change.state is not State.REGRESSION:
+        return change
+    return replace(change, accepted=f"{_ACCEPTED} {accepted}")
+
+
+def _day(option: str, text: str | None) -> date | None:
     try:
         return date.fromisoformat(text) if text is not None else None
     except ValueError:
-        raise StoreError(f"--since {text}: no date; wanted one as 2026-03-14") from None
+        raise StoreError(f"{option} {text}: no date; wanted one as 2026-03-14") from None
 
 
 def _print(
@@ -102,16 +119,21 @@ def _print(
         print_columns(console, COLUMNS, rows, _NUMBERS, piped_width=reading_width(console))
         console.print()
     own_db = chosen.named_db
-    for change in shown:
-        if change.state is State.REGRESSION and change.sweeps:
-            accept = command_line(["tag", *own_db, change.sweeps[-1], ACCEPTED])
-            say(console, f"the new level is intended? accept it: {typed('store')} {accept}")
-            break
+    open_ones = [change for change in shown if change.state is State.REGRESSION]
+    if open_ones:
+        say(console, f"the new level is intended? accept it: {_accept(open_ones[0], chosen)}")
     if shown:
         chart = command_line(["charts", *own_db, "--chart", "history"])
         say(console, f"chart: {typed('plots')} {chart}")
     for note in (*notes(found.records), *found.notes, *chosen.notes):
         say(console, note, "dim")
+
+
+def _accept(change: Change, chosen: Selection) -> str:
+    if change.sweeps:
+        words = command_line(["tag", *chosen.named_db, change.sweeps[-1], ACCEPTED])
+        return f"{typed('store')} {words}"
+    return chosen.analysis("guard", _ACCEPTED, str(change.first), *chosen.filters)
 
 
 def _record(found: Histories, shown: Sequence[Change]) -> dict[str, Any]:

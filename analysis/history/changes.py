@@ -26,7 +26,7 @@ class State(StrEnum):
     """What is to be thought of a change."""
 
     REGRESSION = "regression"  # it is slower, and nobody accepted that
-    ACCEPTED = "accepted"  # slower, and a sweep of that night or later has the tag
+    ACCEPTED = "accepted"  # slower, and a sweep of that night or later has the tag, or was named
     RECOVERED = "recovered"  # slower, and faster again later
     IMPROVEMENT = "improvement"
 
@@ -48,7 +48,7 @@ class Change:
     reach: float  # half of the 95 % interval of it; infinite where it is not known
     causes: tuple[str, ...]  # what else changed meanwhile, as `driver 550.1 -> 560.2`
     sweeps: tuple[str, ...] = ()  # that began in the most likely first night
-    accepted: str = ""  # the sweep that has the tag
+    accepted: str = ""  # the sweep that has the tag, or the option that accepts it
     recovered: date | None = None
 
     @property

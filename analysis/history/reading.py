@@ -7,9 +7,9 @@ from analysis.history.record import Histories, NoHistoryError
 from analysis.history.tables import of_tables
 from analysis.history.values import records
 from analysis.results import Origin
-from analysis.selection import NothingFoundError, Selection, load
-from scalemark.host.own_code import typed
+from analysis.selection import NothingFoundError, Selection, load_every_night
 from store.database import locate, open_for_reading
+from store.own_commands import own_command
 from store.reading.nights import processes
 
 
@@ -22,7 +22,7 @@ def histories(selection: Selection, *, across_machines: bool = False) -> Histori
             "simulated or elsewhere"
         )
     if selection.origin is Origin.ELSEWHERE:
-        found = records(of_tables(load(selection)), is_simulated=False)
+        found = records(of_tables(load_every_night(selection)), is_simulated=False)
         return Histories(records=tuple(found))
     is_simulated = selection.origin is Origin.SIMULATED
     read = processes(
@@ -35,7 +35,7 @@ def histories(selection: Selection, *, across_machines: bool = False) -> Histori
         asked = f" like {selection.asked}" if selection.asked else " in it"
         raise NothingFoundError(
             f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
-            f"{typed('store')} list"
+            f"{own_command(selection.db, 'store', 'list')}"
         )
     values = of_attempts(read, across_machines=across_machines)
     return Histories(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 
 from analysis.history.record import Night, NoHistoryError
 from analysis.history.values import UNKNOWN, Value
 from analysis.results import Origin, Result
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX
+from scalemark.records.when import WHEN, day_of
 from store.errors import StoreError
-
-WHEN = "when"
-"""The free axis of a table that says when a row was measured."""
 
 _WHEN = f"{PREFIX}{WHEN}"
 
@@ -72,12 +71,14 @@ def _of_machine(machine: str, results: Sequence[Result]) -> Iterable[Value]:
 
 
 def _day(result: Result) -> date:
-    text = str(result.axes[_WHEN])
+    """Raise StoreError for what older imports took in."""
     try:
-        return datetime.fromisoformat(text).date()
-    except ValueError:
+        return day_of(result.axes[_WHEN])
+    except ValueError as error:
+        wrong = shlex.quote(f"{WHEN}!={result.axes[_WHEN]}")
         raise StoreError(
-            f"{WHEN}={text[:40]}: no date; wanted one as 2026-03-14, or 2026-03-14T23:10:00"
+            f"{result.environment.versions}: {error}; import it with such dates into another "
+            f"database, or leave these rows out with {wrong}"
         ) from None
 
 

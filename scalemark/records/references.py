@@ -80,8 +80,11 @@ class Reference:
             named = free_axes(self.axes)
             own = {name_in_records(name): value for name, value in named}
             object.__setattr__(self, "axes", own)
-        if not 0 < self.throughput < float("inf"):
-            raise ValueError(f"throughput={self.throughput}: wanted a finite number greater than 0")
+        if not _SLOWEST <= self.throughput <= _FASTEST:
+            raise ValueError(
+                f"throughput={self.throughput}: wanted a number from {_SLOWEST:g} to {_FASTEST:g}, "
+                "in items per second"
+            )
 
     @property
     def key(self) -> str:
@@ -98,6 +101,7 @@ class Reference:
         return {name: getattr(self, name) for name in _NAMES}
 
 
+_SLOWEST, _FASTEST = 1e-12, 1e15  # items per second: what is measured lies far within
 _NAMES = tuple(one.name for one in fields(Reference))
 _TEXTS = tuple(one.name for one in fields(Reference) if one.type == "str")
 _ORIGINS = frozenset(Origin)

@@ -24,7 +24,7 @@ def interval(measured: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % CI of the geometric mean of two or more processes' values above 0."""
     mean, variance = _of_logarithms(tuple(measured))
     reach = reach_of_sum([(variance / len(measured), len(measured) - 1)])
-    return math.exp(mean - reach), math.exp(mean + reach)
+    return _power(mean - reach), _power(mean + reach)
 
 
 def ratio_interval(
@@ -43,7 +43,7 @@ def ratio_interval(
     mean_a, variance_a = _of_logarithms(tuple(of_a))
     mean_b, variance_b = _of_logarithms(tuple(of_b))
     reach = reach_of_ratio((variance_a, variance_b), (len(of_a), len(of_b)), level)
-    return math.exp(mean_a - mean_b - reach), math.exp(mean_a - mean_b + reach)
+    return _power(mean_a - mean_b - reach), _power(mean_a - mean_b + reach)
 
 
 def reach_of_ratio(
@@ -121,6 +121,14 @@ def error_of_log_mean(measured: Sequence[float]) -> float:
 def log_variance(measured: Sequence[float]) -> float:
     """Return the variance of the logarithms of two or more values above 0."""
     return _of_logarithms(tuple(measured))[1]
+
+
+def _power(log: float) -> float:
+    """Return e to this power; infinity where no float is as large."""
+    try:
+        return math.exp(log)
+    except OverflowError:
+        return math.inf
 
 
 @lru_cache(maxsize=50_000)  # in a table the fastest is compared with all others

@@ -11,7 +11,6 @@ import typer
 
 from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
-from scalemark.host.own_code import typed
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
@@ -24,6 +23,7 @@ from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import ImportFormat, LogSource, import_files
 from store.filters.bare_names import full_names
 from store.filters.selection import attempt_ids
+from store.own_commands import own_command
 
 SOME_REJECTED = 1
 MOST_SHOWN = 20
@@ -186,7 +186,7 @@ def import_(
     if as_json:
         print_json(asdict(added))
     else:
-        print_added(added, would="would be " if dry_run else "")
+        print_added(added, db, would="would be " if dry_run else "")
     if added.rejected:
         raise typer.Exit(USAGE if strict else SOME_REJECTED)
 
@@ -203,7 +203,7 @@ def _constants(given: Sequence[str], item: str | None) -> dict[str, str]:
     return constants
 
 
-def print_added(added: Added, would: str = "") -> None:
+def print_added(added: Added, db: str, would: str = "") -> None:
     """Print what became of all records, the first rejected ones on stderr."""
     for name, renamed in added.renamed.items():
         print(
@@ -213,7 +213,7 @@ def print_added(added: Added, would: str = "") -> None:
         )
     print("; ".join(_done(added, would)))
     if added.num_elsewhere:
-        print(f"shown by: {typed('plots')} tables --origin elsewhere")
+        print(f"shown by: {own_command(db, 'plots', 'tables', '--origin', 'elsewhere')}")
     _print_rejected(added.rejected, "rejected")
 
 

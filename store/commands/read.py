@@ -14,7 +14,6 @@ import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import print_json
-from scalemark.host.own_code import typed
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
 from store.command_line import Db, Json
@@ -24,6 +23,7 @@ from store.filters.bare_names import full_names
 from store.filters.filter_values import ID_BEGINNING
 from store.formats import tabular
 from store.formats.tabular import Format
+from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
 from store.reading.origins import Origin, newest_first, told
 from store.reading.show import show as shown
@@ -85,7 +85,9 @@ def list_(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """List one line per attempt, oldest first."""
+    """List one line per attempt, oldest first. Where none is like that the list is empty, and the
+    exit code 0.
+    """
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
     filters = full_names(engine, filters or ())
@@ -184,8 +186,8 @@ def _why_none(
     if num == 0:
         num_deleted = queries.num_attempts(engine, deleted=True)
         hint = f"; --deleted lists the {num_deleted} that are deleted" if num_deleted else ""
-        if instead := elsewhere.instead(engine):
-            return f"{name}: {instead}, as {typed('plots')} tables --origin elsewhere{hint}"
+        if instead := elsewhere.shown_by(engine):
+            return f"{name}: {instead}{hint}"
         return f"{name}: no attempt in it yet; run a sweep first{hint}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
     if origin is not None:
@@ -194,5 +196,5 @@ def _why_none(
     return (
         f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
         f"{known_values.hint(engine, filters)}leave some of that out, or see all with "
-        f"{typed('store')} list"
+        f"{own_command(db, 'store', 'list')}"
     )

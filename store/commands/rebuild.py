@@ -36,6 +36,6 @@ def rebuild(
         for warning in done.warnings:
             print(f"store: {visible(warning)}", file=sys.stderr)
         print(f"{counted(done.num_sweeps, 'sweep')} found")
-        print_added(done.added)
+        print_added(done.added, db)
     if done.added.rejected:
         raise typer.Exit(SOME_REJECTED)

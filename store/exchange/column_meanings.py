@@ -13,6 +13,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, bare_name, free_axes, is_free, name_in_records
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
+from scalemark.records.when import WHEN
 from store.errors import StoreError
 from store.exchange.foreign_columns import DEFAULTS, NEEDED, WHOLE, ForeignColumns
 from store.filters.selection import nearest
@@ -89,7 +90,7 @@ class _Understanding:
             is_free = column in self._columns and column not in (*self._used, *ignored)
             if is_free and name not in self._fields and name not in constants:
                 self._add_field(column, name, "its name")
-        self._check_all_are_said(ignored)
+        self._check_all_are_said(ignored, constants)
         self._check_needed(constants)
         return ForeignColumns(
             fields=self._fields,
@@ -191,7 +192,7 @@ class _Understanding:
                 own = name_in_records(name)
                 if own in self._axes:
                     raise ValueError(f"{option}: column {shown(self._axes[own])} has it")
-                axes[own] = reader.axis_value(option, value)
+                axes[own] = reader.axis_value(own, option, value)
                 continue
             if name not in FIELDS:
                 raise ValueError(
@@ -221,7 +222,7 @@ class _Understanding:
                 self._check_column(pattern, option)
         return ignored
 
-    def _check_all_are_said(self, ignored: set[str]) -> None:
+    def _check_all_are_said(self, ignored: set[str], constants: Mapping[str, Any]) -> None:
         left = [one for one in self._columns if one not in self._used and one not in ignored]
         if not left:
             return
@@ -229,10 +230,16 @@ class _Understanding:
         if len(left) > _MOST_NAMED:
             names.append(f"{len(left) - _MOST_NAMED} more")
         is_are = "this column is" if len(left) == 1 else "these columns are"
+        needed = [
+            f"--map COLUMN={name} ({what}), "
+            for name, what in NEEDED.items()
+            if name not in self._fields and name not in constants
+        ]
+        dates = "" if WHEN in self._axes else f", --axis COLUMN={WHEN} for dates"
         raise ValueError(
             f"{is_are} neither mapped nor an axis: {', '.join(names)}. Rows that agree in all axes "
-            "count as repeats of one trial: add --axis COLUMN for what was varied, and --ignore "
-            "COLUMN for the rest (--ignore '*' for all that is left)"
+            f"count as repeats of one trial: add {''.join(needed)}--axis COLUMN for what was "
+            f"varied{dates}, and --ignore COLUMN for the rest (--ignore '*' for all that is left)"
         )
 
     def _check_needed(self, constants: Mapping[str, Any]) -> None:

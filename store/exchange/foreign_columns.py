@@ -13,6 +13,7 @@ from typing import Any
 
 from scalemark.records.measurement import ITEMS
 from scalemark.records.references import Origin, Reference, Rejected
+from scalemark.records.when import WHEN, day_of
 from store.formats.foreign_table import ForeignTable, Row, shown
 
 WHOLE = ("num_gpus", "hosts", "batch_size")
@@ -62,7 +63,7 @@ class ForeignColumns:
         for name, column in self.axes.items():
             cell = row.get(column)
             if not _is_missing(cell):
-                axes[name] = self.axis_value(_place(column), cell)
+                axes[name] = self.axis_value(name, _place(column), cell)
         if self.per_gpu:
             values["throughput"] *= values["num_gpus"]
         return Reference(axes=axes, compare=self.compare, **values)
@@ -111,8 +112,10 @@ class ForeignColumns:
             text = text.replace(",", ".")
         return float(text) if _NUMBER.fullmatch(text) else None
 
-    def axis_value(self, where: str, cell: object) -> object:
+    def axis_value(self, name: str, where: str, cell: object) -> object:
         """Return the value of an axis; what text is a number, `free_axes` says."""
+        if name == WHEN:
+            _check_date(where, cell)
         if isinstance(cell, Decimal):
             return float(cell)
         if isinstance(cell, int | float):
@@ -167,6 +170,13 @@ def _place(column: str) -> str:
 def _is_missing(cell: object) -> bool:
     """Return whether a row does not say it: other programs write NaN for what they lack."""
     return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _check_date(where: str, cell: object) -> None:
+    try:
+        day_of(cell)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; write it so, or call the axis otherwise") from None
 
 
 def _text(where: str, cell: object) -> str:

@@ -175,7 +175,7 @@ def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
     suffix = file.suffix.lower()
     if begin.startswith(b"PAR1") or suffix in (".csv", ".tsv", ".parquet"):
         return ImportFormat.TABLE
-    if begin.startswith(b"SQLite format 3\0") or suffix in (".db", ".sqlite"):
+    if begin.startswith(_SQLITE) or suffix in (".db", ".sqlite"):
         return ImportFormat.SQLITE
     if is_table:
         return ImportFormat.TABLE
@@ -193,6 +193,15 @@ def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
 
 
 _LOOKED_AT_BYTES = 2**20
+_SQLITE = b"SQLite format 3\0"  # what its files begin with
+
+
+def _check_is_database(path: str) -> None:
+    with Path(path).open("rb") as file:
+        begin = file.read(len(_SQLITE))
+    if begin and begin != _SQLITE:
+        others = "|".join(one for one in ImportFormat if one is not ImportFormat.SQLITE)
+        raise StoreError(f"{path}: file is not a database; say what it is, with --format {others}")
 
 
 def _is_url(path: str) -> bool:
@@ -280,6 +289,8 @@ def _of_log(path: Path, kind: ImportFormat, log: LogSource) -> Iterator[Found]:
 
 
 def _of_database(path: str) -> Iterator[Found]:
+    if not _is_url(path):
+        _check_is_database(path)
     name = short_name(path)
     engine = open_for_reading(path)
     try:

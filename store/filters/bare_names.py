@@ -27,7 +27,7 @@ def full_names(engine: sa.Engine, filters: Sequence[str]) -> list[str]:
         with reading(engine) as connection:
             return with_prefixes(connection, filters)
     except StoreError:
-        if hint := elsewhere.instead(engine):
+        if hint := elsewhere.shown_by(engine):
             raise StoreError(f"{Path(engine.url.database or '').name}: {hint}") from None
         raise
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from scalemark.host.own_code import typed
 from store.database import reading
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING, begins_id, checked, shortened
 from store.filters.selection import id_begins_with
+from store.own_commands import own_command
 from store.schema import AttemptRow, SweepRow, TrialRow
 
 _MOST_NAMED = 5  # sweeps, in a message
@@ -39,10 +39,10 @@ def find(engine: sa.Engine, which: str) -> Target:
 
     Raises StoreError when it names nothing, or more than one thing.
     """
+    listing = own_command(engine, "store", "list")
     if not which:
         raise StoreError(
-            f"which attempt or trial? give its number, or the {ID_BEGINNING}; see "
-            f"`{typed('store')} list`"
+            f"which attempt or trial? give its number, or the {ID_BEGINNING}; see `{listing}`"
         )
     kind, name = "", checked(which, "")
     explicit = re.fullmatch("(attempt|trial|sweep)=(.*)", name, re.DOTALL)
@@ -61,7 +61,7 @@ def find(engine: sa.Engine, which: str) -> Target:
     if not found:
         raise StoreError(
             f"{shortened(which)}: no attempt or trial; wanted the number of an attempt, or "
-            f"4 hexadecimal digits or more of a trial's id; see `{typed('store')} list`; "
+            f"4 hexadecimal digits or more of a trial's id; see `{listing}`; "
             f"nor a sweep: the newest are {names}"
         )
     if sweeps:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from scalemark.records.references import Origin, Reference
 from scalemark.stats.welch import typical
+from store.own_commands import own_command
 from store.reading.queries import Row, num_attempts, streamed
 from store.schema import ReferenceRow
 
@@ -60,4 +61,16 @@ def instead(engine: sa.Engine) -> str:
     """
     if not is_all(engine):
         return ""
-    return "only numbers that were measured elsewhere in it; show them with --origin elsewhere"
+    return f"{_ONLY}; show them with --origin elsewhere"
+
+
+def shown_by(engine: sa.Engine) -> str:
+    """Say the same to who asked a command that knows attempts alone: other commands show them."""
+    if not is_all(engine):
+        return ""
+    tables = own_command(engine, "plots", "tables", "--origin", "elsewhere")
+    rows = own_command(engine, "store", "reference", "list", "origin=table")
+    return f"{_ONLY}; {tables} shows them, and {rows} their rows"
+
+
+_ONLY = "only numbers that were measured elsewhere in it"

@@ -539,8 +539,10 @@ def queried(engine: sa.Engine, sql: str) -> Iterator[tuple[list[str], Iterator[S
                 inspected = sa.inspect(connection)
                 names = sorted([*inspected.get_table_names(), *inspected.get_view_names()])
                 cause += f"; tables and views: {', '.join(names)}"
-            if "readonly" in cause:
+            elif "readonly" in cause:
                 cause += "; query only reads, as SELECT * FROM throughput"
+            else:
+                cause += "; SELECT * FROM throughput LIMIT 1 shows the columns of that view"
             raise StoreError(cause) from error
 
 

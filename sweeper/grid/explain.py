@@ -41,6 +41,8 @@ def explain(error: ConfigError, override: str = "") -> str:
         wanted = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
         if str(error.override).startswith("sweep.exclude="):
             wanted = "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
+        if str(error.override).startswith("sweep.name="):
+            wanted = "a name of letters, digits, '.', '_' and '-', as sweep.name=night-1"
         return f"{error.override}: cannot be read; wanted {wanted}"
     found = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'", text)
     if found:

@@ -13,8 +13,9 @@ from scalemark.host.own_code import ROOT, typed
 from scalemark.records.earlier_trial import ID_DIGITS, SETTING, key_of, with_changes
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
+from scalemark.text.redact import command_line
 from scalemark.text.shell_words import joined
-from store.database import default_url, locate, open_for_reading, reading
+from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
 from store.filters.filter_values import ID_BEGINNING, begins_id
 from store.filters.selection import id_begins_with
 from store.schema import AttemptRow, MachineRow, TrialRow
@@ -53,16 +54,16 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     named, others = _named(arguments)
     if not named:
         return FromTrial(arguments=arguments)
-    beginning = named[0].lower()
-    if len(named) > 1 or not begins_id(beginning):
-        raise SweepRefusedError(
-            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
-            f"{typed('store')} list"
-        )
     url = default_url()
     for argument in others:
         if key_of(argument) == "store.url":
             url = argument.partition("=")[2]
+    beginning = named[0].lower()
+    if len(named) > 1 or not begins_id(beginning):
+        raise SweepRefusedError(
+            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
+            f"{_listing(url)}"
+        )
     trial_id, known = _overrides(url, beginning)
     settings = [one for one in others if "=" in one and not one.startswith("-")]
     flags = [one for one in others if one not in settings]
@@ -71,6 +72,12 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     kept = tuple(one for one in known if one in found)
     taken = Taken(trial=trial_id, arguments=kept)
     return FromTrial(arguments=[*flags, *found], taken=taken)
+
+
+def _listing(url: str) -> str:
+    """Return the command that lists the trials; `judge` makes any database the usual one."""
+    named = [] if url == DEFAULT_FILE else ["--db", url]
+    return f"{typed('store')} {command_line(['list', *named])}"
 
 
 def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str]) -> None:
@@ -124,8 +131,8 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
             what = "not just one trial" if found else "no such trial"
             alike = f"near it are {', '.join(near)}, and " if near else ""
             raise SweepRefusedError(
-                f"{SETTING}={beginning}: {what} in {locate(url).name}; {alike}{typed('store')} "
-                "list shows all"
+                f"{SETTING}={beginning}: {what} in {locate(url).name}; {alike}{_listing(url)} "
+                "shows all"
             )
         trial_id, spec = found[0]
         newest = (

@@ -190,7 +190,7 @@ def test_names_with_anything_in_them_are_deleted_alone(db):
 def test_a_word_that_is_no_target_is_refused(filled):
     with pytest.raises(
         StoreError,
-        match=r"^two\\nlines: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list`; nor a sweep: the newest are first",
+        match=r"^two\\nlines: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db .*`; nor a sweep: the newest are first",
     ):
         marking.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
 

@@ -198,7 +198,9 @@ def test_steps_are_those_of_the_view(varied):
         0,
         [str(dtype) for dtype in found.dtypes],
     )
-    with pytest.raises(StoreError, match=r"^77: no such attempt; see `python -m store list`$"):
+    with pytest.raises(
+        StoreError, match=r"^77: no such attempt; see `python -m store list --db .*`$"
+    ):
         store.api.open(varied).steps(77)
 
 

@@ -115,7 +115,7 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
     [
         (
             ["num_gpus=64"],
-            "none of its 3 attempts is like num_gpus=64; num_gpus is 1, 2, 4 there; leave some of that out, or see all with python -m store list",
+            "none of its 3 attempts is like num_gpus=64; num_gpus is 1, 2, 4 there; leave some of that out, or see all with python -m store list --db ",
         ),
         (
             ["num_gpus=64", "model!=a b"],
@@ -148,13 +148,21 @@ def test_a_list_of_numbers_that_were_measured_elsewhere_says_how_to_see_them():
     Path("mine.csv").write_text("zero,num_gpus,throughput\n1,2,50\n")
     assert run("r.db", "import", "mine.csv", "--axis", "zero").returncode == 0
     hint = (
-        "r.db: only numbers that were measured elsewhere in it; show them with --origin elsewhere"
+        "r.db: only numbers that were measured elsewhere in it; python -m plots tables --origin "
+        "elsewhere --db r.db shows them, and python -m store reference list origin=table "
+        "--db r.db their rows"
     )
-    assert (
-        run("r.db", "list").stderr
-        == f"store: {hint}, as python -m plots tables --origin elsewhere\n"
-    )
+    assert run("r.db", "list").stderr == f"store: {hint}\n"
     assert run("r.db", "list", "zero=1").stderr == f"store: {hint}\n"
+    assert len(json.loads(run("r.db", "reference", "list", "origin=table", "--json").stdout)) == 1
+
+
+def test_hints_name_the_database_that_was_named(filled):
+    refused = run(filled, "show", "nope").stderr
+    assert "see `python -m store list --db " in refused
+    Path("mine.csv").write_text("zero,num_gpus,throughput\n1,2,50\n")
+    added = run("r.db", "import", "mine.csv", "--axis", "zero").stdout
+    assert "shown by: python -m plots tables --origin elsewhere --db r.db" in added
 
 
 def test_a_list_of_a_database_without_attempts_says_so(filled):
@@ -199,7 +207,7 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
         (["list", "--columns", ""], "store: : no such column; there are attempt, trial,"),
         (
             ["show", "nope"],
-            "store: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list`; nor a sweep: the newest are first",
+            "store: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db ",
         ),
         (["show", "x\x1b[31m\n"], r"store: x\x1b[31m\n: no attempt or trial"),
         (["show", ""], "store: which attempt or trial? give its number"),
@@ -463,3 +471,12 @@ def test_what_could_be_two_things_is_asked_back(db):
         show(engine, "1")
     assert "sweep" in show(engine, "sweep=1")
     assert "trial" in show(engine, "attempt=1")
+
+
+@pytest.mark.parametrize("sql", ["SELEC 1", "SELECT nosuch", "SELECT nosuch FROM throughput"])
+def test_a_query_that_cannot_be_read_is_told_how_to_begin(filled, sql):
+    ended = run(filled, "query", sql)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith(
+        "; SELECT * FROM throughput LIMIT 1 shows the columns of that view\n"
+    )

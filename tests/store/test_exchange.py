@@ -154,7 +154,10 @@ def truncated() -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: Path("in.db").write_text("hello"), "file is not a database"),
+        (
+            lambda: Path("in.db").write_text("hello"),
+            "file is not a database; say what it is, with --format jsonl|tf_cnn_benchmarks|",
+        ),
         (
             lambda: Path("in.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000),
             "file is not a database",

@@ -189,7 +189,7 @@ def test_figures_that_judge_predictions_are_marked():
     [
         (
             {"throughput": float("nan")},
-            "throughput=nan: wanted a finite number greater than 0",
+            "throughput=nan: wanted a number from 1e-12 to",
         ),
         ({"throughput": float("inf")}, "throughput=inf"),
         ({"throughput": 0.0}, "throughput=0.0"),

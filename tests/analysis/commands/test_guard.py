@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
@@ -124,15 +126,14 @@ def test_published_figures_have_no_history(nights, analysis):
     assert "published figures have no history; wanted measured, simulated" in ended.stderr
 
 
-def table(*, dates=True):
+def table():
     lines = ["date,gpus,way,version,img_s"]
     for night in range(NUM_NIGHTS):
         for place, way in enumerate(("ddp", "fsdp")):
             for gpus in (1, 2):
                 value = HISTORY[TRIALS[2 if way == "fsdp" else 0]][night] * gpus
                 version = "2.9" if night < SINCE else "2.10"
-                shown = f"2026-01-{night + 1:02d}" if dates else f"night {night}"
-                lines.append(f"{shown},{gpus},{way},v{version},{value + place}")
+                lines.append(f"2026-01-{night + 1:02d},{gpus},{way},v{version},{value + place}")
     Path("mine.csv").write_text("\n".join(lines))
 
 
@@ -163,9 +164,72 @@ def test_a_table_without_dates_is_told_how_to_bring_them(analysis):
     assert "--axis COLUMN=when" in ended.stderr
 
 
-def test_a_date_of_a_table_that_is_none_is_named(analysis):
-    table(dates=False)
+def test_a_date_that_an_older_import_took_in_is_named_with_its_table(analysis):
+    table()
     take_in()
+    with closing(sqlite3.connect("results.db")) as connection:
+        connection.execute(
+            "UPDATE reference_results SET axes = replace(axes, '2026-01-05', 'day 5')"
+        )
+        connection.commit()
     ended = analysis("guard")
     assert ended.exit_code == 2
-    assert "when=night 0: no date; wanted one as 2026-03-14" in ended.stderr
+    assert "mine.csv: when=day 5: no date; wanted one as 2026-03-14" in ended.stderr
+    assert "leave these rows out with 'when!=day 5'" in ended.stderr
+    assert analysis("guard", "when!=day 5").exit_code == 1
+
+
+def test_advice_is_about_the_newest_night_of_a_table(analysis):
+    """A bug: each night was a choice of its own, and the best one was that of the luckiest night."""
+    table()
+    take_in()
+    (answer,) = json.loads(analysis("advise", "--all", "--json").stdout)
+    picked = answer["pick"]
+    assert picked["num_gpus"] == 2
+    assert "axes.when" not in picked
+    assert picked["versions"] == "measured elsewhere: mine.csv, newest night 2026-01-26"
+    assert "when=" not in analysis("advise", "--all").stdout
+
+
+def test_strategies_are_scaled_and_compared_on_the_newest_night(analysis):
+    table()
+    take_in()
+    (found,) = json.loads(analysis("scaling", "--json").stdout)
+    assert len(found["curves"]) == 2
+    pairs = json.loads(analysis("compare", "way=ddp", "way=fsdp", "--json").stdout)["pairs"]
+    assert [pair["a"]["num_gpus"] for pair in pairs] == [1, 2]
+
+
+def test_nights_that_are_named_are_compared(analysis):
+    table()
+    take_in()
+    asked = ("compare", "when=2026-01-20", "when=2026-01-19", "way=ddp", "--json")
+    pairs = json.loads(analysis(*asked).stdout)["pairs"]
+    assert [pair["a"]["axes.when"] for pair in pairs] == ["2026-01-20"] * 2
+    assert [pair["b"]["axes.when"] for pair in pairs] == ["2026-01-19"] * 2
+
+
+def test_rows_of_one_night_are_repeats_at_whatever_time(analysis):
+    Path("mine.csv").write_text(
+        "date,gpus,img_s\n2026-01-01,1,70\n2026-01-02T01:00,1,99\n2026-01-02T02:00,1,101\n,1,5\n"
+    )
+    maps = ("img_s=throughput", "gpus=num_gpus")
+    import_files("results.db", ["mine.csv"], table=ColumnMeanings(maps=maps, axes=("date=when",)))
+    for asked in ((), ("when~2026*",)):
+        (found,) = json.loads(analysis("scaling", "--json", *asked).stdout)
+        (point,) = found["curves"][0]["points"]
+        assert point["repeats"] == [99, 101]
+
+
+def test_a_regression_of_a_table_is_accepted_by_its_night(analysis):
+    table()
+    take_in()
+    assert "accept it: python -m analysis guard --accepted 2026-01-21\n" in analysis("guard").stdout
+    ended = analysis("guard", "--accepted", "2026-01-21", "--json")
+    assert ended.exit_code == 0
+    found = change_of(ended)
+    assert (found["state"], found["accepted"]) == ("accepted", "--accepted 2026-01-21")
+    assert analysis("guard", "--accepted", "2026-01-20").exit_code == 1
+    refused = analysis("guard", "--accepted", "soon")
+    assert refused.exit_code == 2
+    assert "--accepted soon: no date; wanted one as 2026-03-14" in refused.stderr

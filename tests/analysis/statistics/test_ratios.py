@@ -9,7 +9,7 @@ from analysis.statistics.ratios import Method, ratio
 from analysis.statistics.sample import Sample
 from benchmarks.coverage import OURS, Case, alone, repeats, simulated, single_cases, uneven_cases
 from benchmarks.step_times import Times
-from scalemark.stats.welch import ratio_interval
+from scalemark.stats.welch import interval, ratio_interval
 from scalemark.stats.within_process import spread_within
 
 
@@ -130,3 +130,8 @@ def test_where_one_side_spreads_more_the_interval_still_holds_the_truth(case):
     assert (
         0.914 <= held <= 0.985
     )  # 93 % within two standard errors of so many; it was 90 % with variances that were pooled
+
+
+def test_an_interval_that_no_float_holds_is_unbounded():
+    assert interval([1e-300, 1e300]) == (0.0, math.inf)
+    assert ratio_interval([1e-300, 1e300], [1.0, 2.0]) == (0.0, math.inf)

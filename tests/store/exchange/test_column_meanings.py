@@ -61,8 +61,16 @@ def refused(columns=COLUMNS, **changes) -> str:
         (
             {"ignored": ()},
             "this column is neither mapped nor an axis: seed. Rows that agree in all axes count as "
-            "repeats of one trial: add --axis COLUMN for what was varied, and --ignore COLUMN for the "
-            "rest (--ignore '*' for all that is left)",
+            "repeats of one trial: add --axis COLUMN for what was varied, --axis COLUMN=when for "
+            "dates, and --ignore COLUMN for the rest (--ignore '*' for all that is left)",
+        ),
+        (
+            {"maps": (), "axes": (), "ignored": ()},
+            "these columns are neither mapped nor an axis: gpus, img_s, optimizer, seed. Rows that "
+            "agree in all axes count as repeats of one trial: add --map COLUMN=throughput (items per "
+            "second), --map COLUMN=num_gpus (the GPUs of a row), --axis COLUMN for what was varied, "
+            "--axis COLUMN=when for dates, and --ignore COLUMN for the rest (--ignore '*' for all "
+            "that is left)",
         ),
         ({"ignored": ("sead",)}, "--ignore sead: no such column; did you mean seed?"),
         (

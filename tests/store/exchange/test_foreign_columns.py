@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.references import published
+from scalemark.stats.welch import interval
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.column_meanings import FIELDS, ColumnMeanings
@@ -278,3 +279,32 @@ def test_constants_of_the_command_are_pairs(db):
 def test_published_figures_have_one_key_however_they_came():
     (first, *_) = published()
     assert first.key == type(first)(**{**first.values, "origin": "added"}).key
+
+
+def test_a_date_that_is_none_is_rejected_with_its_line(db):
+    content = "day,gpus,img_s\n2026-03-05,1,5\n05.03.2026,1,6\n2026-03-06 23:10,1,7\n"
+    added, trials = take_in(db, content, axes=("day=when",), ignored=())
+    assert [one["axes"]["when"] for one in trials] == ["2026-03-05", "2026-03-06 23:10"]
+    (rejected,) = added.rejected
+    assert rejected.where == "results.csv line 3"
+    assert rejected.reason == (
+        "column day: when=05.03.2026: no date; wanted one as 2026-03-14, or "
+        "2026-03-14T23:10:00; write it so, or call the axis otherwise"
+    )
+
+
+@pytest.mark.parametrize("number", ["1e-300", "1e300", "9e-13", "2e15"])
+def test_a_throughput_that_nothing_reaches_is_rejected(db, number):
+    """A bug: the interval over such repeats overflowed."""
+    added, trials = take_in(db, f"gpus,img_s\n1,5\n1,{number}\n", axes=(), ignored=())
+    assert [one["repeats"] for one in trials] == [[5.0]]
+    (rejected,) = added.rejected
+    assert rejected.where == "results.csv line 3"
+    assert "wanted a number from 1e-12 to 1e+15, in items per second" in rejected.reason
+
+
+def test_the_widest_repeats_that_are_taken_in_have_an_interval(db):
+    _, (trial,) = take_in(db, "gpus,img_s\n1,1e-12\n1,1e15\n", axes=(), ignored=())
+    low, high = interval(trial["repeats"])
+    assert low < 1e-12
+    assert high > 1e15

@@ -193,6 +193,10 @@ def test_a_zip_that_cannot_be_is_refused(zipped, message):
         ("launcher.timeout_s=1,2", "one value for the whole sweep"),
         ("hydra/launcher=a,b", "one value for the whole sweep"),
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
+        (
+            "sweep.name=日本/語",
+            "cannot be read; wanted a name of letters, digits, '.', '_' and '-'",
+        ),
         ("+axes.größe=1", "axes.größe: wanted a name of lower-case letters, digits and _"),
         ("sweep.exclude=[zero=1]", r"cannot be read; wanted each rule in quotes, as 'sweep"),
         (

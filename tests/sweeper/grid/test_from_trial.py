@@ -101,3 +101,9 @@ def test_a_command_names_the_nearest_trial_and_its_database():
     assert again.command(wanted, results, *again.repeated(3)) == (
         f"python sweep.py from={FP16.trial_id[:8]} store.url=other.db num_gpus=4 sweep.repeats=3"
     )
+
+
+def test_a_trial_that_is_none_is_told_how_to_list_those_of_its_database():
+    fill("my.db", [(small(), 1.0)])
+    with pytest.raises(SweepRefusedError, match=r"and python -m store list --db my\.db shows all"):
+        with_trial(["from=ffffffff", "store.url=my.db"])
