@@ -166,6 +166,7 @@ class Result:
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
+    of_other_sweeps: int = 0  # repeats by others than the sweep that was asked for, if one was
     usage: Usage = UNKNOWN  # of its devices, by the completed repeats
     # settings by which a sweep finds it: its database, its hardware where it ran on several
     found_by: tuple[str, ...] = ()

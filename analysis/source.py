@@ -10,10 +10,9 @@ import sqlalchemy as sa
 
 from analysis.results import Result
 from analysis.selection import Selection, load
+from analysis.text.titles import sweep_notes
 from scalemark.records.measurement import StepSample
-from scalemark.records.outcomes import Outcome
 from scalemark.text.redact import masked
-from scalemark.text.wording import counted
 from store.database import open_existing, open_for_reading
 from store.reading import provenance, queries
 from store.reading.queries import Row
@@ -55,18 +54,7 @@ class Source:
         """Notes of all numbers: which were chosen, and how many other sweeps than the chosen made,
         which asked for the same trials.
         """
-        sweep = self.selection.sweep
-        if sweep is None:
-            return [*self.selection.notes]
-        of_others = [
-            row
-            for row in self.attempts.values()
-            if row["sweep"] != sweep and row["outcome"] == Outcome.COMPLETED
-        ]
-        if not of_others:
-            return [*self.selection.notes]
-        repeats = counted(len(of_others), "repeat")
-        return [*self.selection.notes, f"{repeats} of these trials by other sweeps count, too"]
+        return [*self.selection.notes, *sweep_notes(self.results)]
 
     def steps(self, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
         """Return every call of the training function, warm-up included, by attempt."""

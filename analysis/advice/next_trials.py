@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim
 from analysis.advice.description import described
-from analysis.advice.expected import expected
+from analysis.advice.expected import Expected, expected
 from analysis.advice.facts import Facts
 from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
@@ -31,6 +31,7 @@ from scalemark.text.wording import counted
 MOST = 8
 REPEATS = 3  # of what is new, or a single run
 LEAST_CHANCE = 0.1  # to win, by prediction: less is not worth a trial
+_MOST_SAID = 0.99  # the highest chance that a sentence names
 _MOST_PAIRS = 3
 _MOST_MORE = 10  # repeats of each side, for what is as good as the best anyway
 # compute capability from which on GPUs calculate with half precision faster than with single,
@@ -195,11 +196,19 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
             if chance < LEAST_CHANCE:
                 continue
             badges = one.badges
-            why = f"{why}; {one.text}, a chance of {chance:.0%} to win"
+            why = f"{why}; {one.text}{chance_in_words(chance, one)}"
         suggested = asked.to_run(why, [(spec, REPEATS)], like)
         if chance is not None:
             suggested = replace(suggested, chance=chance, badges=badges)
         yield suggested
+
+
+def chance_in_words(chance: float, one: Expected) -> str:
+    """Return no chance of an uncertain prediction, whose interval it would rest on."""
+    if one.doubts:
+        return ""
+    shown = f"over {_MOST_SAID:.0%}" if chance > _MOST_SAID else f"{chance:.0%}"
+    return f", a chance of {shown} to win"
 
 
 def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:

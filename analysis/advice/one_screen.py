@@ -73,7 +73,7 @@ def _certainty(one: Answer, ranking: Ranking) -> list[str]:
     """Return how sure it is that this is the best; of published figures nobody knows."""
     if one.question.is_published or len(ranking.judged) < 2:
         return []
-    if ranking.is_sure and ranking.tied:
+    if ranking.is_sure and ranking.tied and not ranking.rests_on_suspect:
         return ["tie"]
     return [ranking.certainty]
 
@@ -157,7 +157,7 @@ def _of_several(answers: Sequence[Answer]) -> _Table:
             continue
         pick = one.ranking.pick
         doubts = dict.fromkeys([*badges.of_result(pick.result), *_certainty(one, one.ranking)])
-        doubts.pop("sure", None)
+        doubts.pop("surely best", None)
         if len(rows) < _MOST_ROWS:
             used |= doubts
         throughput = _throughput(one, pick)

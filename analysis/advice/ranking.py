@@ -157,11 +157,16 @@ class Ranking:
         return not self.unclear and not self.out
 
     @property
+    def rests_on_suspect(self) -> bool:
+        """Something is to be said against the number of what is taken: it proves nothing."""
+        return not self.pick.result.is_valid
+
+    @property
     def certainty(self) -> str:
         """Say by a badge how sure it is that nothing is better."""
-        if not self.is_sure:
+        if not self.is_sure or self.rests_on_suspect:
             return "unsure"
-        return "sure" if self.unproven is None else "likely"
+        return "surely best" if self.unproven is None else "likely best"
 
     @property
     def unproven(self) -> Behind | None:

@@ -114,6 +114,9 @@ def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
     if ranking.unclear:
         names = _names(ranking.unclear, ranking.top)
         yield f"Unsure: {_why_unclear(ranking)}, so {names} may be as good or better."
+    elif ranking.rests_on_suspect:
+        what = "in doubt at its source" if answer.question.is_of_others else "suspect"
+        yield f"Unsure: its number is {what}{_next_behind(ranking)}."
     elif ranking.worse and ranking.is_sure:
         yield _next_worse(ranking)
 

@@ -65,8 +65,10 @@ def is_beyond_rules(target: Prepared, fit: Fit) -> bool:
 
 
 def width_doubt(half_width: float) -> str:
-    """Return a doubt about an interval that is too wide to decide by."""
-    return f"the interval is wide: plus or minus {half_width:.0%}" if half_width > _WIDE else ""
+    """Return a doubt about an interval that is too wide to decide by. It is the same of every
+    interval, whose ends are shown, so that one sentence is of all.
+    """
+    return f"the interval is wide: over {_WIDE:.0%} to each side" if half_width > _WIDE else ""
 
 
 def _share(target: Prepared, fit: Fit) -> float:

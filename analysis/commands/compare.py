@@ -33,14 +33,14 @@ from analysis.text.titles import (
     program_notes,
     reported_notes,
     step_notes,
+    sweep_notes,
 )
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
-_RATIO = "A / B [95 % CI]"
-_NUMBERS = frozenset({_RATIO, "processes", "repeats", "num_gpus"})
+_NUMBERS = frozenset({"processes", "repeats", "num_gpus"})
 _MORE = "more"  # the column of repeats that are missing
 _SINGLE_RUN = "single run"
 
@@ -110,7 +110,10 @@ def _print_table(console: Console, rows: Sequence[Compared]) -> None:
     # where pairs count different items, each number has its unit
     throughput = [f"{side} {next(iter(units))}" if len(units) == 1 else side for side in "AB"]
     repeats = "processes" if rows[0].pair.a.environment.origin.is_ours else "repeats"
-    columns = [*axes, *throughput, _RATIO, repeats, "answer"]
+    # the only row goes the same way round as the sentence above it
+    is_turned = len(rows) == 1 and rows[0].is_turned
+    ratio = f"{'B / A' if is_turned else 'A / B'} [95 % CI]"
+    columns = [*axes, *throughput, ratio, repeats, "answer"]
     has_plan = len(rows) > 1 and any(row.plan is not None for row in rows)
     if has_plan:
         columns.append(_MORE)
@@ -119,9 +122,11 @@ def _print_table(console: Console, rows: Sequence[Compared]) -> None:
         columns = ["A", "B", *columns]
     lines = []
     for row in rows:
-        cells = _cells(row, axes, has_names=has_names, has_units=len(units) > 1)
+        cells = _cells(
+            row, axes, has_names=has_names, has_units=len(units) > 1, is_turned=is_turned
+        )
         lines.append([*cells, *([_more(row)] if has_plan else [])])
-    print_columns(console, columns, lines, _NUMBERS.union(throughput), spare=[repeats])
+    print_columns(console, columns, lines, _NUMBERS.union(throughput, [ratio]), spare=[repeats])
     if has_plan:
         say(console, f"{_MORE}: repeats of each that would show such a difference", "dim")
 
@@ -131,7 +136,9 @@ def _unit(row: Compared) -> str:
     return with_number.unit
 
 
-def _cells(row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bool) -> list[str]:
+def _cells(
+    row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bool, is_turned: bool
+) -> list[str]:
     cells = [row.name_a, row.name_b] if has_names else []
     cells += [str(row.pair.setting.get(axis, "")) for axis in axes]
     unit = f" {_unit(row)}" if has_units else ""
@@ -140,7 +147,8 @@ def _cells(row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bo
         return [*cells, "", "", _answer(row)]
     ratio = row.judgement.ratio
     processes = f"{ratio.num_a}, {ratio.num_b}"
-    text = f"{fold(ratio.ratio)} {interval_text(ratio)}"
+    shown = ratio.turned if is_turned else ratio
+    text = f"{fold(shown.ratio)} {interval_text(shown)}"
     return [*cells, text, processes, _answer(row)]
 
 
@@ -244,7 +252,7 @@ def _notes(rows: Sequence[Compared], *, told_by_badges: bool = False) -> list[st
         where = result.environment
         notes += [made_with(where)] if told_by_badges else environment_notes(where)
         notes += host_notes([result])
-    notes += [*program_notes(both), *reported_notes(both), *step_notes(both)]
+    notes += [*program_notes(both), *reported_notes(both), *step_notes(both), *sweep_notes(both)]
     if suspect := [one for one in both if not one.is_valid]:
         names = "; ".join(_shortened(_trials(suspect)))
         notes.append(f"suspect, see {typed('store')} show: {names}")

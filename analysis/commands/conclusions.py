@@ -30,7 +30,7 @@ from analysis.options import (
 from analysis.results import BaselineRule, Origin, Result
 from analysis.source import Source
 from analysis.text.numbers import number
-from analysis.text.titles import environment_notes, host_notes
+from analysis.text.titles import environment_notes, host_notes, sweep_notes
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.records.devices import DeviceKind
 from store.command_line import Db, Json
@@ -60,6 +60,7 @@ def conclusions(
     of_known_programs(found.selection.origin, "what follows for other programs")
     references = found.references if found.selection.origin is Origin.PUBLISHED else ()
     results, notes = counting(with_notes(found.results, references, baseline), filters or ())
+    notes = (*notes, *sweep_notes(results))
     if check:
         findings = checked(results) if results else []
         if as_json:

@@ -41,7 +41,7 @@ from analysis.results import Result, has_steps, why_no_steps
 from analysis.selection import Selection, load
 from analysis.source import Source
 from analysis.text.one_screen import show
-from analysis.text.titles import environment_notes
+from analysis.text.titles import environment_notes, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host import kept_probes
 from scalemark.host.own_code import typed
@@ -111,7 +111,8 @@ def explain(
     console = make_console()
     if trial is not None:
         newest = None
-    notes = [*chosen.notes]
+    of_others = [] if newest is not None else sweep_notes([one.target for one in found])
+    notes = [*chosen.notes, *of_others]
     if len(of_models) < len(everything.results):
         notes.append(f"left out: {NOT_TAKEN_APART}")
     if not shows_all:

@@ -30,6 +30,7 @@ from analysis.results import Origin, Result
 from analysis.source import Source
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
+from analysis.text.titles import sweep_notes
 from costs.hardware import Hardware
 from costs.profiles import profile
 from costs.work import Work
@@ -140,7 +141,7 @@ def predict(
     wanted = _wanted(to, on, link)
     kinds = alike(of_models)
     found: list[Prediction] = []
-    notes: list[str] = _never_pooled(kinds)
+    notes = [*sweep_notes(of_models), *_never_pooled(kinds)]
     if len(of_models) < len(read.results):
         notes.append(f"left out: {NOTHING_KNOWN}")
     able = {results[0].environment.key for results in kinds}

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from analysis.results import Result
+from analysis.results import Result, is_quotable
 from store.reading.queries import AskedFor
 
 
 def belonging(
     results: Sequence[Result], attempts: Sequence[Mapping[str, Any]], asked: AskedFor
 ) -> list[Result]:
-    """Return them in the sweep's order; `attempts` are those behind all results."""
+    """Return them in the sweep's order, each with its number of repeats by other sweeps; `attempts`
+    are those behind all results.
+    """
     own = {attempt["attempt_id"] for attempt in attempts if _counted(attempt, asked)}
     environments = {
         result.environment.key for result in results if not own.isdisjoint(result.attempt_ids)
     }
     if not environments and not asked.counted:  # imported without a word on where it ran
         environments = {result.environment.key for result in results}
+    of_others = {
+        attempt["attempt_id"]
+        for attempt in attempts
+        if attempt["sweep_id"] != asked.sweep_id and is_quotable(attempt)
+    }
     found = [
-        result
+        replace(result, of_other_sweeps=len(of_others.intersection(result.attempt_ids)))
         for result in results
         if result.trial_id in asked.positions and result.environment.key in environments
     ]

@@ -43,6 +43,11 @@ class Compared:
     findings: tuple[str, ...]  # drift and outliers, each with its attempt, and two modes
     to_run: tuple[str, ...]  # commands that would bring the missing repeats
 
+    @property
+    def is_turned(self) -> bool:
+        """Say whether its sentence names B first, for B is the faster one."""
+        return self.judgement is not None and _is_turned(self.judgement)
+
 
 def compared(pairs: Sequence[Pair], a: Side, b: Side, *, trust_steps: bool) -> Iterator[Compared]:
     for start in range(0, len(pairs), _AT_A_TIME):
@@ -115,7 +120,7 @@ def _words(found: Judgement, a: str, b: str, *, in_steps: bool) -> str:
     if found.answer is Answer.TIE:
         words = f"{a} and {b} tie over {_basis(ratio)}: {_times(ratio)}"
         return words if found.is_sure else f"{words} ({found.why})"
-    first, second, shown = (a, b, ratio) if ratio.ratio >= 1 else (b, a, ratio.turned)
+    first, second, shown = (b, a, ratio.turned) if _is_turned(found) else (a, b, ratio)
     words = f"{first} is {_times(shown)} as fast as {second}"
     if in_steps:
         words = f"{first} does {_times(shown)} the steps/s of {second}"
@@ -123,6 +128,10 @@ def _words(found: Judgement, a: str, b: str, *, in_steps: bool) -> str:
         return f"{words} ({found.why})"
     doubts = "".join(f"; {one}" for one in found.doubts)
     return f"{words}, over {_basis(ratio)}{doubts}"
+
+
+def _is_turned(found: Judgement) -> bool:
+    return found.answer is Answer.DIFFERENT and found.ratio.ratio < 1
 
 
 def _times(ratio: Ratio) -> str:

@@ -229,7 +229,7 @@ def _neighbors(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
             computing_s = min(computing_s, step_s(fall.ideal).value)
         seconds = about(seen.cores_taken * computing_s)
         because = f"other programs took {seen.cores_taken:.0%} of the cores"
-        yield observed_in(Bound.CONTENTION, seconds, because, fall)
+        yield observed_in(Bound.CONTENTION, seconds, because, fall, method=Method.CORES)
 
 
 def _without_neighbors(one: Suspect, fall: Waterfall, seen: Observed) -> Suspect:
@@ -245,7 +245,9 @@ def _without_neighbors(one: Suspect, fall: Waterfall, seen: Observed) -> Suspect
         return one
     because = f"other programs took {taken:.0%} of the cores that make batches"
     seconds = one.seconds.scaled(saved_s / one.seconds.value)
-    return observed_in(Bound.CONTENTION, seconds, because, fall, is_direct=False)
+    return observed_in(
+        Bound.CONTENTION, seconds, because, fall, is_direct=False, method=Method.CORES
+    )
 
 
 def _clocks(fall: Waterfall, seen: Observed, alone: Observed, waited_s: float) -> Iterator[Suspect]:

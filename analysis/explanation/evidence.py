@@ -17,7 +17,8 @@ class Method(StrEnum):
     LINKS = "rate of the links"  # bytes over a measured rate
     FIXED = "fixed costs"  # what does not grow with the batch, or with the model
     REPLICA_TIMES = "times of each replica"  # its own compute, less that of the others
-    OBSERVED = "observed"  # seen within the trial itself: waiting, clocks, neighbors, a profile
+    OBSERVED = "observed"  # seen within the trial itself: waiting, clocks, a profile
+    CORES = "share of the cores"  # that other programs took, of the time spent computing
     COUNTED = "counted"  # a limit by counting what the model does
 
 

@@ -122,7 +122,7 @@ def _by_model(found: Sequence[Explanation]) -> Iterator[str]:
     for model, of_model in list(of_models.items())[:_MOST_MODELS]:
         bounds = Counter(_bound(one) for one in of_model).most_common(2)
         said = [f"{bound} in {num}" for bound, num in bounds]
-        lost = f"; {most:.0%} lost at most" if (most := max(map(_lost, of_model))) > 0 else ""
+        lost = f"; {most:.0%} lost in the worst" if (most := max(map(_lost, of_model))) > 0 else ""
         where = [badges.of_environment(one.target.environment) for one in of_model]
         marked = list(dict.fromkeys(badge for of_one in where for badge in of_one))
         name = f"{model} ({', '.join(marked)})" if marked else model
@@ -170,11 +170,15 @@ def _of_trial(one: Explanation, differing: _Differing) -> tuple[str, ...]:
 
 
 def _of_step(one: Explanation) -> Iterator[tuple[str, ...]]:
-    """Yield parts that add up to the step: what overlaps them is for --all."""
+    """Yield parts that add up to the step: what overlaps them is for --all, unless the verdict
+    names it.
+    """
     yield _part(one, text.base(one), one.fall.base_s)
     for part in one.fall.parts:
         yield _part(one, " or ".join(part.causes), part.seconds)
     yield _part(one, "= the step", one.fall.step)
+    for neighbors in text.of_neighbors(one):
+        yield _part(one, text.NEIGHBORS, neighbors.seconds)
 
 
 def _part(one: Explanation, what: str, seconds: Seconds) -> tuple[str, ...]:

@@ -53,14 +53,20 @@ class Suspect:
 
 
 def observed_in(
-    bound: Bound, seconds: Seconds, because: str, fall: Waterfall, *, is_direct: bool = True
+    bound: Bound,
+    seconds: Seconds,
+    because: str,
+    fall: Waterfall,
+    *,
+    is_direct: bool = True,
+    method: Method = Method.OBSERVED,
 ) -> Suspect:
     return Suspect(
         bound=bound,
         seconds=seconds,
         is_direct=is_direct,
         because=because,
-        method=Method.OBSERVED,
+        method=method,
         trials=(fall.target,),
     )
 

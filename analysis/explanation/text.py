@@ -19,6 +19,7 @@ from scalemark.text.wording import counted
 
 _NUMBERS = ("ms", "interval", "share")
 BAR_WIDTH = 24  # characters of a whole step
+NEIGHBORS = "within: other programs"  # the row of what they take
 _TRIAL_ID = 8  # characters, as `python -m store list` has them
 
 
@@ -71,6 +72,8 @@ def rows(explained: Explanation) -> Iterator[list[str]]:
             yield _row(explained, f"within: {what}", one.seconds, one.trials, is_lost=True)
     for slow in _waiting(explained):
         yield _row(explained, "within: the slow replica", slow.seconds, slow.trials, is_lost=True)
+    for neighbors in of_neighbors(explained):
+        yield _row(explained, NEIGHBORS, neighbors.seconds, neighbors.trials, is_lost=True)
     if fall.floor is not None:
         what = "beside: the trivial model's step"
         yield _row(explained, what, fall.floor.seconds, fall.floor.trials)
@@ -86,6 +89,13 @@ def rows(explained: Explanation) -> Iterator[list[str]]:
 
 def _waiting(explained: Explanation) -> list[Suspect]:
     return [one for one in explained.diagnosis.suspects if one.bound is Bound.SLOW_REPLICA]
+
+
+def of_neighbors(explained: Explanation) -> list[Suspect]:
+    """Return what other programs take, where it is in the verdict; no part above shows it."""
+    bound = explained.diagnosis.bound
+    blamed = [one for one in explained.diagnosis.suspects if one.bound is bound]
+    return [one for one in blamed if one.method is Method.CORES]
 
 
 def _row(
@@ -163,7 +173,8 @@ def evidence(explained: Explanation, most_trials: int | None = None) -> Iterator
 
 def _figures(one: Evidence) -> Iterator[str]:
     ms = one.seconds.scaled(1e3)
-    yield f"{with_interval(ms.value, ms.low, ms.high)} ms observed"
+    known = "estimated" if one.method is Method.CORES else "observed"
+    yield f"{with_interval(ms.value, ms.low, ms.high)} ms {known}"
     if (rates := one.rates) is None:
         return
     if rates.expected_s is not None:
@@ -185,7 +196,7 @@ def sentences(explained: Explanation) -> Iterator[str]:
     for note in explained.notes:
         yield f"{note[0].upper()}{note[1:]}."
     beside = (explained.fall.calls, explained.fall.fixed, explained.fall.floor)
-    if any(beside) or _waiting(explained):
+    if any(beside) or _waiting(explained) or of_neighbors(explained):
         yield "Rows within and beside overlap those above; only these add up to the step."
     seconds = [part.seconds for part in explained.fall.parts]
     if any(not one.over_processes and one.low is not None for one in seconds):

@@ -148,11 +148,15 @@ def _name(one: Prediction) -> str:
 def _uncertain(found: Sequence[Prediction]) -> list[str]:
     """Say each reason once, with what it is of."""
     of_reason: dict[str, list[str]] = defaultdict(list)
-    for one in found:
+    predicted = [one for one in found if one.predictive is not None]
+    for one in predicted:
         for reason in one.predictive.uncertain if one.predictive is not None else ():
             of_reason[reason].append(_name(one))
     lines = []
     for reason, names in of_reason.items():
+        if len(names) == len(predicted) > 1:  # the table has named them
+            lines.append(f"{_UNCERTAIN}, all {len(names)}: {reason}")
+            continue
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         lines += [f"{_UNCERTAIN}: {reason}", f"  of {'; '.join(names[:_MOST_NAMED])}{more}"]
     return lines

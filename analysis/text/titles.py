@@ -209,6 +209,12 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
     return [f"as reported by the program, whose steps were not timed: {which}"]
 
 
+def sweep_notes(results: Iterable[Result]) -> list[str]:
+    """Say how many repeats by other sweeps than the one that was asked for are in the numbers."""
+    num = sum(result.of_other_sweeps for result in results)
+    return [f"{counted(num, 'repeat')} of these trials by other sweeps count, too"] if num else []
+
+
 ITEMS_OF_STEPS = "'command.items_per_step=batch_size*num_gpus' command.item=samples"
 """What tells how many items a step has, as an example."""
 
@@ -239,4 +245,5 @@ def table_facts(table: Table) -> list[str]:
         *reported_notes(table.results),
         *step_notes(table.results),
         *host_notes(table.results),
+        *sweep_notes(table.results),
     ]

@@ -28,6 +28,7 @@ from plots.pictures.sheet import MARGIN_IN, add_footer
 from plots.pictures.theme import PALETTES, Palette, settings
 from plots.source import Source
 from plots.whole_file import draft_of
+from scalemark.text.wording import counted
 from store.errors import StoreError
 from store.filters.selection import nearest
 
@@ -150,7 +151,7 @@ def draw(
                     paths, source, folder, name, dict.fromkeys(formats), theme, most, resolution
                 )
                 if has_more and is_first:
-                    cut_short(f"{name}: more than {most} pictures")
+                    cut_short(f"{name}: more than {counted(most or 0, 'picture')}")
             except NothingToShow as reason:
                 if is_first:
                     passed_over(name, str(reason))

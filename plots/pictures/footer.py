@@ -12,6 +12,7 @@ from analysis.text.titles import (
     program_notes,
     reported_notes,
     step_notes,
+    sweep_notes,
 )
 from plots.pictures.lettering import drawable, width_in
 from plots.pictures.theme import FOOTER_PT
@@ -49,7 +50,8 @@ def details(results: Sequence[Result]) -> list[str]:
     for environment in _environments(results):
         found += environment_notes(environment)
     found += program_notes(results) + reported_notes(results)
-    return [*dict.fromkeys(found), *step_notes(results), *host_notes(results)]
+    found += [*step_notes(results), *host_notes(results), *sweep_notes(results)]
+    return list(dict.fromkeys(found))
 
 
 def doubts(results: Sequence[Result], mark: str = "hollow") -> list[str]:
@@ -77,6 +79,8 @@ def _badges(results: Sequence[Result]) -> list[str]:
         found.append("hosts: processes of one machine")
     if reported_notes(results):
         found.append("reported by the program")
+    if sweep_notes(results):
+        found.append("other sweeps count, too")
     return list(dict.fromkeys(found))
 
 

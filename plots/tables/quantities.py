@@ -35,13 +35,23 @@ def chosen(names: str) -> tuple[str, ...]:
 
 def usual(results: Sequence[Result]) -> tuple[str, ...]:
     """Return throughput and speed-up; the interval too where trials were repeated, and the ratio
-    instead of the speed-up where there is another side.
+    instead of the speed-up where there is another side. On one number of devices a speed-up against
+    itself says nothing.
     """
     found = [THROUGHPUT]
     if any(len(result.repeats) > 1 for result in results):
         found.append("interval")
-    found.append("ratio" if any(result.against for result in results) else "speed-up")
+    if any(result.against for result in results):
+        found.append("ratio")
+    elif len({result.num_gpus for result in results}) > 1 or not all(
+        map(_is_own_baseline, results)
+    ):
+        found.append("speed-up")
     return tuple(found)
+
+
+def _is_own_baseline(result: Result) -> bool:
+    return result.baseline is not None and result.baseline.trial_id == result.trial_id
 
 
 def _throughput(result: Result) -> str:

@@ -152,7 +152,7 @@ def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys,
     assert reported[0] == f"1 more table: python -m plots tables {again}"
     assert (
         reported[-4]
-        == f"chart: scaling: more than 1 pictures; all are drawn by python -m plots charts {again} --chart scaling"
+        == f"chart: scaling: more than 1 picture; all are drawn by python -m plots charts {again} --chart scaling"
     )
     assert len(list(Path("figures").glob("*.png"))) == 1
 

@@ -8,7 +8,9 @@ import pytest
 from analysis.pivot import pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
+from analysis.text.titles import sweep_notes
 from plots.options import command
+from plots.pictures.footer import details, footer
 from plots.report.content import compose
 from plots.source import Source
 from plots.tables.layout import lay_out
@@ -81,6 +83,22 @@ def test_trials_that_a_sweep_found_finished_are_among_its_own():
     writer.close()
     (result,) = load(Selection(db="r.db", sweep="second"))
     assert result.throughput == 100.0
+
+
+def test_repeats_by_other_sweeps_are_counted_aloud(plots):
+    """A bug: tables, charts and reports took them in beside silently."""
+    fill("results.db", [(small(), 100.0), (small(num_gpus=2), 190.0)])
+    alone = Source(selection=Selection(db="results.db", sweep="first"), command="")
+    assert sweep_notes(alone.results) == []
+    fill("results.db", [(small(), 101.0), (small(), 102.0)], name="second")
+    said = "2 repeats of these trials by other sweeps count, too"
+    assert said in plots("tables", "--sweep", "first").stdout
+    assert "other sweeps" not in plots("tables").stdout
+    source = Source(selection=Selection(db="results.db", sweep="first"), command="")
+    (environment,) = compose(source, NOON).environments
+    assert said in environment.sections[0].layout.notes
+    assert said in details(source.results)
+    assert "other sweeps count, too" in footer(source.results, [], 20.0)
 
 
 def test_filters_of_attempts_say_that_medians_and_baselines_are_of_these(plots):

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from analysis.advice.expected import Expected
+from analysis.advice.next_trials import chance_in_words
 from costs.hardware import Hardware
 from costs.profiles import profile
 from scalemark.records.devices import DeviceKind
@@ -495,6 +496,14 @@ def test_a_chance_to_win_counts_how_unsure_the_best_is():
     assert trial.chance(100.0, same) < 0.001
     assert trial.chance(100.0, sure) < 0.001
     assert trial.chance(100.0, unsure) == pytest.approx(0.29, abs=0.01)
+
+
+def test_an_uncertain_prediction_has_no_chance_and_a_sound_one_never_all():
+    """A bug: `uncertain, a chance of 100% to win`."""
+    sound = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
+    assert chance_in_words(0.42, sound) == ", a chance of 42% to win"
+    assert chance_in_words(0.999, sound) == ", a chance of over 99% to win"
+    assert chance_in_words(0.999, replace(sound, doubts=("few rows",))) == ""
 
 
 def test_a_chance_to_win_counts_the_error_of_the_best():

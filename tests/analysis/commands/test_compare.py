@@ -451,3 +451,20 @@ def test_a_free_axis_is_a_filter_among_others(compared):
     fill("r.db", [(small(free=(("lr", 0.1),)), 50.0), (small(free=(("lr", 0.2),)), 100.0)])
     found = compared("host=testbox axes.lr=0.1", "host=testbox axes.lr=0.2")
     assert len(found["pairs"]) == 1
+
+
+def test_the_row_of_one_pair_goes_the_way_of_its_sentence(compare):
+    """A bug: `fp16 is 2.80x as fast as fp32` above `A / B 0.36`."""
+    fill("results.db", [(small(**axes), speed) for axes, speed in SLOW_AND_FAST])
+    for sides in (("fp32", "fp16"), ("fp16", "fp32")):
+        ended = compare(*(f"precision={side}" for side in sides)).stdout
+        assert "fp16 is 2.80x" in ended
+        assert "  2.80 [" in ended
+        assert ("B / A [95 % CI]" in ended) == (sides[0] == "fp32")
+
+
+SLOW_AND_FAST = [
+    ({"precision": precision}, speed * by)
+    for precision, speed in (("fp32", 100.0), ("fp16", 280.0))
+    for by in (1.0, 1.001)
+]

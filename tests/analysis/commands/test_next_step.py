@@ -103,7 +103,7 @@ def test_the_likely_best_of_a_program_is_to_be_proven(analysis):
     """A bug: there was no next step, and --all had another word for it."""
     fill_programs([(program(8, 0), 100.0), (program(8, 2), 50.0)])
     ended = analysis("advise")
-    assert "single run, likely)" in ended.stdout
+    assert "single run, likely best)" in ended.stdout
     assert step(ended).startswith(
         "tells offload=cpu zero=0 on 8 GPUs from offload=cpu zero=2 on 8 GPUs (50.0% behind) ("
     )
@@ -116,7 +116,7 @@ def test_the_report_of_an_interrupted_sweep_says_so():
     interrupted(2)
     selection = Selection(db="results.db", sweep="night")
     page = compose(Source(selection=selection, command="plots report"), NOON)
-    assert "(single run, likely, unfinished)" in page.screen.headlines[0]
+    assert "(single run, likely best, unfinished)" in page.screen.headlines[0]
 
 
 FILLED = {
@@ -142,9 +142,21 @@ def test_repeats_by_other_sweeps_are_counted_aloud(analysis):
     said = "3 repeats of these trials by other sweeps count, too"
     assert said not in analysis("advise", "--sweep", "first").stdout
     fill_gpus(around(on_gpus(8, **PS), 390.0), name="second")
-    for command in ("advise", "scaling"):
+    for command in ("advise", "scaling", "explain", "conclusions"):
         assert said in analysis(command, "--sweep", "first").stdout
+    sides = "strategy=ps_cpu", "strategy=replicated_nccl"
+    assert said in analysis("compare", *sides, "--sweep", "first").stdout
     assert "other sweeps" not in analysis("advise").stdout
+
+
+def test_a_suspect_number_is_never_surely_the_best(analysis):
+    """A bug: `suspect, sure`."""
+    pairs = [(on_gpus(8, **PS), 400.0), (on_gpus(8, **PS), 401.0)]
+    others = [(on_gpus(8, **NCCL), 300.0), (on_gpus(8, **NCCL), 301.0)]
+    suspect = {"verdict": Verdict.SUSPECT}
+    fill_gpus([*pairs, *others], details=[suspect, suspect, {}, {}])
+    assert "suspect, unsure)." in analysis("advise", "--no-predict").stdout
+    assert "- Unsure: its number is suspect; the next, " in analysis("advise", "--all").stdout
 
 
 def test_rows_of_one_model_are_told_apart_by_what_differs(analysis, snapshot):

@@ -7,6 +7,7 @@ import pytest
 from analysis.explanation import text
 from analysis.explanation.ablations import Ablation
 from analysis.explanation.observed import Observed
+from analysis.explanation.one_screen import screen
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause
@@ -388,6 +389,20 @@ def test_neighbors_on_the_cores_of_cpu_devices_are_contention():
         verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)})[0]
         is Bound.CONTENTION
     )
+
+
+def test_a_row_shows_what_other_programs_take():
+    """A bug: 83% of the step were lost to them, and no row said so; they were `observed`."""
+    target = result(104, CPU_DEVICES)
+    seen = {target.trial_id: Observed(cores_taken=0.83)}
+    found = explained(target, seen=seen)
+    assert found.diagnosis.bound is Bound.CONTENTION
+    (row,) = (row for row in text.rows(found) if row[0] == "within: other programs")
+    assert row[1:4] == ["86.3", "", "83%"]
+    (line,) = text.evidence(found)
+    assert line.startswith("Evidence (share of the cores): 86.3 ms estimated; ")
+    headings = [cells[0] for cells in screen([found], Selection(db="r.db")).rows]
+    assert headings[-1] == "within: other programs"
 
 
 def test_a_tiny_model_is_launch_bound_whoever_takes_the_cores():

@@ -61,6 +61,20 @@ def test_one_row_is_one(found) -> None:
     assert stream.getvalue().startswith("Predicted, not measured: a box, from 1 row\n")
 
 
+def test_what_makes_all_uncertain_is_said_once(found) -> None:
+    """A bug: a note for each width, with every cell by name."""
+    wide = [
+        replace(one, predictive=replace(one.predictive, low=low, high=2000.0, reasons=()))
+        for one in found
+        for low in (1.0, 50.0)
+    ]
+    stream = io.StringIO()
+    show(Console(file=stream, width=200), wide, [])
+    said = f"uncertain, all {len(wide)}: the interval is wide: over 25% to each side\n"
+    assert stream.getvalue().count("the interval is wide") == 1
+    assert said in stream.getvalue()
+
+
 def test_a_wide_interval_is_doubted() -> None:
-    assert width_doubt(0.4) == "the interval is wide: plus or minus 40%"
+    assert width_doubt(0.4) == "the interval is wide: over 25% to each side"
     assert width_doubt(0.1) == ""
