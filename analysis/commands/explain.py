@@ -12,16 +12,16 @@ from rich.console import Console
 from analysis.advice.doubts import ways
 from analysis.explanation import text
 from analysis.explanation.ablations import AblationFinder
-from analysis.explanation.explanations import Explanation, explain_all, of_each_curve
-from analysis.explanation.observed import observer
-from analysis.explanation.one_screen import screen
-from analysis.explanation.quick_check import (
+from analysis.explanation.communication.quick_check import (
     Bandwidth,
     of_known_box,
     of_links,
     of_probe,
     of_profile,
 )
+from analysis.explanation.explanations import Explanation, explain_all, of_each_curve
+from analysis.explanation.observed import observer
+from analysis.explanation.one_screen import screen
 from analysis.explanation.step_times import Seconds
 from analysis.newest import selected
 from analysis.options import (

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.explanation.ablations import Ablation, reads
+from analysis.explanation.communication.exchange import ExchangeTests
+from analysis.explanation.communication.host_links import HostLinks, host_links
+from analysis.explanation.communication.links import Links
 from analysis.explanation.evidence import Method
-from analysis.explanation.exchange import ExchangeTests
-from analysis.explanation.host_links import HostLinks, host_links
 from analysis.explanation.launching import computes_almost_nothing, launching
-from analysis.explanation.links import Links
 from analysis.explanation.observed import Observed
 from analysis.explanation.step_times import about, difference, ms, step_s
 from analysis.explanation.suspects import Bound, Suspect, inferred, lost_to, more, observed_in

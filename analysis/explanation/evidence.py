@@ -12,7 +12,7 @@ class Method(StrEnum):
     """The way by which something is known."""
 
     ABLATION = "ablation"  # one trial less another that differs in one thing
-    BYTES = "growth with bytes"  # see `analysis.explanation.growth`
+    BYTES = "growth with bytes"  # see `analysis.explanation.communication.growth`
     OTHER_WAY = "another strategy"  # the same work, exchanged another way
     LINKS = "rate of the links"  # bytes over a measured rate
     FIXED = "fixed costs"  # what does not grow with the batch, or with the model

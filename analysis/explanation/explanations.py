@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 from analysis import again
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, AblationFinder
-from analysis.explanation.exchange import ExchangeTests
-from analysis.explanation.host_links import HostLinks, host_links
-from analysis.explanation.inner_links import InnerLinks, inner_links
-from analysis.explanation.links import links_of
+from analysis.explanation.communication.exchange import ExchangeTests
+from analysis.explanation.communication.host_links import HostLinks, host_links
+from analysis.explanation.communication.inner_links import InnerLinks, inner_links
+from analysis.explanation.communication.links import links_of
+from analysis.explanation.communication.quick_check import Bandwidth, QuickCheck, quick_check
+from analysis.explanation.communication.update_bytes import UpdateBytes, update_bytes
 from analysis.explanation.observed import NOTHING, Observed
-from analysis.explanation.quick_check import Bandwidth, QuickCheck, quick_check
 from analysis.explanation.remedies import Remedy, remedies
-from analysis.explanation.slow_replica import SlowReplicas, Times, slow_replicas
+from analysis.explanation.replicas.slow_replica import SlowReplicas, Times, slow_replicas
+from analysis.explanation.replicas.throttling import against_throttling
+from analysis.explanation.replicas.waiting import against_slow, waiting_for
 from analysis.explanation.suspects import Bound
-from analysis.explanation.throttling import against_throttling
-from analysis.explanation.update_bytes import UpdateBytes, update_bytes
 from analysis.explanation.verdicts import MATTERS, Diagnosis, diagnose
-from analysis.explanation.waiting import against_slow, waiting_for
 from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
 from analysis.statistics.contradictions import contradiction

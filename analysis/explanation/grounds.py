@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from analysis.explanation.communication.links import Links
 from analysis.explanation.evidence import Evidence, Method
 from analysis.explanation.launching import at_most_launching_s, kernels_s
-from analysis.explanation.links import Links
 from analysis.explanation.step_times import about, difference
 from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.waterfall import Waterfall

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.explanation.gpu_clocks import GpuClock, gpu_clocks
+from analysis.explanation.replicas.gpu_clocks import GpuClock, gpu_clocks
 from analysis.results import Result, is_quotable
 from analysis.source import Source
 from scalemark.records.injected import INJECTED_REASON

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analysis import again
-from analysis.explanation.host_links import link_bytes
+from analysis.explanation.communication.host_links import link_bytes
 from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
 from costs.hardware import Hardware

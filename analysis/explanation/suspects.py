@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from analysis.explanation.communication.links import Links
 from analysis.explanation.evidence import Evidence, Method
-from analysis.explanation.links import Links
 from analysis.explanation.step_times import Seconds, ms
 from analysis.explanation.waterfall import Waterfall
 from analysis.results import Result

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.explanation import slow_replica_text
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_host, reads
 from analysis.explanation.evidence import Evidence, Method
 from analysis.explanation.explanations import Explanation
+from analysis.explanation.replicas import slow_replica_text
 from analysis.explanation.step_times import Seconds, about
 from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.verdicts import Confidence

@@ -11,7 +11,7 @@ It is never sure without repeats. Of N GPUs, with shares of the target's own ste
 | none (cannot tell) | the largest cannot be distinguished from another, or from nothing |
 
 What one replica alone and N of them differ by is contention or communication, and no verdict by
-itself: a test has to show which (`analysis.explanation.exchange`).
+itself: a test has to show which (`analysis.explanation.communication.exchange`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from enum import StrEnum
 
 from analysis.explanation.ablations import ABLATION_ORDER, FLOOR, Ablation, Missing, reads
 from analysis.explanation.causes import NEIGHBORS_FROM, suspects
+from analysis.explanation.communication.exchange import ExchangeTests
+from analysis.explanation.communication.links import Links
 from analysis.explanation.evidence import Evidence
-from analysis.explanation.exchange import ExchangeTests
 from analysis.explanation.grounds import grounds
 from analysis.explanation.launching import at_most_launching_s, kernels_s
-from analysis.explanation.links import Links
 from analysis.explanation.observed import Observed
 from analysis.explanation.step_times import Seconds, difference, ms, step_s
 from analysis.explanation.suspects import Bound, Suspect

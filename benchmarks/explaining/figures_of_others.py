@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.explanation.ablations import AblationFinder
+from analysis.explanation.communication.quick_check import of_known_box
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING
-from analysis.explanation.quick_check import of_known_box
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import HEALTHY_FROM, Confidence
 from analysis.results import Origin, Result, items_per_step

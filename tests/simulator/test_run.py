@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.explanation.slow_replica import slow_replicas
+from analysis.explanation.replicas.slow_replica import slow_replicas
 from costs.hardware import Hardware
 from costs.networks import network
 from costs.profiles import profile

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from analysis.explanation.slow_replica import slow_replicas
+from analysis.explanation.replicas.slow_replica import slow_replicas
 from costs.networks import network
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import software

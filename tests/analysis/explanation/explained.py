@@ -4,9 +4,9 @@ import statistics
 from dataclasses import asdict, replace
 
 from analysis.explanation.ablations import AblationFinder
+from analysis.explanation.communication.quick_check import Bandwidth
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING, Observed
-from analysis.explanation.quick_check import Bandwidth
 from analysis.results import Environment, Gpus, Origin, Result
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome

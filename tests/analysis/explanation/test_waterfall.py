@@ -7,9 +7,14 @@ from itertools import combinations
 import pytest
 
 from analysis.explanation.ablations import Ablation, AblationFinder
+from analysis.explanation.communication.quick_check import (
+    Bandwidth,
+    of_links,
+    of_profile,
+    quick_check,
+)
 from analysis.explanation.explanations import of_each_curve
 from analysis.explanation.launching import LAUNCH_S, at_most_launching_s
-from analysis.explanation.quick_check import Bandwidth, of_links, of_profile, quick_check
 from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.waterfall import Beside, Cause, waterfall
 from costs.networks import network

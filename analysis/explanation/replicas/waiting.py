@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.explanation.evidence import Method
 from analysis.explanation.remedies import Remedy
-from analysis.explanation.slow_replica import Slowness, SlowReplicas
+from analysis.explanation.replicas.slow_replica import Slowness, SlowReplicas
 from analysis.explanation.step_times import Seconds
 from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.waterfall import shares_cores

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analysis.explanation.communication.host_links import host_links
+from analysis.explanation.communication.inner_links import InnerLinks
+from analysis.explanation.communication.losses import gradient_bytes
 from analysis.explanation.evidence import Rates
-from analysis.explanation.host_links import host_links
-from analysis.explanation.inner_links import InnerLinks
-from analysis.explanation.losses import gradient_bytes
 from analysis.explanation.observed import Observed
 from analysis.explanation.step_times import ms
 from analysis.explanation.waterfall import Waterfall

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from analysis.calibration.row import is_known
 from analysis.explanation.ablations import COMPARED, AblationFinder
+from analysis.explanation.communication.growth import growth
+from analysis.explanation.communication.losses import BoxLosses, Loss
 from analysis.explanation.evidence import Method
-from analysis.explanation.growth import growth
-from analysis.explanation.losses import BoxLosses, Loss
 from analysis.explanation.step_times import Seconds, about, difference, step_s
 from analysis.explanation.waterfall import shares_cores
 from analysis.results import Result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.explanation.gpu_clocks import GpuClock
 from analysis.explanation.remedies import Remedy
+from analysis.explanation.replicas.gpu_clocks import GpuClock
 from scalemark.text.wording import listed
 
 

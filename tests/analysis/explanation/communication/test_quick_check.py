@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.explanation.quick_check import Bandwidth, of_probe
+from analysis.explanation.communication.quick_check import Bandwidth, of_probe
 from scalemark.records.probe import Figure, Probe, Probed
 
 PROBE = Probe(

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from analysis.explanation.gpu_clocks import GpuClock, gpu_clocks, slower_clocks
-from analysis.explanation.slow_replica import SlowReplicas
-from analysis.explanation.slow_replica_text import sentences
-from analysis.explanation.throttling import against_throttling
+from analysis.explanation.replicas.gpu_clocks import GpuClock, gpu_clocks, slower_clocks
+from analysis.explanation.replicas.slow_replica import SlowReplicas
+from analysis.explanation.replicas.slow_replica_text import sentences
+from analysis.explanation.replicas.throttling import against_throttling
 from scalemark.records.devices import DeviceKind
 
 GPU = GpuClock(uuid="GPU-0", clock_mhz=1400.0, temperature_c=60, reasons=(), replica=0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from analysis.calibration.environments import guess_of
 from analysis.calibration.row import row
-from analysis.explanation.quick_check import QuickCheck
+from analysis.explanation.communication.quick_check import QuickCheck
 from analysis.results import Result
 from costs.hardware import Hardware
 from costs.step import costs

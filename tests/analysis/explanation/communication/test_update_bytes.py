@@ -2,8 +2,8 @@
 
 import pytest
 
+from analysis.explanation.communication.update_bytes import update_bytes
 from analysis.explanation.text import sentences
-from analysis.explanation.update_bytes import update_bytes
 from tests.analysis.explanation.explained import CPU_DEVICES, GPUS, PS, explained, result
 
 GRADIENTS = 4 * 25_559_081  # of resnet50 with 1001 classes

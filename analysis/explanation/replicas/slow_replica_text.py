@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.explanation.gpu_clocks import GpuClock, slower_clocks
-from analysis.explanation.slow_replica import SlowReplicas
+from analysis.explanation.replicas.gpu_clocks import GpuClock, slower_clocks
+from analysis.explanation.replicas.slow_replica import SlowReplicas
 from scalemark.records.devices import DeviceKind
 from scalemark.text.wording import listed
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.explanation.communication.inner_links import inner_links
+from analysis.explanation.communication.quick_check import QuickCheck, of_profile, quick_check
 from analysis.explanation.explanations import Explanation
-from analysis.explanation.inner_links import inner_links
-from analysis.explanation.quick_check import QuickCheck, of_profile, quick_check
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Origin, Result

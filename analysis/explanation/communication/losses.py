@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.explanation.ablations import COMPARED, AblationFinder, reads
-from analysis.explanation.growth import Point
-from analysis.explanation.host_links import BYTES_PER_PARAMETER, COMPACT_BYTES
+from analysis.explanation.communication.growth import Point
+from analysis.explanation.communication.host_links import BYTES_PER_PARAMETER, COMPACT_BYTES
 from analysis.explanation.step_times import step_s
 from analysis.results import Result
 from costs.networks import network

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from analysis.explanation import slow_replica_text, text
+from analysis.explanation import text
 from analysis.explanation.ablations import Ablation
-from analysis.explanation.gpu_clocks import GpuClock
 from analysis.explanation.observed import Observed
-from analysis.explanation.slow_replica import slow_replicas
+from analysis.explanation.replicas import slow_replica_text
+from analysis.explanation.replicas.gpu_clocks import GpuClock
+from analysis.explanation.replicas.slow_replica import slow_replicas
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from scalemark.records.devices import DeviceKind

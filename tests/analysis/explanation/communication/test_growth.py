@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.explanation.growth import Point, growth
+from analysis.explanation.communication.growth import Point, growth
 
 MB, MS = 1e6, 1e-3
 # bytes of the gradients of alexnet, vgg16, resnet50, resnet152, inception3; compute of a step

@@ -1,0 +1,1 @@
+"""What differs between the replicas of one trial: the slow one, clocks, throttling."""
