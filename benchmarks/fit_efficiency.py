@@ -51,7 +51,7 @@ _INPUT_NOISE = 1.0
 _ROUNDS = 5
 _START: Term = ("start", "")
 _BEFORE = Efficiency(logs={("base", ""): np.log(PRODUCTS), _START: np.log(2.0)})
-"""What is expected before any figure."""
+"""The expectation before any figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ BUDGET = 60  # attempts of a proposal, as `judge` has it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What proposals and machine of a sequence are like."""
+    """The kind of proposals and machine of a sequence."""
 
     name: str
     gain: float = 0.02
@@ -111,7 +111,7 @@ class Proposal:
 
 @dataclass(slots=True)
 class Series:
-    """What a rule remembers of the proposals before: the baseline's speed and runs, and wins."""
+    """The memory of a rule: the baseline's speed and runs, and wins so far."""
 
     kind: Kind
     machine: Machine
@@ -134,7 +134,7 @@ Rule = Callable[[Series, Proposal], tuple[bool, list[float]]]
 
 @dataclass(slots=True)
 class Score:
-    """What became of the proposals of some sequences."""
+    """Counts of outcomes of the proposals of some sequences."""
 
     num: int = 0
     num_gaining: int = 0

@@ -188,7 +188,7 @@ def _by_constants(one: Checked, typical: Typical, quantiles: Quantiles) -> Check
 
 
 def weighed(found: Sequence[Checked]) -> list[Checked]:
-    """Those that were weighed from several candidates."""
+    """Return those that were weighed from several candidates."""
     return [
         one for one in found if one.predictive is not None and one.predictive.weighing is not None
     ]

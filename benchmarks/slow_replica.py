@@ -34,7 +34,7 @@ Seconds = NDArray[np.float64]  # (rounds, replicas)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What makes times vary; shares of the time of a round."""
+    """Causes by which times vary, as shares of the time of a round."""
 
     name: str
     noise: float = 0.03  # standard deviation, of each replica for itself

@@ -1,4 +1,4 @@
-"""Who published a figure with which software, and figures that no database has."""
+"""Reads who published a figure with which software, and figures that no database has."""
 
 from __future__ import annotations
 

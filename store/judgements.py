@@ -56,7 +56,7 @@ class NewJudgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What came of it."""
+    """The result of it."""
 
     verdict: str
     num_attempts: int

@@ -15,7 +15,7 @@ _WANTED: Mapping[str, str] = {
     "int_parsing_size": "a whole number of fewer digits",
     "float_parsing": "a number",
 }
-"""What is wanted instead, by the type of pydantic's error."""
+"""The value that is wanted instead, by the type of pydantic's error."""
 
 _LONGEST = 100  # characters of a value
 

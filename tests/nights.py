@@ -11,7 +11,7 @@ from tests.filled import ENVIRONMENT, MACHINE, PLACEMENT, attempt, begin
 
 FIRST = datetime(2026, 1, 1, 22, 30, tzinfo=UTC)
 WIGGLE = (1.0, 1.01, 0.99, 1.004, 0.993, 1.007, 0.998)
-"""What nights differ by, without any change."""
+"""Learns by how much nights differ without any change."""
 
 
 def steady(num_nights: int, level: float = 100.0, shift: int = 0) -> list[float]:

@@ -42,7 +42,7 @@ _GENERATIONS = {
 FIRST_YEAR = 2018  # years are counted from it
 
 Term = tuple[str, str]
-"""What a factor is of, and its value: `("model", "vgg16")`."""
+"""A factor by what it is of, as `("model", "vgg16")`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

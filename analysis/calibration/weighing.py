@@ -1,4 +1,4 @@
-"""What one prediction was weighed from: it can be weighed again by other constants."""
+"""The candidates of one prediction, from which it can be weighed again by other constants."""
 
 from __future__ import annotations
 

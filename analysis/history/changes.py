@@ -23,7 +23,7 @@ _LIKE_THIS = 0.5  # of the cells, which a later change shares
 
 
 class State(StrEnum):
-    """What is to be thought of a change."""
+    """The state of a change, as it is reported."""
 
     REGRESSION = "regression"  # it is slower, and nobody accepted that
     ACCEPTED = "accepted"  # slower, and a sweep of that night or later has the tag, or was named

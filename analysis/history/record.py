@@ -50,7 +50,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histories:
-    """What is known of all machines."""
+    """The facts that all machines share."""
 
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What counts as a change."""
+    """The thresholds of a change."""
 
     num_tests: int  # groups that are looked at each night, of all machines together
     least: float = LEAST

@@ -15,7 +15,7 @@ Truths: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What cells were in some nights, each an array (cells,)."""
+    """The state of cells in some nights, each an array (cells,)."""
 
     num: Floats  # nights in which it was measured
     mean: Floats  # 0 where it never was

@@ -42,7 +42,7 @@ NOISE = 0.01  # of a process's mean step
 MEDIAN_LOSS = 0.3  # of the compute
 
 Weight = Callable[[Network, float], float]
-"""What a cause takes of a step, up to a factor, by the network and its seconds of compute."""
+"""The share of a step that a cause takes, up to a factor, by the network and its compute time."""
 
 CAUSES: Mapping[str, Weight] = {
     "bytes over the links": lambda net, _: net.num_parameters,
@@ -55,7 +55,7 @@ COMMUNICATION = "bytes over the links"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What was said of the trials of many boxes that lose more than a tenth."""
+    """Counts of verdicts on the trials of many boxes that lose more than a tenth."""
 
     cause: str
     num: int

@@ -21,12 +21,12 @@ from costs.networks import UnknownNetworkError, network
 NOISE = 0.02  # of efficiency: figures so near are of equals
 
 Named = Mapping[str, Bound | None]
-"""What a rule says of figures, by identity."""
+"""The answers of a rule about figures, by identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What is said of all figures by one rule."""
+    """Counts of the answers of one rule about all figures."""
 
     rule: str
     bounds: list[Bound | None]

@@ -37,7 +37,7 @@ _FIRST_UID_OF_PEOPLE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What is masked."""
+    """The texts to mask."""
 
     homes: tuple[str, ...]  # of who runs the kit, longest first
     words: tuple[str, ...]  # host names and user names

@@ -1,4 +1,4 @@
-"""What the stages of the kit find: numbers, and verdicts on the lines that must hold."""
+"""Records of what the stages of the kit find: numbers, and verdicts on the lines that must hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stage is given: the box, the kit's folder, and a share of the time."""
+"""Gives a stage its box, the kit's folder, and a share of the time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GRACE_S = 10.0  # from SIGINT to SIGKILL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kit:
-    """What all stages share."""
+    """The state that all stages share."""
 
     box: Box
     folder: Path

@@ -38,7 +38,7 @@ GROUPS = tuple(group.cells for group in groups_of(AXES) if group.name)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What years of a row have in common."""
+    """The settings that all years of a row have in common."""
 
     name: str
     sizes: Sequence[float] = SIZES
@@ -65,7 +65,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Year:
-    """What was measured, and what truly happened."""
+    """Measured throughput, and the true changes behind it."""
 
     logs: Floats  # (cells, nights), NaN: not measured
     hits: Sequence[Hit]

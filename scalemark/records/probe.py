@@ -1,4 +1,4 @@
-"""What a probe measured of a machine: its devices, and the links between them."""
+"""Records of a probe: the devices of a machine, and the links between them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Figure(JsonRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest(JsonRecord):
-    """What the measuring process is asked to do."""
+    """A request to the measuring process."""
 
     device_kind: str  # gpu or cpu_device
     num_devices: int

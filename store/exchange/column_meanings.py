@@ -28,7 +28,7 @@ FIELDS = ("throughput", *_AXES, *_ABOUT)
 """What a column may be mapped to."""
 
 _CALLED = {"strategy": "variable_update"}
-"""What else people call a field: a strategy of others is no name of ours."""
+"""Other names of a field: a strategy of others is no name of ours."""
 
 _MOST_NAMED = 12  # columns in a message
 _OF_OUR_EXPORT = frozenset({"sweep_uid", "trial_id"})  # columns of its tables

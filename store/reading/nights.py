@@ -44,7 +44,7 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepHead:
-    """What a history shows of a sweep."""
+    """The columns of a sweep that a history shows."""
 
     name: str
     started_at: datetime

@@ -45,7 +45,7 @@ _INCOMPLETE = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is to be measured, checked against the machine that is here."""
+    """The request of a probe, checked against the machine that is here."""
 
     machine: Machine
     inventory: Inventory

@@ -28,7 +28,7 @@ OLDEST_OF_NEW_CUDNN = (7, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Libraries:
-    """What trials will load here; None for what is not known."""
+    """Libraries that trials will load here; None for what is not known."""
 
     cuda: Version | None = None  # the newest that the driver knows
     cudnn: Version | None = None  # the package; one that the system has is not looked for

@@ -42,7 +42,7 @@ MOST_DRIFT = 1.3
 
 
 class ChangeVerdict(StrEnum):
-    """What is found about a change."""
+    """The verdicts on a change."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -62,7 +62,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What is to be decided, and how surely."""
+    """The question to decide, and how surely."""
 
     level: float  # of a false win
     margin: float  # the gain that matters, as 0.02
@@ -174,7 +174,7 @@ def least_attempts(runs: Runs, level: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What all runs say about the gain, in pairs or not: two samples of one spread."""
+    """Estimate the gain from all runs, in pairs or not: two samples of one spread."""
 
     gain: float  # of logarithms
     error: float  # the variance of the gain, where that of a run is 1

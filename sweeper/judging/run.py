@@ -46,7 +46,7 @@ EARLIER_WITHIN = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a user asks of `judge`."""
+    """The request of a user of `judge`."""
 
     db: str
     baseline: str  # the beginning of a trial's id
@@ -77,7 +77,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What was found about a proposal."""
+    """The answer about a proposal."""
 
     proposal: Proposal
     verdict: ChangeVerdict

@@ -25,7 +25,7 @@ COMMAND = module_command("trainer.probing")
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What has been measured so far; filled while the process runs."""
+    """The figures measured so far; filled while the process runs."""
 
     figures: list[Figure] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Of each model the first picture is of what is fastest."""
+"""Orders charts so that the first of each model shows its fastest setting."""
 
 from plots.fastest_first import fastest_first
 from tests.analysis.made import made

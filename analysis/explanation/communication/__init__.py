@@ -1,1 +1,1 @@
-"""What gradients take on their way: bytes, links, and whether a loss is communication."""
+"""Counts what gradients take on their way, and tests whether a loss is communication."""

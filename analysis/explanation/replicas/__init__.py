@@ -1,1 +1,1 @@
-"""What differs between the replicas of one trial: the slow one, clocks, throttling."""
+"""Tells replicas of one trial apart: the slow one, clocks, throttling."""

@@ -1,4 +1,4 @@
-"""What is expected of a GPU before any row: by its generation, precision, model and software."""
+"""Predicts what a GPU reaches before any row: by its generation, precision, model and software."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the kit asks of the GPUs at hand."""
+"""Finds the GPUs at hand, and what the kit may ask of them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the driver tells of a trial's GPU."""
+"""The driver's facts about a trial's GPU."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

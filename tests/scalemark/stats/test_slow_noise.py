@@ -20,7 +20,7 @@ def test_of_white_noise_it_is_the_variance_by_their_number():
 
 @pytest.mark.parametrize("num_values", [1999, 20_000])
 def test_of_values_alike_it_is_that_of_their_long_run(num_values):
-    """Of more than 2,000 values, means of neighbors tell the same."""
+    """Average neighbors where there are more than 2,000 values; means tell the same."""
     expected = 1 / (1 - 0.9) ** 2 / num_values
     assert error_of_mean(alike(0.9, num_values)).variance == pytest.approx(expected, rel=0.3)
 

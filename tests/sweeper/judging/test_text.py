@@ -1,4 +1,4 @@
-"""What is said about a proposal."""
+"""Writes what is said about a proposal."""
 
 from sweeper.judging.rule import ChangeVerdict
 from sweeper.judging.text import MEANINGS
