@@ -52,9 +52,9 @@ def test_gpus_that_only_sound_like_others_are_guessed(name: str, gpu: str) -> No
     [
         ("NVIDIA A100-PCIE-40GB", 156),
         ("NVIDIA A10", 62.5),
-        ("NVIDIA L4", 60.5),
+        ("NVIDIA L4", 60),  # its profile
         ("NVIDIA H100 PCIe", 378),
-        ("NVIDIA GeForce RTX 3090", 35.5),
+        ("NVIDIA GeForce RTX 3090", 35.6),  # its profile
         ("Tesla T4", 8.1),
     ],
 )

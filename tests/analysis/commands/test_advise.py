@@ -962,7 +962,7 @@ def test_every_source_has_an_answer(analysis):
     [
         (
             ("--source", "tf-benchmarks-2017/dgx", "model=alexnet", "data=synthetic"),
-            "model=alexnet strategy=replicated_nccl batch_size=512 data=synthetic num_gpus=1,2,4,8",
+            "model=alexnet strategy=replicated_nccl batch_size=512 precision=fp32 data=synthetic num_gpus=1,2,4,8",
         ),
         (
             ("--source", "Question", "data=synthetic"),

@@ -148,7 +148,7 @@ def test_a_reference_may_count_other_items_than_images(database):
         ([*ADD, "--source", "s"], "give its citation with --citation"),
         (
             [*ADD, *CITED, "--throughput", "nan"],
-            "throughput=nan: wanted a finite number greater than 0",
+            "throughput=nan: wanted a number from 1e-12 to 1e+15",
         ),
         ([*ADD, *CITED, "--gpus", "0"], "num_gpus=0: wanted 1 or more"),
         ([*ADD, *CITED, "--batch-size", "-2"], "batch_size=-2: wanted 1 or more"),
