@@ -1,5 +1,6 @@
 """`scalemark.sweep` runs what `python sweep.py -m` runs, and refuses what it refuses."""
 
+import logging
 import sqlite3
 import sys
 import threading
@@ -28,6 +29,25 @@ def test_a_database_that_cannot_be_is_an_exception():
     Path("notes.txt").write_text("no database")
     with pytest.raises(scalemark.StoreError, match=r"notes\.txt"):
         scalemark.sweep(*SIMULATED, "store.url=notes.txt")
+
+
+def test_logging_is_left_to_the_caller():
+    """A bug: handlers of the caller were closed, and with absl's the stream below it."""
+    closed = []
+
+    class Handler(logging.Handler):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    handler = Handler()
+    logging.getLogger("caller").addHandler(handler)
+    try:
+        with pytest.raises(scalemark.SweepRefusedError):
+            scalemark.sweep(*SIMULATED, "sweep.dry_run=true")
+        assert closed == []
+    finally:
+        logging.getLogger("caller").removeHandler(handler)
 
 
 def test_another_thread_is_refused():
