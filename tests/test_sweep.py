@@ -617,7 +617,7 @@ WRONG = [
     (["--sweep.repeats=3"], "write sweep.repeats=3"),
     (["data=/my/data"], "a folder of it is data.dir=/my/data"),
     (["model=resnet34"], "did you mean resnet50? Choices: alexnet"),
-    (["precision=half"], "choose one of bf16, fp16, fp32, tf32"),
+    (["precision=half"], "choose one of auto, bf16, fp16, fp32, tf32"),
     (["optimizer=lion"], "choose one of adam, adamw, momentum, rmsprop, sgd"),
     (["from=abcd"], "run a sweep first, or name another with store.url=FILE"),
     (["from=abcd", "store.url=foreign.db"], "a database of another program"),

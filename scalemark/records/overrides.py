@@ -124,11 +124,12 @@ def _injected(spec: TrialSpec) -> Iterator[str]:
 
 
 def _others(spec: TrialSpec) -> Iterator[str]:
+    auto_is_other = ("min_warm_up_s",) if spec.device_kind == DeviceKind.GPU else ()
     for name, axis in AXES.items():
         value = getattr(spec, name)
         if name in (*_NO_AXES, "engine", "model", "num_gpus", "injected"):
             continue
-        if value == axis.default and name not in _ALWAYS:
+        if value == axis.default and name not in (*_ALWAYS, *auto_is_other):
             continue
         if name == "image_px" and not value:  # the model takes none, or is the user's own
             continue

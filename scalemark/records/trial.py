@@ -263,8 +263,8 @@ def _is_positive(text: str) -> bool:
         return False
 
 
-# `auto` settles these two, and a strategy is named by a word of its own
-_NEVER_UNUSUAL = ("engine", "min_window_s", *STRATEGY_AXES, *PROGRAM_AXES)
+# `auto` settles these three, and a strategy is named by a word of its own
+_NEVER_UNUSUAL = ("engine", "min_warm_up_s", "min_window_s", *STRATEGY_AXES, *PROGRAM_AXES)
 _USUAL = {one.name: one.default for one in AXES.values() if one.default is not None}
 _USUAL["optimizer"] = "momentum"
 
