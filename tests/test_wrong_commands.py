@@ -30,7 +30,7 @@ WRONG = {
     **{
         f"{command} --db": "Option '--db' requires an argument"
         for command in COMMANDS
-        if command not in ("store reference", "sweeper settings")
+        if command not in ("store reference", "sweeper probe", "sweeper settings")
     },
     "store lst": "Did you mean 'list'?",
     "store list first": "as model=resnet50, num_gpus>=4 or sweep=first",
@@ -154,6 +154,7 @@ WRONG = {
     "sweeper status --json --watch": "leave --watch out",
     "sweeper status --sweep frist": "no such sweep",
     "sweeper status --db none.db": "run a sweep first",
+    "sweeper probe --devices": "Option '--devices' requires an argument",
     "sweeper agent": "Missing option '--sweep'",
     "sweeper agent --sweep first --wait -1": "wanted seconds, 0 or more",
     "sweeper agent --sweep first --db results.db": "PostgreSQL",
