@@ -17,6 +17,7 @@ from analysis.explanation.observed import NOTHING
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import HEALTHY_FROM
 from analysis.results import Environment, Origin, Result
+from benchmarks.explaining.simulated import simulated_trial
 from costs.networks import Network, network
 from costs.profiles import profile
 from costs.step import costs
@@ -117,25 +118,9 @@ _NCCL = {"variable_update": "replicated", "local_parameter_device": "gpu", "all_
 
 
 def _spec(model: str, batch_size: int) -> TrialSpec:
-    return TrialSpec(
-        model=model,
-        num_gpus=1,
-        device_kind=DeviceKind.SIMULATED_GPU,
-        **exchanging_nothing(),
-        precision="fp32",
-        optimizer="momentum",
-        learning_rate=0.01,
-        momentum=0.9,
-        weight_decay=4e-5,
-        data="synthetic",
-        distortions=False,
-        data_format="NCHW",
-        image_px=network(model).image_px,
-        num_classes=1001,
-        batch_size=batch_size,
-        min_warm_up_steps=10,
-        num_steps=100,
-        seed=1,
+    image_px = network(model).image_px
+    return simulated_trial(
+        model, num_gpus=1, **exchanging_nothing(), image_px=image_px, batch_size=batch_size
     )
 
 

@@ -315,13 +315,11 @@ def drawn(name: str, random: np.random.Generator, selection: Selection) -> Setti
     raise RuntimeError(f"{name}: none of {_TRIES} settings has it")
 
 
-def _any(random: np.random.Generator) -> Setting:
-    model = str(random.choice(list(BATCHES)))
-    spec = TrialSpec(
+def simulated_trial(model: str, **axes: Any) -> TrialSpec:
+    """Return an fp32 trial of a simulated GPU on synthetic data, with other axes as given."""
+    return TrialSpec(
         model=model,
-        num_gpus=int(random.choice([1, 2, 4, 8])),
         device_kind=DeviceKind.SIMULATED_GPU,
-        **STRATEGIES[str(random.choice(list(STRATEGIES)))],
         precision="fp32",
         optimizer="momentum",
         learning_rate=0.01,
@@ -330,12 +328,22 @@ def _any(random: np.random.Generator) -> Setting:
         data="synthetic",
         distortions=False,
         data_format="NCHW",
-        image_px=IMAGE_PX.get(model, 224),
         num_classes=1001,
-        batch_size=int(random.choice(BATCHES[model])),
         min_warm_up_steps=10,
         num_steps=100,
         seed=1,
+        **axes,
+    )
+
+
+def _any(random: np.random.Generator) -> Setting:
+    model = str(random.choice(list(BATCHES)))
+    spec = simulated_trial(
+        model,
+        num_gpus=int(random.choice([1, 2, 4, 8])),
+        **STRATEGIES[str(random.choice(list(STRATEGIES)))],
+        image_px=IMAGE_PX.get(model, 224),
+        batch_size=int(random.choice(BATCHES[model])),
     )
     return Setting(spec=spec, hardware=profile(str(random.choice(PROFILES))), injected={})
 
