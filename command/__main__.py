@@ -36,14 +36,22 @@ from trainer.process import ending, parent
 from trainer.ranks import own_rank, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags
 
+GRACE_S = 30.0
+"""How long ranks on other hosts may go on once that on the first has completed."""
+
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
 def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
     """Run the program on the host that `flags` name; without them, on all that the trial has."""
     if spec.hosts > 1 and flags == NO_FLAGS:
-        job = supervision.job(spec, folder)
-        return supervision.look_after(replace(job, module="command.__main__", slow_import=""))
+        job = replace(
+            supervision.job(spec, folder),
+            module="command.__main__",
+            slow_import="",
+            grace_s=GRACE_S,
+        )
+        return supervision.look_after(job)
     try:
         own = own_rank.read(spec, flags, {})
     except UnsupportedTrialError as error:  # whose folder it is is unknown

@@ -211,8 +211,10 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:
     """Say how many repeats by other sweeps than the one that was asked for are in the numbers."""
-    num = sum(result.of_other_sweeps for result in results)
-    return [f"{counted(num, 'repeat')} of these trials by other sweeps count, too"] if num else []
+    able = [result for result in results if result.throughput is not None]
+    num = sum(result.of_other_sweeps for result in able)
+    of_all = sum(len(result.repeats) for result in able)
+    return [f"measured by other sweeps: {num} of {counted(of_all, 'repeat')}"] if num else []
 
 
 ITEMS_OF_STEPS = "'command.items_per_step=batch_size*num_gpus' command.item=samples"

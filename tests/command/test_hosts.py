@@ -51,6 +51,28 @@ def test_gpus_that_were_watched_on_the_first_host_only_are_said():
     assert (result.outcome, result.message) == ("completed", said)
 
 
+SAVES = """
+import sys, time
+from pathlib import Path
+for step in range(40):
+    print(f"step {step} rate 100", flush=True)
+    time.sleep(0.01)
+if sys.argv[1] == "1":
+    while not Path("ended-0").exists():
+        time.sleep(0.01)
+    time.sleep(1.5)
+    print("saved", flush=True)
+Path(f"ended-{sys.argv[1]}").touch()
+"""
+
+
+def test_other_hosts_may_finish_after_the_first():
+    result, folder = run(over_two(SAVES))
+    assert result.outcome == "completed", folder.log.read_text()
+    assert "saved" in (folder.path / "log-worker-1.txt").read_text().splitlines()
+    assert Path("ended-1").exists()
+
+
 FAILS = """
 import os, sys, time
 from pathlib import Path

@@ -91,7 +91,7 @@ def test_repeats_by_other_sweeps_are_counted_aloud(plots):
     alone = Source(selection=Selection(db="results.db", sweep="first"), command="")
     assert sweep_notes(alone.results) == []
     fill("results.db", [(small(), 101.0), (small(), 102.0)], name="second")
-    said = "2 repeats of these trials by other sweeps count, too"
+    said = "measured by other sweeps: 2 of 4 repeats"
     assert said in plots("tables", "--sweep", "first").stdout
     assert "other sweeps" not in plots("tables").stdout
     source = Source(selection=Selection(db="results.db", sweep="first"), command="")

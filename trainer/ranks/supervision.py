@@ -16,12 +16,12 @@ import os
 import select
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from scalemark.abilities import jobs_of
 from scalemark.host.kernel_kills import num_kernel_kills
-from scalemark.records.cluster import Cluster, Rank, RankLimits
+from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
@@ -74,7 +74,9 @@ class _NotStartedError(Exception):
 
 
 def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
-    """Watch until worker 0 has ended, another rank has failed, or an interrupt; then end all."""
+    """Watch until worker 0 has ended and `grace_s` is over, another rank has failed, or an
+    interrupt; then end all.
+    """
     exit_codes: dict[Rank, int | None] = {}
     missed, interrupted, num_kills = None, False, num_kernel_kills()
     try:
@@ -86,6 +88,8 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
                 exit_codes |= _look(started, LOOK_EVERY_S)
                 missed = pulses.missed(exit_codes)
             if rank_ends.is_over(exit_codes):
+                if exit_codes.get(WORKER_0) == 0:
+                    _finish(started, exit_codes, job.grace_s)
                 _settle(started, exit_codes)
                 missed = _stopped(started, pulses, exit_codes)
     except KeyboardInterrupt:
@@ -128,12 +132,31 @@ def _limits(folder: RunFolder) -> RankLimits:
 
 def _settle(started: StartedRanks, exit_codes: dict[Rank, int | None]) -> None:
     """Wait a little for the end of a rank that made worker 0 fail."""
-    until_s = time.monotonic() + SETTLE_S
-    while not rank_ends.is_settled(exit_codes):
-        left_s = until_s - time.monotonic()
-        if left_s <= 0:
-            return
-        exit_codes |= _look(started, left_s)
+    _wait_until(lambda: rank_ends.is_settled(exit_codes), started, exit_codes, SETTLE_S)
+
+
+def _finish(started: StartedRanks, exit_codes: dict[Rank, int | None], grace_s: float) -> None:
+    """Wait for the others, up to `grace_s`, once worker 0 has completed."""
+    ranks = started.cluster.ranks
+    _wait_until(lambda: len(exit_codes) == len(ranks), started, exit_codes, grace_s)
+    if grace_s:
+        for rank in sorted(set(ranks) - set(exit_codes), key=lambda rank: rank.name):
+            print(
+                f"rank {rank.name} was ended: it still ran {grace_s:g} s after {WORKER_0.name}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _wait_until(
+    is_done: Callable[[], bool],
+    started: StartedRanks,
+    exit_codes: dict[Rank, int | None],
+    timeout_s: float,
+) -> None:
+    until_s = time.monotonic() + timeout_s
+    while not is_done() and (left_s := until_s - time.monotonic()) > 0:
+        exit_codes |= _look(started, min(left_s, LOOK_EVERY_S))
 
 
 def _stopped(

@@ -139,7 +139,7 @@ def test_all_names_the_same_next_step(analysis, filled):
 
 def test_repeats_by_other_sweeps_are_counted_aloud(analysis):
     fill_gpus([(on_gpus(8, **PS), 400.0), (on_gpus(8, **NCCL), 300.0)])
-    said = "3 repeats of these trials by other sweeps count, too"
+    said = "measured by other sweeps: 3 of 5 repeats"
     assert said not in analysis("advise", "--sweep", "first").stdout
     fill_gpus(around(on_gpus(8, **PS), 390.0), name="second")
     for command in ("advise", "scaling", "explain", "conclusions"):
