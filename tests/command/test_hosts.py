@@ -73,6 +73,29 @@ def test_other_hosts_may_finish_after_the_first():
     assert Path("ended-1").exists()
 
 
+FAILS_LATE = """
+import sys, time
+from pathlib import Path
+for step in range(40):
+    print(f"step {step} rate 100", flush=True)
+    time.sleep(0.01)
+if sys.argv[1] == "1":
+    while not Path("ended-0").exists():
+        time.sleep(0.01)
+    time.sleep(1)
+    raise ValueError("cannot save")
+Path(f"ended-{sys.argv[1]}").touch()
+"""
+
+
+def test_a_host_that_fails_after_the_first_has_ended_fails_the_trial():
+    """A bug: such trials were completed and valid."""
+    result, _ = run(over_two(FAILS_LATE))
+    assert (result.outcome, result.measurement) == ("failed", None)
+    assert result.message.startswith("rank worker-1 ended with exit code 1; see log-worker-1.txt")
+    assert "ValueError: cannot save" in result.message
+
+
 FAILS = """
 import os, sys, time
 from pathlib import Path

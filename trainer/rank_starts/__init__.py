@@ -48,9 +48,9 @@ class RanksJob:
     # what `module` imports for seconds: where that is done already, forking is worth it; empty =
     # never fork
     slow_import: str = "tensorflow"
-    # how long the others may go on once worker 0 has completed; those of a user's program may
-    # still be writing
-    grace_s: float = 0.0
+    # how long the others may go on once worker 0 has completed, to complete as well, or else the
+    # trial has not; None where they only serve worker 0
+    grace_s: float | None = None
 
     def command(self, cluster: Cluster, rank: Rank) -> tuple[str, ...]:
         """Return a rank's command for any host with this Python and the run folder."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalemark.records.cluster import RANK_CRASHED, RANK_LOST, WORKER_0, Rank
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome, Verdict
 from scalemark.run_folder.folder import RunFolder
 from scalemark.run_folder.last_error import last_error
 from scalemark.text.redact import without_secrets
+from scalemark.text.wording import listed
 
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 _WORTH_A_RETRY = (RANK_LOST, RANK_CRASHED)
@@ -27,6 +28,7 @@ class RankEnds:
     """The ends of ranks, before the others were ended."""
 
     exit_codes: Mapping[Rank, int | None]  # see StartedRanks.look
+    must_complete: tuple[Rank, ...] = ()  # those without which a completed worker 0 is not enough
     missed: tuple[Rank, str] | None = None  # one that missed a deadline, and which
     interrupted: bool = False
     # the kernel killed something of this control group for memory meanwhile
@@ -41,6 +43,8 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
     """Take worker 0's result, unless another rank is why it failed; all ranks have ended."""
     worker_0_code = ends.exit_codes.get(WORKER_0)
     written, unreadable = _written(folder, worker_0_code)
+    if written and written.outcome == Outcome.COMPLETED:
+        return _completed(folder, written, ends)
     if written and written.outcome in _OWN:
         return written, _EXIT_CODES[Outcome(written.outcome)]
     if ends.interrupted:
@@ -87,6 +91,19 @@ def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
     if exit_codes.get(WORKER_0, RANK_LOST) != RANK_LOST:
         lost = [rank for rank in lost if exit_codes[rank] != _EXIT_CODES[Outcome.FAILED]]
     return lost[0] if lost else WORKER_0
+
+
+def _completed(folder: RunFolder, written: Result, ends: RankEnds) -> TrialEnd:
+    """Take worker 0's result, as far as the others let it stand."""
+    for rank in ends.must_complete:
+        if ends.exit_codes.get(rank, 0) != 0:
+            return _end_of_lost(rank, ends, _see(folder, rank))
+    late = [rank.name for rank in ends.must_complete if rank not in ends.exit_codes]
+    if late and written.verdict != Verdict.INVALID:
+        reason = f"{listed(late)} had not ended some time after {WORKER_0.name}, and was ended"
+        reasons = (reason, *written.verdict_reasons)
+        written = replace(written, verdict=Verdict.SUSPECT, verdict_reasons=reasons)
+    return written, _EXIT_CODES[Outcome.COMPLETED]
 
 
 def _end_of_lost(rank: Rank, ends: RankEnds, see: str) -> TrialEnd:

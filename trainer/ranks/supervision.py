@@ -78,17 +78,19 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
     interrupt; then end all.
     """
     exit_codes: dict[Rank, int | None] = {}
+    ranks: tuple[Rank, ...] = ()
     missed, interrupted, num_kills = None, False, num_kernel_kills()
     try:
         with ExitStack() as running:
             started = _start(job, running)
+            ranks = started.cluster.ranks
             _tell(job.folder, started.cluster)
             pulses = Pulses(job.folder, started.cluster, limits)
             while not missed and not rank_ends.is_over(exit_codes):
                 exit_codes |= _look(started, LOOK_EVERY_S)
                 missed = pulses.missed(exit_codes)
             if rank_ends.is_over(exit_codes):
-                if exit_codes.get(WORKER_0) == 0:
+                if exit_codes.get(WORKER_0) == 0 and job.grace_s is not None:
                     _finish(started, exit_codes, job.grace_s)
                 _settle(started, exit_codes)
                 missed = _stopped(started, pulses, exit_codes)
@@ -96,6 +98,7 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
         interrupted = True
     return RankEnds(
         exit_codes=exit_codes,
+        must_complete=() if job.grace_s is None else ranks,
         missed=missed,
         interrupted=interrupted,
         kernel_killed=num_kernel_kills() > num_kills,
@@ -139,13 +142,6 @@ def _finish(started: StartedRanks, exit_codes: dict[Rank, int | None], grace_s: 
     """Wait for the others, up to `grace_s`, once worker 0 has completed."""
     ranks = started.cluster.ranks
     _wait_until(lambda: len(exit_codes) == len(ranks), started, exit_codes, grace_s)
-    if grace_s:
-        for rank in sorted(set(ranks) - set(exit_codes), key=lambda rank: rank.name):
-            print(
-                f"rank {rank.name} was ended: it still ran {grace_s:g} s after {WORKER_0.name}",
-                file=sys.stderr,
-                flush=True,
-            )
 
 
 def _wait_until(

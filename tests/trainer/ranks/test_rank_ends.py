@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from scalemark.records.cluster import RANK_LOST, Rank
+from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder
 from trainer.ranks.rank_ends import RankEnds, judge
@@ -68,3 +69,23 @@ def test_a_damaged_result_is_reported(folder):
     assert result.message.startswith(
         f"rank worker-0 ended with exit code 0; {folder.result} is damaged"
     )
+
+
+WORKER_0, WORKER_1 = (Rank(job_name="worker", task_index=index) for index in (0, 1))
+COMPLETED = Result(outcome="completed", message="", measurement=None, op_placement={})
+
+
+def test_a_host_that_never_ends_makes_the_number_of_the_first_suspect(folder):
+    folder.write(folder.result, COMPLETED.to_json())
+    both = (WORKER_0, WORKER_1)
+    result, exit_code = judge(folder, RankEnds(exit_codes={WORKER_0: 0}, must_complete=both))
+    assert (exit_code, result.outcome, result.verdict) == (0, "completed", "suspect")
+    assert result.verdict_reasons == (
+        "worker-1 had not ended some time after worker-0, and was ended",
+    )
+
+
+def test_ranks_that_only_serve_need_not_end(folder):
+    folder.write(folder.result, COMPLETED.to_json())
+    result, _ = judge(folder, RankEnds(exit_codes={WORKER_0: 0}))
+    assert result == COMPLETED
