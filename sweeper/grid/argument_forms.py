@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from typing import get_type_hints
 
 from conf.schema import Config
@@ -43,7 +44,12 @@ _KNOWN = {*FLAGS, *(short for shorts in FLAGS.values() for short in shorts)}
 
 def check_forms(arguments: Sequence[str]) -> None:
     """Raise SweepRefusedError for the first argument that means something else here."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    if not arguments:
+        raise SweepRefusedError(
+            f"found nothing to measure; write {typed('sweep')} experiment=quick, or model=resnet50 "
+            f"num_gpus=1,2; {typed('sweep')} --help lists all"
+        )
+    for argument, following in pairwise([*arguments, ""]):
         # a word behind a flag or a name may be its value
         value = "" if "=" in following or following.startswith("-") else following
         _check(argument, value)
