@@ -4,7 +4,7 @@
   smoke ─► plain ─► peers ─► faults ─► selfcheck ─► xla ──► report.md, gpu-kit.tar.gz to attach
 ```
 Numbers are lines of stdout, progress is told on stderr. A second run into the same folder goes on
-with the stages that have not ended; stages that are named run again.
+with the stages that did not end in time, or broke; stages that are named run again.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ STAGES: dict[str, Stage] = {
     "selfcheck": selfcheck,
     "xla": xla,
 }
+_ENDED = (Ended.COMPLETED, Ended.NOT_RUN)  # another run of them would be no other
 _IDENTITY = "box.json"  # what the numbers of a folder were made on
 
 
@@ -55,12 +56,13 @@ def main(arguments: Sequence[str]) -> int:
     if problem := _claim(kit):
         parser.error(problem)
     results = earlier_results(kit, list(STAGES))
+    total_s = 60 * (options.minutes or minutes([STAGES[name] for name in named], options.device))
     if options.stages is None:
-        for name in results:
+        ended = [name for name, result in results.items() if result.ended in _ENDED]
+        for name in ended:
             say(f"{name}: ended in an earlier run; --stages {name} runs it again")
-        named = [name for name in named if name not in results]
+        named = [name for name in named if name not in ended]
     stages = {name: STAGES[name] for name in named}
-    total_s = 60 * (options.minutes or minutes(stages.values(), options.device))
     is_interrupted = False
     try:
         for result in run_stages(kit, stages, total_s, _tell):
