@@ -12,10 +12,11 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     && useradd --uid 1000 --create-home scalemark \
     && install -d -o scalemark -g scalemark /results
 
-# The caches let any user run it (docker run --user); by the last two the NVIDIA runtime brings the driver along.
+# The caches let any user run it (docker run --user), and what CUDA compiles, probes find and data sets are made of
+# stays with the results; by the last two variables the NVIDIA runtime brings the driver along.
 ENV PATH=/scalemark/.venv/bin:$PATH \
     MPLCONFIGDIR=/tmp/matplotlib \
-    SCALEMARK_CACHE=/tmp/scalemark-cache \
+    SCALEMARK_CACHE=/results/cache \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 1000

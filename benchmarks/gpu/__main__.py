@@ -4,13 +4,14 @@
   smoke ─► plain ─► peers ─► faults ─► selfcheck ─► xla ──► report.md, gpu-kit.tar.gz to attach
 ```
 Numbers are lines of stdout, progress is told on stderr. A second run into the same folder goes on
-with the stages that have not ended; stages that are named run again.
+with the stages that did not end in time, or broke; stages that are named run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -37,6 +38,7 @@ STAGES: dict[str, Stage] = {
     "selfcheck": selfcheck,
     "xla": xla,
 }
+_ENDED = (Ended.COMPLETED, Ended.NOT_RUN)  # another run of them would be no other
 _IDENTITY = "box.json"  # what the numbers of a folder were made on
 
 
@@ -52,15 +54,16 @@ def main(arguments: Sequence[str]) -> int:
     except SweepRefusedError as error:
         parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
     kit = Kit(box=box, folder=options.out.resolve(), torch_python=options.torch_python)
-    if problem := _claim(kit):
+    if problem := _claim(kit) or _why_unwritable(options.json):
         parser.error(problem)
     results = earlier_results(kit, list(STAGES))
+    total_s = 60 * (options.minutes or minutes([STAGES[name] for name in named], options.device))
     if options.stages is None:
-        for name in results:
+        ended = [name for name, result in results.items() if result.ended in _ENDED]
+        for name in ended:
             say(f"{name}: ended in an earlier run; --stages {name} runs it again")
-        named = [name for name in named if name not in results]
+        named = [name for name in named if name not in ended]
     stages = {name: STAGES[name] for name in named}
-    total_s = 60 * (options.minutes or minutes(stages.values(), options.device))
     is_interrupted = False
     try:
         for result in run_stages(kit, stages, total_s, _tell):
@@ -93,9 +96,30 @@ def _claim(kit: Kit) -> str:
         return ""
     if kit.folder.exists() and any(kit.folder.iterdir()):
         return f"--out {kit.folder}: found other files, wanted a new folder or one of the kit's"
-    kit.folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(identity, indent=1) + "\n")
+    try:
+        kit.folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(identity, indent=1) + "\n")
+    except OSError as error:
+        return f"--out {kit.folder}: {error.strerror}; choose a folder that can be written"
     return ""
+
+
+def _why_unwritable(path: Path | None) -> str:
+    """Find before hours of work that a file cannot be written; empty where it can."""
+    if path is None:
+        return ""
+    try:
+        path.touch()
+    except OSError as error:
+        return f"--json {path}: {error.strerror}; choose a file that can be written"
+    return ""
+
+
+def _minutes(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"found {text}, wanted more than 0")
+    return value
 
 
 def _tell(stage: str, finding: Finding) -> None:
@@ -153,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--stages", help=f"default all: {','.join(STAGES)}")
     parser.add_argument(
-        "--minutes", type=float, help="for all stages together (default 15, on CPU devices 3)"
+        "--minutes", type=_minutes, help="for all stages together (default 15, on CPU devices 3)"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-kit"), help="folder of all files (default gpu-kit)"

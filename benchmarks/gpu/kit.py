@@ -101,7 +101,7 @@ def last_line(log: Path) -> str:
     return lines[-1].strip()[:300] if lines else f"{log.name} is empty"
 
 
-def logged(kit: Kit, name: str, error: Exception) -> str:
+def logged(kit: Kit, name: str, error: str) -> str:
     """Keep the whole text of an error in a log; return where, and its last line."""
     log = kit.logs / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)

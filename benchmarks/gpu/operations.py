@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
@@ -20,28 +21,45 @@ from benchmarks.gpu.found import Number
 NUM_CALLS = 10
 
 
-def operations(device: str, precisions: list[str]) -> Iterator[Number]:
-    """Yield the rate of matrix products and the time of other operations, by precision."""
+def operations(device: str, precisions: list[str]) -> Iterator[Callable[[], Number]]:
+    """Yield what times an operation: matrix products by their rate, others by their time."""
     size, batch_size = (4096, 64) if device == "gpu" else (512, 2)
     for name in precisions:
-        dtype = tf.dtypes.as_dtype(name)
-        matrix = tf.cast(tf.random.normal((size, size)), dtype)
-        took_s = _seconds(partial(tf.matmul, matrix, matrix))
-        rate = 2 * size**3 / took_s / 1e12
-        yield Number(what=f"matrix product {name} {size}", value=rate, unit="TFLOP/s")
-        images = tf.cast(tf.random.normal((batch_size, 56, 56, 64)), dtype)
-        kernel = tf.cast(tf.random.normal((3, 3, 64, 64)), dtype)
-        took_s = _seconds(partial(tf.nn.conv2d, images, kernel, 1, "SAME"))
-        yield Number(what=f"convolution {name} batch {batch_size}", value=1e3 * took_s, unit="ms")
-        took_s = _seconds(partial(_normalized, images))
-        yield Number(what=f"normalization {name} batch {batch_size}", value=1e3 * took_s, unit="ms")
-    compiled = tf.function(lambda x: tf.reduce_sum(tf.nn.relu(x) * 2), jit_compile=True)
-    took_s = _seconds(lambda: compiled(tf.ones((1024, 1024))))
-    yield Number(what="sum compiled by XLA", value=1e3 * took_s, unit="ms")
+        yield partial(_product, name, size)
+        yield partial(_convolution, name, batch_size)
+        yield partial(_normalization, name, batch_size)
+    yield _compiled
 
 
-def _normalized(images: tf.Tensor) -> tf.Tensor:
-    return tf.compat.v1.nn.fused_batch_norm(images, tf.ones(64), tf.zeros(64))[0]
+def _product(precision: str, size: int) -> Number:
+    matrix = tf.cast(tf.random.normal((size, size)), precision)
+    took_s = _seconds(partial(tf.matmul, matrix, matrix))
+    rate = 2 * size**3 / took_s / 1e12
+    return Number(what=f"matrix product {precision} {size}", value=rate, unit="TFLOP/s")
+
+
+def _convolution(precision: str, batch_size: int) -> Number:
+    kernel = tf.cast(tf.random.normal((3, 3, 64, 64)), precision)
+    took_s = _seconds(partial(tf.nn.conv2d, _images(precision, batch_size), kernel, 1, "SAME"))
+    what = f"convolution {precision} batch {batch_size}"
+    return Number(what=what, value=1e3 * took_s, unit="ms")
+
+
+def _normalization(precision: str, batch_size: int) -> Number:
+    images, ones, zeros = _images(precision, batch_size), tf.ones(64), tf.zeros(64)
+    took_s = _seconds(lambda: tf.compat.v1.nn.fused_batch_norm(images, ones, zeros)[0])
+    what = f"normalization {precision} batch {batch_size}"
+    return Number(what=what, value=1e3 * took_s, unit="ms")
+
+
+def _compiled() -> Number:
+    total = tf.function(lambda x: tf.reduce_sum(tf.nn.relu(x) * 2), jit_compile=True)
+    took_s = _seconds(lambda: total(tf.ones((1024, 1024))))
+    return Number(what="sum compiled by XLA", value=1e3 * took_s, unit="ms")
+
+
+def _images(precision: str, batch_size: int) -> tf.Tensor:
+    return tf.cast(tf.random.normal((batch_size, 56, 56, 64)), precision)
 
 
 def _seconds(call: Callable[[], tf.Tensor]) -> float:
@@ -55,13 +73,20 @@ def _seconds(call: Callable[[], tf.Tensor]) -> float:
     return (time.perf_counter() - start) / NUM_CALLS
 
 
-def main(device: str) -> None:
+def main(device: str) -> int:
+    """Print a line for each operation; return 1 where one failed, after the others."""
     tf.config.set_soft_device_placement(False)
+    exit_code = 0
     precisions = ["float32", "float16", "bfloat16"] if device == "gpu" else ["float32", "bfloat16"]
     with tf.device(f"{device.upper()}:0"):
-        for number in operations(device, precisions):
-            print(json.dumps(asdict(number)), flush=True)
+        for operation in operations(device, precisions):
+            try:
+                print(json.dumps(asdict(operation())), flush=True)
+            except tf.errors.OpError:  # of this library or precision alone
+                traceback.print_exc()
+                exit_code = 1
+    return exit_code
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main(sys.argv[1]))

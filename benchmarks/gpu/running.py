@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -69,7 +70,9 @@ def run_stage(
     except OutOfTimeError as error:
         ended, why = Ended.OUT_OF_TIME, str(error)
     except BrokenError as error:
-        ended, why = Ended.BROKEN, logged(kit, f"{name}-broken", error)
+        ended, why = Ended.BROKEN, logged(kit, f"{name}-broken", str(error))
+    except Exception:  # a defect of ours: the other stages and the report are still worth it
+        ended, why = Ended.BROKEN, logged(kit, f"{name}-broken", traceback.format_exc())
     judged = {one.line: one for one in found if isinstance(one, Judged)}
     for line in stage.LINES:
         if line not in judged:

@@ -94,6 +94,7 @@ def sweep(
         *_command(kit, overrides),
         f"sweep.name={unique}",
         "sweep.rerun=true",
+        "retry.crashed=0",  # a crash shall be seen
         f"store.url={kit.database}",
         f"store.runs_dir={kit.runs}",
         f"store.figures_dir={kit.folder / 'figures'}",
@@ -142,13 +143,13 @@ def mfu_is_sane(line: str, trials: Sequence[Trial]) -> Judged:
     return Judged(line=line, verdict=Verdict.MET, why=why)
 
 
-def all_completed(line: str, trials: Sequence[Trial]) -> Judged:
+def all_completed(line: str, trials: Sequence[Trial], *, must_run: bool = False) -> Judged:
     """Judge whether every trial did what it was asked to do; those that cannot run here tell
-    nothing.
+    nothing, unless the simplest `must_run`.
     """
     failed = [trial for trial in trials if trial.failure]
     if failed:
-        can_run = any(trial.end.outcome != Outcome.UNSUPPORTED for trial in failed)
+        can_run = must_run or any(trial.end.outcome != Outcome.UNSUPPORTED for trial in failed)
         verdict = Verdict.MISSED if can_run else Verdict.NOT_RUN
         why = "; ".join(trial.failure for trial in failed)
         return Judged(line=line, verdict=verdict, why=why)

@@ -111,13 +111,15 @@ def _compared(
                 warm(peer, settings)
                 peers[line] = peer
             except BrokenError as error:
-                yield Note(text=f"{kind} broke: {logged(kit, f'peers-{line}', error)}")
+                yield Note(text=f"{kind} broke: {logged(kit, f'peers-{line}', str(error))}")
         for spec in specs:
             try:
                 found, numbers = _turns(kit, spec, peers, settings)
             except BrokenError as error:
                 broken.append(error)
-                yield Note(text=f"{_name(spec)} broke: {logged(kit, f'peers-{spec.xla}', error)}")
+                yield Note(
+                    text=f"{_name(spec)} broke: {logged(kit, f'peers-{spec.xla}', str(error))}"
+                )
                 continue
             ratios += found
             yield from numbers

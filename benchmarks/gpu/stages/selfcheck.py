@@ -29,15 +29,18 @@ def run(kit: Kit) -> Iterator[Finding]:
     if kit.box.on_gpus:
         kind = "gpu" if len(kit.box.gpus) > 1 else "logical_gpu"
     command = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--out", str(out)]
+    over: OutOfTimeError | None = None
     try:
         with program([*command, "--modes", *modes], log, dict(os.environ)) as process:
             process.wait()
-    except OutOfTimeError:  # it was interrupted, and wrote what it had checked so far
-        if not out.exists():
-            raise
+    except OutOfTimeError as error:  # it was interrupted, and wrote what it had checked so far
+        over = error
+    if out.exists():
+        yield from judged(_checks(out), modes)
+    if over:
+        raise over
     if not out.exists():
         raise NotRunError(f"see logs/{log.name}: {last_line(log)}")
-    yield from judged(_checks(out), modes)
 
 
 def ordered(modes: Sequence[str]) -> list[str]:

@@ -40,13 +40,18 @@ def run(kit: Kit) -> Iterator[Finding]:
     ):
         trials.append(trial)
         yield from trial.numbers()
-    yield all_completed("trial", trials)
+    yield all_completed("trial", trials, must_run=True)
     if not kit.box.on_gpus:
         for line in ("telemetry", "pinning"):
             yield Judged(line=line, verdict=Verdict.NOT_RUN, why="CPU devices have none")
         return
-    yield telemetry_is_there(trials)
-    yield is_pinned(seen, kit.box.gpus[-1].uuid)
+    gpu = kit.box.gpus[-1]
+    if gpu.mig_parent:
+        why = "a slice of a GPU has no clock, power or temperature of its own"
+        yield Judged(line="telemetry", verdict=Verdict.NOT_RUN, why=why)
+    else:
+        yield telemetry_is_there(trials)
+    yield is_pinned(seen, gpu.mig_parent or gpu.uuid)  # nvidia-smi lists whole GPUs
 
 
 def telemetry_is_there(trials: list[Trial]) -> Judged:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.found import StageResult
+from benchmarks.gpu.running import result_file
 from tests.benchmarks.gpu.boxes import H100, V100, box
 
 
@@ -42,3 +44,39 @@ def test_a_folder_of_other_files_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["--device", "cpu", "--stages", "xla", "--out", "taken"])
     assert "found other files, wanted a new folder or one of the kit's" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--minutes", "0"], "argument --minutes: found 0, wanted more than 0"),
+        (["--minutes", "nan"], "argument --minutes: found nan, wanted more than 0"),
+        (["--out", "/proc/x"], "--out /proc/x: No such file or directory; choose a folder"),
+        (["--json", "nowhere/kit.json"], "--json nowhere/kit.json: No such file or directory;"),
+    ],
+)
+def test_what_would_fail_after_minutes_is_refused_at_once(arguments, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--device", "cpu", *arguments])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_stages_without_an_end_run_again(capsys, monkeypatch):
+    """A bug: those whose time was over were taken for ended."""
+    asked = []
+    monkeypatch.setattr(
+        "benchmarks.gpu.__main__.run_stages", lambda *given: asked.append(given) or ()
+    )
+    assert main(["--device", "cpu"]) == 0
+    (_, stages, total_s, _), kit = asked[0], asked[0][0]
+    for name, ended in [("smoke", "completed"), ("plain", "out of time"), ("xla", "broken")]:
+        result_file(kit, name).parent.mkdir(exist_ok=True)
+        result = StageResult(
+            stage=name, ended=ended, why="", took_s=1.0, numbers=(), judged=(), notes=()
+        )
+        result_file(kit, name).write_text(result.to_json())
+    main(["--device", "cpu"])
+    again = asked[1]
+    assert list(again[1]) == [name for name in stages if name != "smoke"]
+    assert again[2] == total_s

@@ -54,6 +54,7 @@ def test_a_stage_that_judges_its_lines_completes():
     [
         (NotRunError("no GPU"), "not run", "no GPU"),
         (BrokenError("a trace\nno GPU"), "broken", "see logs/one-broken.log: no GPU"),
+        (ValueError("of ours"), "broken", "see logs/one-broken.log: ValueError: of ours"),
     ],
 )
 def test_lines_of_a_stage_that_ended_early_were_not_run(error, ended, why):

@@ -74,6 +74,7 @@ def test_a_trial_that_did_not_complete_is_named_with_its_reason():
 def test_trials_that_cannot_run_here_tell_nothing():
     assert all_completed("xla", [trial(), trial("unsupported")]).verdict == "not run"
     assert all_completed("xla", [trial("unsupported"), trial("failed")]).verdict == "missed"
+    assert all_completed("trial", [trial("unsupported")], must_run=True).verdict == "missed"
 
 
 def test_a_trial_is_told_in_a_line_for_each_number():
