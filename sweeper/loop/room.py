@@ -101,8 +101,11 @@ class Rooms:
         self.held_by = self._host_lock.held_by
 
     def _mark_others(self) -> set[str]:
-        """Mark the GPUs that other programs use, and return them."""
-        in_use = self._gpu_users.look()
+        """Mark the GPUs that other programs use, and return them; what other sweeps run there is
+        seen by their locks.
+        """
+        is_anothers = self._host_lock.is_anothers
+        in_use = [gpu for gpu in self._gpu_users.look() if not is_anothers(gpu.uuid)]
         self.others = said_in_use(in_use) if in_use else ""
         self.held_by = self.held_by or self.others
         names = {gpu.uuid for gpu in in_use}
