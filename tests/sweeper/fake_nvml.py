@@ -27,6 +27,7 @@ class FakeGpu:
     unlisted_mib: int | None = 0  # in use by processes that are not listed; None: no figure at all
     has_display: bool | None = False
     compute_mode: int = pynvml.NVML_COMPUTEMODE_DEFAULT
+    error: int | None = None  # that the driver has instead of a handle
 
 
 @dataclass
@@ -59,6 +60,8 @@ class FakeDriver:
         return "580.1"
 
     def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        if self.gpus[index].error is not None:
+            raise pynvml.NVMLError(self.gpus[index].error)
         return self.gpus[index]
 
     def nvmlDeviceGetPciInfo(self, gpu):  # noqa: N802
