@@ -14,10 +14,10 @@ import pynvml
 
 from conf.schema import HardwareConfig
 from costs.hardware import Hardware
+from scalemark.host import gpu_libraries
+from scalemark.host.gpu_libraries import Libraries
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink, Machine
-from sweeper.devices import gpu_libraries
-from sweeper.devices.gpu_libraries import Libraries
 from sweeper.devices.gpu_mask import HIDE_ALL, visible_gpus
 from sweeper.devices.nvml_inventory import NOTHING, find_gpus
 from sweeper.errors import SweepRefusedError

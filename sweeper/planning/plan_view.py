@@ -10,12 +10,12 @@ from rich.console import Console
 
 from conf.resolve import auto_precision, batch_factor
 from scalemark.cli.terminal import print_columns
+from scalemark.host import gpu_libraries
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
-from sweeper.devices import gpu_libraries
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
