@@ -33,7 +33,7 @@ from sweeper.devices.host_lock import Held, HostLock, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.probing.process import Measured, measure
-from sweeper.probing.profile import profile_of, yaml_of
+from sweeper.probing.profile import check_one_kind, profile_of, yaml_of
 from sweeper.probing.tables import lines_of
 from sweeper.starts.environment import environment
 
@@ -196,6 +196,8 @@ def _measure(asked: _Asked, *, as_json: bool) -> None:
     lack = lack_of_tensorflow() or gpu_libraries.problem(gpus, asked.inventory.libraries)
     if lack:
         raise SweepRefusedError(lack)
+    if asked.profile:
+        check_one_kind(asked.profile.stem, gpus)
     _check_kept_folder()
     if note := gpu_libraries.compiled_note(gpus):
         print(note, file=sys.stderr)

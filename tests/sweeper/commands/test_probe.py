@@ -19,7 +19,7 @@ from sweeper.commands import probe as command
 from sweeper.devices.host_lock import Held
 from sweeper.probing.process import measure
 from tests.conftest import PROJECT
-from tests.sweeper.probing.probes import box, figures
+from tests.sweeper.probing.probes import box, figures, two_kinds
 
 BOX = box(2, "NVIDIA GeForce RTX 4090")
 FIGURE = '{"what": "memory", "value": 9e11, "source": 0}'
@@ -130,6 +130,12 @@ def test_hardware_takes_the_profile_that_a_probe_wrote(on, capsys):
     assert (profile("my_box").gpu, profile("my_box").pcie_gb_per_s) == (BOX.gpus[0].name, 25.0)
     with pytest.raises(StoreError, match="there is one already; choose another name"):
         probe(profile="my_box")
+
+
+def test_a_profile_of_several_kinds_of_card_is_refused_before_a_device_is_taken(on):
+    on(two_kinds(), script="raise SystemExit('measured')")
+    with pytest.raises(StoreError, match="a profile describes equal GPUs, found 2 kinds of GPU"):
+        probe(profile="mine")
 
 
 def test_a_profile_can_be_made_of_what_is_kept(on, capsys, tmp_path):
