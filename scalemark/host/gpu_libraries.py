@@ -72,7 +72,8 @@ def problem_of(name: str, capability: Version, libraries: Libraries) -> str | No
 
 def compiled_note(gpus: Iterable[Gpu]) -> str:
     """Return a sentence about GPUs of which TensorFlow lacks machine code; empty for none."""
-    names, share = {}, "all"
+    names: dict[str, None] = {}
+    share = "all"
     for gpu in gpus:
         capability = version(gpu.compute_capability)
         if capability >= COMPILED_FROM:

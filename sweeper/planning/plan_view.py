@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from conf.resolve import auto_precision, batch_factor
+from conf.auto_batch import batch_factor
+from conf.resolve import auto_precision
 from scalemark.cli.terminal import print_columns
 from scalemark.host import gpu_libraries
 from scalemark.records.axes import Engine
@@ -87,7 +88,7 @@ def _auto_note(inventory: Inventory) -> str:
         said.append(f"precision {precision}, for their tensor cores")
     if times > 1:
         gib = (inventory.memory_bytes or 0) / 2**30
-        said.append(f"{times} times a model's batch, for {gib:.0f} GiB each")
+        said.append(f"{times} times a model's batch where it fits, for {gib:.0f} GiB each")
     return f"auto on these GPUs: {'; '.join(said)}" if said else ""
 
 
