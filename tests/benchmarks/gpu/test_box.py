@@ -23,6 +23,14 @@ def test_a_box_without_gpus_says_that_its_numbers_are_of_cpu_devices():
     assert box().mask() == {"CUDA_VISIBLE_DEVICES": ""}
 
 
+def test_a_driver_without_kernels_for_a_gpu_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr("benchmarks.gpu.box.describe_machine", lambda _: box(H100).machine)
+    monkeypatch.setattr(gpu_libraries, "installed", lambda: Libraries(cuda=(12, 4)))
+    with pytest.raises(SystemExit):
+        main(["--device", "gpu"])
+    assert "the driver knows CUDA 12.4, and TensorFlow's kernels" in capsys.readouterr().err
+
+
 def test_a_machine_without_gpus_is_refused_and_nothing_is_written(capsys, monkeypatch):
     monkeypatch.setattr("benchmarks.gpu.box.describe_machine", lambda _: box().machine)
     with pytest.raises(SystemExit) as ended:
@@ -30,14 +38,6 @@ def test_a_machine_without_gpus_is_refused_and_nothing_is_written(capsys, monkey
     assert ended.value.code == 2
     assert "--device gpu: hardware=gpu: no usable GPU" in capsys.readouterr().err
     assert list(Path().iterdir()) == []
-
-
-def test_a_driver_without_kernels_for_a_gpu_is_refused(capsys, monkeypatch):
-    monkeypatch.setattr("benchmarks.gpu.box.describe_machine", lambda _: box(H100).machine)
-    monkeypatch.setattr(gpu_libraries, "installed", lambda: Libraries(cuda=(12, 4)))
-    with pytest.raises(SystemExit):
-        main(["--device", "gpu"])
-    assert "the driver knows CUDA 12.4, and TensorFlow's kernels" in capsys.readouterr().err
 
 
 def test_a_stage_that_there_is_not_is_answered_with_those_there_are(capsys):
