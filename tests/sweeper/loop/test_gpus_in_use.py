@@ -249,3 +249,6 @@ def test_what_a_sweep_of_another_user_runs_is_none_of_the_others(box):
     )
     rooms.most_free()
     assert rooms.others == f"GPU 2 (pid {NO_PROCESS}) is in use by others"
+    slots.clear_taken()
+    room = rooms.take(trial(2))
+    assert room.grant.devices == (0, 3), "of GPU 1 we had the lock, and somebody used it"
