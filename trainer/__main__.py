@@ -193,8 +193,10 @@ def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
 
 
 def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
-    """Return what an error makes of the trial, and the sentence that says so, by what the process
-    has logged."""
+    """Return what an error makes of the trial, and the sentence that says so.
+
+    Errors of several causes are judged by what the process has logged.
+    """
     line = telling_line(str(error)) or type(error).__name__
     if isinstance(error, BadDataError):
         return Outcome.FAILED, str(error)

@@ -29,7 +29,7 @@ _SURE = re.compile(
 _DOUBTFUL = {
     re.compile(r"NCCL: unhandled cuda error"): re.compile(r"Cuda failure (?:\d+ )?'out of memory'"),
     re.compile(r"No algorithm worked"): re.compile(
-        r"\((?:GPU_\d+_bfc)\) ran out of memory trying to allocate"
+        r"\(GPU_\d+_bfc\) ran out of memory trying to allocate"
         r"|cuMemAllocAsync failed to allocate|failed to allocate the scratch space"
     ),
 }

@@ -34,7 +34,7 @@ class GpuProcesses:
 
 
 def processes_of(handle: object) -> GpuProcesses:
-    """Return what the driver lists; a list that it refuses is empty."""
+    """Return what the driver lists."""
     drawing = {one.pid for one in _listed("Graphics", handle) or ()}
     listed = _listed("Compute", handle)
     clients = _listed("MPSCompute", handle)
