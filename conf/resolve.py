@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from conf import program, rules
+from conf.auto_batch import batch_factor, batch_that_fits
 from conf.schema import AXES_SET_BY_NAME, Config, DataConfig, free_values
+from costs.networks import network
 from scalemark import models, own_model
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -280,6 +281,7 @@ class _Around:
     rule: VariableUpdateAbilities  # of the variable update that the config means
     precision: str  # that the config means
     memory_bytes: int | None  # the least of the GPUs
+    usual_precision: str  # of these devices
 
     @property
     def on_cpu_devices(self) -> bool:
@@ -299,18 +301,6 @@ _FASTEST = ("bf16", "fp16")  # the first needs no loss scale
 _PLAIN = "fp32"
 
 
-def batch_factor(memory_bytes: int | None) -> int:
-    """Return how many times a model's batch GPUs with this memory take: a power of two.
-
-    Models' batches are those of tf_cnn_benchmarks, for cards of 12 to 16 GiB.
-    """
-    gib = (memory_bytes or 0) / 2**30 + 1  # a card of 32 GiB reports a little less
-    return 1 << max(0, int(math.log2(gib / _GIB_OF_A_BATCH)))
-
-
-_GIB_OF_A_BATCH = 16
-
-
 def _trial_of(
     config: Config,
     device_kind: DeviceKind,
@@ -321,15 +311,17 @@ def _trial_of(
     update = config.variable_update.name
     rule = VARIABLE_UPDATES[DEFAULT_UPDATE if update == AUTO else update]
     on_gpus = device_kind is DeviceKind.GPU
+    is_ours = on_gpus and not own_model.is_own(config.model.name)
+    usual_precision = auto_precision(compute_capability if is_ours else None)
     precision = config.precision.name
     if precision == AUTO:
-        is_ours = on_gpus and not own_model.is_own(config.model.name)
-        precision = auto_precision(compute_capability if is_ours else None)
+        precision = usual_precision
     around = _Around(
         device_kind=device_kind,
         rule=rule,
         precision=precision,
         memory_bytes=memory_bytes if on_gpus else None,
+        usual_precision=usual_precision,
     )
     model, digest = config.model.name, ""
     if own_model.is_own(model):
@@ -441,7 +433,12 @@ def _published(config: Config) -> Mapping[str, int]:
 def _batch_size(config: Config, around: _Around) -> int:
     if around.on_cpu_devices:
         return config.model.cpu_batch_size
-    return config.model.batch_size * batch_factor(around.memory_bytes)
+    model, memory_bytes = config.model, around.memory_bytes
+    batch_size = model.batch_size * batch_factor(memory_bytes)
+    if own_model.is_own(model.name):
+        return batch_size
+    counted = network(model.name, model.image_px, model.num_classes, model.seq_len)
+    return batch_that_fits(counted, batch_size, around.usual_precision, memory_bytes)
 
 
 _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {

@@ -24,6 +24,7 @@ from pkgutil import walk_packages
 
 import trainer
 from scalemark.abilities import distributed, rank_jobs
+from scalemark.host.gpu_memory import cause_of_nccl, is_lack_of_gpu_memory
 from scalemark.host.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory, other_limit
 from scalemark.records import switches
 from scalemark.records.cluster import RANK_LOST, Cluster, Rank
@@ -41,18 +42,11 @@ from trainer.errors import (
     LostRankError,
     UnsupportedTrialError,
 )
-from trainer.process import ending, environment, parent, placement
+from trainer.process import ending, environment, own_log, parent, placement
 from trainer.process.ending import BAD_USAGE
 from trainer.ranks import beat, own_rank, per_replica, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
 
-# libraries of CUDA raise no ResourceExhaustedError; these are their own words, and TensorFlow's of
-# a copy to a GPU without room, and of convolutions none of whose algorithms found a workspace
-_GPU_MEMORY = re.compile(
-    r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED"
-    r"|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED|Dst tensor is not initialized"
-    r"|No algorithm worked|NCCL: unhandled cuda error"
-)
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
@@ -148,6 +142,7 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         for contradiction in switches.contradictions(spec, os.environ):
             raise UnsupportedTrialError(contradiction)
         os.environ.update(switches.variables(spec, os.environ))
+        own_log.write_lines_at_once()
         given = folder.read_placement()
         if given:
             placement.take(given)
@@ -164,7 +159,7 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         raise
     except Exception as error:
         traceback.print_exc()
-        return _ended(*_outcome(error))
+        return _ended(*_outcome(error, own_log.tail(folder, own)))
 
 
 def _import_tensorflow() -> None:
@@ -197,8 +192,11 @@ def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
     return run.run(spec, folder, folder.read_placement(), own.cluster if own else None)
 
 
-def _outcome(error: Exception) -> tuple[Outcome, str]:
-    """Return what an error makes of the trial, and the sentence that says so."""
+def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
+    """Return what an error makes of the trial, and the sentence that says so.
+
+    Errors of several causes are judged by what the process has logged.
+    """
     line = telling_line(str(error)) or type(error).__name__
     if isinstance(error, BadDataError):
         return Outcome.FAILED, str(error)
@@ -212,12 +210,14 @@ def _outcome(error: Exception) -> tuple[Outcome, str]:
             Outcome.OUT_OF_MEMORY,
             f"out of memory; try a smaller batch_size, image_px or seq_len ({allocation})",
         )
-    if _GPU_MEMORY.search(str(error)):
+    if is_lack_of_gpu_memory(str(error), log):
         return Outcome.OUT_OF_MEMORY, f"out of GPU memory: {line}"
     if is_lack_of_host_memory(error):
         return Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({line})"
     remedy = other_limit(str(error))
     message = f"{type(error).__name__}: {line}"
+    if cause := cause_of_nccl(str(error), log):
+        message = f"{message} ({cause})"
     return Outcome.FAILED, f"{remedy}: {message}" if remedy else message
 
 

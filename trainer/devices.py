@@ -13,6 +13,7 @@ from typing import TypeVar
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from scalemark.host import gpu_libraries
 from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
@@ -179,10 +180,26 @@ def logical_gpus(num_replicas: int, memory_bytes: int) -> Devices:
 
 
 def _devices_of_gpus(num_replicas: int, *, shared: bool) -> Devices:
+    _check_kernels()
     # It would turn NHWC into NCHW and back where it thinks best: the trial says which one runs.
     tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
     replicas = tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
     return Devices(kind=DeviceKind.GPU, host=_HOST, replicas=replicas, shared=shared)
+
+
+def _check_kernels() -> None:
+    """Raise UnsupportedTrialError for a GPU or driver that TensorFlow has no kernels for.
+
+    Sweeps refuse those before; the self-check, a trial by hand and an agent's host come here first.
+    """
+    libraries = gpu_libraries.installed()
+    for gpu in tf.config.get_visible_devices("GPU"):
+        details = tf.config.experimental.get_device_details(gpu)
+        if "compute_capability" not in details:  # no GPU of NVIDIA
+            continue
+        name, capability = details.get("device_name", "GPU"), details["compute_capability"]
+        if problem := gpu_libraries.problem_of(name, capability, libraries):
+            raise UnsupportedTrialError(problem)
 
 
 def _cpu_devices(num_replicas: int) -> Devices:

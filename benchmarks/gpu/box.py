@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from conf.schema import HardwareConfig
+from scalemark.host import gpu_libraries
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, Machine
 from sweeper.devices.machine import describe_machine, take_inventory
+from sweeper.errors import SweepRefusedError
 
 AMPERE = (8, 0)  # has bfloat16 and TensorFloat-32
 # of ResNet-50 in half precision, activations and what libraries take beside them
@@ -69,11 +71,16 @@ class Box:
 
 
 def find_box(device: str, variables: Mapping[str, str] = os.environ) -> Box:
-    """Describe this machine for --device gpu or cpu. Raises SweepRefusedError without a GPU."""
+    """Describe this machine for --device gpu or cpu. Raises SweepRefusedError without a GPU, and
+    for one that TensorFlow has no kernels for.
+    """
     kind = DeviceKind.GPU if device == "gpu" else DeviceKind.CPU_DEVICE
     hardware = HardwareConfig(device_kind=kind.value)
     machine = describe_machine(hardware)
-    return Box(machine=machine, gpus=take_inventory(machine, hardware, variables).gpus)
+    inventory = take_inventory(machine, hardware, variables)
+    if problem := gpu_libraries.problem(inventory.gpus, inventory.libraries):
+        raise SweepRefusedError(problem)
+    return Box(machine=machine, gpus=inventory.gpus)
 
 
 def _version(gpu: Gpu) -> tuple[int, int]:

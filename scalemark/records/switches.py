@@ -58,7 +58,7 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
         found["TF_XLA_FLAGS"] = " ".join(flags)
     if spec.device_kind == DeviceKind.GPU:
         given = {**inherited, **found}
-        found |= _kernel_cache(given) | _room_for_nccl(spec, given)
+        found |= kernel_cache(given) | _room_for_nccl(spec, given) | _warnings(spec, given)
     return found
 
 
@@ -117,7 +117,7 @@ def _room_for_nccl(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, s
     return {variable: str(_LEFT_MIB + _LEFT_MIB_PER_GPU * spec.gpus_per_host)}
 
 
-def _kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:
+def kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:
     """Keep what the driver compiles for GPUs that TensorFlow has no machine code of.
 
     That may take minutes, and no later trial should wait for it again.
@@ -132,6 +132,19 @@ def _kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:
         "CUDA_CACHE_PATH": str(folder / "cuda"),
         "CUDA_CACHE_MAXSIZE": inherited.get("CUDA_CACHE_MAXSIZE", str(_MOST_KERNEL_BYTES)),
     }
+
+
+def _warnings(spec: TrialSpec, given: Mapping[str, str]) -> dict[str, str]:
+    """Log the warnings by which a lack of a GPU's memory is known, see
+    `scalemark.host.gpu_memory`: TensorFlow's, and NCCL's, which are hidden by default.
+    """
+    found = {}
+    if spec.num_gpus > 1 and "NCCL_DEBUG" not in given:
+        found["NCCL_DEBUG"] = "WARN"
+    level, is_axis = "TF_CPP_MIN_LOG_LEVEL", "env.TF_CPP_MIN_LOG_LEVEL" in dict(spec.free)
+    if not is_axis and given.get(level, "") not in ("", "0", "1"):
+        found[level] = "1"
+    return found
 
 
 def _transposes_to_normalize(spec: TrialSpec) -> bool:

@@ -19,11 +19,12 @@ from scalemark.abilities import PRECISIONS
 from scalemark.cli import entry_point
 from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
-from scalemark.host import kept_probes
+from scalemark.host import gpu_libraries, kept_probes
 from scalemark.host.extras import lack_of_tensorflow
 from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Machine
+from scalemark.records.machine import Gpu, Machine
 from scalemark.records.probe import Probe, ProbeRequest
+from scalemark.records.switches import kernel_cache
 from scalemark.records.validation import utc_text
 from store.command_line import Json
 from store.errors import StoreError
@@ -32,7 +33,7 @@ from sweeper.devices.host_lock import Held, HostLock, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.probing.process import Measured, measure
-from sweeper.probing.profile import profile_of, yaml_of
+from sweeper.probing.profile import check_one_kind, profile_of, yaml_of
 from sweeper.probing.tables import lines_of
 from sweeper.starts.environment import environment
 
@@ -51,6 +52,11 @@ class _Asked:
     inventory: Inventory
     request: ProbeRequest
     profile: Path | None  # to be written
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return those that are probed; none of CPU devices."""
+        return self.inventory.gpus[: self.request.num_devices]
 
 
 def probe(
@@ -186,9 +192,15 @@ def _kept(asked: _Asked) -> Probe:
 
 def _measure(asked: _Asked, *, as_json: bool) -> None:
     """Measure, keep and print. What is incomplete is printed, and not kept."""
-    if lack := lack_of_tensorflow():
+    gpus = asked.gpus
+    lack = lack_of_tensorflow() or gpu_libraries.problem(gpus, asked.inventory.libraries)
+    if lack:
         raise SweepRefusedError(lack)
+    if asked.profile:
+        check_one_kind(asked.profile.stem, gpus)
     _check_kept_folder()
+    if note := gpu_libraries.compiled_note(gpus):
+        print(note, file=sys.stderr)
     measured = Measured()
     is_interrupted = False
     try:
@@ -232,13 +244,12 @@ def _taken(lock: Lock, sleep: Callable[[float], object]) -> Held:
 
 
 def _run(asked: _Asked, measured: Measured) -> None:
-    inventory, num_devices = asked.inventory, asked.request.num_devices
-    in_use = GpuUsers(inventory, LauncherConfig().in_use_from_mib).look()
+    in_use = GpuUsers(asked.inventory, LauncherConfig().in_use_from_mib).look()
     if in_use:
         measured.doubts.append(said_in_use(in_use))
-    uuids = [gpu.uuid for gpu in inventory.gpus[:num_devices]]
+    variables = environment(os.environ, ",".join(gpu.uuid for gpu in asked.gpus))
     # NCCL's buffers need room beside TensorFlow's memory
-    variables = environment(os.environ, ",".join(uuids)) | {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    variables |= kernel_cache(variables) | {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     with shown() as progress:
         measure(asked.request, variables, measured, progress)
 
@@ -246,7 +257,7 @@ def _run(asked: _Asked, measured: Measured) -> None:
 def _probe(asked: _Asked, measured: Measured) -> Probe:
     inventory, num = asked.inventory, asked.request.num_devices
     is_cpu = inventory.kind is DeviceKind.CPU_DEVICE
-    gpus = inventory.gpus[:num]
+    gpus = asked.gpus
     return Probe(
         machine=asked.machine.key,
         host=asked.machine.host,

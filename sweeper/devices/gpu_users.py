@@ -4,6 +4,7 @@
   NVML lists processes            a GPU is in use by others when
     that compute, none of ours      together they hold launcher.in_use_from_mib or more of it
     that only draw (Xorg)           never: a display disturbs little, and does not end
+    MPS' server                     never: its clients count
     none (another container's)      as much of its memory is in use, and no display is on it
 ```
 """
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
+from scalemark.host.gpu_processes import processes_of
 from scalemark.host.process_origin import started_by_scalemark
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
@@ -77,28 +79,27 @@ class GpuUsers:
         return self._handles
 
     def _in_use(self, uuid: str, handle: Any) -> GpuInUse | None:
-        drawn = _known(lambda: pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)) or ()
-        drawing = {one.pid for one in drawn}
-        listed = _known(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) or ()
-        computing = [one for one in listed if one.pid not in drawing]
-        others = [one for one in computing if not started_by_scalemark(one.pid)]
+        found = processes_of(handle)
+        others = [one for one in found.computing or () if not started_by_scalemark(one.pid)]
         used_bytes: int | None = 0
         if others:
             used_bytes = _used_by(others, handle)
-        elif not computing and not drawing and not _has_display(handle):
+        elif not found.is_any and not _has_display(handle):
             used_bytes = _used_bytes(handle)
-        if not self._is_much(used_bytes, others, handle):
+        if not self._is_much(used_bytes, others, handle, has_mps=found.has_mps):
             return None
         return GpuInUse(
             uuid=uuid, name=_name(uuid, handle), by=_named(others), used_bytes=used_bytes
         )
 
-    def _is_much(self, used_bytes: int | None, others: Sequence[Any], handle: Any) -> bool:
+    def _is_much(
+        self, used_bytes: int | None, others: Sequence[Any], handle: Any, *, has_mps: bool
+    ) -> bool:
         if used_bytes is not None and used_bytes >= self._least_bytes:
             return True
-        # then CUDA refuses every second process, however small the first is
+        # then CUDA refuses every second process, however small the first is, but not MPS' clients
         mode = _known(lambda: pynvml.nvmlDeviceGetComputeMode(handle))
-        is_exclusive = bool(mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
+        is_exclusive = bool(mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS) and not has_mps
         return bool(others) and (used_bytes is None or is_exclusive)
 
 

@@ -87,6 +87,9 @@ class Lock(Protocol):
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
         """Take it now or not at all; None when somebody else has it."""
 
+    def is_anothers(self, uuid: str) -> bool:
+        """Return whether another sweep measures on this GPU now."""
+
 
 class NoHostLock:
     """A lock that always grants, for trials that touch no device and measure nothing."""
@@ -97,6 +100,9 @@ class NoHostLock:
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held:
         return Held([])
+
+    def is_anothers(self, uuid: str) -> bool:
+        return False
 
 
 class HostLock:
@@ -141,6 +147,27 @@ class HostLock:
         except OSError as error:
             raise self._refusal(error) from error
         return held
+
+    def is_anothers(self, uuid: str) -> bool:
+        """Return whether another sweep measures on this GPU now, or has the whole host.
+
+        Whose processes those of another user are, their locks alone tell. Raises SweepRefusedError
+        where the files cannot be used.
+        """
+        try:
+            return any(self._is_locked_by_another(name) for name in (_HOST, uuid))
+        except OSError as error:
+            raise self._refusal(error) from error
+
+    def _is_locked_by_another(self, name: str) -> bool:
+        descriptor = self._open(name)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _signed_by(descriptor) != os.getpid()
+        finally:
+            os.close(descriptor)
+        return False
 
     def _lock_all(self, uuids: Sequence[str], shares_host: bool) -> Held | None:
         wanted = [(_HOST, fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,10 @@ import pynvml
 
 from conf.schema import HardwareConfig
 from costs.hardware import Hardware
+from scalemark.host import gpu_libraries
+from scalemark.host.gpu_libraries import Libraries
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink, Machine
-from sweeper.devices import gpu_libraries
-from sweeper.devices.gpu_libraries import Libraries
 from sweeper.devices.gpu_mask import HIDE_ALL, visible_gpus
 from sweeper.devices.nvml_inventory import NOTHING, find_gpus
 from sweeper.errors import SweepRefusedError
@@ -83,7 +84,8 @@ def cpu_devices(hardware: HardwareConfig) -> Inventory:
 
 
 def describe_machine(hardware: HardwareConfig) -> Machine:
-    """Describe this machine by NVML, /proc and psutil, whatever is visible to this process.
+    """Describe this machine by NVML, /proc and psutil, whatever is visible to this process, and
+    name GPUs that do not answer.
 
     Raises SweepRefusedError when NVML fails, unless only CPU devices are wanted.
     """
@@ -101,6 +103,12 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
                 f"NVML: {error}; {remedy}, or choose hardware=cpu for CPU devices"
             ) from error
         found = NOTHING
+    if found.left_out and hardware.device_kind != DeviceKind.CPU_DEVICE:
+        print(
+            f"left out: {', '.join(found.left_out)}; in CUDA_VISIBLE_DEVICES name the others by "
+            "UUID, as nvidia-smi -L lists them, for their numbers may have changed",
+            file=sys.stderr,
+        )
     return Machine(
         host=platform.node(),
         cpu=_cpu_model(),

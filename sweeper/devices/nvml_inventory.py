@@ -19,8 +19,10 @@ from sweeper.devices import cores
 
 Known = TypeVar("Known")
 
-_DEV = Path("/dev")
-_DRIVER_DEVICES = ("nvidiactl", "dxg")  # the second is WSL2's
+_DRIVER_FILES = (
+    "dev/nvidiactl",
+    "usr/lib/wsl/lib/libcuda.so.1",  # WSL2, whose /dev/dxg is there for GPUs of all makers
+)
 _PCIE_LEVELS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: PcieLevel.SAME_BOARD,
     pynvml.NVML_TOPOLOGY_SINGLE: PcieLevel.SINGLE_SWITCH,
@@ -38,37 +40,49 @@ class Found:
     gpus: tuple[Gpu, ...]  # all physical ones, in PCI order
     links: tuple[GpuLink, ...]  # between each two of them
     driver: str  # version; empty without
+    left_out: tuple[str, ...] = ()  # those that do not answer, as `GPU 3 (GPU is lost)`
 
 
 NOTHING = Found(gpus=(), links=(), driver="")
 
 
-def find_gpus(sys: Path = cores.SYS, dev: Path = _DEV) -> Found:
+def find_gpus(sys: Path = cores.SYS, root: Path = Path("/")) -> Found:
     """Return all physical GPUs, whatever is visible to this process; none without a driver.
 
-    Raises NVMLError, also where the devices of a driver are there and its library is not.
+    Raises NVMLError, also where no GPU answers, and where a driver is there and its library is not.
     """
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError_LibraryNotFound:
-        if any((dev / name).exists() for name in _DRIVER_DEVICES):
+        if any((root / name).exists() for name in _DRIVER_FILES):
             raise
         return NOTHING
     except pynvml.NVMLError_DriverNotLoaded:
         return NOTHING
     try:
-        found = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            found.append((_gpu(handle, sys), handle))
-        found.sort(key=lambda pair: pair[0].pci_bus_id)
-        return Found(
-            gpus=tuple(gpu for gpu, _ in found),
-            links=tuple(_links(found)),
-            driver=pynvml.nvmlSystemGetDriverVersion(),
-        )
+        return _asked(sys)
     finally:
         pynvml.nvmlShutdown()
+
+
+def _asked(sys: Path) -> Found:
+    found: list[tuple[Gpu, object]] = []
+    left_out: dict[str, pynvml.NVMLError] = {}
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            found.append((_gpu(handle, sys), handle))
+        except pynvml.NVMLError as error:  # it is lost, or forbidden: both are counted all the same
+            left_out[f"GPU {index} ({error})"] = error
+    if left_out and not found:
+        raise next(iter(left_out.values()))
+    found.sort(key=lambda pair: pair[0].pci_bus_id)
+    return Found(
+        gpus=tuple(gpu for gpu, _ in found),
+        links=tuple(_links(found)),
+        driver=pynvml.nvmlSystemGetDriverVersion(),
+        left_out=tuple(left_out),
+    )
 
 
 def _gpu(handle: object, sys: Path) -> Gpu:

@@ -4,7 +4,7 @@ else has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from scalemark.records.trial import TrialSpec
@@ -61,7 +61,7 @@ class Rooms:
                 self._mark_taken()
                 return None
             # only now: what other sweeps run is seen by their locks
-            if self._mark_others().isdisjoint(names):
+            if self._mark_others(ours=names).isdisjoint(names):
                 return Room(grant=grant, held=held)
             held.close()
             self.slots.free(grant)
@@ -100,9 +100,14 @@ class Rooms:
         slots.mark_taken([taken] if taken else self._inventory.uuids(range(slots.num_devices)))
         self.held_by = self._host_lock.held_by
 
-    def _mark_others(self) -> set[str]:
-        """Mark the GPUs that other programs use, and return them."""
-        in_use = self._gpu_users.look()
+    def _mark_others(self, ours: Collection[str] = ()) -> set[str]:
+        """Mark the GPUs that other programs use, and return them; what other sweeps run is seen by
+        their locks. `ours` are those whose locks we have.
+        """
+        in_use = []
+        for gpu in self._gpu_users.look():
+            if gpu.uuid in ours or not self._host_lock.is_anothers(gpu.uuid):
+                in_use.append(gpu)
         self.others = said_in_use(in_use) if in_use else ""
         self.held_by = self.held_by or self.others
         names = {gpu.uuid for gpu in in_use}

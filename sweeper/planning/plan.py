@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, SweepConfig
-from scalemark.host import shards
+from scalemark.host import gpu_libraries, shards
 from scalemark.models import ModelError
 from scalemark.records import switches
 from scalemark.records.axes import Engine
@@ -18,7 +18,7 @@ from scalemark.records.free_axes import is_free
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
-from sweeper.devices import gpu_libraries, simulated_box
+from sweeper.devices import simulated_box
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.exclude import read_rules, reason_of

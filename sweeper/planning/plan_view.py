@@ -8,14 +8,16 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from conf.resolve import auto_precision, batch_factor
+from conf.auto_batch import batch_factor
+from conf.resolve import auto_precision
 from scalemark.cli.terminal import print_columns
+from scalemark.host import gpu_libraries
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
-from sweeper.devices import gpu_libraries
+from sweeper.devices.gpu_kinds import CHOOSE_ONE, several_kinds
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
@@ -46,6 +48,9 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     """Print the machine, the trials, what is left out and why, and how long it will take."""
     plan, races = planned.plan, planned.races
     console.print(machine_line(machine, inventory, planned.in_use), markup=False)
+    if kinds := several_kinds(inventory.gpus):
+        mixed = "trials of several GPUs may mix them, and each step waits for the slowest"
+        console.print(f"{kinds}: {mixed}; {CHOOSE_ONE}", markup=False)
     is_own = any(trial.spec.engine == Engine.tensorflow for trial in plan.trials)
     if is_own and inventory.kind is DeviceKind.GPU:
         for note in (_auto_note(inventory), gpu_libraries.compiled_note(inventory.gpus)):
@@ -83,7 +88,7 @@ def _auto_note(inventory: Inventory) -> str:
         said.append(f"precision {precision}, for their tensor cores")
     if times > 1:
         gib = (inventory.memory_bytes or 0) / 2**30
-        said.append(f"{times} times a model's batch, for {gib:.0f} GiB each")
+        said.append(f"{times} times a model's batch where it fits, for {gib:.0f} GiB each")
     return f"auto on these GPUs: {'; '.join(said)}" if said else ""
 
 

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -18,7 +18,8 @@ from scalemark.records.probe import Figure, Probed, ProbeRequest
 from scalemark.records.validation import build
 from scalemark.text.error_line import telling_line
 
-STALL_S = 300.0  # without a figure: a library hangs, as NCCL may; loading kernels takes minutes
+STALL_S = 300.0  # without another figure: a library hangs, as NCCL may
+FIRST_S = 1800.0  # before the first: a driver may have to compile kernels, as for Blackwell
 _READ_BYTES = 2**16
 COMMAND = module_command("trainer.probing")
 
@@ -39,6 +40,7 @@ def measure(
     progress: Progress,
     command: tuple[str, ...] = COMMAND,
     stall_s: float = STALL_S,
+    first_s: float = FIRST_S,
 ) -> None:
     """Fill `measured`; whatever ends this call ends the process, too."""
     with tempfile.TemporaryFile() as log:
@@ -53,22 +55,25 @@ def measure(
         assert process.stdout is not None
         try:
             with process.stdout as output:
-                is_stalled = not _read(output.fileno(), measured, progress, stall_s)
+                is_stalled = not _read(output.fileno(), measured, progress, stall_s, first_s)
             exit_code = None if is_stalled else process.wait()
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if is_stalled:
-            measured.problem = f"no figure for {stall_s:.0f} s: ended"
+            silent_s = stall_s if measured.figures else first_s
+            measured.problem = f"no figure for {silent_s:.0f} s: ended"
         elif exit_code:
             measured.problem = f"its process ended with {exit_code}: {_last_error(log)}"
 
 
-def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: float) -> bool:
+def _read(
+    descriptor: int, measured: Measured, progress: Progress, stall_s: float, first_s: float
+) -> bool:
     """Return whether the process closed its output; False where it was silent for too long."""
     total = 0
-    for line in _lines(descriptor, stall_s):
+    for line in _lines(descriptor, lambda: stall_s if measured.figures else first_s):
         if line is None:
             return False
         value = _json(line)
@@ -83,10 +88,10 @@ def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: floa
     return True
 
 
-def _lines(descriptor: int, stall_s: float) -> Iterator[bytes | None]:
+def _lines(descriptor: int, patience_s: Callable[[], float]) -> Iterator[bytes | None]:
     """Yield each line; None, and no more, where none comes for so long."""
     rest = b""
-    while select.select([descriptor], [], [], stall_s)[0]:
+    while select.select([descriptor], [], [], patience_s())[0]:
         found = os.read(descriptor, _READ_BYTES)
         if not found:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from costs.hardware import Hardware
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.probe import Probe, Probed
+from sweeper.devices.gpu_kinds import CHOOSE_ONE, several_kinds
 from sweeper.errors import SweepRefusedError
 
 _GIB = 2**30
@@ -62,6 +63,7 @@ def profile_of(name: str, probe: Probe, machine: Machine) -> Hardware:
             f"{probe.kind.plural}; leave --profile out"
         )
     gpus = tuple(_gpu(machine, uuid) for uuid in probe.uuids)
+    check_one_kind(name, gpus)
     uuids = set(probe.uuids)
     links = tuple(link for link in machine.links if uuids.issuperset(link.between))
     box = _Box(probe=probe, machine=machine, gpus=gpus, links=links)
@@ -76,6 +78,14 @@ def profile_of(name: str, probe: Probe, machine: Machine) -> Hardware:
         values[field] = value
         sources[field] = source
     return Hardware.from_values(values | {"sources": sources})
+
+
+def check_one_kind(name: str, gpus: Iterable[Gpu]) -> None:
+    """Raises SweepRefusedError."""
+    if kinds := several_kinds(gpus):
+        raise SweepRefusedError(
+            f"--profile {name}: a profile describes equal GPUs, found {kinds}; {CHOOSE_ONE}"
+        )
 
 
 def yaml_of(hardware: Hardware) -> str:

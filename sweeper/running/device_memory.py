@@ -6,17 +6,13 @@ NCCL, whose op hears no cancellation: then nothing follows this line.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from scalemark.host.gpu_memory import GAVE_UP
 from scalemark.run_folder.regular_file import open_regular
 
-# "(rounded to" tells it from an attempt of which "the caller indicates that this is not a failure"
-_GAVE_UP = re.compile(
-    rb"Allocator \(GPU_\d+_bfc\) ran out of memory trying to allocate [\d.]+\w+(?= \(rounded to)"
-)
 _MOST_BYTES = 2**20  # of one look; more is written within seconds only by a summary that follows
-_LINE_BYTES = 200  # that a look goes back, for a line of which it saw the beginning
+_LINE_BYTES = 400  # that a look goes back, for a line of which it saw the beginning
 
 
 class AllocatorWatch:
@@ -38,5 +34,5 @@ class AllocatorWatch:
         except FileNotFoundError:  # nothing was logged yet
             return
         self._read_bytes += max(0, len(added) - _LINE_BYTES)
-        if found := _GAVE_UP.search(added):
-            self.gave_up = found[0].decode()
+        if found := GAVE_UP.search(added.decode(errors="replace")):
+            self.gave_up = found[0]

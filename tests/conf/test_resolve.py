@@ -86,6 +86,35 @@ def test_auto_is_what_the_gpus_are_made_for(capability, gib, wanted):
     assert (spec.precision, spec.data_format, spec.loss_scale, spec.batch_size) == wanted
 
 
+@pytest.mark.parametrize(
+    ("model", "capability", "gib", "wanted"),
+    [
+        ("gpt2", (6, 0), 15.9, 4),  # P100
+        ("gpt2", (6, 1), 11.9, 2),  # Titan X
+        ("gpt2", (7, 5), 10.8, 4),  # RTX 2080 Ti
+        ("gpt2", (8, 6), 23.6, 8),  # RTX 3090
+        ("gpt2", (9, 0), 79.6, 32),
+        ("vit_b16", (6, 0), 15.9, 32),
+        ("bert_large", (6, 0), 15.9, 16),
+        ("gpt2", None, None, 8),
+    ],
+)
+def test_a_batch_that_would_not_fit_is_halved(model, capability, gib, wanted):
+    """A bug: GPT-2 as it comes was out of memory on every card of up to 16 GiB."""
+    memory_bytes = gib and round(gib * 2**30)
+    spec = resolve(config(f"model={model}"), GPU, 8, capability, memory_bytes=memory_bytes)
+    assert spec.batch_size == wanted
+
+
+@pytest.mark.parametrize(
+    "others",
+    [["num_gpus=8", "precision=fp32"], ["optimizer=adam"], ["seq_len=64"], ["strategy=ps_cpu"]],
+)
+def test_all_trials_of_a_grid_have_one_batch(others):
+    spec = resolve(config("model=gpt2", *others), GPU, 8, (7, 5), memory_bytes=11 * 2**30)
+    assert spec.batch_size == 4
+
+
 def test_auto_on_cpu_devices_and_of_what_is_asked_for_stays():
     plain = resolve(config(), CPU_DEVICE, 8, (9, 0), memory_bytes=2**37)
     assert (plain.precision, plain.batch_size) == ("fp32", 4)

@@ -23,9 +23,11 @@ class FakeGpu:
     mig_devices: list[FakeGpu | None] | None = None  # a list: in MIG mode; None in it: a gap
     computing: dict[int, int | None] | None = field(default_factory=dict)  # pid -> MiB
     drawing: dict[int, int | None] | None = field(default_factory=dict)
+    mps_clients: dict[int, int | None] = field(default_factory=dict)  # not among `computing`
     unlisted_mib: int | None = 0  # in use by processes that are not listed; None: no figure at all
     has_display: bool | None = False
     compute_mode: int = pynvml.NVML_COMPUTEMODE_DEFAULT
+    error: int | None = None  # that the driver has instead of a handle
 
 
 @dataclass
@@ -36,7 +38,7 @@ class FakeDriver:
     levels: dict[frozenset[str], int] | None = None  # topology level of two UUIDs; None = refused
     has_remote_types: bool = True
     reserved_mib: int = 0  # of each GPU, by the driver; part of what it calls used unless asked
-    is_old: bool = False  # before 510: knows no other figure than that
+    is_old: bool = False  # before 510: knows no other figure than that, nor the newest lists
     is_open: int = 0
 
     def install(self, monkeypatch) -> None:
@@ -58,6 +60,8 @@ class FakeDriver:
         return "580.1"
 
     def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        if self.gpus[index].error is not None:
+            raise pynvml.NVMLError(self.gpus[index].error)
         return self.gpus[index]
 
     def nvmlDeviceGetPciInfo(self, gpu):  # noqa: N802
@@ -86,15 +90,32 @@ class FakeDriver:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         total = reported(gpu.memory_bytes)
         mib = reported(gpu.unlisted_mib) + (0 if version else self.reserved_mib)
-        for listed in (gpu.computing, gpu.drawing):
+        for listed in (gpu.computing, gpu.drawing, gpu.mps_clients):
             mib += sum(one or 0 for one in (listed or {}).values())
         return SimpleNamespace(total=total, used=mib * 2**20)
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu):  # noqa: N802
-        return processes(gpu.computing)
+        return self._newest(gpu.computing)
+
+    def nvmlDeviceGetMPSComputeRunningProcesses(self, gpu):  # noqa: N802
+        return self._newest(gpu.mps_clients)
 
     def nvmlDeviceGetGraphicsRunningProcesses(self, gpu):  # noqa: N802
+        return self._newest(gpu.drawing)
+
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, gpu):  # noqa: N802
+        return processes(gpu.computing)
+
+    def nvmlDeviceGetMPSComputeRunningProcesses_v2(self, gpu):  # noqa: N802
+        return processes(gpu.mps_clients)
+
+    def nvmlDeviceGetGraphicsRunningProcesses_v2(self, gpu):  # noqa: N802
         return processes(gpu.drawing)
+
+    def _newest(self, listed):
+        if self.is_old:  # as pynvml says it of a function that its library lacks
+            raise pynvml.NVMLLibraryMismatchError("Unversioned function called")
+        return processes(listed)
 
     def nvmlDeviceGetDisplayActive(self, gpu):  # noqa: N802
         return int(reported(gpu.has_display))

@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+from scalemark.host import gpu_libraries
 from scalemark.records.devices import DeviceKind
 from trainer import devices
 from trainer.errors import UnsupportedTrialError
@@ -31,3 +32,14 @@ def test_more_replicas_than_gpus_are_unsupported(hidden_but):
         UnsupportedTrialError, match="TensorFlow sees 4 GPUs where the trial wants 5"
     ):
         devices.claim(DeviceKind.GPU, 5)
+
+
+def test_a_driver_that_cannot_compile_tensorflows_kernels_is_unsupported(hidden_but, monkeypatch):
+    """A bug: the self-check and trials by hand gave CUDA's raw error for every kernel."""
+    card = {"device_name": "NVIDIA H100 80GB HBM3", "compute_capability": (9, 0)}
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda _: ["first"])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda _: card)
+    driver_550 = gpu_libraries.Libraries(cuda=(12, 4))
+    monkeypatch.setattr(gpu_libraries, "installed", lambda: driver_550)
+    with pytest.raises(UnsupportedTrialError, match=r"the driver knows CUDA 12\.4, and .* 12\.5"):
+        devices.claim(DeviceKind.GPU, 1)

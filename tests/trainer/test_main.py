@@ -323,7 +323,7 @@ def test_any_error_of_tensorflows_import_is_said_to_be_one(monkeypatch):
     reported = "TensorFlow cannot be imported: AttributeError: module numpy has no attribute x"
     with pytest.raises(ImportFailedError) as raised:
         _import_tensorflow()
-    assert _outcome(raised.value) == (Outcome.FAILED, reported)
+    assert _outcome(raised.value, "") == (Outcome.FAILED, reported)
 
 
 @pytest.mark.parametrize(
@@ -335,14 +335,36 @@ def test_any_error_of_tensorflows_import_is_said_to_be_one(monkeypatch):
         ),
         ("DNN library error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "out of host "),
         ("Dst tensor is not initialized.", "out of GPU memory: "),
-        ("No algorithm worked!  Error messages:", "out of GPU memory: "),
-        ("NCCL: unhandled cuda error. Set TF_CPP_VMODULE='nccl*=3'", "out of GPU memory: "),
     ],
 )
 def test_what_libraries_of_cuda_say_of_memory_is_out_of_memory(line, message):
-    outcome, reported = _outcome(RuntimeError(line))
+    outcome, reported = _outcome(RuntimeError(line), "")
     assert outcome == Outcome.OUT_OF_MEMORY
     assert reported.startswith(message)
+
+
+NCCL_FAILED = "{{node NcclAllReduce}} NCCL: unhandled cuda error. Set NCCL_DEBUG=WARN for detail."
+
+
+def warned(what):
+    """What NCCL 2.32 logs, with an empty line before it."""
+    where = "box:7:31 [1] transport/p2p.cc:275 (p2pMap)"
+    return f"\n[2026-11-25 12:00:00] {where} NCCL WARN Cuda failure '{what}'\n"
+
+
+def test_what_cuda_refuses_nccl_is_told_and_only_a_lack_of_memory_is_one():
+    """A bug: without peer access every trial was out of memory, and larger ones were skipped."""
+    refused = "peer access is not supported between these two devices"
+    assert _outcome(RuntimeError(NCCL_FAILED), warned(refused)) == (
+        Outcome.FAILED,
+        f"RuntimeError: {NCCL_FAILED} (Cuda failure '{refused}')",
+    )
+    assert _outcome(RuntimeError(NCCL_FAILED), "") == (
+        Outcome.FAILED,
+        f"RuntimeError: {NCCL_FAILED}",
+    )
+    outcome, _ = _outcome(RuntimeError(NCCL_FAILED), warned("out of memory"))
+    assert outcome == Outcome.OUT_OF_MEMORY
 
 
 def test_a_lack_of_memory_at_tensorflows_import_stays_one(monkeypatch):

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pynvml
 
+from scalemark.host.gpu_processes import processes_of
 from scalemark.host.process_origin import started_by_scalemark
 
 Answer = TypeVar("Answer")
@@ -88,7 +89,8 @@ def _read(uuid: str, handle: object) -> Reading:
         except pynvml.NVMLError:
             return None
 
-    pids = asked(_pids)
+    computing = processes_of(handle).computing
+    pids = None if computing is None else [one.pid for one in computing]
     return Reading(
         uuid=uuid,
         sm_clock_mhz=asked(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
@@ -110,13 +112,3 @@ def _reasons(handle: object) -> int:
         return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     except pynvml.NVMLError_FunctionNotFound:  # drivers before 535 have it under its old name only
         return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-
-
-def _pids(handle: object) -> list[int]:
-    """Leave out desktop programs, which compute and draw."""
-    try:
-        drawing = {one.pid for one in pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)}
-    except pynvml.NVMLError:
-        drawing = set()
-    computing = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    return [process.pid for process in computing if process.pid not in drawing]

@@ -7,6 +7,8 @@ import pytest
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.found import StageResult
 from benchmarks.gpu.running import result_file
+from scalemark.host import gpu_libraries
+from scalemark.host.gpu_libraries import Libraries
 from tests.benchmarks.gpu.boxes import H100, V100, box
 
 
@@ -21,6 +23,14 @@ def test_a_box_without_gpus_says_that_its_numbers_are_of_cpu_devices():
     assert box().hardware == "cpu"
     assert box().devices == "CPU devices: parts of one machine's cores; nothing here speaks of GPUs"
     assert box().mask() == {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_a_driver_without_kernels_for_a_gpu_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr("benchmarks.gpu.box.describe_machine", lambda _: box(H100).machine)
+    monkeypatch.setattr(gpu_libraries, "installed", lambda: Libraries(cuda=(12, 4)))
+    with pytest.raises(SystemExit):
+        main(["--device", "gpu"])
+    assert "the driver knows CUDA 12.4, and TensorFlow's kernels" in capsys.readouterr().err
 
 
 def test_a_machine_without_gpus_is_refused_and_nothing_is_written(capsys, monkeypatch):

@@ -9,7 +9,8 @@ from tests.specs import small
 
 GPU = {"device_kind": DeviceKind.GPU}
 PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}
-NO_CACHE = {"CUDA_CACHE_DISABLE": "1"}  # of kernels that the driver compiles
+# no cache of kernels that the driver compiles, and no warnings that others have not
+NO_CACHE = {"CUDA_CACHE_DISABLE": "1", "NCCL_DEBUG": "INFO"}
 NOT_PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0"}
 
 
@@ -71,6 +72,30 @@ NCCL = {"all_reduce": "nccl", **GPU}
 )
 def test_many_gpus_keep_memory_for_nccl(changes, inherited, wanted):
     assert variables(small(**changes), NO_CACHE | inherited) == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "inherited", "wanted"),
+    [
+        ({"num_gpus": 2, **GPU}, {}, {"NCCL_DEBUG": "WARN"}),
+        ({"num_gpus": 2, **GPU}, {"NCCL_DEBUG": "VERSION"}, {}),
+        ({"num_gpus": 2, "free": (("env.NCCL_DEBUG", "INFO"),), **GPU}, {}, {"NCCL_DEBUG": "INFO"}),
+        ({"num_gpus": 2}, {"TF_CPP_MIN_LOG_LEVEL": "2"}, {}),
+        (GPU, {"TF_CPP_MIN_LOG_LEVEL": "2"}, {"TF_CPP_MIN_LOG_LEVEL": "1"}),
+        (GPU, {"TF_CPP_MIN_LOG_LEVEL": "1"}, {}),
+        (
+            {"free": (("env.TF_CPP_MIN_LOG_LEVEL", "3"),), **GPU},
+            {"TF_CPP_MIN_LOG_LEVEL": "0"},
+            {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        ),
+    ],
+)
+def test_gpus_log_the_warnings_that_tell_a_lack_of_memory(changes, inherited, wanted):
+    """A bug: TF_CPP_MIN_LOG_LEVEL=2 hid them, and NCCL has none by default."""
+    no_cache = {"CUDA_CACHE_DISABLE": "1"}
+    spec = small(**changes)
+    assert variables(spec, no_cache | inherited) == wanted
+    assert variables(spec, no_cache | inherited | wanted).items() <= wanted.items()
 
 
 CACHE = {"SCALEMARK_CACHE": "/cache"}

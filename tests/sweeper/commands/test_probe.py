@@ -11,16 +11,18 @@ import pytest
 import typer
 
 from costs.profiles import profile
-from scalemark.host import kept_probes
+from scalemark.host import gpu_libraries, kept_probes
+from scalemark.host.gpu_libraries import Libraries
 from scalemark.records.machine import Machine
 from store.errors import StoreError
 from sweeper.commands import probe as command
 from sweeper.devices.host_lock import Held
 from sweeper.probing.process import measure
 from tests.conftest import PROJECT
-from tests.sweeper.probing.probes import box, figures
+from tests.sweeper.probing.probes import box, figures, two_kinds
 
 BOX = box(2, "NVIDIA GeForce RTX 4090")
+FIGURE = '{"what": "memory", "value": 9e11, "source": 0}'
 NO_GPUS = Machine(host="box", cpu="x", num_cores=8, memory_bytes=2**30, gpus=(), driver="")
 
 
@@ -83,6 +85,34 @@ def test_a_folder_that_cannot_be_written_to_is_refused(on, monkeypatch):
         probe()
 
 
+@pytest.fixture
+def driver(monkeypatch):
+    """driver((12, 4)): the newest CUDA that it knows."""
+
+    def knows(cuda):
+        monkeypatch.setattr(gpu_libraries, "installed", lambda: Libraries(cuda=cuda))
+
+    return knows
+
+
+def test_a_driver_without_kernels_is_refused_before_a_device_is_taken(on, driver):
+    """A bug: CUDA's raw error was all that a probe said of an H100 with driver 550."""
+    on(box(2, "NVIDIA H100 80GB HBM3", capability="9.0"))
+    driver((12, 4))
+    with pytest.raises(StoreError, match=r"H100 .* knows CUDA 12\.4, and .* want 12\.5 or newer"):
+        probe()
+
+
+def test_kernels_that_the_driver_compiles_are_said_and_kept_for_trials(on, driver, capsys):
+    tells_cache = "import json, os; print(json.dumps({'doubt': os.environ['CUDA_CACHE_PATH']}))"
+    on(box(1, "NVIDIA B200", capability="10.0"), f"{tells_cache}; print({FIGURE!r})")
+    driver((13, 0))
+    probe(as_json=True)
+    said = capsys.readouterr()
+    assert "NVIDIA B200: the driver compiles all kernels" in said.err
+    assert json.loads(said.out)["doubts"] == [f"{os.environ['SCALEMARK_CACHE']}/cuda"]
+
+
 def test_a_probe_is_kept_and_shown_again(on, capsys):
     on(BOX)
     probe(as_json=True)
@@ -102,6 +132,12 @@ def test_hardware_takes_the_profile_that_a_probe_wrote(on, capsys):
         probe(profile="my_box")
 
 
+def test_a_profile_of_several_kinds_of_card_is_refused_before_a_device_is_taken(on):
+    on(two_kinds(), script="raise SystemExit('measured')")
+    with pytest.raises(StoreError, match="a profile describes equal GPUs, found 2 kinds of GPU"):
+        probe(profile="mine")
+
+
 def test_a_profile_can_be_made_of_what_is_kept(on, capsys, tmp_path):
     on(BOX)
     (tmp_path / "file").touch()
@@ -112,8 +148,7 @@ def test_a_profile_can_be_made_of_what_is_kept(on, capsys, tmp_path):
 
 
 def test_what_is_incomplete_is_shown_and_not_kept(on, capsys):
-    figure = '{"what": "memory", "value": 9e11, "source": 0}'
-    on(BOX, script=f"print('{figure}', flush=True); raise SystemExit('no room')")
+    on(BOX, script=f"print('{FIGURE}', flush=True); raise SystemExit('no room')")
     with pytest.raises(typer.Exit) as ended:
         probe()
     assert ended.value.exit_code == 1

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 
@@ -146,6 +147,37 @@ def test_old_drivers_have_one_figure_of_memory(monkeypatch):
     box[1].unlisted_mib = 100
     (found,) = look(monkeypatch, box, is_old=True)
     assert found.name == "GPU 1"
+
+
+def test_old_drivers_list_processes_too(monkeypatch, colleague):
+    """A bug: pynvml's error of a driver before 510, which is no NVMLError, ended the sweep."""
+    box = gpus(2)
+    box[1].computing = {colleague: 900}
+    (found,) = look(monkeypatch, box, is_old=True)
+    assert found.by.startswith(f"pid {colleague} sleep of ")
+
+
+@pytest.fixture
+def mps_server(tmp_path):
+    """The number of a process that the kernel knows as MPS' server."""
+    program = tmp_path / "nvidia-cuda-mps-server"
+    program.symlink_to(shutil.which("sleep"))
+    process = subprocess.Popen([program, "60"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_the_server_of_mps_uses_no_gpu_and_its_clients_do(monkeypatch, mps_server, colleague):
+    """A bug: in exclusive mode, which NVIDIA recommends for MPS, sweeps waited for ever."""
+    box = gpus(3)
+    for gpu in box:
+        gpu.compute_mode = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
+        gpu.computing = {mps_server: 90}
+    box[1].mps_clients = {colleague: 900}
+    box[2].mps_clients = {colleague: 9}  # CUDA lets others in beside it
+    (found,) = look(monkeypatch, box)
+    assert (found.name, found.used_bytes) == ("GPU 1", 900 * 2**20)
 
 
 def test_processes_of_unknown_size_count_by_the_memory_in_use(monkeypatch):

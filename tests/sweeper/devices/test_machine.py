@@ -11,6 +11,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink, Machine
 from sweeper.devices import machine
 from sweeper.devices.machine import describe_machine, take_inventory
+from sweeper.devices.nvml_inventory import NOTHING
 from sweeper.errors import SweepRefusedError
 
 GPUS = tuple(
@@ -140,6 +141,13 @@ def test_this_machine_describes_itself_the_same_way_twice():
     assert describe_machine(HardwareConfig(device_kind="auto")) == describe_machine(
         HardwareConfig(device_kind="auto")
     )
+
+
+def test_gpus_that_do_not_answer_are_named(monkeypatch, capsys, snapshot):
+    lost = replace(NOTHING, gpus=GPUS[:1], left_out=("GPU 1 (GPU is lost)",))
+    monkeypatch.setattr(machine, "find_gpus", lambda: lost)
+    assert describe_machine(AUTO).gpus == GPUS[:1]
+    assert capsys.readouterr().err == snapshot
 
 
 def test_a_mask_that_names_no_gpu_is_refused():

@@ -154,15 +154,45 @@ def test_the_fake_driver_takes_what_pynvml_takes():
         assert len(fake) == len(demanded(function)) or name == "nvmlInit", name
 
 
-@pytest.mark.parametrize("device", ["nvidiactl", "dxg"])
-def test_a_driver_without_its_nvml_is_no_machine_without_gpus(monkeypatch, tmp_path, device):
-    """A bug: a container without libnvidia-ml.so.1 silently trained on its CPU."""
-
+@pytest.fixture
+def no_library(monkeypatch):
     def missing():
         raise pynvml.NVMLError_LibraryNotFound
 
     monkeypatch.setattr(pynvml, "nvmlInit", missing)
-    assert find_gpus(dev=tmp_path) is NOTHING
-    (tmp_path / device).touch()
+
+
+@pytest.mark.parametrize("file", ["dev/nvidiactl", "usr/lib/wsl/lib/libcuda.so.1"])
+def test_a_driver_without_its_nvml_is_no_machine_without_gpus(no_library, tmp_path, file):
+    """A bug: a container without libnvidia-ml.so.1 silently trained on its CPU."""
+    assert find_gpus(root=tmp_path) is NOTHING
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).touch()
     with pytest.raises(pynvml.NVMLError_LibraryNotFound):
-        find_gpus(dev=tmp_path)
+        find_gpus(root=tmp_path)
+
+
+def test_a_gpu_of_another_maker_under_wsl_is_none(no_library, tmp_path):
+    """A bug: machines with an AMD or Intel GPU were refused for want of an NVIDIA driver."""
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "dxg").touch()
+    assert find_gpus(root=tmp_path) is NOTHING
+
+
+LOST = FakeGpu("GPU-b", pci_bus_id=B, error=pynvml.NVML_ERROR_GPU_IS_LOST)
+FORBIDDEN = FakeGpu("GPU-c", pci_bus_id=C, error=pynvml.NVML_ERROR_NO_PERMISSION)
+
+
+def test_a_gpu_that_does_not_answer_leaves_the_others(monkeypatch):
+    """A bug: one GPU that had fallen off the bus refused the whole box."""
+    found = find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A), LOST, FORBIDDEN)
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-a"]
+    assert (found.links, found.left_out) == (
+        (),
+        ("GPU 1 (GPU is lost)", "GPU 2 (Insufficient Permissions)"),
+    )
+
+
+def test_where_no_gpu_answers_the_first_error_is_told(monkeypatch):
+    with pytest.raises(pynvml.NVMLError, match="GPU is lost"):
+        find(monkeypatch, LOST, FORBIDDEN)

@@ -8,7 +8,11 @@ from conf.schema import RetryConfig
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu
 from scalemark.records.outcomes import State, Verdict
+from sweeper.devices.gpu_users import GpuUsers
+from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.machine import Inventory
+from sweeper.devices.slots import Slots
+from sweeper.loop.room import Rooms
 from tests.specs import small
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.sweeper.loop.fakes import NO_PROCESS, Loop, Script
@@ -218,3 +222,33 @@ def test_a_retry_waits_until_the_gpu_is_free_again(stack, box):
     loop.at[50.0] = lambda: release(box[1])
     assert loop.run() == {State.COMPLETED: 1}
     assert 60.0 <= loop.clock.now_s < 62.0
+
+
+class SharedHost(NoHostLock):
+    """A host on which a sweep of another user has some GPUs."""
+
+    def __init__(self, *uuids: str) -> None:
+        self.uuids = uuids
+
+    def is_anothers(self, uuid: str) -> bool:
+        return uuid in self.uuids
+
+
+def test_what_a_sweep_of_another_user_runs_is_none_of_the_others(box):
+    """Its processes do not tell that a sweep started them. A bug: wait_for_gpus_s ended ours."""
+    take(box[1])
+    take(box[2])
+    slots = Slots(FOUR, share_host=True, max_parallel=None)
+    rooms = Rooms(
+        slots,
+        SharedHost("GPU-1"),
+        FOUR,
+        print,
+        shares_host=True,
+        gpu_users=GpuUsers(FOUR, 64.0),
+    )
+    rooms.most_free()
+    assert rooms.others == f"GPU 2 (pid {NO_PROCESS}) is in use by others"
+    slots.clear_taken()
+    room = rooms.take(trial(2))
+    assert room.grant.devices == (0, 3), "of GPU 1 we had the lock, and somebody used it"

@@ -61,17 +61,19 @@ def test_a_plan_for_agents_says_what_each_has():
     assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
 
 
-def shown_on_gpus(plan: Plan, in_use: Sequence[GpuInUse]) -> list[str]:
+def shown_on_gpus(
+    plan: Plan, in_use: Sequence[GpuInUse], names: Sequence[str] = ("H100",) * 4
+) -> list[str]:
     gpus = tuple(
         Gpu(
             uuid=f"GPU-{number}",
-            name="H100",
+            name=name,
             memory_bytes=1,
             pci_bus_id=str(number),
             compute_capability="9.0",
             power_limit_w=None,
         )
-        for number in range(4)
+        for number, name in enumerate(names)
     )
     inventory = Inventory(kind=DeviceKind.GPU, gpus=gpus, num_devices=4)
     out = io.StringIO()
@@ -97,6 +99,11 @@ def test_a_plan_names_the_gpus_that_others_use(in_use, snapshot):
         plan_json(Planned(plan=plan, estimate=Estimate(), in_use=in_use), MACHINE)
     )
     assert [gpu["name"] for gpu in reported["gpus_in_use"]] == [gpu.name for gpu in in_use]
+
+
+def test_a_plan_names_kinds_of_gpus_that_differ(snapshot):
+    plan = make_plan([small(num_gpus=2, device_kind="gpu")], [], SweepConfig(), {})
+    assert shown_on_gpus(plan, [], names=["H100", "H100", "H200"])[1] == snapshot
 
 
 def test_a_small_plan_lists_every_trial_and_every_cell_left_out():

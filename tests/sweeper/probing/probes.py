@@ -1,5 +1,6 @@
 """Probes of boxes that do not exist, and the boxes."""
 
+from dataclasses import replace
 from itertools import combinations, permutations
 
 from scalemark.records.machine import Gpu, GpuLink, Machine
@@ -42,6 +43,13 @@ def box(
         driver="570",
         links=links,
     )
+
+
+def two_kinds() -> Machine:
+    """A machine of two cards that differ."""
+    machine = box(2, "NVIDIA GeForce RTX 3090", capability="8.6")
+    old = {"name": "NVIDIA GeForce GTX 1080 Ti", "compute_capability": "6.1"}
+    return replace(machine, gpus=(machine.gpus[0], replace(machine.gpus[1], **old)))
 
 
 def figures(num_gpus: int, pair: float, bus: float) -> tuple[Figure, ...]:

@@ -48,6 +48,14 @@ def test_a_process_that_hangs_is_ended():
     assert found.problem == "no figure for 1 s: ended"
 
 
+def test_the_first_figure_may_take_longer_than_others():
+    """A bug: a probe gave up while the driver compiled kernels for a GPU that is new to it."""
+    script = f"import time; print('{MEMORY}', flush=True); time.sleep(3600)"
+    found = measured_by(script, stall_s=0.001)  # Python alone takes longer to start
+    assert [one.what for one in found.figures] == ["memory"]
+    assert found.problem == "no figure for 0 s: ended"
+
+
 def test_whatever_ends_the_reader_ends_the_process(tmp_path):
     """Ctrl-C comes while it reads."""
     file = tmp_path / "pid"

@@ -8,7 +8,7 @@ import yaml
 from costs.hardware import Hardware
 from sweeper.errors import SweepRefusedError
 from sweeper.probing.profile import profile_of, yaml_of
-from tests.sweeper.probing.probes import box, figures, probe_of
+from tests.sweeper.probing.probes import box, figures, probe_of, two_kinds
 
 
 def profile_from(machine, pair, bus):
@@ -51,6 +51,13 @@ def test_two_sockets_have_the_rate_of_a_pair_across_them():
     machine = replace(machine, gpus=(first, replace(second, numa_node=1)))
     found = profile_from(machine, pair=9e9, bus=8e9)
     assert (found.num_sockets, found.socket_gb_per_s) == (2, 9.0)
+
+
+def test_cards_of_several_kinds_make_no_profile(snapshot):
+    """A bug: of an RTX 3090 and a GTX 1080 Ti it became two RTX 3090."""
+    with pytest.raises(SweepRefusedError) as raised:
+        profile_from(two_kinds(), pair=11e9, bus=9e9)
+    assert str(raised.value) == snapshot
 
 
 def test_the_file_has_a_source_for_each_figure_and_reads_back():

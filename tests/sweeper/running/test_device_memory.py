@@ -17,3 +17,20 @@ def test_a_line_that_is_being_written_is_found_once_it_is_there(tmp_path):
     log.write_text("x" * 1000 + LINE + "a summary\n" * 1000)
     watch.look()
     assert watch.gave_up == LINE.partition(" (rounded")[0]
+
+
+def test_an_op_that_the_asynchronous_allocator_failed_is_found(tmp_path):
+    """With TF_GPU_ALLOCATOR=cuda_malloc_async. A bug: NCCL's other GPUs waited for half an hour."""
+    log = tmp_path / "log.txt"
+    failed = (
+        "OOM when allocating tensor with shape[64,112,112,64] and type float on "
+        "/job:localhost/replica:0/task:0/device:GPU:1 by allocator gpu_async_1"
+    )
+    tried = "gpu_async_1 cuMemAllocAsync failed to allocate 205520896 bytes: CUDA_ERROR_OUT_OF_MEM"
+    watch = AllocatorWatch(log)
+    log.write_text(f"E0000 {tried}\n")
+    watch.look()
+    assert watch.gave_up == "", "what a convolution tries it can do without"
+    log.write_text(f"E0000 {tried}\nW0000 OP_REQUIRES failed at x.cc:1 : RESOURCE: {failed}\n")
+    watch.look()
+    assert watch.gave_up == failed

@@ -15,6 +15,7 @@ from scalemark.records.measurement import GpuTelemetry, Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from tests.conftest import PROJECT
+from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from trainer.watching import nvml, telemetry
 from trainer.watching.nvml import Reading
 
@@ -248,6 +249,14 @@ def test_samples_are_an_interval_apart_and_never_more_than_four_a_second(asked_s
 )
 def test_throttle_reasons_have_names_and_new_ones_a_number(bits, names):
     assert nvml.reason_names(bits) == names
+
+
+def test_an_old_driver_tells_who_computes(monkeypatch):
+    """A bug: pynvml's error of a driver before 510, which is no NVMLError, ended the sampler."""
+    gpu = FakeGpu("GPU-a", computing={NO_PROCESS: 9, NO_PROCESS + 1: 9}, drawing={NO_PROCESS: 9})
+    FakeDriver([gpu], is_old=True).install(monkeypatch)
+    (found,) = nvml.Gpus(["GPU-a"]).read()
+    assert (found.pids, found.memory_used_bytes) == ([NO_PROCESS + 1], 27 * 2**20)
 
 
 def test_every_reason_that_pynvml_knows_has_a_name():

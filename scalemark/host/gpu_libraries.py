@@ -41,40 +41,50 @@ def installed() -> Libraries:
 
 def problem(gpus: Iterable[Gpu], libraries: Libraries) -> str | None:
     """Return why TensorFlow cannot train on one of these GPUs, and what to do."""
-    cuda, cudnn = libraries.cuda, libraries.cudnn
     for gpu in gpus:
-        capability = version(gpu.compute_capability)
-        which = f"{gpu.name} (compute capability {gpu.compute_capability})"
-        if capability < OLDEST:
-            return (
-                f"{which}: TensorFlow has kernels from {_text(OLDEST)} on; hide it by "
-                "CUDA_VISIBLE_DEVICES, or choose hardware=cpu"
-            )
-        if cudnn and cudnn >= CUDNN_WITHOUT_OLD and capability < OLDEST_OF_NEW_CUDNN:
-            return (
-                f"{which}: cuDNN {_text(cudnn)} is installed, which has kernels from "
-                f"{_text(OLDEST_OF_NEW_CUDNN)} on; python3 install.py installs one that has them"
-            )
-        least = CUDA_OF_PTX if capability >= COMPILED_FROM else CUDA
-        if cuda and cuda < least:
-            return (
-                f"{which}: the driver knows CUDA {_text(cuda)}, and TensorFlow's kernels for this "
-                f"GPU want {_text(least)} or newer; update the driver"
-            )
+        if found := problem_of(gpu.name, version(gpu.compute_capability), libraries):
+            return found
+    return None
+
+
+def problem_of(name: str, capability: Version, libraries: Libraries) -> str | None:
+    """Return the same of one GPU."""
+    cuda, cudnn = libraries.cuda, libraries.cudnn
+    which = f"{name} (compute capability {_text(capability)})"
+    if capability < OLDEST:
+        return (
+            f"{which}: TensorFlow has kernels from {_text(OLDEST)} on; hide it by "
+            "CUDA_VISIBLE_DEVICES, or choose hardware=cpu"
+        )
+    if cudnn and cudnn >= CUDNN_WITHOUT_OLD and capability < OLDEST_OF_NEW_CUDNN:
+        return (
+            f"{which}: cuDNN {_text(cudnn)} is installed, which has kernels from "
+            f"{_text(OLDEST_OF_NEW_CUDNN)} on; python3 install.py installs one that has them"
+        )
+    least = CUDA_OF_PTX if capability >= COMPILED_FROM else CUDA
+    if cuda and cuda < least:
+        return (
+            f"{which}: the driver knows CUDA {_text(cuda)}, and TensorFlow's kernels for this "
+            f"GPU want {_text(least)} or newer; update the driver"
+        )
     return None
 
 
 def compiled_note(gpus: Iterable[Gpu]) -> str:
-    """Return a sentence about GPUs of which TensorFlow has no machine code; empty for none."""
-    names = []
+    """Return a sentence about GPUs of which TensorFlow lacks machine code; empty for none."""
+    names: dict[str, None] = {}
+    share = "all"
     for gpu in gpus:
-        if version(gpu.compute_capability) > COMPILED_FROM:
-            names.append(gpu.name)
+        capability = version(gpu.compute_capability)
+        if capability >= COMPILED_FROM:
+            names[gpu.name] = None
+        if capability == COMPILED_FROM:
+            share = "most"
     if not names:
         return ""
     return (
-        f"{', '.join(dict.fromkeys(names))}: the driver compiles every kernel of TensorFlow "
-        "when it is first used: the first trial may take minutes to start, and later ones do not"
+        f"{', '.join(names)}: the driver compiles {share} kernels of TensorFlow when they are "
+        "first used, and keeps them: that may take minutes, once"
     )
 
 

@@ -1,0 +1,67 @@
+"""Lists the processes of a GPU by NVML, whatever the driver's age, and with MPS in between.
+
+```
+  nvmlDeviceGetComputeRunningProcesses      programs; where MPS runs, its server
+  nvmlDeviceGetMPSComputeRunningProcesses   the programs that compute through that server
+  nvmlDeviceGetGraphicsRunningProcesses     programs that draw, as Xorg
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pynvml
+
+# of nvidia-cuda-mps-server, as much as the kernel keeps; nvidia-cuda-mps-control uses no GPU
+_MPS_SERVER = "nvidia-cuda-mps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcesses:
+    """The processes of one GPU, as pynvml's records with `pid` and `usedGpuMemory`."""
+
+    # without desktop programs, which draw too, and MPS' server; None where the driver tells none
+    computing: tuple[Any, ...] | None
+    num_drawing: int
+    has_mps: bool  # MPS shares it out
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.computing or self.num_drawing or self.has_mps)
+
+
+def processes_of(handle: object) -> GpuProcesses:
+    """Return what the driver lists."""
+    drawing = {one.pid for one in _listed("Graphics", handle) or ()}
+    listed = _listed("Compute", handle)
+    clients = _listed("MPSCompute", handle)
+    found = {one.pid: one for one in (*(listed or ()), *(clients or ()))}
+    servers = {pid for pid in found if _is_mps_server(pid)}
+    computing = [one for pid, one in found.items() if pid not in drawing | servers]
+    return GpuProcesses(
+        computing=None if listed is None else tuple(computing),
+        num_drawing=len(drawing),
+        has_mps=bool(servers),
+    )
+
+
+def _listed(kind: str, handle: object) -> list[Any] | None:
+    """Return None where this driver, GPU or container refuses it."""
+    ask = f"nvmlDeviceGet{kind}RunningProcesses"
+    try:
+        try:
+            return list(getattr(pynvml, ask)(handle))
+        except pynvml.NVMLLibraryMismatchError:  # no NVMLError; drivers before 510 lack the newest
+            return list(getattr(pynvml, f"{ask}_v2")(handle))
+    except pynvml.NVMLError:
+        return None
+
+
+def _is_mps_server(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == _MPS_SERVER
+    except OSError:  # of another container, or it has ended
+        return False
