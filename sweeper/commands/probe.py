@@ -213,13 +213,17 @@ def _measure(asked: _Asked, *, as_json: bool) -> None:
             raise KeyboardInterrupt
         raise SweepRefusedError(f"nothing was measured: {measured.problem}")
     found = _probe(asked, measured)
-    _print(found, as_json=as_json)
     if is_interrupted or measured.problem:
+        _print(found, as_json=as_json)
         why = "interrupted" if is_interrupted else measured.problem
         print(f"incomplete, and not kept: {why}", file=sys.stderr)
         raise typer.Exit(entry_point.INTERRUPTED if is_interrupted else _INCOMPLETE)
+    # first kept, then printed: who reads it may have closed the pipe, as `head -1` does
     print(f"kept in {kept_probes.write(found)}", file=sys.stderr)
-    _write_profile(asked, found)
+    try:
+        _write_profile(asked, found)
+    finally:
+        _print(found, as_json=as_json)
 
 
 def _check_kept_folder() -> None:

@@ -122,6 +122,19 @@ def test_a_probe_is_kept_and_shown_again(on, capsys):
     assert json.loads(capsys.readouterr().out) == reported
 
 
+def test_a_probe_is_kept_though_nobody_reads_it(on, monkeypatch):
+    """A bug: `scalemark probe | head -1` measured, and threw away."""
+    on(BOX)
+
+    def closed(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(command, "_print", closed)
+    with pytest.raises(BrokenPipeError):
+        probe()
+    assert kept_probes.read(BOX.key, "gpu")
+
+
 def test_hardware_takes_the_profile_that_a_probe_wrote(on, capsys):
     on(BOX)
     probe(profile="my_box")
