@@ -354,11 +354,14 @@ def build(
     a call of several steps takes a batch for each. Raises UnsupportedTrialError.
     """
     prepare(spec)
-    if PRECISIONS[spec.precision].gpu_only and trial_devices.kind is not DeviceKind.GPU:
+    precision = PRECISIONS[spec.precision]
+    if precision.gpu_only and trial_devices.kind is not DeviceKind.GPU:
         raise UnsupportedTrialError(
             f"precision={spec.precision}: a way of GPUs; these replicas are "
             f"{trial_devices.described}"
         )
+    if lack := precision.lack_of(trial_devices.compute_capability):
+        raise UnsupportedTrialError(f"precision={spec.precision}: {lack}")
     with tf.device(trial_devices.host):
         template = _template(spec, model)
         initial = [np.asarray(variable) for variable in template.model.trainable_variables]

@@ -1,11 +1,20 @@
 """A trial takes the first GPUs that it sees, and hides the rest inside TensorFlow."""
 
+from dataclasses import replace
+
 import pytest
 import tensorflow as tf
 
 from scalemark.records.devices import DeviceKind
-from trainer import devices
+from tests.specs import small
+from trainer import devices, run
 from trainer.errors import UnsupportedTrialError
+
+DETAILS = {
+    "first": {"device_name": "NVIDIA A100", "compute_capability": (8, 0)},
+    "second": {"device_name": "Tesla V100", "compute_capability": (7, 0)},
+    "third": {"device_name": "of another vendor"},
+}
 
 
 @pytest.fixture
@@ -16,6 +25,8 @@ def hidden_but(monkeypatch):
         tf.config, "list_physical_devices", lambda _: ["first", "second", "third", "fourth"]
     )
     monkeypatch.setattr(tf.config, "set_visible_devices", lambda gpus, _: left.extend(gpus))
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda _: left)
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", DETAILS.__getitem__)
     monkeypatch.setattr(tf.config.optimizer, "set_experimental_options", lambda _: None)
     return left
 
@@ -31,3 +42,20 @@ def test_more_replicas_than_gpus_are_unsupported(hidden_but):
         UnsupportedTrialError, match="TensorFlow sees 4 GPUs where the trial wants 5"
     ):
         devices.claim(DeviceKind.GPU, 5)
+
+
+def test_the_oldest_gpu_of_a_trial_says_what_all_can_do(hidden_but):
+    assert devices.claim(DeviceKind.GPU, 3).compute_capability == (7, 0)
+
+
+@pytest.mark.parametrize(
+    ("precision", "found", "message"),
+    [
+        ("tf32", (7, 0), "precision=tf32: needs compute capability 8.0, a GPU here has 7.0"),
+        ("bf16", (7, 5), "precision=bf16: needs compute capability 8.0, a GPU here has 7.5"),
+    ],
+)
+def test_a_precision_that_a_gpu_lacks_is_unsupported(make_devices, precision, found, message):
+    old = replace(make_devices(1), kind=DeviceKind.GPU, compute_capability=found)
+    with pytest.raises(UnsupportedTrialError, match=f"^{message}$"):
+        run.build(small(precision=precision), old)

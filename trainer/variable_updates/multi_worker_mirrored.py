@@ -92,6 +92,7 @@ def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> Worke
         host=own.host,
         replicas=own.replicas,
         shared=own.shared,
+        compute_capability=own.compute_capability,
         first=rank.task_index * spec.gpus_per_host,
         num_elsewhere=spec.num_gpus - spec.gpus_per_host,
         lockstep=Lockstep(own.host, spec.steps_per_execution),
