@@ -44,6 +44,7 @@ _CHECKED: tuple[Changes, ...] = (
     {},
     {"steps_per_execution": NUM_STEPS},
     {"gradient_accumulation": NUM_MICRO_BATCHES},
+    {"gradient_repacking": 2},
 )
 
 
