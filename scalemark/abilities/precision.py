@@ -26,7 +26,7 @@ class PrecisionAbilities:
 
     def lack_of(self, compute_capability: tuple[int, int] | None) -> str:
         """Return why a GPU of this compute capability has no such precision; empty where it has
-        it, or where None is known.
+        it, and for None, which is unknown.
         """
         least = self.compute_capability
         if not (compute_capability and least and compute_capability < least):
