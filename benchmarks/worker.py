@@ -18,15 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, SupportsFloat, TextIO
 
 from benchmarks.trainer import MODES, Candidate, Ready, Turn
+from scalemark.records import switches
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from tests.specs import small
 
 if TYPE_CHECKING:
     from benchmarks.peers import Loop
-    from scalemark.records.trial import TrialSpec
 
 GEMM_SIZES = (1024, 2048, 3072, 4096)  # square matrices; the fastest makes the peak
 
 
 def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
+    if candidate.kind != "gemm":  # before TensorFlow is imported; all kinds have the same
+        os.environ.update(switches.variables(_spec(candidate), os.environ))
     start = time.perf_counter()
     import keras  # noqa: F401  # both imports are timed apart from the first step
     import tensorflow as tf
@@ -72,9 +77,7 @@ def serve(
 
 def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
     from benchmarks import peers
-    from scalemark.records.trial import TrialSpec
 
-    spec = TrialSpec.from_json(candidate.spec) if candidate.spec else _spec(candidate)
     builders = {
         "ours": _ours,
         "keras_loop": peers.one_replica,
@@ -82,7 +85,7 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
         "mirrored": peers.mirrored,
         "mirrored_fused": peers.mirrored_fused,
     }
-    loop = builders[candidate.kind](spec)
+    loop = builders[candidate.kind](_spec(candidate))
     num_items = candidate.items_per_step
     return lambda num_steps: _synchronized(loop.step, num_steps, num_items), loop.num_parameters
 
@@ -104,9 +107,8 @@ def _ours(spec: TrialSpec) -> Loop:
 
 def _spec(candidate: Candidate) -> TrialSpec:
     """The same for every kind, so that seeds, batches and update rule are."""
-    from scalemark.records.devices import DeviceKind
-    from tests.specs import small
-
+    if candidate.spec:
+        return TrialSpec.from_json(candidate.spec)
     variable_update, local_parameter_device, all_reduce = MODES[candidate.mode]
     return small(
         model=candidate.model,

@@ -120,12 +120,8 @@ def _problems_of_machine(
     is_mig: bool,
     hosts: Hosts | None,
 ) -> Iterator[str]:
-    least = PRECISIONS[spec.precision].compute_capability
-    if compute_capability and least and compute_capability < least:
-        found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
-        yield (
-            f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}"
-        )
+    if lack := PRECISIONS[spec.precision].lack_of(compute_capability):
+        yield f"precision={spec.precision}: {lack}"
     no_room = _problem_of_room(spec, num_devices, hosts)
     if no_room:
         yield no_room

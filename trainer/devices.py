@@ -62,6 +62,7 @@ class Devices:
     host: str  # full device name: the CPU of the process that trains
     replicas: tuple[str, ...]  # full device name of each replica, host by host
     shared: bool = False  # replicas are logical devices cut from fewer physical ones
+    compute_capability: tuple[int, int] | None = None  # the least of this host's GPUs
     parameter_servers: tuple[str, ...] = ()  # full device names of the CPUs of the ps tasks
     # where every worker trains its own replicas: number of its first one among all of the trial
     first: int = 0
@@ -184,7 +185,20 @@ def _devices_of_gpus(num_replicas: int, *, shared: bool) -> Devices:
     # It would turn NHWC into NCHW and back where it thinks best: the trial says which one runs.
     tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
     replicas = tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
-    return Devices(kind=DeviceKind.GPU, host=_HOST, replicas=replicas, shared=shared)
+    return Devices(
+        kind=DeviceKind.GPU,
+        host=_HOST,
+        replicas=replicas,
+        shared=shared,
+        compute_capability=_least_compute_capability(),
+    )
+
+
+def _least_compute_capability() -> tuple[int, int] | None:
+    """Ask TensorFlow for that of the visible GPUs; it knows none of GPUs that are not NVIDIA's."""
+    details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
+    found = [each["compute_capability"] for each in details if "compute_capability" in each]
+    return min(found, default=None)
 
 
 def _check_kernels() -> None:

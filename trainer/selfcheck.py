@@ -1,7 +1,7 @@
 """`python -m trainer selfcheck`: proves every mode on this machine's devices. Run it first.
 
 ```
-  this process: which devices, which modes ──► a process per mode (check/mode_check.py) ──► table
+  this process: which devices, which modes ─► processes per mode (check/mode_check.py) ─► table
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 """
@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,11 +31,12 @@ from scalemark.models import ModelError
 from scalemark.own_model import OwnModel
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
-from scalemark.records.strategies import strategy_name
 from scalemark.text import wording
 from scalemark.text.untrusted import quoted
+from trainer.check import trials
+from trainer.check.records import Bench, Check, Mode, Part
 
-MODE_BUDGET_S = 480.0  # after so long a mode begins no further check
+MODE_BUDGET_S = 480.0  # after so long a mode's process begins no further check
 CHECK_TIMEOUT_S = 300.0  # one that takes longer hangs; the first has to import and build
 LOOK_EVERY_S = 1.0
 NUM_CPU_DEVICES = 2
@@ -44,57 +45,6 @@ MOST_GPUS = 8
 MOST_HOSTS = 8
 MOST_REPLICAS = 16
 PIECES_OF_ONE_GPU = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mode:
-    """A way of sharing variables and reducing gradients."""
-
-    variable_update: str
-    local_parameter_device: str
-    all_reduce: str
-    is_distributed: bool = False  # checked over several hosts
-
-    @property
-    def name(self) -> str:
-        return strategy_name(self.variable_update, self.local_parameter_device, self.all_reduce)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One thing looked at in one mode. `problem` is empty when it is as it must be."""
-
-    mode: str
-    options: str  # what differs from the plain mode, as overrides; "-" for nothing
-    # passed, failed, unsupported: it cannot run here, or not reached: its mode's time was over
-    outcome: str
-    problem: str = ""  # what is wrong, or why it cannot run
-    difference: float | None = None  # largest absolute difference of any weight from the reference
-    loss_difference: float | None = None  # of the last step's loss from the reference's
-    bound: float | None = None  # that both must be under
-    throughput: float | None = None  # of a short run; none for checks of exactness
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """The devices the checks run on."""
-
-    kind: str  # cpu_device, logical_gpu, gpu
-    num_replicas: int  # of all hosts
-    num_hosts: int = 1  # more are processes of this machine
-    model: str = ""  # of the user's own, as my_model.py:build; empty: small ones of ours
-    model_digest: str = ""
-
-    @property
-    def described(self) -> str:
-        per_host = self.num_replicas // self.num_hosts
-        if self.kind == "logical_gpu":
-            devices = f"{per_host} logical GPU{'s' if per_host > 1 else ''} cut from one GPU"
-        else:
-            devices = DeviceKind(self.kind).counted(per_host)
-        if self.num_hosts == 1:
-            return devices
-        return f"{self.num_hosts} hosts with {devices} each (processes of this machine)"
 
 
 def main(
@@ -112,7 +62,7 @@ def main(
     interrupted = False
     try:
         for number, mode in enumerate(modes, 1):
-            found = _check_in_own_process(mode, bench)
+            found = _check(mode, bench)
             checks += found
             print(f"[{number}/{len(modes)}] {mode.name}: {_counted(found)}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -290,27 +240,38 @@ def _row(check: Check) -> tuple[str, ...]:
     )
 
 
-def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
+def _check(mode: Mode, bench: Bench) -> list[Check]:
+    checks: list[Check] = []
+    for part, variables in trials.parts(mode, bench, os.environ):
+        checks += _check_in_own_process(part, variables)
+        if all(check.outcome != "passed" for check in checks):
+            break  # the mode cannot run here, or is broken, which need not be said again
+    return checks
+
+
+def _check_in_own_process(part: Part, variables: Mapping[str, str]) -> list[Check]:
+    """Start a process with these variables, beside those that every one has."""
+    mode, bench = part.mode, part.bench
     with TemporaryDirectory() as folder:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
         out.touch()
         checks_of = "own_model_check" if bench.model else "mode_check"
         if VARIABLE_UPDATES[mode.variable_update].is_of_one_host and not bench.model:
             checks_of = "workers_check"
-        questions = [json.dumps(asdict(mode)), json.dumps(asdict(bench)), str(out)]
-        variables = {
+        environment = {
             "TF_ENABLE_ONEDNN_OPTS": "1",
             **os.environ,
+            **variables,
             ORCHESTRATOR_VARIABLE: str(os.getpid()),
             "PYTHONPATH": python_path(os.environ),
         }
         with log.open("wb") as log_file:
             process = subprocess.Popen(
-                module_command(f"trainer.check.{checks_of}", *questions),
+                module_command(f"trainer.check.{checks_of}", part.to_json(), str(out)),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,
-                env=variables,
+                env=environment,
             )
             try:
                 problem = _how_it_failed(process, out)

@@ -238,10 +238,11 @@ class Towers:
         function: Callable[..., tuple[tf.Tensor, tf.Tensor]] = tf.function(body, autograph=False)
         return function
 
-    def try_alone(self, batches: list[Batch]) -> tf.Tensor:
-        """Run the first replica's tower by itself, forget what it computes, and return its loss.
+    def traced_alone(self, batches: list[Batch]) -> Callable[[], tf.Tensor]:
+        """Trace what runs the first replica's tower by itself, forgets what it computes, and
+        returns its loss.
 
-        A replica that lacks memory says so here. In a step with NCCL the others would wait for it
+        A replica that lacks memory says so there. In a step with NCCL the others would wait for it
         without end, for NCCL's op hears no cancellation.
         """
         device = self._devices.replicas[0]
@@ -261,7 +262,8 @@ class Towers:
                 inputs = [tf.identity(part) for part in (*batches[0], *scale)]
                 return self._tower(weights, state, *inputs)
 
-        return alone(batches)[0]
+        traced = alone.get_concrete_function(batches)
+        return lambda: traced(batches)[0]
 
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:
         num_steps = self._spec.steps_per_execution

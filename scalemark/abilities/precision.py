@@ -23,3 +23,13 @@ class PrecisionAbilities:
     compute_capability: tuple[int, int] | None = None
     # the least one whose tensor cores compute in it, and as fast as in anything; None = none
     fastest_from: tuple[int, int] | None = None
+
+    def lack_of(self, compute_capability: tuple[int, int] | None) -> str:
+        """Return why a GPU of this compute capability has no such precision; empty where it has
+        it, and for None, which is unknown.
+        """
+        least = self.compute_capability
+        if not (compute_capability and least and compute_capability < least):
+            return ""
+        found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
+        return f"needs compute capability {wanted}, a GPU here has {found}"

@@ -92,8 +92,8 @@ class Measurement:
     steady: bool  # the steady state was seen before measuring began
     # start of process to end of first step; a forked one had TensorFlow imported before its start
     time_to_first_step_s: float | None
-    trace_s: float | None  # building the step's graph
-    first_step_s: float | None  # first call, compilation included
+    trace_s: float | None  # building the step's graph, and with NCCL that of one replica alone
+    first_step_s: float | None  # first call and compilation; with NCCL one replica alone before it
     data_wait_share: float | None  # of the measured window, 0..1
     # CPU seconds in the window of the process (of worker 0), or of all processes of a user's
     # program; divided by window_s: cores it got

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from scalemark.abilities import ALL_REDUCES, PRECISIONS
+from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES
 from scalemark.host.cache_folder import cache_folder
 from scalemark.records import environment_axes
 from scalemark.records.axes import Engine
@@ -112,9 +112,17 @@ def _room_for_nccl(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, s
     variable = "TF_DEVICE_MIN_SYS_MEMORY_IN_MB"
     all_reduce = ALL_REDUCES.get(spec.all_reduce)
     uses_nccl = all_reduce is not None and all_reduce.uses_nccl
-    if not uses_nccl or spec.gpus_per_host < _MANY_GPUS or variable in inherited:
+    num_gpus = _gpus_of_host(spec)
+    if not uses_nccl or num_gpus < _MANY_GPUS or variable in inherited:
         return {}
-    return {variable: str(_LEFT_MIB + _LEFT_MIB_PER_GPU * spec.gpus_per_host)}
+    return {variable: str(_LEFT_MIB + _LEFT_MIB_PER_GPU * num_gpus)}
+
+
+def _gpus_of_host(spec: TrialSpec) -> int:
+    """Count the GPUs of the trial on a host; processes that stand for hosts are on one."""
+    update = VARIABLE_UPDATES.get(spec.variable_update)
+    is_of_one_host = update is not None and update.is_of_one_host
+    return spec.num_gpus if is_of_one_host else spec.gpus_per_host
 
 
 def kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:

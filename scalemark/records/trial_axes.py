@@ -61,7 +61,7 @@ class TrialAxes:
         "use the weights of the previous step", default=False, engines=OWN_MODELS
     )
     gradient_repacking: int = axis(
-        "number of packs; 0 = one message per tensor",
+        "number of packs; 0 = one message per tensor, or those of tf.distribute",
         default=0,
         least=0,
         most=256,

@@ -153,14 +153,7 @@ def _precisions(asked: str | None, inventory: Inventory) -> tuple[str, ...]:
 def _lack_of(precision: str, inventory: Inventory) -> str:
     """Return why these devices have no such precision; empty where they have it."""
     abilities, capability = PRECISIONS[precision], inventory.compute_capability
-    if capability is None:
-        return abilities.gpu_only
-    if abilities.compute_capability and capability < abilities.compute_capability:
-        found, wanted = (
-            ".".join(map(str, one)) for one in (capability, abilities.compute_capability)
-        )
-        return f"found compute capability {found}, wanted {wanted} or more"
-    return ""
+    return abilities.gpu_only if capability is None else abilities.lack_of(capability)
 
 
 def _profile_file(name: str, inventory: Inventory) -> Path:

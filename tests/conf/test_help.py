@@ -53,6 +53,6 @@ def test_the_command_prints_it():
     command = [sys.executable, str(PROJECT / "sweep.py"), "--help"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (
-        "  gradient_repacking=0            number of packs; 0 = one message per tensor\n"
+        "  gradient_repacking=0            number of packs; 0 = one message per tensor, or those of\n"
         in ended.stdout
     )

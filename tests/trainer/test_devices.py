@@ -1,12 +1,21 @@
 """A trial takes the first GPUs that it sees, and hides the rest inside TensorFlow."""
 
+from dataclasses import replace
+
 import pytest
 import tensorflow as tf
 
 from scalemark.host import gpu_libraries
 from scalemark.records.devices import DeviceKind
-from trainer import devices
+from tests.specs import small
+from trainer import devices, run
 from trainer.errors import UnsupportedTrialError
+
+DETAILS = {
+    "first": {"device_name": "NVIDIA A100", "compute_capability": (8, 0)},
+    "second": {"device_name": "Tesla V100", "compute_capability": (7, 0)},
+    "third": {"device_name": "of another vendor"},
+}
 
 
 @pytest.fixture
@@ -17,6 +26,8 @@ def hidden_but(monkeypatch):
         tf.config, "list_physical_devices", lambda _: ["first", "second", "third", "fourth"]
     )
     monkeypatch.setattr(tf.config, "set_visible_devices", lambda gpus, _: left.extend(gpus))
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda _: left)
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", DETAILS.__getitem__)
     monkeypatch.setattr(tf.config.optimizer, "set_experimental_options", lambda _: None)
     return left
 
@@ -43,3 +54,20 @@ def test_a_driver_that_cannot_compile_tensorflows_kernels_is_unsupported(hidden_
     monkeypatch.setattr(gpu_libraries, "installed", lambda: driver_550)
     with pytest.raises(UnsupportedTrialError, match=r"the driver knows CUDA 12\.4, and .* 12\.5"):
         devices.claim(DeviceKind.GPU, 1)
+
+
+def test_the_oldest_gpu_of_a_trial_says_what_all_can_do(hidden_but):
+    assert devices.claim(DeviceKind.GPU, 3).compute_capability == (7, 0)
+
+
+@pytest.mark.parametrize(
+    ("precision", "found", "message"),
+    [
+        ("tf32", (7, 0), "precision=tf32: needs compute capability 8.0, a GPU here has 7.0"),
+        ("bf16", (7, 5), "precision=bf16: needs compute capability 8.0, a GPU here has 7.5"),
+    ],
+)
+def test_a_precision_that_a_gpu_lacks_is_unsupported(make_devices, precision, found, message):
+    old = replace(make_devices(1), kind=DeviceKind.GPU, compute_capability=found)
+    with pytest.raises(UnsupportedTrialError, match=f"^{message}$"):
+        run.build(small(precision=precision), old)

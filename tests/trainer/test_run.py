@@ -99,15 +99,49 @@ def test_the_deadline_of_the_supervisor_comes_before_worker_0s(tmp_path, monkeyp
     assert 900 < longer < 1000
 
 
-class WithoutMemory:
-    """Towers of which the first lacks memory."""
+class Timed:
+    """Towers whose clock goes on by 1 and 2 as they trace, and by 4 and 8 as they run."""
 
-    def try_alone(self, batches):
-        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+    def __init__(self):
+        self.now_s = 0.0
+        self.step = self
+        self.lacks_memory = False
+
+    def take(self, seconds: float) -> float:
+        self.now_s += seconds
+        return 0.5
+
+    def get_concrete_function(self, batches):
+        self.take(1)
+
+    def traced_alone(self, batches):
+        self.take(2)
+        return self.run_alone
+
+    def run_alone(self):
+        if self.lacks_memory:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+        return self.take(4)
+
+    def __call__(self, batches):
+        assert not self.lacks_memory, "others wait for NCCL without end"
+        return self.take(8)
+
+
+def first_step(towers: Timed) -> run.FirstStep:
+    update = SimpleNamespace(num_summed=2, reduction_ops=("NcclAllReduce",))
+    training = SimpleNamespace(update=update, towers=towers)
+    return run._take_first_step(training, SimpleNamespace(next=list), lambda: towers.now_s)
 
 
 def test_a_lack_of_memory_is_found_before_nccl_waits_for_it():
-    update = SimpleNamespace(num_summed=2, reduction_ops=("NcclAllReduce",))
-    training = SimpleNamespace(update=update, towers=WithoutMemory())
+    towers = Timed()
+    towers.lacks_memory = True
     with pytest.raises(tf.errors.ResourceExhaustedError):
-        run._take_first_step(training, SimpleNamespace(next=list))
+        first_step(towers)
+
+
+def test_what_runs_alone_before_nccl_is_in_the_times_of_the_start():
+    """A bug: the tower was traced and compiled before the clock started."""
+    first = first_step(Timed())
+    assert (first.trace_s, first.first_step_s) == (1 + 2, 4 + 8)

@@ -1,6 +1,7 @@
 """`python -m trainer selfcheck` finds what is right and what is wrong, and says what cannot run here."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,12 +11,22 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.own_models import DENSE, TOKENS, written
+from tests.trainer import passing_for_gpus
 from trainer import selfcheck
-from trainer.selfcheck import NOT_REACHED, Bench, Check, choose_bench
+from trainer.check import trials
+from trainer.check.records import Bench, Check, Mode, Part
+from trainer.selfcheck import NOT_REACHED, choose_bench
 
 pytestmark = pytest.mark.integration
 
 PLAIN = {"mode": "ring", "options": "-"}
+REPLICATED = Mode(variable_update="replicated", local_parameter_device="gpu", all_reduce="none")
+
+
+def plain_part() -> Part:
+    return Part(
+        mode=REPLICATED, bench=Bench(kind="cpu_device", num_replicas=2), precisions=("fp32",)
+    )
 
 
 def run(*arguments):
@@ -127,7 +138,7 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
             )
         ]
 
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", check)
+    monkeypatch.setattr(selfcheck, "_check", check)
     assert selfcheck.main(["--devices", "cpu_device", "--hosts", "3"]) == 0
     updates, benches = map(set, zip(*checked, strict=True))
     assert updates == {
@@ -143,29 +154,56 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
-    mode = selfcheck.Mode(
-        variable_update="replicated", local_parameter_device="gpu", all_reduce="none"
-    )
-    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="no_such_kind", num_replicas=2))
+    part = plain_part()
+    strange = replace(part, bench=Bench(kind="no_such_kind", num_replicas=2))
+    (check,) = selfcheck._check_in_own_process(strange, {})
     assert (
         check.outcome,
         "its process ended with 1: ValueError: 'no_such_kind'" in check.problem,
     ) == ("failed", True)
     monkeypatch.setattr(selfcheck, "CHECK_TIMEOUT_S", 0.1)
     monkeypatch.setattr(selfcheck, "LOOK_EVERY_S", 0.1)
-    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_device", num_replicas=2))
+    (check,) = selfcheck._check_in_own_process(part, {})
     assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
+
+
+def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch):
+    """A bug: on any GPU every check was unsupported, for lack of a variable."""
+
+    def command(module, *arguments):
+        return (*passing_for_gpus.COMMAND, module, *arguments)
+
+    monkeypatch.setattr(selfcheck, "module_command", command)
+    apart = Mode(variable_update="independent", local_parameter_device="gpu", all_reduce="none")
+    found = []
+    for part, variables in trials.parts(
+        apart, Bench(kind="logical_gpu", num_replicas=2), os.environ
+    ):
+        one = replace(part, precisions=part.precisions[:1])
+        found += selfcheck._check_in_own_process(one, variables)
+    assert [(check.options, check.outcome, check.problem) for check in found] == [
+        ("-", "passed", ""),
+        ("precision=fp32", "passed", ""),
+        ("precision=bf16", "passed", ""),
+    ]
+
+
+def test_a_mode_that_cannot_run_says_so_once(monkeypatch):
+    """On GPUs its checks are of two processes."""
+    refused = Check(**PLAIN, outcome="unsupported", problem="wanted an even number of GPUs")
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda part, variables: [refused])
+    assert selfcheck._check(REPLICATED, Bench(kind="gpu", num_replicas=3)) == [refused]
 
 
 def test_a_box_on_which_nothing_could_be_checked_has_not_passed(monkeypatch, capsys):
     refused = Check(**PLAIN, outcome="unsupported", problem="TensorFlow sees 0 GPUs")
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda mode, bench: [refused])
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda part, variables: [refused])
     assert selfcheck.main(["--devices", "cpu_device"]) == 1
     assert "nothing could be checked here" in capsys.readouterr().err
 
 
 def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
-    def interrupted(mode, bench):
+    def interrupted(part, variables):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
@@ -200,13 +238,9 @@ def test_what_a_mode_has_no_time_for_is_not_reached_and_no_failure(make_devices)
     """A bug: a mode that took longer than its time counted as hung, and so as failed."""
     from trainer.check import mode_check
 
-    mode = selfcheck.Mode(
-        variable_update="replicated", local_parameter_device="gpu", all_reduce="none"
-    )
     times_s = iter([0.0, 0.0])  # it begins, and so does its first check
     checker = mode_check.ModeCheck(
-        mode,
-        Bench(kind="cpu_device", num_replicas=2),
+        plain_part(),
         make_devices(2),
         clock=lambda: next(times_s, selfcheck.MODE_BUDGET_S + 1),
     )
@@ -224,10 +258,7 @@ def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
         return [total / 2 for total in right(self, copies, index)]
 
     right = pscpu.SumOnOneDevice.sum
-    mode = selfcheck.Mode(
-        variable_update="replicated", local_parameter_device="gpu", all_reduce="none"
-    )
-    checker = mode_check.ModeCheck(mode, Bench(kind="cpu_device", num_replicas=2), make_devices(2))
+    checker = mode_check.ModeCheck(plain_part(), make_devices(2))
     one = next(checker.all())
     assert one.outcome == "passed"
     monkeypatch.setattr(pscpu.SumOnOneDevice, "sum", halved)

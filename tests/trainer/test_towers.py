@@ -360,7 +360,7 @@ def test_a_tower_that_runs_alone_changes_nothing(make_devices):
     training = trained(make_devices, 1, [], normalized)
     batches = split(list(whole_batches(1, 1)), training.devices)
     before = [*training.update.weights(0), *training.towers.state(0)]
-    loss = float(training.towers.try_alone(batches))
+    loss = float(training.towers.traced_alone(batches)())
     assert largest_difference([*training.update.weights(0), *training.towers.state(0)], before) == 0
     assert loss == float(training.towers.step(batches)) != 0
 

@@ -1,7 +1,7 @@
-"""Checks one mode for `trainer/selfcheck.py`, in a process of its own.
+"""Checks one mode, or a part of it, for `trainer/selfcheck.py` in a process of its own.
 
-`python -m trainer.check.mode_check MODE_JSON BENCH_JSON OUT` proves exactness and placement, and
-takes a short throughput; it writes one line of JSON per check.
+`python -m trainer.check.mode_check PART_JSON OUT` proves exactness and placement, and takes a short
+throughput; it writes one line of JSON per check.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records.cluster import WORKER_0, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
-from scalemark.records.trial import TrialSpec
 from trainer import devices, run
-from trainer.check import exactness
+from trainer.check import exactness, trials
+from trainer.check.records import Bench, Check, Part
 from trainer.errors import UnsupportedTrialError
 from trainer.process import parent
 from trainer.ranks import gpu_shares, local_servers
-from trainer.selfcheck import MODE_BUDGET_S, NOT_REACHED, Bench, Check, Mode
+from trainer.selfcheck import MODE_BUDGET_S, NOT_REACHED
 from trainer.watching import op_placement
 
 NUM_STEPS = 3
@@ -42,27 +42,6 @@ EXACT_ON_GPUS = 1e-5  # cuDNN sums a batch of 2 B in another order than two of B
 COMPACT = 1e-3  # gradients sent in float16
 LOGICAL_GPU_BYTES = 4 * 2**30
 SECONDS_MEASURED = 1.0
-BASE = TrialSpec(
-    model="resnet18_cifar",
-    num_gpus=1,
-    device_kind=DeviceKind.CPU_DEVICE,
-    variable_update="replicated",
-    local_parameter_device="gpu",
-    all_reduce="none",
-    precision="fp32",
-    optimizer="momentum",
-    learning_rate=0.1,
-    momentum=0.9,
-    weight_decay=4e-5,
-    data="synthetic",
-    distortions=False,
-    image_px=32,
-    num_classes=10,
-    batch_size=16,
-    min_warm_up_steps=2,
-    num_steps=10,
-    seed=1,
-)
 # left out of a check's options: what every trial has, and what staged_vars needs to be comparable
 _USUAL = {
     "xla": "off",
@@ -78,53 +57,44 @@ Judge = Callable[[run.Training, float], tuple[str, Found]]  # training, last los
 
 
 class ModeCheck:
-    """All checks of one mode on the devices of this process."""
+    """The checks of one mode, or a part of them, on the devices of this process."""
 
     def __init__(
-        self,
-        mode: Mode,
-        bench: Bench,
-        on: devices.Devices,
-        clock: Callable[[], float] = time.monotonic,
+        self, part: Part, on: devices.Devices, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._name = mode.name
+        mode, bench = part.mode, part.bench
+        self._name, self._precisions = mode.name, part.precisions
         self._clock, self._begun_s = clock, clock()
         self._devices = on
         self._one = replace(on, replicas=on.replicas[:1])
-        self._alone = replace(BASE, device_kind=str(on.kind))
-        on_cpus = bench.kind == "cpu_device"
-        self._spec = replace(
-            self._alone,
-            num_gpus=bench.num_replicas,
-            hosts=bench.num_hosts,
-            variable_update=mode.variable_update,
-            local_parameter_device=mode.local_parameter_device,
-            all_reduce=mode.all_reduce,
-            batch_size=16 if on_cpus else 128,
-        )
+        self._alone = trials.of_one_device(bench)
+        self._spec = trials.of_mode(mode, bench)
         self._abilities = VARIABLE_UPDATES[mode.variable_update]
-        self._bound = EXACT if on_cpus else EXACT_ON_GPUS
+        self._bound = EXACT if bench.kind == "cpu_device" else EXACT_ON_GPUS
         self._model: Callable[[], keras.Model] | None = exactness.convolutional
         self._batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
 
     def all(self) -> Iterator[Check]:
-        """Yield all checks; a mode that cannot run here at all says so once."""
+        """Yield all checks of the part; a mode that cannot run here at all says so once."""
         try:
             run.build(self._spec, self._devices, exactness.convolutional)
         except UnsupportedTrialError as error:
             yield Check(mode=self._name, options="-", outcome="unsupported", problem=str(error))
             return
+        is_plain = self._spec.precision in self._precisions
         if self._abilities.is_synchronous:
-            yield from self._synchronous()
-        else:
+            alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
+            whole = alone.update.weights(0)
+            if is_plain:
+                yield from self._synchronous(whole, loss)
+            yield from self._precise(whole)
+        elif is_plain:
             yield self._trained({}, self._drifts, self._model)
-        for precision in PRECISIONS:
+        for precision in self._precisions:
             changes = self._precision(precision)
             yield self._checked(text_of(changes), partial(self._throughput, changes))
 
-    def _synchronous(self) -> Iterator[Check]:
-        alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
-        whole = alone.update.weights(0)
+    def _synchronous(self, whole: Sequence[np.ndarray], loss: float) -> Iterator[Check]:
         packs = (0, 2) if self._spec.all_reduce in self._abilities.repacks_with else (0,)
         for num_packs, steps in product(packs, (1, NUM_STEPS)):
             changes = {"gradient_repacking": num_packs, "steps_per_execution": steps}
@@ -141,9 +111,11 @@ class ModeCheck:
                 changes = {"compact_gradients": True, "gradient_repacking": num_packs}
                 yield self._exact(changes, whole, COMPACT)
         yield self._exact({"data_format": "NCHW"}, whole, self._bound)
-        for name, precision in PRECISIONS.items():
-            if precision.tolerance:
-                yield self._exact(self._precision(name), whole, precision.tolerance)
+
+    def _precise(self, whole: Sequence[np.ndarray]) -> Iterator[Check]:
+        for name in self._precisions:
+            if tolerance := PRECISIONS[name].tolerance:
+                yield self._exact(self._precision(name), whole, tolerance)
 
     def _exact(
         self,
@@ -268,22 +240,20 @@ def text_of(changes: Changes) -> str:
     return " ".join(reported) or "-"
 
 
-def check_mode(checks: type[ModeCheck], mode_json: str, bench_json: str, out: str) -> None:
+def check_mode(checks: type[ModeCheck], part_json: str, out: str) -> None:
     """Write a line of JSON per check of a mode on the devices of this process."""
 
-    def on_devices(mode: Mode, bench: Bench) -> Iterator[Check]:
-        with _claimed(bench) as on:
-            yield from checks(mode, bench, on).all()
+    def on_devices(part: Part) -> Iterator[Check]:
+        with _claimed(part.bench) as on:
+            yield from checks(part, on).all()
 
-    write_checks(on_devices, mode_json, bench_json, out)
+    write_checks(on_devices, part_json, out)
 
 
-def write_checks(
-    checks: Callable[[Mode, Bench], Iterator[Check]], mode_json: str, bench_json: str, out: str
-) -> None:
+def write_checks(checks: Callable[[Part], Iterator[Check]], part_json: str, out: str) -> None:
     """Write a line of JSON per check."""
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
-    mode, bench = Mode(**json.loads(mode_json)), Bench(**json.loads(bench_json))
+    part = Part.from_json(part_json)
     with Path(out).open("w") as file:
 
         def write(check: Check) -> None:
@@ -291,11 +261,11 @@ def write_checks(
             file.flush()
 
         try:
-            for check in checks(mode, bench):
+            for check in checks(part):
                 write(check)
         except UnsupportedTrialError as error:
             refusal = str(error)
-            write(Check(mode=mode.name, options="-", outcome="unsupported", problem=refusal))
+            write(Check(mode=part.mode.name, options="-", outcome="unsupported", problem=refusal))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Checks one mode with a model of the user's own, as `mode_check` does with ours.
 
-`python -m trainer.check.own_model_check MODE_JSON BENCH_JSON OUT`
+`python -m trainer.check.own_model_check PART_JSON OUT`
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from trainer import devices, own_model, run
 from trainer.check import exactness
 from trainer.check.mode_check import NUM_MICRO_BATCHES, NUM_STEPS, Changes, ModeCheck, check_mode
+from trainer.check.records import Check, Part
 from trainer.errors import UnsupportedTrialError
-from trainer.selfcheck import Bench, Check, Mode
 
 _STATE = (
     "its replicas have a state of their own (batch normalization, seeds of dropout), with which N "
@@ -29,9 +29,10 @@ _STATE = (
 class OwnModelCheck(ModeCheck):
     """Exactness of one mode with the model that the bench names, and a short throughput."""
 
-    def __init__(self, mode: Mode, bench: Bench, on: devices.Devices) -> None:
+    def __init__(self, part: Part, on: devices.Devices) -> None:
         """Raises UnsupportedTrialError for a model that cannot be trained."""
-        super().__init__(mode, bench, on)
+        super().__init__(part, on)
+        bench = part.bench
         own: Changes = {
             "model": bench.model,
             "model_digest": bench.model_digest,

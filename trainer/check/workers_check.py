@@ -1,7 +1,7 @@
 """Checks one mode in which every replica is a process that trains, as `mode_check` does others.
 
-`python -m trainer.check.workers_check MODE_JSON BENCH_JSON OUT` forks the workers of each check
-before it touches a device itself, and compares what they left with one device.
+`python -m trainer.check.workers_check PART_JSON OUT` forks the workers of each check before it
+touches a device itself, and compares what they left with one device.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from scalemark.records.cluster import Cluster, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import devices, registry
-from trainer.check import exactness
+from trainer.check import exactness, trials
 from trainer.check.mode_check import (
-    BASE,
     EXACT,
     EXACT_ON_GPUS,
     NUM_MICRO_BATCHES,
@@ -34,10 +33,10 @@ from trainer.check.mode_check import (
     text_of,
     write_checks,
 )
+from trainer.check.records import Check, Mode, Part
 from trainer.errors import UnsupportedTrialError
 from trainer.process import parent
 from trainer.ranks import gpu_shares, per_replica, ports
-from trainer.selfcheck import Bench, Check, Mode
 from trainer.watching import op_placement
 
 JOIN_LIMIT_S = 60.0
@@ -45,24 +44,18 @@ _CHECKED: tuple[Changes, ...] = (
     {},
     {"steps_per_execution": NUM_STEPS},
     {"gradient_accumulation": NUM_MICRO_BATCHES},
+    {"gradient_repacking": 2},
 )
 
 
-def checks(mode: Mode, bench: Bench) -> Iterator[Check]:
+def checks(part: Part) -> Iterator[Check]:
     """Yield all checks. Raises UnsupportedTrialError for a mode that cannot run here at all."""
+    mode, bench = part.mode, part.bench
     if bench.kind == "logical_gpu":
         raise UnsupportedTrialError("each of its processes needs a physical GPU of its own")
     kind = DeviceKind(bench.kind)
-    alone = replace(BASE, device_kind=str(kind))
-    spec = per_replica.with_processes(
-        replace(
-            alone,
-            num_gpus=bench.num_replicas,
-            variable_update=mode.variable_update,
-            local_parameter_device=mode.local_parameter_device,
-            all_reduce=mode.all_reduce,
-        )
-    )
+    alone = trials.of_one_device(bench)
+    spec = per_replica.with_processes(trials.of_mode(mode, bench))
     registry.load("variable_updates", mode.variable_update).check(spec)
     batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
     with TemporaryDirectory() as folder:

@@ -58,6 +58,7 @@ def test_inherited_flags_of_xla_are_kept_and_ours_added_once():
 
 
 NCCL = {"all_reduce": "nccl", **GPU}
+PER_GPU = {"variable_update": "process_per_gpu", **NCCL}  # whose ranks take it as of so many hosts
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,10 @@ NCCL = {"all_reduce": "nccl", **GPU}
         ({"num_gpus": 8, **NCCL}, {}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "3072"}),
         ({"num_gpus": 8, **NCCL}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "600"}, {}),
         ({"num_gpus": 2, **NCCL}, {}, {}),
+        ({"num_gpus": 8, "hosts": 4, **NCCL}, {}, {}),
+        ({"num_gpus": 8, **PER_GPU}, {}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "3072"}),
+        ({"num_gpus": 8, "hosts": 8, **PER_GPU}, {}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "3072"}),
+        ({"num_gpus": 2, "hosts": 2, **PER_GPU}, {}, {}),
         ({"num_gpus": 8, "all_reduce": "pscpu", **GPU}, {}, {}),
         ({"num_gpus": 8, "all_reduce": "collective"}, {}, {}),
     ],

@@ -6,10 +6,10 @@ from scalemark.records.cluster import Rank
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
 from trainer.check import mode_check
+from trainer.check.records import Bench
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import local
 from trainer.ranks import gpu_shares
-from trainer.selfcheck import Bench
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
 
