@@ -82,7 +82,7 @@ def main(
     if interrupted:
         return 130
     outcomes = {check.outcome for check in checks}
-    if (bench.model or not asked.modes) and "passed" not in outcomes:
+    if "passed" not in outcomes:
         print("nothing could be checked here: see the reasons above", file=sys.stderr)
         return 1
     return int("failed" in outcomes)
@@ -142,6 +142,11 @@ def _asked(
         bench = replace(bench, model=model.reference, model_digest=model.digest)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
         parser.error(f"{bench.described} are wanted, and this machine has {num_gpus} GPUs")
+    try:
+        if asked.out:
+            asked.out.touch()
+    except OSError as error:
+        parser.error(f"--out {asked.out}: {error.strerror}; choose another file")
     return asked, [modes[name] for name in asked.modes or modes], bench
 
 
@@ -202,7 +207,7 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
         else:
             rows.append(_row(check))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+    for row in rows if rows[1:] else ():
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     if unsupported:
         yield "\nCannot run here"

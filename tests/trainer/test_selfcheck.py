@@ -114,6 +114,10 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
             "no mode distributed_ring with --hosts 1; choose from independent, ",
         ),
         (["--out", "/nowhere/x.json"], "there is no folder /nowhere"),
+        (
+            ["--out", "/proc/x.json"],
+            "--out /proc/x.json: No such file or directory; choose another",
+        ),
     ],
 )
 def test_a_wrong_question_is_refused_at_once(arguments, said, capsys):
@@ -195,11 +199,14 @@ def test_a_mode_that_cannot_run_says_so_once(monkeypatch):
     assert selfcheck._check(REPLICATED, Bench(kind="gpu", num_replicas=3)) == [refused]
 
 
-def test_a_box_on_which_nothing_could_be_checked_has_not_passed(monkeypatch, capsys):
+@pytest.mark.parametrize("modes", [[], ["--modes", "replicated_nccl"]])
+def test_a_box_on_which_nothing_could_be_checked_has_not_passed(modes, monkeypatch, capsys):
     refused = Check(**PLAIN, outcome="unsupported", problem="TensorFlow sees 0 GPUs")
     monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda part, variables: [refused])
-    assert selfcheck.main(["--devices", "cpu_device"]) == 1
-    assert "nothing could be checked here" in capsys.readouterr().err
+    assert selfcheck.main(["--devices", "cpu_device", *modes]) == 1
+    said = capsys.readouterr()
+    assert "nothing could be checked here" in said.err
+    assert "  weights  " not in said.out  # no table without a row
 
 
 def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
