@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.calibration import doubts
+from analysis.calibration import doubts, weights
 from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.layout import precision_class
 from analysis.calibration.priors import LEFT_OUT, LeftOut
@@ -354,6 +354,7 @@ _BY_HAND = [
     *((step, name) for name in ("_SUM_PASSES", "_UNDISTORTED")),
     *((doubts, name) for name in ("_VISIBLE", "_WRONG_BY", "_HOST_WRONG_BY", "_GUESSED_WRONG_BY")),
     *((doubts, name) for name in ("_SATURATION_ERROR", "_CONTRADICTS")),
+    *((weights, name) for name in ("_OTHER", "_LARGEST")),
 ]
 """Constants with neither a source nor a fit."""
 
