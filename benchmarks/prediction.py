@@ -21,13 +21,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from analysis.calibration import doubts, weights
 from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.layout import precision_class
 from analysis.calibration.priors import LEFT_OUT, LeftOut
-from analysis.calibration.rules import RULES
+from benchmarks.beside_rules import beside_rules, is_on, nearer_rules
 from benchmarks.fit_efficiency import figures, fit
 from benchmarks.predicting import (
     Checked,
@@ -38,7 +36,6 @@ from benchmarks.predicting import (
     constants,
     judged,
     pairs,
-    rested,
     summary,
     summary_of,
     without_rows,
@@ -68,8 +65,12 @@ def main() -> None:
     print(rows_table(known[4]))
     print("\nOf boxes as they are reported:\n")
     print(beside_rules(known))
+    print("\nWhere a rule is nearer:\n")
+    print(nearer_rules(known))
     print("\nAs if nothing were known of the boxes, not even their GPUs' names:\n")
     print(beside_rules(guessed))
+    print("\nWhere a rule is nearer:\n")
+    print(nearer_rules(guessed))
     print("\nFigures that are kept to judge, by the profile and the physics alone:\n")
     print(judged_table(judged(references)))
     print("\nWithout rows, by precision and GPU:\n")
@@ -187,53 +188,6 @@ def judged_table(found: Sequence[Checked]) -> str:
     )
 
 
-def beside_rules(found: Mapping[int, Sequence[Checked]]) -> str:
-    """Set the program beside one-line rules: median and 90th percentile of the absolute error."""
-    lines = [
-        f"| rows | figures | program | {' | '.join(RULES)} | bias | over 25 % | of these not "
-        "flagged | flagged | half-width | inside 95 % |",
-        "|---|---:|" + "---:|" * (len(RULES) + 7),
-    ]
-    for few, on in ((4, 8), (4, None), (2, 4), (2, 8), (1, 2), (1, 4), (1, 8)):
-        of = [one for one in found[few] if _is_on(one, on) and _num_rules(one) >= min(few, 2)]
-        lines.append(_beside(f"{on or 'other than 8'} from up to {few}", rested(of)))
-    eight = [one for one in rested(found[4]) if _is_on(one, 8)]
-    for name, of in (
-        ("rings", [one for one in eight if one.row.strategy[2] == "nccl"]),
-        (
-            "parameter servers",
-            [one for one in eight if one.row.strategy[0] == "parameter_server"],
-        ),
-    ):
-        curves = [one for one in of if _num_rules(one) > 1]
-        lines.append(_beside(f"8 from up to 4, {name}", curves))
-    one_row = [one for one in eight if _num_rules(one) < 2]
-    lines.append(_beside("8 from up to 4, at most one row of the curve", one_row))
-    return "\n".join(lines)
-
-
-def _num_rules(one: Checked) -> int:
-    """Return how many rules carry its curve on: one where the curve has one row alone."""
-    return len(one.by_rule)
-
-
-def _is_on(one: Checked, num_gpus: int | None) -> bool:
-    return one.row.work.num_gpus == num_gpus if num_gpus else one.row.work.num_gpus != 8
-
-
-def _beside(name: str, of: Sequence[Checked]) -> str:
-    one = summary_of(of)
-    cells = [name, one.num, f"{one.median_error:.1%} / {one.p90_error:.1%}"]
-    for rule in RULES:
-        errors = [abs(each.rule_error(rule)) for each in of if rule in each.by_rule]
-        some = f" of {len(errors)}" if len(errors) < one.num else ""
-        text = f"{np.median(errors):.1%} / {np.quantile(errors, 0.9):.1%}{some}" if errors else ""
-        cells.append(text)
-    cells += [f"{one.bias:+.1%}", one.num_far, one.num_far_unflagged]
-    cells += [f"{one.share_uncertain:.0%}", f"{one.half_width:.0%}", f"{one.share_inside:.0%}"]
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def precisions(found: Sequence[Checked]) -> str:
     """Sum up predictions without rows, by precision, and by precision and GPU."""
     lines = [
@@ -341,7 +295,7 @@ def sensitivity(references: References) -> str:
 
 
 def _eight(references: References) -> str:
-    one = summary([one for one in checked(references) if _is_on(one, 8)])
+    one = summary([one for one in checked(references) if is_on(one, 8)])
     return (
         f"{one.median_error:.1%} / {one.p90_error:.1%}, {one.share_inside:.0%} inside, "
         f"{one.share_uncertain:.0%} flagged, {one.num_far_unflagged} not"
