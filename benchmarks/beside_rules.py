@@ -13,7 +13,10 @@ from benchmarks.predicting import Checked, rested, summary_of
 ByFew = Mapping[int, Sequence[Checked]]
 """Figures by how many GPUs the rows have at most that they were predicted from."""
 
-_STATISTICS: dict[str, Callable[[Floats], Floats]] = {
+Statistic = Callable[[Floats], Floats]
+"""Of the last axis of errors."""
+
+_STATISTICS: dict[str, Statistic] = {
     "median": lambda errors: np.median(errors, axis=-1),
     "90th percentile": lambda errors: np.quantile(errors, 0.9, axis=-1),
 }
@@ -45,7 +48,7 @@ def nearer_rules(found: ByFew) -> str:
             for name, statistic in _STATISTICS.items():
                 program, by_rule = statistic(errors.T)
                 if program - by_rule > _MORE:
-                    low, high = _difference(errors, statistic)
+                    low, high = difference(errors, statistic)
                     lines.append(
                         f"| {group} | {name} | {rule} {by_rule:.1%} | {program:.1%} "
                         f"| {low:+.1%} to {high:+.1%} |"
@@ -59,8 +62,10 @@ def _errors(of: Sequence[Checked], rule: str) -> Floats:
     return np.array(both).reshape(-1, 2)
 
 
-def _difference(errors: Floats, statistic: Callable[[Floats], Floats]) -> tuple[float, float]:
-    """Return the 95 % interval of the program's error less the rule's (Efron 1979)."""
+def difference(errors: Floats, statistic: Statistic) -> tuple[float, float]:
+    """Return the 95 % interval of the program's error less the rule's, of errors (F, 2), by the
+    bootstrap (Efron 1979).
+    """
     drawn = np.random.default_rng(0).integers(0, len(errors), (_RESAMPLES, len(errors)))
     program, rule = (statistic(of[drawn]) for of in errors.T)
     low, high = np.quantile(program - rule, [0.025, 0.975])
