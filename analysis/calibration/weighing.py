@@ -44,7 +44,9 @@ class Weighing:
         return one.within(NORMAL_QUANTILE if is_normal else quantiles[bool(one.reasons)])
 
     def _variances(self, typical: Mapping[str, float]) -> dict[str, float]:
-        """Return the variance that each candidate has by itself."""
+        """Return the variance that each candidate has by itself: of the physics of a curve, for
+        which no typical error is fitted, that of its interval.
+        """
         found = {}
         for name in self.logs:
             if name in typical:
