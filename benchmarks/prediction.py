@@ -16,8 +16,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -74,7 +75,9 @@ def main() -> None:
     print("\nFigures that are kept to judge, by the profile and the physics alone:\n")
     print(judged_table(judged(references)))
     print("\nWithout rows, by precision and GPU:\n")
-    print(precisions(_without_rows(references)))
+    print(precisions(_without_rows(references, lambda source: source)))
+    print("\nWithout rows, and without any figure of the same publisher:\n")
+    print(precisions(_without_rows(references, lambda source: sources()[source].publisher)))
     print()
     for title, rests in (
         ("Pairs that rest on rows of 1 to 4 GPUs:", True),
@@ -91,13 +94,16 @@ def main() -> None:
         print(sensitivity(references))
 
 
-def _without_rows(references: References) -> list[Checked]:
-    """Predict each source's figures by efficiencies of all others."""
+def _without_rows(references: References, group: Callable[[str], str]) -> list[Checked]:
+    """Predict each source's figures by efficiencies of the sources of all other groups."""
     known = figures(references)
 
+    @cache
+    def fitted_without(left_out: str) -> Efficiency:
+        return fit([one for one in known if group(one.source) != left_out])[0]
+
     def without(source: str) -> Efficiency:
-        found, _ = fit([one for one in known if one.source != source])
-        return replace(found, software=sources()[source].software)
+        return replace(fitted_without(group(source)), software=sources()[source].software)
 
     return without_rows(references, without)
 
