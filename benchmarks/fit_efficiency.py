@@ -37,7 +37,8 @@ SPREADS = {
     "generation and precision": 0.15,
     "XLA": 0.15,
     "model": 0.15,
-    "framework": 0.25,
+    "framework": 0.15,
+    "framework and precision": 0.15,
     "years": 0.075,
     "start": 0.8,
 }

@@ -151,7 +151,8 @@ def constants(found: Sequence[Checked]) -> tuple[Typical, Quantiles]:
     """Fit to weighed predictions the typical errors of candidates, then quantiles of classes."""
     typical = dict(TYPICAL)
     for kind, of in _by(weighed(found), _kind).items():
-        typical[kind] = TYPICAL[kind] | typical_errors([one.candidate_errors for one in of])
+        errors = typical_errors([one.candidate_errors for one in of])
+        typical[kind] = {name: errors.get(name, size) for name, size in TYPICAL[kind].items()}
     curves = [one for one in weighed(found) if _kind(one) == CURVE]
     again = [_by_constants(one, typical, QUANTILES) for one in curves]
     quantiles = dict(QUANTILES)

@@ -16,18 +16,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from analysis.calibration import doubts
+from analysis.calibration import doubts, weights
 from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.layout import precision_class
 from analysis.calibration.priors import LEFT_OUT, LeftOut
-from analysis.calibration.rules import RULES
+from benchmarks.beside_rules import beside_rules, is_on, nearer_rules
 from benchmarks.fit_efficiency import figures, fit
 from benchmarks.predicting import (
     Checked,
@@ -38,7 +37,6 @@ from benchmarks.predicting import (
     constants,
     judged,
     pairs,
-    rested,
     summary,
     summary_of,
     without_rows,
@@ -68,12 +66,18 @@ def main() -> None:
     print(rows_table(known[4]))
     print("\nOf boxes as they are reported:\n")
     print(beside_rules(known))
+    print("\nWhere a rule is nearer:\n")
+    print(nearer_rules(known))
     print("\nAs if nothing were known of the boxes, not even their GPUs' names:\n")
     print(beside_rules(guessed))
+    print("\nWhere a rule is nearer:\n")
+    print(nearer_rules(guessed))
     print("\nFigures that are kept to judge, by the profile and the physics alone:\n")
     print(judged_table(judged(references)))
     print("\nWithout rows, by precision and GPU:\n")
-    print(precisions(_without_rows(references)))
+    print(precisions(_without_rows(references, lambda source: source)))
+    print("\nWithout rows, and without any figure of the same publisher:\n")
+    print(precisions(_without_rows(references, lambda source: sources()[source].publisher)))
     print()
     for title, rests in (
         ("Pairs that rest on rows of 1 to 4 GPUs:", True),
@@ -90,13 +94,16 @@ def main() -> None:
         print(sensitivity(references))
 
 
-def _without_rows(references: References) -> list[Checked]:
-    """Predict each source's figures by efficiencies of all others."""
+def _without_rows(references: References, group: Callable[[str], str]) -> list[Checked]:
+    """Predict each source's figures by efficiencies of the sources of all other groups."""
     known = figures(references)
 
+    @cache
+    def fitted_without(left_out: str) -> Efficiency:
+        return fit([one for one in known if group(one.source) != left_out])[0]
+
     def without(source: str) -> Efficiency:
-        found, _ = fit([one for one in known if one.source != source])
-        return replace(found, software=sources()[source].software)
+        return replace(fitted_without(group(source)), software=sources()[source].software)
 
     return without_rows(references, without)
 
@@ -185,53 +192,6 @@ def judged_table(found: Sequence[Checked]) -> str:
             f"{of_all.bias:+.1%}, inside 95 %: {of_all.share_inside:.0%}",
         ]
     )
-
-
-def beside_rules(found: Mapping[int, Sequence[Checked]]) -> str:
-    """Set the program beside one-line rules: median and 90th percentile of the absolute error."""
-    lines = [
-        f"| rows | figures | program | {' | '.join(RULES)} | bias | over 25 % | of these not "
-        "flagged | flagged | half-width | inside 95 % |",
-        "|---|---:|" + "---:|" * (len(RULES) + 7),
-    ]
-    for few, on in ((4, 8), (4, None), (2, 4), (2, 8), (1, 2), (1, 4), (1, 8)):
-        of = [one for one in found[few] if _is_on(one, on) and _num_rules(one) >= min(few, 2)]
-        lines.append(_beside(f"{on or 'other than 8'} from up to {few}", rested(of)))
-    eight = [one for one in rested(found[4]) if _is_on(one, 8)]
-    for name, of in (
-        ("rings", [one for one in eight if one.row.strategy[2] == "nccl"]),
-        (
-            "parameter servers",
-            [one for one in eight if one.row.strategy[0] == "parameter_server"],
-        ),
-    ):
-        curves = [one for one in of if _num_rules(one) > 1]
-        lines.append(_beside(f"8 from up to 4, {name}", curves))
-    one_row = [one for one in eight if _num_rules(one) < 2]
-    lines.append(_beside("8 from up to 4, at most one row of the curve", one_row))
-    return "\n".join(lines)
-
-
-def _num_rules(one: Checked) -> int:
-    """Return how many rules carry its curve on: one where the curve has one row alone."""
-    return len(one.by_rule)
-
-
-def _is_on(one: Checked, num_gpus: int | None) -> bool:
-    return one.row.work.num_gpus == num_gpus if num_gpus else one.row.work.num_gpus != 8
-
-
-def _beside(name: str, of: Sequence[Checked]) -> str:
-    one = summary_of(of)
-    cells = [name, one.num, f"{one.median_error:.1%} / {one.p90_error:.1%}"]
-    for rule in RULES:
-        errors = [abs(each.rule_error(rule)) for each in of if rule in each.by_rule]
-        some = f" of {len(errors)}" if len(errors) < one.num else ""
-        text = f"{np.median(errors):.1%} / {np.quantile(errors, 0.9):.1%}{some}" if errors else ""
-        cells.append(text)
-    cells += [f"{one.bias:+.1%}", one.num_far, one.num_far_unflagged]
-    cells += [f"{one.share_uncertain:.0%}", f"{one.half_width:.0%}", f"{one.share_inside:.0%}"]
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def precisions(found: Sequence[Checked]) -> str:
@@ -341,7 +301,7 @@ def sensitivity(references: References) -> str:
 
 
 def _eight(references: References) -> str:
-    one = summary([one for one in checked(references) if _is_on(one, 8)])
+    one = summary([one for one in checked(references) if is_on(one, 8)])
     return (
         f"{one.median_error:.1%} / {one.p90_error:.1%}, {one.share_inside:.0%} inside, "
         f"{one.share_uncertain:.0%} flagged, {one.num_far_unflagged} not"
@@ -354,6 +314,7 @@ _BY_HAND = [
     *((step, name) for name in ("_SUM_PASSES", "_UNDISTORTED")),
     *((doubts, name) for name in ("_VISIBLE", "_WRONG_BY", "_HOST_WRONG_BY", "_GUESSED_WRONG_BY")),
     *((doubts, name) for name in ("_SATURATION_ERROR", "_CONTRADICTS")),
+    *((weights, name) for name in ("_OTHER", "_LARGEST")),
 ]
 """Constants with neither a source nor a fit."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from analysis.calibration.fit import Fit, Prepared
 from analysis.calibration.layout import precision_class
+from analysis.calibration.row import Row
 from costs.topology import BETWEEN_CLIQUES
 
 _VISIBLE = 0.08  # of a step: communication below it cannot spoil much
@@ -93,6 +94,12 @@ class _Case:
         return [one for one in self.fit.rows if one.row.strategy == strategy]
 
     @property
+    def of_curve(self) -> list[Row]:
+        """The rows that differ from the target in the number of GPUs alone."""
+        curve = self.target.row.curve
+        return [one.row for one in self.fit.rows if one.row.curve == curve]
+
+    @property
     def most_gpus(self) -> int:
         """The most that a row of the strategy has; one GPU does not communicate."""
         return max((one.row.work.num_gpus for one in self.of_strategy), default=1)
@@ -146,7 +153,7 @@ def _input(case: _Case) -> Doubt | None:
 
 def _turned(case: _Case) -> Doubt | None:
     """Doubt a curve whose last rows gain little, or lose: it has met a limit."""
-    rows = [one.row for one in case.fit.rows if one.row.curve == case.target.row.curve]
+    rows = case.of_curve
     rows.sort(key=lambda row: row.work.num_gpus)
     if len(rows) < 2 or case.num_gpus <= rows[-1].work.num_gpus:
         return None
@@ -176,7 +183,9 @@ def _misfit(case: _Case) -> Doubt | None:
 
 
 def _unreported(case: _Case) -> Doubt | None:
-    if case.target.row.is_known or case.num_gpus == 1:
+    """Doubt a strategy that is assumed, unless the curve shows what sharing variables costs."""
+    is_shown = any(row.work.num_gpus > 1 for row in case.of_curve)
+    if case.target.row.is_known or case.num_gpus == 1 or is_shown:
         return None
     reason = "how variables are shared is assumed"
     return Doubt(reason=reason, error=_WRONG_BY * case.share)

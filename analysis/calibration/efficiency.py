@@ -2,7 +2,8 @@
 
 `efficiency.csv` has the logarithms of factors of one share, by what is known of a trial:
 
-    log share = base + generation of the GPU + precision + both + XLA + model + software
+    log share = base + generation of the GPU + precision + both + XLA + model
+              + framework + framework and precision + years of the software
 
 `python -m benchmarks.fit_efficiency` fits them to published figures. Networks that are mostly
 products of matrices reach more, by other sources (`costs.step`), and none of these factors is
@@ -96,7 +97,8 @@ def terms(work: Work, hardware: Hardware, software: Software) -> dict[Term, floa
         ("years", cores): float(software.year - FIRST_YEAR),
     }
     if software.framework != OURS.framework:
-        found["framework", f"{software.framework} in {precision}"] = 1.0
+        found["framework", software.framework] = 1.0
+        found["framework and precision", f"{software.framework} {precision}"] = 1.0
     if work.xla:
         found["XLA", ""] = 1.0
     return found

@@ -3,7 +3,7 @@
 The score of a prediction that was judged is how far off it was, in logs, over the scale
 
     scale^2 = noise of a figure^2 + how far its candidates are apart^2
-              + (weight of the physics * standard deviation of the physics)^2
+              + standard deviation of the physics^2
 
 An interval is the prediction times or over exp(quantile * scale), where the quantile is that of the
 scores of its class: the ceil(0.95 (n + 1))-th smallest of n (Vovk et al. 2005; Lei et al. 2018,
@@ -26,7 +26,7 @@ _COVERAGE = 0.95
 Quantiles = Mapping[bool, float]
 """How many scales an interval reaches to each side, by whether the prediction is doubted."""
 
-QUANTILES: Quantiles = {False: 2.44, True: 6.07}
+QUANTILES: Quantiles = {False: 1.44, True: 3.01}
 """Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
 judged by those of other publishers alone.
 """
@@ -35,11 +35,9 @@ NORMAL_QUANTILE = 1.96
 """The same of a normal distribution."""
 
 
-def scale(noise: float, variance: float, weight: float, physics: float) -> float:
-    """Return the scale from the variance among candidates, and the physics' weight and standard
-    deviation.
-    """
-    return math.sqrt(noise**2 + variance + (weight * physics) ** 2)
+def scale(noise: float, variance: float, physics: float) -> float:
+    """Return the scale from the variance among candidates and the physics' standard deviation."""
+    return math.hypot(noise, math.sqrt(variance), physics)
 
 
 def quantile(scores: Sequence[float]) -> float:

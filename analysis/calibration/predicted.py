@@ -16,7 +16,7 @@ from analysis.calibration.fit import Fit, fit
 from analysis.calibration.predictive import Predictive, predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.row import Row
-from analysis.calibration.rules import LINEAR, carried, curve_of, log_times
+from analysis.calibration.rules import LINEAR, carried, curve_of, leverages, log_times
 from analysis.calibration.weighing import Weighing
 from analysis.calibration.weights import CURVE, GUESSED_BOX, KNOWN_BOX, PHYSICS, Entry
 from costs.hardware import Hardware
@@ -60,6 +60,7 @@ def predicted(
             kind=kind,
             num_gpus=target.work.num_gpus,
             logs={PHYSICS: _log_time(target, one), **by_rules},
+            leverages=leverages(log_times(target, rows), target.work.num_gpus),
             record=_entries(target, record),
             noise=left_out.noise,
             physics=one.doubted(doubt),
@@ -69,8 +70,8 @@ def predicted(
 
 
 def _entries(target: Row, record: _Record) -> tuple[Entry, ...]:
-    own = curve_of(target)
-    return tuple(Entry(is_own=curve_of(row) == own, errors=errors) for row, errors in record)
+    strategy = target.strategy
+    return tuple(Entry(is_alike=row.strategy == strategy, errors=errors) for row, errors in record)
 
 
 def _carried(target: Row, rows: Sequence[Row]) -> dict[str, float]:

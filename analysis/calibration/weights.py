@@ -1,16 +1,16 @@
-"""Weighs the candidates of one prediction by their record on the same box.
+"""Weighs the candidates of one prediction by their own variance and their record on the same box.
 
-The record of a candidate is how far off it was on the most GPUs of each curve, left out and
-predicted from half of them or fewer. The curve's own entry counts as much as several of others.
-With e its errors there, in logs, and s the noise of one figure,
+The variance of the physics is that of its interval. That of a rule is the noise of figures, as
+often as the rule carries it on (`rules.leverages`), and what it usually misses on the boxes of
+others, squared. The record of a candidate is how far off it was on the most GPUs of each curve,
+left out and predicted from half of them or fewer; a curve of another strategy counts less. With e
+its errors there, in logs,
 
-    mean e^2 = (k typical^2 + sum of e^2) / (k + number of curves)
-    weight   = 1 / (s^2 + mean e^2)
+    weight = (1 + number of curves) / (variance + sum of e^2)
 
-as Bates and Granger (1969) combine forecasts. `typical` is what a candidate usually misses, on the
-boxes of others: it stands for k curves, so that one row does not decide. An error counts up to a
-limit, and what is predicted is the weighted median, so that neither one stray row nor one stray
-candidate moves it far.
+as Bates and Granger (1969) combine forecasts: the variance counts as the error of one curve. An
+error counts up to a limit, and what is predicted is the weighted median, so that neither one stray
+row nor one stray candidate moves it far.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ physics of its box stands.
 """
 
 Typical = Mapping[str, Mapping[str, float]]
-"""Standard deviation of each candidate's errors, in logs (`typical_errors`), by kind."""
+"""Standard deviation of the errors of candidates, in logs (`typical_errors`), by kind."""
 
 TYPICAL: Typical = {
     CURVE: {
-        PHYSICS: 0.0308,
         LINEAR: 0.0399,
         RING: 0.0286,
         DOUBLING: 0.0441,
         AMDAHL: 0.105,
         USL: 0.0742,
     },
-    KNOWN_BOX: {PHYSICS: 0.0398, LINEAR: 0.0791},
+    KNOWN_BOX: {PHYSICS: 0.0397, LINEAR: 0.0791},
     GUESSED_BOX: {PHYSICS: 0.0763, LINEAR: 0.0928},
 }
 """Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
 judged by those of other publishers alone.
 """
 
-_CURVES = 2.0  # that typical errors stand for
-_OWN_CURVE = 4.0  # counts as much as so many others
+_OTHER = 0.25  # that a curve of another strategy counts
 _LARGEST = 0.15  # error, in logs, that counts
 _NORMAL = 1.4826  # times the median of absolute errors: the standard deviation of normal ones
 
@@ -57,7 +55,7 @@ _NORMAL = 1.4826  # times the median of absolute errors: the standard deviation 
 class Entry:
     """The errors of the candidates on the largest count of one curve."""
 
-    is_own: bool  # of the curve that is to be predicted
+    is_alike: bool  # of the strategy of the curve that is to be predicted
     errors: Mapping[str, float]  # in logs, by candidate
 
 
@@ -88,22 +86,15 @@ class Stack:
         )
 
 
-def stacked(
-    logs: Mapping[str, float],
-    record: Record,
-    noise: float,
-    typical: Mapping[str, float] = TYPICAL[CURVE],
-) -> Stack:
-    """Weigh candidates by their record."""
+def stacked(logs: Mapping[str, float], variances: Mapping[str, float], record: Record) -> Stack:
+    """Weigh candidates by the variances that they have by themselves, and by their record."""
     shares = {}
     for name in logs:
         of = [entry for entry in record if name in entry.errors]
-        counts = np.array([_OWN_CURVE if entry.is_own else 1.0 for entry in of])
-        errors = np.minimum(_LARGEST, np.abs([entry.errors[name] for entry in of]))
-        # entries of unequal count are worth fewer of equal ones (Kish 1965)
-        num = counts.sum() ** 2 / np.square(counts).sum() if of else 0.0
-        seen = num * np.average(np.square(errors), weights=counts) if of else 0.0
-        shares[name] = 1 / (noise**2 + (_CURVES * typical[name] ** 2 + seen) / (_CURVES + num))
+        counts = np.array([1.0 if entry.is_alike else _OTHER for entry in of])
+        errors = np.array([min(_LARGEST, abs(entry.errors[name])) for entry in of])
+        missed = variances[name] + float(counts @ np.square(errors))
+        shares[name] = (1 + float(counts.sum())) / missed
     total = sum(shares.values())
     return Stack(logs=logs, weights={name: share / total for name, share in shares.items()})
 

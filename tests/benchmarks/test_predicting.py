@@ -54,7 +54,7 @@ def test_no_one_line_rule_is_off_by_less_in_nine_of_ten(found: list[Checked], ru
 def test_intervals_by_other_publishers_hold(found: list[Checked]) -> None:
     reported = summary(of_curves(calibrated(found, found)))
     assert reported.share_inside >= 0.93
-    assert reported.half_width < 0.13
+    assert reported.half_width < 0.1
 
 
 def test_predictions_off_by_a_quarter_say_that_they_are_uncertain(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.calibration.rules import carried, log_times
+from analysis.calibration.rules import carried, leverages, log_times
 from tests.analysis.calibration.test_fit import TRUE, row
 
 COUNTS = (1, 2, 4)
@@ -38,6 +38,14 @@ def test_rules_neither_go_back_nor_on_from_one_count() -> None:
     assert carried(logs({1: 1.0, 4: 1.1}), 4) == {}
     assert carried(logs({1: 1.0}), 8) == {}
     assert "usl" not in carried(logs({1: 1.0, 2: 1.1}), 8)
+
+
+def test_rules_that_go_further_from_few_counts_carry_more_noise_on() -> None:
+    found = leverages(logs({1: 1.0, 2: 1.1}), 8)
+    assert found["linear"] == pytest.approx(1)
+    assert found["doubling"] == pytest.approx(2**2 + 3**2)
+    assert found["ring"] == pytest.approx((0.75 / 1.075) ** 2 + (1.75 * 1.1 / 1.175) ** 2, rel=0.2)
+    assert found["amdahl"] > found["doubling"]
 
 
 def test_a_curve_is_of_rows_that_differ_in_gpus_alone() -> None:

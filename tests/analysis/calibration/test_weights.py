@@ -1,4 +1,4 @@
-"""Candidates are weighed by their record on the same box; intervals by what others missed."""
+"""Candidates are weighed by their own variance and their record; intervals by what others missed."""
 
 import math
 from dataclasses import replace
@@ -21,46 +21,61 @@ from costs.profiles import profile
 from tests.analysis.calibration.test_fit import BOX, reported, row, rows
 
 LOGS = {PHYSICS: 0.2, "linear": 0.0, "ring": 0.1, "amdahl": 0.5}
-TYPICAL = {PHYSICS: 0.03, "linear": 0.03, "ring": 0.03, "amdahl": 0.09}
+VARIANCES = {PHYSICS: 0.03**2, "linear": 0.03**2, "ring": 0.03**2, "amdahl": 0.09**2}
 
 
-def other(**errors: float) -> Entry:
-    """Of another curve of the same box."""
-    return Entry(is_own=False, errors=errors)
+def alike(**errors: float) -> Entry:
+    """Missed so much of another curve of the same strategy and box."""
+    return Entry(is_alike=True, errors=errors)
 
 
 def test_without_a_record_what_is_usually_right_leads() -> None:
-    found = stacked(LOGS, (), noise=0.0, typical=TYPICAL)
+    found = stacked(LOGS, VARIANCES, ())
     assert found.weights[PHYSICS] == found.weights["linear"] == found.weights["ring"]
     assert found.weights["ring"] == pytest.approx(9 * found.weights["amdahl"])
 
 
 def test_what_was_far_off_on_the_box_has_less_weight_with_each_curve() -> None:
-    entry = other(physics=0.1, linear=0.1, ring=0.01, amdahl=-0.1)
-    weights = [
-        stacked(LOGS, [entry] * num, noise=0.01, typical=TYPICAL).weights["ring"]
-        for num in (0, 1, 8)
-    ]
-    assert weights[0] < 0.4 < weights[1] < 0.8 < weights[2]
+    entry = alike(physics=0.1, linear=0.1, ring=0.01, amdahl=-0.1)
+    weights = [stacked(LOGS, VARIANCES, [entry] * num).weights["ring"] for num in (0, 1, 8)]
+    assert weights[0] < 0.4 < weights[1] < 0.9 < weights[2]
 
 
 def test_one_stray_row_hardly_moves_the_weights() -> None:
-    fine = other(physics=0.03, linear=0.03, ring=0.02, amdahl=0.09)
-    stray = other(physics=2.0, linear=2.1, ring=2.2, amdahl=2.3)
-    calm = stacked(LOGS, [fine] * 5, noise=0.01, typical=TYPICAL)
-    shaken = stacked(LOGS, [*[fine] * 5, stray], noise=0.01, typical=TYPICAL)
+    fine = alike(physics=0.03, linear=0.03, ring=0.02, amdahl=0.09)
+    stray = alike(physics=2.0, linear=2.1, ring=2.2, amdahl=2.3)
+    calm = stacked(LOGS, VARIANCES, [fine] * 5)
+    shaken = stacked(LOGS, VARIANCES, [*[fine] * 5, stray])
     assert shaken.middle == pytest.approx(calm.middle, abs=0.02)
 
 
-def test_the_curve_itself_counts_as_much_as_four_others() -> None:
-    entry = other(physics=0.1, linear=0.01, ring=0.1, amdahl=0.1)
-    own = replace(entry, is_own=True)
-    bad = other(physics=0.01, linear=0.1, ring=0.1, amdahl=0.1)
-    typical = dict.fromkeys(LOGS, 0.05)
-    alike = stacked(LOGS, [entry, bad], noise=0.01, typical=typical).weights
-    assert alike["linear"] == pytest.approx(alike[PHYSICS])
-    led = stacked(LOGS, [own, bad], noise=0.01, typical=typical).weights
-    assert led["linear"] > 1.5 * led[PHYSICS]
+def test_four_curves_of_another_strategy_count_as_one() -> None:
+    entry = alike(physics=0.1, linear=0.01, ring=0.1, amdahl=0.1)
+    other = replace(entry, is_alike=False)
+    one, four = (stacked(LOGS, VARIANCES, record) for record in ([entry], [other] * 4))
+    assert four.weights == pytest.approx(one.weights)
+
+
+def test_the_physics_of_a_curve_weighs_less_the_wider_its_interval() -> None:
+    [found] = reported(rows(), [row("resnet50", 8, "ps_cpu")])
+    weighing = found.weighing
+    assert weighing is not None
+    wider = replace(weighing, physics=replace(weighing.physics, high=2 * weighing.physics.high))
+    weights = [
+        {one.name: one.weight for one in of.predictive().candidates} for of in (weighing, wider)
+    ]
+    assert weights[1][PHYSICS] < 0.5 * weights[0][PHYSICS]
+
+
+def test_a_rule_that_carries_more_noise_on_weighs_less() -> None:
+    [found] = reported(rows(), [row("resnet50", 8, "ps_cpu")])
+    weighing = found.weighing
+    assert weighing is not None
+    noisy = replace(weighing, leverages=weighing.leverages | {"ring": 100.0})
+    weights = [
+        {one.name: one.weight for one in of.predictive().candidates} for of in (weighing, noisy)
+    ]
+    assert weights[1]["ring"] < 0.5 * weights[0]["ring"]
 
 
 def test_the_middle_is_the_weighted_median() -> None:
@@ -79,7 +94,7 @@ def test_typical_errors_are_as_large_as_most_and_not_as_the_largest() -> None:
 def test_candidates_that_disagree_make_the_scale_larger() -> None:
     apart = Stack(logs={PHYSICS: 0.0, "ring": 0.2}, weights={PHYSICS: 0.5, "ring": 0.5}).variance
     assert apart == pytest.approx(0.01)
-    assert scale(0.01, apart, 0.5, 0.02) == pytest.approx(math.sqrt(2e-4 + apart))
+    assert scale(0.01, apart, 0.02) == pytest.approx(math.sqrt(5e-4 + apart))
 
 
 def test_the_quantile_is_of_one_rank_more_than_its_share() -> None:

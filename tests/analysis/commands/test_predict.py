@@ -276,12 +276,12 @@ def test_one_host_of_several_is_predicted_and_the_others_are_left_out(analysis) 
     )
 
 
-def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None:
-    """A bug: `PS-based` became replicated_nccl without a word."""
+def test_strategies_in_other_words_are_marked_and_said(analysis) -> None:
+    """A bug: `PS-based` became replicated_nccl without a word. The curve shows what it costs: no doubt."""
     reported = added(analysis, variable_update="PS-based", all_reduce="", local_parameter_device="")
     assert " ps_cpu? " in reported.stdout
     assert "replicated_nccl" not in reported.stdout
-    assert "uncertain: how variables are shared is assumed" in reported.stdout
+    assert "how variables are shared is assumed" not in reported.stdout
     assert (
         "assumed of 3 of 3 rows (?): how variables are shared is reported as 'PS-based', ps_cpu is assumed"
         in reported.stdout
