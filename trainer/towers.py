@@ -27,10 +27,12 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import injected, micro_batches
 from trainer.devices import Devices, host_of
+from trainer.input import pixels
 from trainer.loss_scale import LossScale
 from trainer.template import Template
 
-# inputs and labels; of our models images (B, H, W, 3) float32 and labels (B,) int64
+# inputs and labels; of our models images (B, H, W, 3), uint8 where they are real and else float32,
+# and labels (B,) int64
 Batch = tuple[tf.Tensor, tf.Tensor]
 
 
@@ -359,6 +361,7 @@ class Towers:
         labels: tf.Tensor,
     ) -> micro_batches.Pass:
         """Take one batch forward and backward; its gradients are multiplied by `share`."""
+        inputs = pixels.normalized(inputs, self._template.example.input_dtype)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             model = self._template.model
