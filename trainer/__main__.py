@@ -32,6 +32,7 @@ from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.gpu_errors import reported_errors, with_gpu_errors
 from scalemark.text.error_line import telling_line
 from scalemark.text.redact import without_secrets
 from trainer import selfcheck
@@ -138,7 +139,7 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
         traceback.print_exc()
         result, exit_code = _ended(Outcome.FAILED, str(error)), RANK_LOST
     if leads:
-        folder.write(folder.result, result.to_json())
+        folder.write(folder.result, with_gpu_errors(result, folder).to_json())
     return _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
@@ -164,7 +165,7 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         raise
     except Exception as error:
         traceback.print_exc()
-        return _ended(*_outcome(error))
+        return _ended(*_outcome(error, gpu_failed=bool(reported_errors(folder))))
 
 
 def _import_tensorflow() -> None:
@@ -197,8 +198,11 @@ def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
     return run.run(spec, folder, folder.read_placement(), own.cluster if own else None)
 
 
-def _outcome(error: Exception) -> tuple[Outcome, str]:
-    """Return what an error makes of the trial, and the sentence that says so."""
+def _outcome(error: Exception, *, gpu_failed: bool = False) -> tuple[Outcome, str]:
+    """Return what an error makes of the trial, and the sentence that says so.
+
+    A library's failed call is no lack of memory where a GPU has reported what failed.
+    """
     line = telling_line(str(error)) or type(error).__name__
     if isinstance(error, BadDataError):
         return Outcome.FAILED, str(error)
@@ -212,7 +216,7 @@ def _outcome(error: Exception) -> tuple[Outcome, str]:
             Outcome.OUT_OF_MEMORY,
             f"out of memory; try a smaller batch_size, image_px or seq_len ({allocation})",
         )
-    if _GPU_MEMORY.search(str(error)):
+    if not gpu_failed and _GPU_MEMORY.search(str(error)):
         return Outcome.OUT_OF_MEMORY, f"out of GPU memory: {line}"
     if is_lack_of_host_memory(error):
         return Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({line})"

@@ -345,6 +345,12 @@ def test_what_libraries_of_cuda_say_of_memory_is_out_of_memory(line, message):
     assert reported.startswith(message)
 
 
+def test_a_gpu_that_reported_an_error_lacks_no_memory():
+    line = "NCCL: unhandled cuda error. Set TF_CPP_VMODULE='nccl*=3'"
+    outcome, reported = _outcome(RuntimeError(line), gpu_failed=True)
+    assert (outcome, reported) == (Outcome.FAILED, f"RuntimeError: {line}")
+
+
 def test_a_lack_of_memory_at_tensorflows_import_stays_one(monkeypatch):
     broken_import(monkeypatch, MemoryError())
     with pytest.raises(MemoryError):

@@ -25,6 +25,7 @@ from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.gpu_errors import with_gpu_errors
 from trainer import rank_starts
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob, StartedRanks
@@ -63,7 +64,7 @@ def look_after(job: RanksJob) -> int:
     except OSError as error:
         problem = f"its ranks could not be watched, and were ended: {error}"
         result, exit_code = rank_ends.trial_end(Outcome.FAILED, problem)
-    job.folder.write(job.folder.result, result.to_json())
+    job.folder.write(job.folder.result, with_gpu_errors(result, job.folder).to_json())
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
     return exit_code
