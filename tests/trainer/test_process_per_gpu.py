@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -49,14 +50,17 @@ def test_the_selfcheck_proves_every_process_exact(tmp_path):
 
 
 @pytest.mark.integration
-def test_a_trial_starts_its_processes_and_ends_with_them(tmp_path):
+@pytest.mark.parametrize(("num_packs", "num_sent"), [(0, 1), (4, 2)])
+def test_a_trial_starts_its_processes_and_ends_with_them(tmp_path, num_packs, num_sent):
+    """All its gradients are less than a bucket; of four packs one is the largest tensor."""
     folder = make_folder(tmp_path / "run", "")
-    folder.trial.write_text(PER_GPU.to_json())
+    asked = replace(PER_GPU, gradient_repacking=num_packs)
+    folder.trial.write_text(asked.to_json())
     command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
     ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     result = folder.read_result()
     assert result.outcome == Outcome.COMPLETED
-    assert set(result.op_placement["reduction"]) == {"CollectiveReduceV2 @ worker-0 CPU:0"}
+    assert result.op_placement["reduction"] == {"CollectiveReduceV2 @ worker-0 CPU:0": num_sent}
     assert (folder.path / "log-worker-1.txt").exists()
-    assert folder.read_trial() == PER_GPU  # as the sweep asked for it: of one host
+    assert folder.read_trial() == asked  # as the sweep asked for it: of one host

@@ -63,6 +63,7 @@ class Mirrored:
         reduction_devices: tuple[str, ...],
     ) -> None:
         self._strategy = strategy
+        self._options = tf.distribute.experimental.CommunicationOptions()
         with self._strategy.scope():
             self._variables = [tf.Variable(value, dtype=tf.float32) for value in initial]
         self._copies = []
@@ -98,7 +99,9 @@ class Mirrored:
         copies = [PerReplica(of_variable) for of_variable in zip(*gradients, strict=True)]
         pairs = list(zip(copies, self._variables, strict=True))
         with tf.name_scope("reduce"):
-            sums = self._strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+            sums = self._strategy.extended.batch_reduce_to(
+                tf.distribute.ReduceOp.SUM, pairs, self._options
+            )
         updates: list[tuple[Placed, tf.Tensor]] = []
         of_replicas = zip(*map(self._local, sums), strict=True)
         for placed, of_replica in zip(self._copies, of_replicas, strict=True):

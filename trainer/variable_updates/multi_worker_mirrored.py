@@ -135,24 +135,36 @@ def _claim(spec: TrialSpec, rank: Rank) -> Devices:
 
 
 def create(
-    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+    spec: TrialSpec,
+    initial: Sequence[np.ndarray],
+    devices: Devices,
+    optimizer: Optimizer,
+    bytes_per_pack: int = 0,
 ) -> MultiWorkerMirrored:
-    """Raise UnsupportedTrialError for devices that did not join others."""
+    """Send packs of so many bytes; 0 = one, tf.distribute's default, which waits for all gradients.
+
+    Raises UnsupportedTrialError for devices that did not join others.
+    """
     if not isinstance(devices, WorkerDevices):
         raise UnsupportedTrialError(
             f"variable_update={spec.variable_update}: wanted the workers of a cluster, found "
             "one process"
         )
-    return MultiWorkerMirrored(initial, devices, optimizer)
+    return MultiWorkerMirrored(initial, devices, optimizer, bytes_per_pack)
 
 
 class MultiWorkerMirrored(Mirrored):
     def __init__(
-        self, initial: Sequence[np.ndarray], devices: WorkerDevices, optimizer: Optimizer
+        self,
+        initial: Sequence[np.ndarray],
+        devices: WorkerDevices,
+        optimizer: Optimizer,
+        bytes_per_pack: int,
     ) -> None:
         super().__init__(
             devices.strategy, initial, devices, optimizer, "CollectiveReduceV2", devices.replicas
         )
+        self._options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack)
         assert devices.lockstep is not None  # `join` made it
         self._lockstep, self._host = devices.lockstep, devices.host
         self._num_local = len(devices.replicas)
