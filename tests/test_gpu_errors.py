@@ -10,18 +10,17 @@ PROGRAM = """
 import os, pathlib, sys, time
 
 run_dir, fails = pathlib.Path(sys.argv[1]), {fails}
-telemetry = run_dir / "telemetry.jsonl"
 xid = pathlib.Path(os.environ["SCALEMARK_TEST_BOX"]) / os.environ["CUDA_VISIBLE_DEVICES"] / "xid"
 
-def seen(what):
-    return telemetry.exists() and what in telemetry.read_text()
+def is_written(name):
+    return (run_dir / name).exists() and (run_dir / name).read_text()
 
 step, happens = 0, False
-while step < 40 or not seen('"xid"'):
+while step < 40 or not is_written("gpu_errors.jsonl"):
     time.sleep(0.02)
     step += 1
     print(f"step {{step}} rate 100", flush=True)
-    if not happens and seen('"gpus"'):
+    if not happens and is_written("telemetry.jsonl"):
         xid.with_suffix(".draft").write_text("{xid}")
         xid.with_suffix(".draft").rename(xid)
         happens = True

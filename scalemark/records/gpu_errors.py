@@ -33,9 +33,12 @@ _XID_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidError(JsonRecord):
-    """An error that the driver reports by its number: a line of `telemetry.jsonl`, once per GPU."""
+    """An error that the driver reports by its number: a line of `gpu_errors.jsonl`.
 
-    time_s: float  # time.monotonic(), as of the samples beside it
+    Each number is written once per GPU.
+    """
+
+    time_s: float  # time.monotonic(), as of the samples of telemetry
     uuid: str  # of the GPU, or of the MIG device; empty where the driver could not tell
     xid: int
 

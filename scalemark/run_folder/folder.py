@@ -55,6 +55,7 @@ class RunFolder:
     environment = _File("environment.json")
     steps = _File("steps.jsonl")
     telemetry = _File("telemetry.jsonl")
+    gpu_errors = _File("gpu_errors.jsonl")  # an XidError per line
     profile = _File("profile")  # a folder
     heartbeat = _File("heartbeat.txt")  # of a user's program: touched when it has printed something
     result = _File("result.json")
@@ -126,9 +127,9 @@ class RunFolder:
         """Return all complete lines, without a last one that a crash cut off."""
         return self._read(self.steps, _steps_in, MOST_STEPS_BYTES) or []
 
-    def read_xid_errors(self) -> list[XidError]:
-        """Return the errors among the samples of the GPUs."""
-        return self._read(self.telemetry, _xid_errors_in) or []
+    def read_gpu_errors(self) -> list[XidError]:
+        """Return what GPUs reported, in the order in which it came; nothing where none is there."""
+        return self._read(self.gpu_errors, _gpu_errors_in) or []
 
     def read_doing(self) -> Doing:
         """Return what the trainer is doing; a process that has not said it yet is building."""
@@ -198,8 +199,8 @@ def _steps_in(text: str) -> list[StepSample]:
     return build_all(StepSample, steps, "line")
 
 
-def _xid_errors_in(text: str) -> list[XidError]:
-    return [XidError.from_json(line) for line in text.split("\n")[:-1] if '"xid"' in line]
+def _gpu_errors_in(text: str) -> list[XidError]:
+    return [XidError.from_json(line) for line in text.split("\n")[:-1]]
 
 
 def _line(number: int, text: str) -> Any:

@@ -24,8 +24,8 @@ def with_gpu_errors(result: Result, folder: RunFolder) -> Result:
 
 
 def reported_errors(folder: RunFolder) -> list[XidError]:
-    """Return the errors in the order in which they came; none where the file makes no sense."""
+    """Return the errors; none where the file makes no sense."""
     try:
-        return folder.read_xid_errors()
+        return folder.read_gpu_errors()
     except (OSError, ValueError):
         return []

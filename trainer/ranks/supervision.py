@@ -184,8 +184,9 @@ def _clear(folder: RunFolder) -> None:
     """Remove an earlier trial's files from a folder named by hand: they would pass for ours."""
     # of a sweep the log is what this process writes into
     own = [os.fstat(descriptor) for descriptor in (1, 2)]
-    signs = (folder.result, folder.doing, folder.steps, folder.telemetry, folder.log)
-    for pattern in (*(path.name for path in signs), "beat-*.txt", "log-*.txt"):
+    signs = (folder.result, folder.doing, folder.steps, folder.log)
+    of_gpus = (folder.telemetry, folder.gpu_errors)
+    for pattern in (*(path.name for path in signs + of_gpus), "beat-*.txt", "log-*.txt"):
         for path in folder.path.glob(pattern):
             if not any(os.path.samestat(path.stat(), each) for each in own):
                 path.unlink()

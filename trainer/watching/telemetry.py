@@ -2,12 +2,12 @@
 
 ```
   trainer  ── watching() ──►  sampler: spare core, lowest priority ──►  telemetry.jsonl
-     └── summarize(): samples of the measured window only  ◄──────────────────┘
+     └── summarize(): samples of the measured window only  ◄──────────  gpu_errors.jsonl
 ```
 
 Where no core is spare it is the trainer's last one. The trainer keeps all its cores: TensorFlow
 sized its pools by them, and a narrower set would measure another machine. Two samples a second
-cost that core some milliseconds each. Xid errors are lines between the samples, written at once.
+cost that core some milliseconds each. Between samples it waits for Xid errors.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import pynvml
 
 from scalemark.host.own_code import module_command, python_path
 from scalemark.records.devices import DeviceKind
-from scalemark.records.gpu_errors import XidError
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from trainer.process import parent
 from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
 from trainer.watching.xid_events import XidEvents
@@ -121,8 +121,7 @@ def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, .
     readings: dict[str, list[Reading]] = {}
     first: dict[str, Reading] = {}
     times_s = []
-    samples, errors = _lines_in(path)
-    for sample in samples:
+    for sample in _samples_in(path):
         is_in_window = start_s <= sample.time_s <= end_s
         if is_in_window:
             times_s.append(sample.time_s)
@@ -130,10 +129,12 @@ def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, .
             first.setdefault(reading.uuid, reading)
             if is_in_window:
                 readings.setdefault(reading.uuid, []).append(reading)
+    errors = RunFolder(path.parent).read_gpu_errors()
     found = []
     for uuid, seen in readings.items():
-        xids = sorted({error.xid for error in errors if error.uuid == uuid})
-        found.append(_summary(first[uuid], seen, times_s, xids))
+        # one that the driver cannot name any more may be any of them
+        xids = {error.xid for error in errors if error.uuid in (uuid, "")}
+        found.append(_summary(first[uuid], seen, times_s, sorted(xids)))
     return tuple(found)
 
 
@@ -208,18 +209,12 @@ def _power_by_energy(seen: list[Reading], times_s: Sequence[float]) -> float | N
     return (last - first) / took_s
 
 
-def _lines_in(path: Path) -> tuple[list[Sample], list[XidError]]:
+def _samples_in(path: Path) -> list[Sample]:
     """Read all complete lines; the sampler's end may have cut off the last one."""
-    samples, errors = [], []
-    if path.exists():
-        for line in path.read_text().splitlines(keepends=True):
-            if not line.endswith("\n"):
-                continue
-            if '"xid"' in line:
-                errors.append(XidError.from_json(line))
-            else:
-                samples.append(Sample.from_json(line))
-    return samples, errors
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines(keepends=True)
+    return [Sample.from_json(line) for line in lines if line.endswith("\n")]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -242,8 +237,9 @@ def main(arguments: Sequence[str]) -> int:
     except pynvml.NVMLError as error:
         print(f"no GPU telemetry: NVML: {error}", file=sys.stderr)
         return 1
-    with options.out.open("w") as out:
-        events = XidEvents(gpus.handles, out)
+    errors = RunFolder(options.out.parent).gpu_errors
+    with options.out.open("w") as out, errors.open("w") as errors_out:
+        events = XidEvents(gpus.handles, errors_out)
         take_samples(gpus.read, out, options.interval, sleep=events.sleep)
     return 0
 

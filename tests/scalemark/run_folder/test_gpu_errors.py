@@ -11,15 +11,15 @@ SAID = "GPU-a reported Xid 79: GPU has fallen off the bus"
 
 
 def message(folder, text, outcome="failed", message="ended by SIGABRT"):
-    (folder / "telemetry.jsonl").write_text(text)
+    (folder / "gpu_errors.jsonl").write_text(text)
     result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
     return with_gpu_errors(result, RunFolder(folder)).message
 
 
 @pytest.mark.parametrize("outcome", ["failed", "hung"])
 def test_errors_are_named(tmp_path, outcome):
-    text = '{"time_s": 1.0, "gpus": []}\n' + LOST + LOST.replace("79", "31")[:-1]
-    assert message(tmp_path, text, outcome) == f"ended by SIGABRT; {SAID}"
+    cut_off = LOST.replace("79", "31")[:-1]
+    assert message(tmp_path, LOST + cut_off, outcome) == f"ended by SIGABRT; {SAID}"
 
 
 def test_the_first_ones_are_named(tmp_path):
@@ -41,6 +41,6 @@ def test_else_a_message_stays_as_it_is(tmp_path, text, outcome, said):
     assert message(tmp_path, text, outcome, said) == said
 
 
-def test_without_telemetry_a_message_stays_as_it_is(tmp_path):
+def test_without_the_file_a_message_stays_as_it_is(tmp_path):
     result = Result(outcome="failed", message="no", measurement=None, op_placement={})
     assert with_gpu_errors(result, RunFolder(tmp_path)) == result

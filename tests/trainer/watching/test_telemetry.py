@@ -140,13 +140,13 @@ def test_errors_count_from_the_start_of_the_trial_on(tmp_path):
         for corrected, uncorrected in ((7, 1), (9, 2))
     )
     path = write(tmp_path / "t", (1.0, [before, SILENT]), (5.0, [after, SILENT]))
-    with path.open("a") as file:
-        for uuid, xid in (("GPU-a", 94), ("GPU-a", 63), ("GPU-b", 79)):
+    with (tmp_path / "gpu_errors.jsonl").open("w") as file:
+        for uuid, xid in (("GPU-a", 94), ("GPU-a", 63), ("GPU-b", 79), ("", 119)):
             file.write(json.dumps({"time_s": 2.0, "uuid": uuid, "xid": xid}) + "\n")
     busy, silent = telemetry.summarize(path, 5.0, 9.0)
-    assert busy.xids == (63, 94)
+    assert busy.xids == (63, 94, 119)
     assert (busy.num_corrected_errors, busy.num_uncorrected_errors) == (2, 1)
-    assert silent.xids == (79,)
+    assert silent.xids == (79, 119)
     assert (silent.num_corrected_errors, silent.num_uncorrected_errors) == (None, None)
 
 
