@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _CPUS = Path("/sys/devices/system/cpu")
@@ -13,7 +14,10 @@ def last_level_bytes(cpus: Iterable[int] | None = None, folder: Path = _CPUS) ->
     """Count a cache that cores share once; 0 where the kernel does not say."""
     found: dict[str, int] = {}  # by the cores that share it
     for cpu in os.sched_getaffinity(0) if cpus is None else cpus:
-        caches = [_cache(path) for path in (folder / f"cpu{cpu}" / "cache").glob("index*")]
+        caches = []
+        for path in (folder / f"cpu{cpu}" / "cache").glob("index*"):
+            with suppress(FileNotFoundError):  # some virtual machines tell no sizes
+                caches.append(_cache(path))
         if caches:
             _, shared_by, size = max(caches)
             found[shared_by] = size

@@ -29,3 +29,6 @@ def test_without_a_third_level_the_second_is_the_last(tmp_path):
 
 def test_a_kernel_that_tells_nothing_has_none(tmp_path):
     assert last_level_bytes([0], tmp_path) == 0
+    make(tmp_path, 0, (3, "32768K", "0"))
+    (tmp_path / "cpu0" / "cache" / "index0" / "size").unlink()
+    assert last_level_bytes([0], tmp_path) == 0
