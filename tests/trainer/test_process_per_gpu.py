@@ -44,6 +44,7 @@ def test_the_selfcheck_proves_every_process_exact(tmp_path):
         ("-", "passed"),
         ("steps_per_execution=3", "passed"),
         ("gradient_accumulation=4", "passed"),
+        ("gradient_repacking=3", "passed"),
     ]
     assert max(check["difference"] for check in ring) < 1e-6
     assert "these replicas are CPU devices (process_per_gpu_nccl)" in ended.stdout
