@@ -1,17 +1,21 @@
 """`python -m benchmarks.step_ops resnet50 fp16`: counts the ops of one replica's training step.
 
 Counted in the graph as it is traced, before TensorFlow optimizes it; on GPUs most start a kernel.
+With `--data photos` its inputs, whose bytes are counted too, come from the host in each step.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
+
+import tensorflow as tf
 
 from scalemark.models import published_sizes
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
-from tests.trainer.gpu_kernels import step_nodes
+from tests.trainer.gpu_kernels import step_graph, step_nodes
 from trainer import devices
 
 # these name or pass on values, and start no kernel
@@ -20,7 +24,7 @@ _NETWORK = ("Conv2D", "DepthwiseConv2d", "FusedBatchNorm", "Relu", "MatMul", "Ma
 _NETWORK += ("BiasAdd", "SparseSoftmaxCrossEntropy", "Mean", "AddN")
 
 
-def main(model: str, precision: str) -> None:
+def main(model: str, precision: str, data: str) -> None:
     sizes = published_sizes(model)
     spec = small(
         model=model,
@@ -29,19 +33,27 @@ def main(model: str, precision: str) -> None:
         image_px=sizes.get("image_px", 0),
         seq_len=sizes.get("seq_len", 0),
         num_classes=sizes["num_classes"],
+        data=data,
     )
-    nodes = step_nodes(spec, devices.claim(DeviceKind.CPU_DEVICE, 1))
-    counts = Counter(node.op for node in nodes if node.op not in _FREE)
+    claimed = devices.claim(DeviceKind.CPU_DEVICE, 1)
+    graph = step_graph(spec, claimed)
+    counts = Counter(node.op for node in step_nodes(graph, claimed) if node.op not in _FREE)
     of_network = Counter({op: num for op, num in counts.items() if op.startswith(_NETWORK)})
     others = counts - of_network
     print(f"{model} {precision}: {counts.total()} ops, {of_network.total()} of the network")
     for op, num in others.most_common(12):
         print(f"  {op} {num}")
+    for node in graph.node:
+        if node.op == "Placeholder" and tf.as_dtype(node.attr["dtype"].type) != tf.resource:
+            shape = [size.size for size in node.attr["shape"].shape.dim]
+            dtype = tf.as_dtype(node.attr["dtype"].type)
+            print(f"{data}: {shape} {dtype.name}, {math.prod(shape) * dtype.size:,} bytes")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", nargs="?", default="resnet50")
     parser.add_argument("precision", nargs="?", default="fp16", choices=("fp32", "fp16", "bf16"))
+    parser.add_argument("--data", default="synthetic", choices=("synthetic", "photos", "text"))
     given = parser.parse_args()
-    main(given.model, given.precision)
+    main(given.model, given.precision, given.data)

@@ -31,6 +31,7 @@ from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.gpu_errors import with_gpu_errors
 from trainer.errors import UnsupportedTrialError
 from trainer.process import ending, parent
 from trainer.ranks import own_rank, supervision
@@ -63,7 +64,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
     else:
         folder.write(folder.doing, Doing.BUILDING)
         result, exit_code = _caught(lambda: run(spec, folder, given, own))
-        folder.write(folder.result, result.to_json())
+        folder.write(folder.result, with_gpu_errors(result, folder).to_json())
     return RANK_CRASHED if own and exit_code == RANK_LOST else exit_code
 
 

@@ -52,10 +52,10 @@ def colleague() -> Iterator[subprocess.Popen]:
 
 
 class Sweep:
-    """A sweep of PROGRAM that runs on a fake box, and what it has printed so far."""
+    """A sweep of a program that runs on a fake box, and what it has printed so far."""
 
-    def __init__(self, num_gpus: int, *arguments: str) -> None:
-        Path("program.py").write_text(PROGRAM)
+    def __init__(self, num_gpus: int, *arguments: str, program: str = PROGRAM) -> None:
+        Path("program.py").write_text(program)
         self.environment = fake_box.make(Path.cwd(), num_gpus)
         self.box = Path("box")
         self._arguments = arguments

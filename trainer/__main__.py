@@ -33,6 +33,7 @@ from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.gpu_errors import with_gpu_errors
 from scalemark.text.error_line import telling_line
 from scalemark.text.redact import without_secrets
 from trainer import selfcheck
@@ -132,7 +133,7 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
         traceback.print_exc()
         result, exit_code = _ended(Outcome.FAILED, str(error)), RANK_LOST
     if leads:
-        folder.write(folder.result, result.to_json())
+        folder.write(folder.result, with_gpu_errors(result, folder).to_json())
     return _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 

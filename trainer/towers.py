@@ -25,12 +25,14 @@ import tensorflow as tf
 from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
-from trainer import injected, micro_batches
+from trainer import injected, micro_batches, small_tensors
 from trainer.devices import Devices, host_of
+from trainer.input import pixels
 from trainer.loss_scale import LossScale
 from trainer.template import Template
 
-# inputs and labels; of our models images (B, H, W, 3) float32 and labels (B,) int64
+# inputs and labels; of our models images (B, H, W, 3), uint8 where they are real and else float32,
+# and labels (B,) int64
 Batch = tuple[tf.Tensor, tf.Tensor]
 
 
@@ -343,13 +345,10 @@ class Towers:
             inputs,
             labels,
         )
-        if scale:
-            gradients = [gradient / scale[0] for gradient in gradients]
-        if self._weight_decay:
-            gradients = [
-                self._decayed(gradient, weight)
-                for gradient, weight in zip(gradients, weights, strict=True)
-            ]
+        if scale or self._weight_decay:
+            # one that is summed over replicas is sent as soon as it is there, and waits for none
+            each = small_tensors.elementwise if self._update.num_summed == 1 else map
+            gradients = list(each(partial(self._finished, scale), gradients, weights))
         return loss, gradients, new_state
 
     def _pass(
@@ -361,6 +360,7 @@ class Towers:
         labels: tf.Tensor,
     ) -> micro_batches.Pass:
         """Take one batch forward and backward; its gradients are multiplied by `share`."""
+        inputs = pixels.normalized(inputs, self._template.example.input_dtype)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             model = self._template.model
@@ -378,10 +378,18 @@ class Towers:
         )
         return loss, [_dense(*pair) for pair in zip(found, weights, strict=True)], new_state
 
-    def _decayed(self, gradient: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        """Add the gradient of the L2 loss, only now: else all products are made early and held."""
-        with tf.control_dependencies([gradient]):
-            return gradient + self._weight_decay * weight
+    def _finished(
+        self, scale: Sequence[tf.Tensor], gradient: tf.Tensor, weight: tf.Tensor
+    ) -> tf.Tensor:
+        """Undo the loss scale, and add the gradient of the L2 loss, only now: else all products are
+        made early and held.
+        """
+        if scale:
+            gradient /= scale[0]
+        if self._weight_decay:
+            with tf.control_dependencies([gradient]):
+                gradient += self._weight_decay * weight
+        return gradient
 
     def _apply(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> None:
         self._optimizer.begin_step()
@@ -389,14 +397,14 @@ class Towers:
             placed.apply(gradient, self._optimizer)
 
     def _all_finite(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> tf.Tensor:
-        """Return a bool on the host, by one kernel per tensor: is its sum of squares finite?"""
+        """Return a bool on the host: is the sum of squares finite of all gradients?"""
         by_device: dict[str, list[tf.Tensor]] = defaultdict(list)
         for placed, gradient in updates:
             by_device[placed.variable.device].append(gradient)
         finite = []
         for device, gradients in by_device.items():
             with tf.device(device):
-                squares = tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients])
+                squares = tf.add_n(list(map(tf.nn.l2_loss, small_tensors.joined(gradients))))
                 finite.append(tf.math.is_finite(squares))
         with tf.device(self._devices.host):
             return tf.reduce_all(tf.stack(finite))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
+from scalemark.records.gpu_errors import said_of_errors
 from scalemark.records.injected import INJECTED_REASON, NOISE, injected_text
 from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
 from scalemark.records.outcomes import Verdict
@@ -138,6 +139,7 @@ def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) ->
         throttled = [reason for reason in gpu.throttle_reasons if reason in THROTTLING]
         if throttled:
             yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"
+        yield from said_of_errors(gpu)
         if gpu.num_foreign_processes:
             yield said_of_others(gpu)
     yield from _doubts_about_clocks(telemetry)

@@ -169,6 +169,10 @@ class GpuTelemetry:
     # as trainer/watching/nvml.py names them; empty also where the GPU does not report them
     throttle_reasons: tuple[str, ...]
     num_foreign_processes: int | None  # most other processes seen computing on it at once
+    xids: tuple[int, ...] = ()  # each kind of Xid error that it reported, from the trial's start on
+    # memory errors since the trial's start; None without ECC
+    num_corrected_errors: int | None = None
+    num_uncorrected_errors: int | None = None
 
 
 def said_of_others(gpu: GpuTelemetry) -> str:

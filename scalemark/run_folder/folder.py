@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, check_environment, spec_of
 from scalemark.records.cluster import WORKER_0, Rank, RankLimits
+from scalemark.records.gpu_errors import XidError
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import Result, StepSample
 from scalemark.records.outcomes import Doing
@@ -54,6 +55,7 @@ class RunFolder:
     environment = _File("environment.json")
     steps = _File("steps.jsonl")
     telemetry = _File("telemetry.jsonl")
+    gpu_errors = _File("gpu_errors.jsonl")  # an XidError per line
     profile = _File("profile")  # a folder
     heartbeat = _File("heartbeat.txt")  # of a user's program: touched when it has printed something
     result = _File("result.json")
@@ -125,6 +127,10 @@ class RunFolder:
         """Return all complete lines, without a last one that a crash cut off."""
         return self._read(self.steps, _steps_in, MOST_STEPS_BYTES) or []
 
+    def read_gpu_errors(self) -> list[XidError]:
+        """Return what GPUs reported, in the order in which it came; nothing where none is there."""
+        return self._read(self.gpu_errors, _gpu_errors_in) or []
+
     def read_doing(self) -> Doing:
         """Return what the trainer is doing; a process that has not said it yet is building."""
         return self._read(self.doing, Doing) or Doing.BUILDING
@@ -191,6 +197,10 @@ def _steps_in(text: str) -> list[StepSample]:
     if len(steps) != len(lines):  # find the damaged line
         steps = [_line(number, line) for number, line in enumerate(lines, 1)]
     return build_all(StepSample, steps, "line")
+
+
+def _gpu_errors_in(text: str) -> list[XidError]:
+    return [XidError.from_json(line) for line in text.split("\n")[:-1]]
 
 
 def _line(number: int, text: str) -> Any:

@@ -15,7 +15,7 @@ from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
 from scalemark.stats.two_modes import two_modes
-from store.reading.clock_notes import clock_notes
+from store.reading.gpu_notes import gpu_notes
 from store.reading.queries import Row
 
 _SPARE = ("num_attempts", "data", "precision")  # of the trials of a sweep, for narrow terminals
@@ -73,7 +73,7 @@ def _print_attempt(console: Console, row: Row) -> None:
         verdict = {"verdict": row["verdict"]}
         for number, reason in enumerate(row["verdict_reasons"] or (), 1):
             verdict[f"reason {number}"] = reason
-        for number, note in enumerate(clock_notes(row["gpu_telemetry"] or ()), 1):
+        for number, note in enumerate(gpu_notes(row["gpu_telemetry"] or ()), 1):
             verdict[f"note {number}"] = note
         _facts(console, "verdict", verdict)
     _facts(console, "steps", row["steps"])

@@ -53,6 +53,8 @@ def _devices(probe: Probe) -> Iterator[str]:
     yield from _aligned(rows)
     if probe.kind is DeviceKind.CPU_DEVICE:
         yield "the peak is of all cores together, which the devices share"
+        for figure in probe.of(Probed.MEMORY):
+            yield f"memory and copies: tensors of {_size(figure.num_bytes or 0)}"
 
 
 def _matrix(probe: Probe) -> Iterator[str]:

@@ -10,6 +10,7 @@ from scalemark.records.cluster import RANK_LOST
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.gpu_errors import with_gpu_errors
 from sweeper.running.attempt import Ended, Limits
 
 
@@ -39,7 +40,7 @@ def judge(
         why = unreadable or ended.unreadable or ended.last_error
         message = f"{message}: {why or 'see log.txt in its run folder'}"
     result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
-    return Judged(result=result, crashed=outcome is Outcome.FAILED)
+    return Judged(result=with_gpu_errors(result, folder), crashed=outcome is Outcome.FAILED)
 
 
 def _counts(written: Result, ended: Ended) -> bool:

@@ -284,7 +284,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["strategy=ps_cpu", "gradient_repacking=2"],
-            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=distributed_all_reduce, distributed_sharded, mirrored, multi_worker_mirrored, process_per_gpu, replicated, sharded$",
+            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=distributed_all_reduce, distributed_sharded, mirrored, process_per_gpu, replicated, sharded$",
         ),
         (
             ["variable_update=mirrored", "all_reduce=ring", "gradient_repacking=2"],

@@ -1,15 +1,18 @@
 """A box of GPUs that do not exist, for real processes: they import a pynvml that answers from files.
 
-`BOX/GPU-0/4711` says how many MiB process 4711 holds of GPU-0, for as long as it lives.
+`BOX/GPU-0/4711` says how many MiB process 4711 holds of GPU-0, for as long as it lives, and
+`BOX/GPU-0/xid` which Xid error it reports next.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.conftest import PROJECT
-from tests.sweeper.fake_nvml import FakeDriver, FakeGpu, processes
+from tests.sweeper.fake_nvml import WHOLE_GPU, FakeDriver, FakeGpu, processes
 
 VARIABLE = "SCALEMARK_TEST_BOX"
 _PYNVML = """
@@ -40,6 +43,16 @@ class BoxDriver(FakeDriver):
     def nvmlDeviceGetMemoryInfo(self, gpu, version=None):  # noqa: N802
         gpu.computing = _listed(gpu.uuid)
         return super().nvmlDeviceGetMemoryInfo(gpu, version)
+
+    def nvmlEventSetWait(self, events, timeout_ms):  # noqa: N802
+        for gpu in self.gpus:
+            with suppress(FileNotFoundError):
+                path = _box() / gpu.uuid / "xid"
+                events.append((gpu, int(path.read_text()), WHOLE_GPU))
+                path.unlink()
+        if not events:
+            time.sleep(min(timeout_ms, 20) / 1000)
+        return super().nvmlEventSetWait(events, timeout_ms)
 
 
 def make(folder: Path, num_gpus: int) -> dict[str, str]:

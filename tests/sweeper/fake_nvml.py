@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pynvml
 
+WHOLE_GPU = 0xFFFFFFFF  # NVML's number of no GPU instance
+
 
 @dataclass
 class FakeGpu:
@@ -28,6 +30,9 @@ class FakeGpu:
     has_display: bool | None = False
     compute_mode: int = pynvml.NVML_COMPUTEMODE_DEFAULT
     error: int | None = None  # that the driver has instead of a handle
+    gpu_instance: int = 0  # of a MIG device
+    ecc_errors: tuple[int, int] | None = None  # corrected and uncorrected ones; None: without ECC
+    is_lost: bool = False
 
 
 @dataclass
@@ -40,6 +45,10 @@ class FakeDriver:
     reserved_mib: int = 0  # of each GPU, by the driver; part of what it calls used unless asked
     is_old: bool = False  # before 510: knows no other figure than that, nor the newest lists
     is_open: int = 0
+    has_events: bool = True
+    # what happened and was not asked for yet: GPU, number, and GPU instance, if of one alone
+    xids: list[tuple[FakeGpu, int, int]] = field(default_factory=list)
+    registered: list[str] = field(default_factory=list)  # UUIDs of GPUs that tell of events
 
     def install(self, monkeypatch) -> None:
         for name in dir(self):
@@ -68,7 +77,37 @@ class FakeDriver:
         return SimpleNamespace(busId=gpu.pci_bus_id)
 
     def nvmlDeviceGetUUID(self, gpu):  # noqa: N802
+        if gpu.is_lost:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
         return gpu.uuid
+
+    def nvmlDeviceGetTotalEccErrors(self, gpu, kind, counter):  # noqa: N802
+        assert counter == pynvml.NVML_VOLATILE_ECC
+        return reported(gpu.ecc_errors)[kind]
+
+    def nvmlEventSetCreate(self):  # noqa: N802
+        if not self.has_events:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return self.xids
+
+    def nvmlDeviceRegisterEvents(self, gpu, types, events):  # noqa: N802
+        assert (types, events) == (pynvml.nvmlEventTypeXidCriticalError, self.xids)
+        self.registered.append(gpu.uuid)
+
+    def nvmlEventSetWait(self, events, timeout_ms):  # noqa: N802
+        if not events:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+        gpu, xid, instance = events.pop(0)
+        return SimpleNamespace(device=gpu, eventData=xid, gpuInstanceId=instance)
+
+    def nvmlDeviceIsMigDeviceHandle(self, device):  # noqa: N802
+        return int(device not in self.gpus)
+
+    def nvmlDeviceGetGpuInstanceId(self, device):  # noqa: N802
+        return device.gpu_instance
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, device):  # noqa: N802
+        return next(gpu for gpu in self.gpus if device in (gpu.mig_devices or ()))
 
     def nvmlDeviceGetName(self, gpu):  # noqa: N802
         return gpu.name

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 import tensorflow as tf
+from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.kernel_def_pb2 import KernelDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.python.framework import kernels
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
-from trainer.run import build
+from trainer.run import open_training
 
 # the runtime takes these apart before anything runs
 _CALLS = {
@@ -28,7 +29,7 @@ _NO_KERNEL = ("NoOp", "Placeholder")
 def lacking(spec: TrialSpec, devices: Devices) -> set[str]:
     """Return the ops of replicas, with their types, that no GPU kernel is registered for."""
     found = set()
-    for node in step_nodes(spec, devices):
+    for node in step_nodes(step_graph(spec, devices), devices):
         if node.op not in _NO_KERNEL and not any(
             _takes(one, node) for one in _gpu_kernels(node.op)
         ):
@@ -37,19 +38,14 @@ def lacking(spec: TrialSpec, devices: Devices) -> set[str]:
     return found
 
 
-def step_nodes(spec: TrialSpec, devices: Devices) -> list[NodeDef]:
-    """Trace a step, and return the nodes on replicas, of called functions, too."""
-    training = build(spec, devices)
-    example = training.template.example
-    batches = []
-    for device in devices.replicas:
-        with tf.device(device):
-            inputs = tf.zeros(
-                (spec.examples_per_replica, *example.input_shape), example.input_dtype
-            )
-            labels = tf.zeros((spec.examples_per_replica, *example.label_shape), tf.int64)
-            batches.append((inputs, labels))
-    graph = training.towers.step.get_concrete_function(batches).graph.as_graph_def()
+def step_graph(spec: TrialSpec, devices: Devices) -> GraphDef:
+    """Trace a step on the trial's own data."""
+    training, data = open_training(spec, devices)
+    return training.towers.step.get_concrete_function(data.next()).graph.as_graph_def()
+
+
+def step_nodes(graph: GraphDef, devices: Devices) -> list[NodeDef]:
+    """Return the nodes on replicas, of called functions, too."""
     bodies = {function.signature.name: function.node_def for function in graph.library.function}
     nodes = list(_on(graph.node, "", devices.replicas, bodies))
     assert len(nodes) > 100, "no step was found on the replicas"

@@ -47,7 +47,7 @@ def test_a_small_residual_network_learns_them_within_200_steps(folder, make_devi
     accuracies: list[float] = []
     while len(accuracies) < 200 and np.mean(accuracies[-20:] or 0) < 0.95:
         ((images, labels),) = data.next()
-        accuracies.append(model.train_on_batch(images.numpy(), labels.numpy())[1])
+        accuracies.append(model.train_on_batch(images.numpy() / 127.5 - 1, labels.numpy())[1])
         model.reset_metrics()
     assert np.mean(accuracies[-20:]) >= 0.95
 

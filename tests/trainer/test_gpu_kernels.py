@@ -47,6 +47,13 @@ def test_a_small_model_in_half_precision_has_all_kernels(make_devices):
     )
 
 
+@pytest.mark.parametrize("changes", [{"steps_per_execution": 2}, {"gradient_accumulation": 2}])
+def test_steps_on_real_images_have_all_kernels(make_devices, changes):
+    """Gathering has none for uint8, in which images come."""
+    spec = of_model("lenet5", image_px=28, data="digits", precision="fp16", **changes)
+    assert lacking(spec, make_devices(2)) == set()
+
+
 def test_an_op_without_a_gpu_kernel_is_found(make_devices, monkeypatch):
     monkeypatch.setattr("tests.trainer.gpu_kernels._gpu_kernels", lambda op: [])
     assert "Relu float32" in lacking(of_model("resnet18_cifar"), make_devices(2))

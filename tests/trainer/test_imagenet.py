@@ -21,7 +21,7 @@ def test_a_set_in_its_schema_is_read_from_data_dir(tmp_path, make_devices, disto
     )
     for images, labels in imagenet.open_input(spec, make_devices(2)).next():
         assert images.shape == (4, 32, 32, 3)
-        assert -1 <= float(tf.reduce_min(images)) < float(tf.reduce_max(images)) <= 1
+        assert int(tf.reduce_min(images)) < int(tf.reduce_max(images))
         assert set(labels.numpy()) <= set(range(1, 9))
 
 

@@ -45,6 +45,9 @@ EXACT = {
     "exact-2": MIRRORED,
     "exact-2-calls-of-3": replace(MIRRORED, steps_per_execution=3),
     "exact-3": replace(MIRRORED, num_gpus=3, hosts=3),
+    "exact-2-in-buckets": replace(
+        MIRRORED, variable_update="process_per_gpu", gradient_repacking=3
+    ),
     "exact-2-adamw": replace(
         MIRRORED,
         optimizer="adamw",
@@ -101,7 +104,7 @@ def test_workers_reach_one_devices_weights_and_losses(ran, make_devices, name):
     ).read_text()[-2000:]
     batches = list(whole_batches(spec.num_gpus, NUM_STEPS))
     one = replace(spec, variable_update="replicated", all_reduce="none", num_gpus=1, hosts=1)
-    one = replace(one, steps_per_execution=1)
+    one = replace(one, steps_per_execution=1, gradient_repacking=0)
     weights = train(one, alone, batches).update.weights(0)
     training = run.build(one, alone, convolutional)
     losses = [float(training.towers.step(split([batch], alone))) for batch in batches]

@@ -79,6 +79,8 @@ DOUBTS = {
     "throttled": {"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)},
     "slow clock": {"gpus": (replace(COOL, uuid="GPU-b", sm_clock_mhz=900.0), COOL)},
     "neighbors": {"gpus": (COOL, replace(COOL, num_foreign_processes=2))},
+    "Xid error": {"gpus": (replace(COOL, xids=(79,)),)},
+    "uncorrected memory": {"gpus": (replace(COOL, num_uncorrected_errors=2),)},
     "above the peak": {"mfu": 1.04, "peak_flops_per_s": 1e11},
 }
 
@@ -106,6 +108,10 @@ def test_neighbors_on_other_cores_do_not_spoil_a_gpu():
         verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU), gpus=(COOL,))[0]
         is Verdict.VALID
     )
+
+
+def test_corrected_memory_errors_are_no_doubt():
+    assert verdict(gpus=(replace(COOL, num_corrected_errors=3),)) == (Verdict.VALID, ())
 
 
 def test_a_card_at_its_power_limit_is_no_doubt_while_all_are_alike():

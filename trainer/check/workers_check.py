@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import tensorflow as tf
 
+from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.cluster import Cluster, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
@@ -44,8 +45,8 @@ _CHECKED: tuple[Changes, ...] = (
     {},
     {"steps_per_execution": NUM_STEPS},
     {"gradient_accumulation": NUM_MICRO_BATCHES},
-    {"gradient_repacking": 2},
 )
+_IN_BUCKETS: Changes = {"gradient_repacking": 3}
 
 
 def checks(part: Part) -> Iterator[Check]:
@@ -57,17 +58,19 @@ def checks(part: Part) -> Iterator[Check]:
     alone = trials.of_one_device(bench)
     spec = per_replica.with_processes(trials.of_mode(mode, bench))
     registry.load("variable_updates", mode.variable_update).check(spec)
+    repacks = mode.all_reduce in VARIABLE_UPDATES[mode.variable_update].repacks_with
+    checked = (*_CHECKED, _IN_BUCKETS) if repacks else _CHECKED
     batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
     with TemporaryDirectory() as folder:
-        left = [Path(folder) / str(number) for number in range(len(_CHECKED))]
-        for path, changes in zip(left, _CHECKED, strict=True):
+        left = [Path(folder) / str(number) for number in range(len(checked))]
+        for path, changes in zip(left, checked, strict=True):
             path.mkdir()
             _run_workers(replace(spec, **changes), path)
         one = devices.claim(kind, 1)
         reference, loss = exactness.train_to_loss(alone, one, batches)
         whole = reference.update.weights(0)
         bound = EXACT if kind is DeviceKind.CPU_DEVICE else EXACT_ON_GPUS
-        for path, changes in zip(left, _CHECKED, strict=True):
+        for path, changes in zip(left, checked, strict=True):
             yield _compared(
                 mode, changes, [path / str(i) for i in range(spec.hosts)], whole, loss, bound
             )

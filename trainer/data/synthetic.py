@@ -17,7 +17,8 @@ def open_input(spec: TrialSpec, devices: Devices) -> Synthetic:
 class Synthetic:
     """Pixels have mean 0 and deviation 0.47, the ancestor's (127, 60 of 255) on the scale -1..1.
 
-    Other real inputs have the same; whole numbers are drawn evenly.
+    Other real inputs have the same; whole numbers are drawn evenly. Pixels are float32, where
+    photographs are sent as bytes: nothing travels here.
     """
 
     def __init__(self, spec: TrialSpec, devices: Devices, example: Example) -> None:

@@ -14,7 +14,7 @@ from scalemark.host import shards
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import BadDataError, UnsupportedTrialError
-from trainer.input import bad_records
+from trainer.input import bad_records, pixels
 from trainer.input.replica_feed import ReplicaFeed
 from trainer.towers import Batch
 
@@ -104,7 +104,7 @@ def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) ->
 def image_and_label(
     record: tf.Tensor, position: tf.Tensor, spec: TrialSpec
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decode an Example to an image (image_px, image_px, 3) float32 in -1..1 and an int64 label.
+    """Decode an Example to an image (image_px, image_px, 3) uint8 and an int64 label.
 
     Distortions depend on the seed and on `position` alone (int64, in the order of all records).
     """
@@ -114,10 +114,10 @@ def image_and_label(
     if spec.distortions:
         seeds = tf.random.split(tf.stack([tf.cast(spec.seed, tf.int64), position]), 2)
         image = tf.image.resize(_random_crop(encoded, boxes, seeds[0]), size) / 255.0
-        image = tf.clip_by_value(_flipped_and_colored(image, seeds[1]), 0.0, 1.0)
+        image = 255.0 * tf.clip_by_value(_flipped_and_colored(image, seeds[1]), 0.0, 1.0)
     else:
-        image = tf.image.resize(_central_square(encoded), size) / 255.0
-    return tf.ensure_shape(image, (*size, 3)) * 2.0 - 1.0, label
+        image = tf.image.resize(_central_square(encoded), size)
+    return tf.ensure_shape(pixels.as_bytes(image), (*size, 3)), label
 
 
 def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

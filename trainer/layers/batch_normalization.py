@@ -39,24 +39,31 @@ class FusedBatchNormalization(keras.layers.Layer):
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         channels = x.shape[self.axis]
         gamma = tf.convert_to_tensor(self.gamma) if self.scale else tf.ones([channels], tf.float32)
-        empty = tf.constant([], tf.float32)
         y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
             x=x,
             scale=gamma,
             offset=tf.convert_to_tensor(self.beta),
-            mean=empty if training else tf.convert_to_tensor(self.moving_mean),
-            variance=empty if training else tf.convert_to_tensor(self.moving_variance),
+            mean=tf.convert_to_tensor(self.moving_mean),
+            variance=tf.convert_to_tensor(self.moving_variance),
             epsilon=self.epsilon,
+            exponential_avg_factor=1 - self.decay if training else 1.0,
             data_format="NCHW" if self.axis == 1 else "NHWC",
             is_training=training,
         )
         if training:
-            # The op's variance divides by n - 1; Keras and the ancestor keep the one divided by n.
-            n = tf.cast(tf.size(x) // channels, tf.float32)
-            share = (1 - self.decay) * (n - 1) / n
-            self.moving_mean.assign(self.moving_mean * self.decay + mean * (1 - self.decay))
-            self.moving_variance.assign(self.moving_variance * self.decay + variance * share)
+            # The op averages a variance that divides by n - 1; Keras and the ancestor divide by n.
+            n = _num_elements(x) / channels
+            of_old = self.moving_variance * (self.decay / n)
+            self.moving_mean.assign(mean)
+            self.moving_variance.assign(variance * ((n - 1) / n) + of_old)
         return y
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape
+
+
+def _num_elements(x: tf.Tensor) -> int | tf.Tensor:
+    """Return a number where the shape is known, so that no op has to compute it."""
+    if x.shape.is_fully_defined():
+        return int(x.shape.num_elements())
+    return tf.cast(tf.size(x), tf.float32)

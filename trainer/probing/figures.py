@@ -29,12 +29,14 @@ from scalemark.records.probe import Figure, Probed, ProbeRequest
 from trainer import devices as devices_of
 from trainer.all_reduces import nccl, ring
 from trainer.devices import Devices
+from trainer.probing.caches import last_level_bytes
 from trainer.probing.turns import FULL, QUICK, Effort, fastest_s
 from trainer.watching.peak import peak_flops_per_s
 
 MIB = 2**20
-# More than the caches of most hosts; of GPUs so much that starting the copy counts for little.
+# Of GPUs so much that starting the copy counts for little, and of CPU devices at least so much.
 COPY_BYTES = {DeviceKind.CPU_DEVICE: 64 * MIB, DeviceKind.GPU: 2048 * MIB}
+TIMES_CACHES = 4  # of CPU devices: then at most a quarter of a tensor is still in a cache
 COPY_PIECES = {DeviceKind.CPU_DEVICE: 1, DeviceKind.GPU: 8}  # tensors that are copied at once
 LEAST_COPY_BYTES = 4 * MIB  # a device without room for this has no figure
 # Of a reduction, from where latency counts to where bandwidth does.
@@ -140,6 +142,14 @@ def _copying(
     return copy
 
 
+def copy_bytes(kind: DeviceKind) -> int:
+    """Return the size of what is copied or summed: more than the caches of a host hold."""
+    if kind is DeviceKind.GPU:
+        return COPY_BYTES[kind]
+    wanted = max(COPY_BYTES[kind], TIMES_CACHES * last_level_bytes())
+    return min(wanted, COPY_BYTES[DeviceKind.GPU])
+
+
 def _device(devices: Devices, number: int | None) -> str:
     return devices.host if number is None else devices.replicas[number]
 
@@ -152,7 +162,7 @@ def _largest(
     target: int | None,
 ) -> Figure:
     """Measure with as many bytes as there is room for, half as many after each time too many."""
-    num_bytes = COPY_BYTES[devices.kind]
+    num_bytes = copy_bytes(devices.kind)
     while True:
         gc.collect()
         try:

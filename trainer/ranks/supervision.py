@@ -25,6 +25,7 @@ from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.gpu_errors import with_gpu_errors
 from trainer import rank_starts
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob, StartedRanks
@@ -63,7 +64,7 @@ def look_after(job: RanksJob) -> int:
     except OSError as error:
         problem = f"its ranks could not be watched, and were ended: {error}"
         result, exit_code = rank_ends.trial_end(Outcome.FAILED, problem)
-    job.folder.write(job.folder.result, result.to_json())
+    job.folder.write(job.folder.result, with_gpu_errors(result, job.folder).to_json())
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
     return exit_code
@@ -179,8 +180,9 @@ def _clear(folder: RunFolder) -> None:
     """Remove an earlier trial's files from a folder named by hand: they would pass for ours."""
     # of a sweep the log is what this process writes into
     own = [os.fstat(descriptor) for descriptor in (1, 2)]
-    signs = (folder.result, folder.doing, folder.steps, folder.telemetry, folder.log)
-    for pattern in (*(path.name for path in signs), "beat-*.txt", "log-*.txt"):
+    signs = (folder.result, folder.doing, folder.steps, folder.log)
+    of_gpus = (folder.telemetry, folder.gpu_errors)
+    for pattern in (*(path.name for path in signs + of_gpus), "beat-*.txt", "log-*.txt"):
         for path in folder.path.glob(pattern):
             if not any(os.path.samestat(path.stat(), each) for each in own):
                 path.unlink()

@@ -63,6 +63,7 @@ class Mirrored:
         reduction_devices: tuple[str, ...],
     ) -> None:
         self._strategy = strategy
+        self._options = tf.distribute.experimental.CommunicationOptions()
         with self._strategy.scope():
             self._variables = [tf.Variable(value, dtype=tf.float32) for value in initial]
         self._copies = []
@@ -95,18 +96,17 @@ class Mirrored:
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         if self.num_summed == 1:
             return list(zip(self._copies[0], gradients[0], strict=True))
-        updates: list[tuple[Placed, tf.Tensor]] = []
-        for placed, sums in zip(self._copies, self._sums(gradients), strict=True):
-            updates += zip(placed, sums, strict=True)
-        return updates
-
-    def _sums(self, messages: Sequence[Sequence[tf.Tensor]]) -> list[list[tf.Tensor]]:
-        """messages[replica][number] in, their sums out."""
-        everywhere = self._variables[0]  # every variable is on all replicas
-        pairs = [(PerReplica(copies), everywhere) for copies in zip(*messages, strict=True)]
+        copies = [PerReplica(of_variable) for of_variable in zip(*gradients, strict=True)]
+        pairs = list(zip(copies, self._variables, strict=True))
         with tf.name_scope("reduce"):
-            sums = self._strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
-        return [list(of_replica) for of_replica in zip(*map(self._local, sums), strict=True)]
+            sums = self._strategy.extended.batch_reduce_to(
+                tf.distribute.ReduceOp.SUM, pairs, self._options
+            )
+        updates: list[tuple[Placed, tf.Tensor]] = []
+        of_replicas = zip(*map(self._local, sums), strict=True)
+        for placed, of_replica in zip(self._copies, of_replicas, strict=True):
+            updates += zip(placed, of_replica, strict=True)
+        return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._copies[replica]]

@@ -6,8 +6,7 @@
 ```
 Every worker runs the same loop on its own devices. Model, optimizer ops and input are those of
 every other mode, so that only the way of sharing differs. On CPUs the strategy takes one device of
-each process. gradient_repacking=0 leaves packing to the strategy, which sends one message once the
-backward pass has ended, unless it is told a size.
+each process.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ ABILITIES = VariableUpdateAbilities(
     why="these are the ways of tf.distribute.MultiWorkerMirroredStrategy",
     sends=Sends.UNKNOWN,
     sends_between_hosts=SendsBetweenHosts.RING,
-    repacks_with=("ring", "nccl"),
     rank_jobs=("worker",),
     every_worker_trains=True,
     one_cpu_device_per_host=True,
@@ -35,14 +33,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.values import PerReplica
 
-from costs.spread import cuts
 from scalemark.records.cluster import Cluster, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import devices as devices_of
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.gradient_packs import pack, unpack
 from trainer.ranks.lockstep import Lockstep
 from trainer.towers import Batch, Optimizer, Tower, TowerResult
 from trainer.variable_updates.mirrored import Mirrored
@@ -61,13 +57,10 @@ class WorkerDevices(Devices):
     strategy: tf.distribute.Strategy
 
 
-def join(
-    spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float, bytes_per_pack: int = 0
-) -> WorkerDevices:
+def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> WorkerDevices:
     """Claim this worker's devices and meet all others, which must be about to do the same.
 
-    `bytes_per_pack` is of gradients that are not repacked; 0 is the strategy's own default. Call
-    once, before TensorFlow touches any device. Raises UnsupportedTrialError for devices that
+    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError for devices that
     are not there, LostRankError for a port that is taken. While TensorFlow waits here it holds the
     interpreter and takes SIGTERM for itself, and would wait for an hour, so Linux ends a process
     that waits for longer than `limit_s`, and a while for others to end it.
@@ -81,14 +74,16 @@ def join(
         num_accelerators={"GPU": len(own.replicas) if own.kind is DeviceKind.GPU else 0},
         rpc_layer="grpc",
     )
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=_IMPLEMENTATIONS[spec.all_reduce]
+    )
     alarm_s = math.ceil(limit_s) + GRACE_S
     workers = f"{len(cluster.worker_hosts)} workers"
     print(f"{rank.name} joins {workers}; SIGALRM ends it after {alarm_s} s", flush=True)
     signal.alarm(alarm_s)
     with devices_of.naming_taken_port(cluster, rank):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
-            cluster_resolver=resolver,
-            communication_options=communication_options(spec, bytes_per_pack),
+            cluster_resolver=resolver, communication_options=options
         )
     signal.alarm(0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -97,22 +92,10 @@ def join(
         host=own.host,
         replicas=own.replicas,
         shared=own.shared,
-        compute_capability=own.compute_capability,
         first=rank.task_index * spec.gpus_per_host,
         num_elsewhere=spec.num_gpus - spec.gpus_per_host,
         lockstep=Lockstep(own.host, spec.steps_per_execution),
         strategy=strategy,
-    )
-
-
-def communication_options(
-    spec: TrialSpec, bytes_per_pack: int
-) -> tf.distribute.experimental.CommunicationOptions:
-    """Return what the strategy is told of messages."""
-    return tf.distribute.experimental.CommunicationOptions(
-        # so few that each of our own packs is a message
-        bytes_per_pack=1 if spec.gradient_repacking else bytes_per_pack,
-        implementation=_IMPLEMENTATIONS[spec.all_reduce],
     )
 
 
@@ -152,15 +135,22 @@ def _claim(spec: TrialSpec, rank: Rank) -> Devices:
 
 
 def create(
-    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+    spec: TrialSpec,
+    initial: Sequence[np.ndarray],
+    devices: Devices,
+    optimizer: Optimizer,
+    bytes_per_pack: int = 0,
 ) -> MultiWorkerMirrored:
-    """Raise UnsupportedTrialError for devices that did not join others."""
+    """Send packs of so many bytes; 0 = one, tf.distribute's default, which waits for all gradients.
+
+    Raises UnsupportedTrialError for devices that did not join others.
+    """
     if not isinstance(devices, WorkerDevices):
         raise UnsupportedTrialError(
             f"variable_update={spec.variable_update}: wanted the workers of a cluster, found "
             "one process"
         )
-    return MultiWorkerMirrored(initial, devices, optimizer, spec.gradient_repacking)
+    return MultiWorkerMirrored(initial, devices, optimizer, bytes_per_pack)
 
 
 class MultiWorkerMirrored(Mirrored):
@@ -169,16 +159,15 @@ class MultiWorkerMirrored(Mirrored):
         initial: Sequence[np.ndarray],
         devices: WorkerDevices,
         optimizer: Optimizer,
-        num_packs: int,
+        bytes_per_pack: int,
     ) -> None:
         super().__init__(
             devices.strategy, initial, devices, optimizer, "CollectiveReduceV2", devices.replicas
         )
+        self._options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack)
         assert devices.lockstep is not None  # `join` made it
         self._lockstep, self._host = devices.lockstep, devices.host
-        self._replicas = devices.replicas
-        self._shapes = [tf.TensorShape(values.shape) for values in initial]
-        self._packs = cuts([values.size for values in initial], num_packs) if num_packs else []
+        self._num_local = len(devices.replicas)
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         """Give each tower the mean loss over all replicas of all workers, as users reduce it."""
@@ -186,28 +175,11 @@ class MultiWorkerMirrored(Mirrored):
         mean = self._mean([result.loss for result in results])
         return [TowerResult(mean, result.gradients) for result in results]
 
-    def _sums(self, messages: Sequence[Sequence[tf.Tensor]]) -> list[list[tf.Tensor]]:
-        """Repack gradients where asked; the strategy sends the last pack first, as it is ready."""
-        if not self._packs:
-            return super()._sums(messages)
-        packed = []
-        for device, gradients in zip(self._replicas, messages, strict=True):
-            with tf.device(device):
-                packed.append(pack(gradients, self._packs))
-        sums = []
-        for device, received in zip(self._replicas, super()._sums(packed), strict=True):
-            with tf.device(device):
-                sums.append(unpack(received, self._packs, self._shapes))
-        return sums
-
     def _mean(self, losses: Sequence[tf.Tensor]) -> tf.Tensor:
         """Reduce the losses, and the lockstep with them: float64 holds every step number."""
         with tf.device(self._host):
             # once per worker
-            said = [
-                self._lockstep.say(),
-                *[tf.constant(0.0, tf.float64)] * (len(self._replicas) - 1),
-            ]
+            said = [self._lockstep.say(), *[tf.constant(0.0, tf.float64)] * (self._num_local - 1)]
         messages = []
         for loss, words in zip(losses, said, strict=True):
             with tf.device(loss.device):

@@ -6,8 +6,8 @@
 ```
 Every process is a worker of tf.distribute.MultiWorkerMirroredStrategy with one device, so that no
 Python, no graph and no input pipeline is shared, as towers share them. CPU devices are taken one
-per process, too. Gradients travel in messages of 25 MiB, as DistributedDataParallel's do, each as
-soon as the backward pass has brought its last one; gradient_repacking takes other packs.
+per process, too. Gradients travel in buckets, from the last layer on: each is sent as soon as its
+gradients are there, while those of earlier layers are computed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,32 @@ ABILITIES = VariableUpdateAbilities(
     is_of_one_host=True,
 )
 
-from scalemark.records.cluster import Cluster, Rank
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
 from scalemark.records.trial import TrialSpec
+from trainer.devices import Devices
+from trainer.towers import Optimizer
 from trainer.variable_updates import multi_worker_mirrored
-from trainer.variable_updates.multi_worker_mirrored import WorkerDevices, check, create
+from trainer.variable_updates.multi_worker_mirrored import MultiWorkerMirrored, check, join
 
 __all__ = ["ABILITIES", "check", "create", "join"]
 
-# The default of bucket_cap_mb of PyTorch's DistributedDataParallel (its documentation; Li et al.,
-# PyTorch Distributed, VLDB 2020). Told nothing, TensorFlow sends all gradients at once, when the
-# backward pass has ended.
-BYTES_PER_PACK = 25 * 2**20
+BUCKET_BYTES = 25 * 2**20  # bucket_cap_mb of PyTorch's DistributedDataParallel
 
 
-def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> WorkerDevices:
-    """Do the same as `multi_worker_mirrored.join`, with messages of 25 MiB."""
-    return multi_worker_mirrored.join(spec, cluster, rank, limit_s, BYTES_PER_PACK)
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> MultiWorkerMirrored:
+    """Cut the gradients into buckets of 25 MiB, or into `gradient_repacking` of one size.
+
+    A tensor is in one bucket, which may be larger by it, so that there may be fewer. Raises
+    UnsupportedTrialError for devices that did not join others.
+    """
+    bucket_bytes = BUCKET_BYTES
+    if spec.gradient_repacking:
+        all_bytes = 4 * sum(values.size for values in initial)
+        bucket_bytes = math.ceil(all_bytes / spec.gradient_repacking)
+    return multi_worker_mirrored.create(spec, initial, devices, optimizer, bucket_bytes)

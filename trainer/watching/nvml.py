@@ -46,6 +46,9 @@ class Reading:
     pids: list[int] | None  # processes computing on it, ours among them
     num_others: int | None  # of these, not started by scalemark; None where none are listed
     energy_j: float | None = None  # since the driver was loaded
+    # memory errors since then, as ECC found them
+    num_corrected_errors: int | None = None
+    num_uncorrected_errors: int | None = None
 
 
 class Gpus:
@@ -53,10 +56,10 @@ class Gpus:
 
     def __init__(self, uuids: Sequence[str]) -> None:
         pynvml.nvmlInit()
-        self._handles = {uuid: pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
+        self.handles = {uuid: pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
 
     def read(self) -> list[Reading]:
-        return [_read(uuid, handle) for uuid, handle in self._handles.items()]
+        return [_read(uuid, handle) for uuid, handle in self.handles.items()]
 
 
 def reason_names(bits: int) -> list[str]:
@@ -104,7 +107,13 @@ def _read(uuid: str, handle: object) -> Reading:
         pids=pids,
         num_others=num_others(pids or ()),
         energy_j=asked(lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000),
+        num_corrected_errors=asked(_num_errors, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
+        num_uncorrected_errors=asked(_num_errors, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
     )
+
+
+def _num_errors(handle: object, kind: int) -> int:
+    return int(pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, pynvml.NVML_VOLATILE_ECC))
 
 
 def _reasons(handle: object) -> int:

@@ -2,12 +2,12 @@
 
 ```
   trainer  ── watching() ──►  sampler: spare core, lowest priority ──►  telemetry.jsonl
-     └── summarize(): samples of the measured window only  ◄──────────────────┘
+     └── summarize(): samples of the measured window only  ◄──────────  gpu_errors.jsonl
 ```
 
 Where no core is spare it is the trainer's last one. The trainer keeps all its cores: TensorFlow
 sized its pools by them, and a narrower set would measure another machine. Two samples a second
-cost that core some milliseconds each.
+cost that core some milliseconds each. Between samples it waits for Xid errors.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from trainer.process import parent
 from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
+from trainer.watching.xid_events import XidEvents
 
 INTERVAL_S = 0.5
 SHORTEST_INTERVAL_S = 0.25  # asking NVML costs time on the GPU's driver, too
@@ -112,15 +114,28 @@ def watching(
 
 
 def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, ...]:
-    """Return what was seen per GPU between two moments of time.monotonic(), if anything."""
+    """Return what was seen per GPU between two moments of time.monotonic(), if anything.
+
+    Errors count from the trial's start on: what they damaged stays.
+    """
     readings: dict[str, list[Reading]] = {}
+    first: dict[str, Reading] = {}
     times_s = []
     for sample in _samples_in(path):
-        if start_s <= sample.time_s <= end_s:
+        is_in_window = start_s <= sample.time_s <= end_s
+        if is_in_window:
             times_s.append(sample.time_s)
-            for reading in sample.gpus:
+        for reading in sample.gpus:
+            first.setdefault(reading.uuid, reading)
+            if is_in_window:
                 readings.setdefault(reading.uuid, []).append(reading)
-    return tuple(_summary(seen, times_s) for seen in readings.values())
+    errors = RunFolder(path.parent).read_gpu_errors()
+    found = []
+    for uuid, seen in readings.items():
+        # one that the driver cannot name any more may be any of them
+        xids = {error.xid for error in errors if error.uuid in (uuid, "")}
+        found.append(_summary(first[uuid], seen, times_s, sorted(xids)))
+    return tuple(found)
 
 
 def take_samples(
@@ -146,7 +161,11 @@ def take_samples(
         sleep(due_s - clock())
 
 
-def _summary(seen: list[Reading], times_s: Sequence[float]) -> GpuTelemetry:
+def _summary(
+    first: Reading, seen: list[Reading], times_s: Sequence[float], xids: Sequence[int]
+) -> GpuTelemetry:
+    """Sum up what was seen in the window; `first` is the first reading of the trial."""
+
     def known(name: str) -> list[Any]:
         values = [getattr(reading, name) for reading in seen]
         return [value for value in values if value is not None]
@@ -154,6 +173,10 @@ def _summary(seen: list[Reading], times_s: Sequence[float]) -> GpuTelemetry:
     def combined(combine: Callable[[list[Any]], float], name: str) -> Any:
         values = known(name)
         return combine(values) if values else None
+
+    def since_first(name: str) -> int | None:
+        before, after = getattr(first, name), getattr(seen[-1], name)
+        return None if before is None or after is None else after - before
 
     reasons = set(chain.from_iterable(known("throttle_reasons")))
     return GpuTelemetry(
@@ -168,6 +191,9 @@ def _summary(seen: list[Reading], times_s: Sequence[float]) -> GpuTelemetry:
         memory_used_bytes=combined(max, "memory_used_bytes"),
         throttle_reasons=tuple(sorted(reasons - {GPU_IDLE})),
         num_foreign_processes=combined(max, "num_others"),
+        xids=tuple(xids),
+        num_corrected_errors=since_first("num_corrected_errors"),
+        num_uncorrected_errors=since_first("num_uncorrected_errors"),
     )
 
 
@@ -211,8 +237,10 @@ def main(arguments: Sequence[str]) -> int:
     except pynvml.NVMLError as error:
         print(f"no GPU telemetry: NVML: {error}", file=sys.stderr)
         return 1
-    with options.out.open("w") as out:
-        take_samples(gpus.read, out, options.interval)
+    errors = RunFolder(options.out.parent).gpu_errors
+    with options.out.open("w") as out, errors.open("w") as errors_out:
+        events = XidEvents(gpus.handles, errors_out)
+        take_samples(gpus.read, out, options.interval, sleep=events.sleep)
     return 0
 
 

@@ -149,6 +149,15 @@ def test_when_nobody_saw_the_end_what_was_written_counts(tmp_path, outcome):
     assert (judged.result, judged.crashed) == (written, False)
 
 
+def test_a_crash_after_an_error_of_a_gpu_names_it(tmp_path):
+    folder = make_folder(tmp_path / "run", "")
+    folder.gpu_errors.write_text('{"time_s": 1.0, "uuid": "GPU-a", "xid": 79}\n')
+    judged = judge(folder, Ended(exit_code=-6, duration_s=1, last_error="oh"), LIMITS)
+    said = "GPU-a reported Xid 79: GPU has fallen off the bus"
+    assert judged.result.message == f"ended by SIGABRT: oh; {said}"
+    assert judged.crashed
+
+
 def test_when_nobody_saw_the_end_and_nothing_was_written_it_crashed(tmp_path):
     judged = judge(
         make_folder(tmp_path / "run", ""),

@@ -49,3 +49,14 @@ def test_statistics_stay_float32_under_bfloat16(all_devices):
         keras.mixed_precision.set_global_policy("float32")
     assert y.dtype == tf.bfloat16
     assert {str(variable.dtype) for variable in layer.variables} == {"float32"}
+
+
+def test_the_op_itself_averages_and_three_more_mend_its_variance(all_devices):
+    layer = FusedBatchNormalization(scale=True, epsilon=1e-3, decay=0.9)
+    layer.build((8, 5, 5, 7))
+    step = tf.function(lambda x: layer(x, training=True)).get_concrete_function(
+        tf.TensorSpec((8, 5, 5, 7))
+    )
+    ops = [op.type for op in step.graph.get_operations()]
+    arithmetic = {"Mul", "AddV2", "Sub", "RealDiv", "FloorDiv", "Cast"}
+    assert sorted(op for op in ops if op in arithmetic) == ["AddV2", "Mul", "Mul"]

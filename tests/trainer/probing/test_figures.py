@@ -63,6 +63,15 @@ def test_the_bus_bandwidth_is_that_of_a_ring(make_devices, monkeypatch):
     assert found.value == pytest.approx(2 * 3 / 4 * 64 * 1024 / 0.5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "cache_mib", "mib"),
+    [("cpu_device", 0, 64), ("cpu_device", 32, 128), ("cpu_device", 1024, 2048), ("gpu", 32, 2048)],
+)
+def test_tensors_are_four_times_as_large_as_the_caches(monkeypatch, kind, cache_mib, mib):
+    monkeypatch.setattr(figures, "last_level_bytes", lambda: cache_mib * MIB)
+    assert figures.copy_bytes(DeviceKind(kind)) == mib * MIB
+
+
 def test_a_device_with_little_room_copies_less(make_devices, monkeypatch):
     monkeypatch.setattr(figures, "_copying", _with_room_for(16 * MIB))
     found = figures._copy(make_devices(2), Probed.PAIR, 0, 1, SHORT)

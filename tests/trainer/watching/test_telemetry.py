@@ -1,6 +1,7 @@
 """GPUs are watched from another process; what was seen in the measured window is summed up, and nothing is made up."""
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -131,6 +132,28 @@ def test_energy_of_less_than_a_second_is_no_power(tmp_path):
     readings = [replace(BUSY, energy_j=value) for value in (1.0, 2.0)]
     path = write(tmp_path / "t", (1.0, readings[:1]), (1.5, readings[1:]))
     assert telemetry.summarize(path, 0.0, 9.0)[0].power_w == 650.0
+
+
+def test_errors_count_from_the_start_of_the_trial_on(tmp_path):
+    before, after = (
+        replace(BUSY, num_corrected_errors=corrected, num_uncorrected_errors=uncorrected)
+        for corrected, uncorrected in ((7, 1), (9, 2))
+    )
+    path = write(tmp_path / "t", (1.0, [before, SILENT]), (5.0, [after, SILENT]))
+    with (tmp_path / "gpu_errors.jsonl").open("w") as file:
+        for uuid, xid in (("GPU-a", 94), ("GPU-a", 63), ("GPU-b", 79), ("", 119)):
+            file.write(json.dumps({"time_s": 2.0, "uuid": uuid, "xid": xid}) + "\n")
+    busy, silent = telemetry.summarize(path, 5.0, 9.0)
+    assert busy.xids == (63, 94, 119)
+    assert (busy.num_corrected_errors, busy.num_uncorrected_errors) == (2, 1)
+    assert silent.xids == (79, 119)
+    assert (silent.num_corrected_errors, silent.num_uncorrected_errors) == (None, None)
+
+
+def test_memory_errors_are_read_by_their_kind(monkeypatch):
+    gpu = FakeGpu("GPU-a", ecc_errors=(5, 1))
+    FakeDriver([gpu]).install(monkeypatch)
+    assert (nvml._num_errors(gpu, 0), nvml._num_errors(gpu, 1)) == (5, 1)
 
 
 def test_every_gpu_has_its_own_summary_and_unknowns_stay_none(tmp_path):

@@ -1,8 +1,8 @@
-"""A clock below the highest is said, and is no doubt."""
+"""A clock below the highest and corrected memory errors are said, and are no doubt."""
 
 import pytest
 
-from store.reading.clock_notes import clock_notes
+from store.reading.gpu_notes import gpu_notes
 
 T4 = {
     "uuid": "GPU-a",
@@ -25,4 +25,11 @@ SAID = "GPU-a ran at 1100 of 1590 MHz"
     ],
 )
 def test_a_clock_below_the_highest_is_said_with_its_power_limit(changes, notes):
-    assert list(clock_notes([T4 | changes])) == notes
+    assert list(gpu_notes([T4 | changes])) == notes
+
+
+@pytest.mark.parametrize(
+    ("num", "notes"), [(None, []), (0, []), (3, ["ECC corrected 3 memory errors of GPU-a"])]
+)
+def test_corrected_memory_errors_are_said(num, notes):
+    assert list(gpu_notes([{"uuid": "GPU-a", "num_corrected_errors": num}])) == notes
