@@ -14,6 +14,8 @@ from scalemark.text.redact import without_secrets
 PREFIX = "env."
 INHERITED = "inherited"
 """What texts say of a trial that lacks the variable which others have."""
+WORDS_FOR_INHERITED = (INHERITED, "null")
+"""What a user may write for that."""
 
 # capitals alone, because SQLite's columns do not tell them from small letters; 63 characters with
 # the prefix are the longest name of a column in PostgreSQL
@@ -67,7 +69,7 @@ def _text(axis: str, value: object) -> str:
             return value
         raise ValueError(
             f"{axis}={value[:60]!r}: wanted a line of 1 to {_LONGEST_VALUE} printable characters, "
-            "or null for what is inherited"
+            f"or {INHERITED}"
         )
     # 1.50 and TRUE were read as a number and as true: how they were written is lost
     shown = str(value)[:60]
@@ -88,7 +90,11 @@ def variables(free: Iterable[tuple[str, object]]) -> dict[str, str]:
 
 
 def named(values: Mapping[str, object]) -> dict[str, object]:
-    """Return variables by the names of their axes, without those that are null: they are left as
-    they are inherited.
+    """Return variables by the names of their axes, without those that are `null` or `inherited`:
+    they are left as they are.
     """
-    return {f"{PREFIX}{name}": value for name, value in values.items() if value is not None}
+    found = {}
+    for name, value in values.items():
+        if value is not None and value != INHERITED:
+            found[f"{PREFIX}{name}"] = value
+    return found

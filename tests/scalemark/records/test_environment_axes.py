@@ -59,7 +59,7 @@ def test_a_name_that_only_looks_like_a_secret_is_an_axis():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("", "or null for what is inherited"),
+        ("", "printable characters, or inherited"),
         ("two\nlines", r"'two\nlines': wanted a line"),
         ("a\0b", "printable characters"),
         ("a" * 1001, "wanted a line of 1 to 1000"),
