@@ -17,6 +17,7 @@ from analysis.results import (
     micro_batches,
 )
 from analysis.results import axes_of as results_axes_of
+from scalemark.records.environment_axes import is_variable
 from scalemark.records.free_axes import full_name
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import PROGRAM_AXES, unusual_axes
@@ -227,18 +228,19 @@ def _setting(
     result: Result, axes: Sequence[str], values: Label, told: Collection[str]
 ) -> dict[str, object]:
     """Return the axes with their values; a trial of ours does not have those that it lacks, and of
-    others the strategy names those that are `told`.
+    others the strategy names those that are `told`. A variable that it lacks is inherited.
     """
     found = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
         return {
             axis: value for axis, value in found.items() if value is not None or axis not in told
         }
-    return {
-        axis: value
-        for axis, value in found.items()
-        if value is not None and (value != "" or axis not in PROGRAM_AXES)
-    }
+    named = {}
+    for axis, value in found.items():
+        is_inherited = is_variable(axis) and axis not in result.strategy_axes
+        if (value is not None or is_inherited) and (value != "" or axis not in PROGRAM_AXES):
+            named[axis] = value
+    return named
 
 
 def _items(results: Sequence[Result]) -> list[str]:

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
+from scalemark.records.free_axes import is_free
 from scalemark.text.untrusted import visible
-from store.filters.selection import NOT_AXES, parsed
+from store.database import reading
+from store.filters.selection import NOT_AXES, nearest, parsed
 from store.reading.queries import selected
 from store.schema import TrialRow
+from store.trial_rows import free_columns
 
 _MOST_NAMED = 8
 _AXES = {
@@ -21,10 +24,17 @@ _AXES = {
 
 
 def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
-    """Name the nearest value of the first axis that is never as asked, or those that there are;
-    empty where each filter alone finds something.
+    """Name the nearest value of the first axis that is never as asked, or those that there are,
+    and of a free axis that no trial has the nearest name; empty where each filter alone finds
+    something.
     """
+    with reading(engine) as connection:
+        free = list(free_columns(connection))
     for one in parsed(filters):
+        if is_free(one.name) and one.name not in free:
+            others = nearest(one.name, free) if free else "nor any axis like it"
+            end = " " if others.endswith("?") else "; "
+            return f"no trial there has {one.name}; {others}{end}"
         if one.name not in _AXES or one.operator != "=" or "," in one.value:
             continue
         rows = selected(engine, sa.select(_AXES[one.name].label("value")).distinct())

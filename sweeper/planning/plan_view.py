@@ -12,6 +12,7 @@ from conf.resolve import auto_precision, batch_factor
 from scalemark.cli.terminal import print_columns
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
+from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
@@ -236,5 +237,7 @@ def _shown(trial: PlannedTrial, axis: str) -> str:
     if axis == "strategy":
         return trial.strategy
     value = trial.spec.axes.get(axis)
+    if value is None and is_variable(axis):
+        return INHERITED
     is_no_size = axis in ("image_px", "seq_len") and value == 0  # the model has none, or says it
     return "-" if value is None or is_no_size else as_typed(value)

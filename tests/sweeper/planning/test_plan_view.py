@@ -51,6 +51,14 @@ def test_a_plan_says_what_has_finished_with_other_software():
     assert any(line.startswith(wanted) for line in out.getvalue().splitlines())
 
 
+def test_a_plan_says_which_trial_inherits_a_variable():
+    trials = [small(free=(("env.NCCL_ALGO", "Ring"),)), small()]
+    lines = shown(make_plan(trials, [], SweepConfig(), {}))
+    (heading,) = [place for place, line in enumerate(lines) if "env.NCCL_ALGO" in line]
+    values = [line.split()[-4] for line in lines[heading + 1 : heading + 3]]
+    assert values == ["Ring", "inherited"]
+
+
 def test_a_plan_for_agents_says_what_each_has():
     per_host = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=1, num_hosts=2)
     assert (
