@@ -37,6 +37,7 @@ from analysis.text.titles import (
 )
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
+from scalemark.records.environment_axes import INHERITED, is_variable
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
@@ -140,7 +141,7 @@ def _cells(
     row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bool, is_turned: bool
 ) -> list[str]:
     cells = [row.name_a, row.name_b] if has_names else []
-    cells += [str(row.pair.setting.get(axis, "")) for axis in axes]
+    cells += [_value(row, axis) for axis in axes]
     unit = f" {_unit(row)}" if has_units else ""
     cells += [_speed(row.sample_a, row.pair.a, unit), _speed(row.sample_b, row.pair.b, unit)]
     if row.judgement is None:
@@ -150,6 +151,13 @@ def _cells(
     shown = ratio.turned if is_turned else ratio
     text = f"{fold(shown.ratio)} {interval_text(shown)}"
     return [*cells, text, processes, _answer(row)]
+
+
+def _value(row: Compared, axis: str) -> str:
+    value = row.pair.setting.get(axis)
+    if value is None:
+        return INHERITED if is_variable(axis) else ""
+    return str(value)
 
 
 def _answer(row: Compared) -> str:

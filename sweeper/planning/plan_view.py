@@ -10,6 +10,7 @@ from rich.console import Console
 
 from conf.resolve import auto_precision, batch_factor
 from scalemark.cli.terminal import print_columns
+from scalemark.records import unread_variables
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import INHERITED, is_variable
@@ -56,6 +57,8 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     if planned.in_use:
         _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))
     _print_left_out(console, plan)
+    for note in unread_variables.notes(trial.spec for trial in plan.trials):
+        console.print(note, markup=False)
     if num := planned.num_of_other_software:
         have = "has" if num == 1 else "have"
         console.print(

@@ -54,7 +54,8 @@ def test_a_plan_says_what_has_finished_with_other_software():
 def test_a_plan_says_which_trial_inherits_a_variable():
     trials = [small(free=(("env.NCCL_ALGO", "Ring"),)), small()]
     lines = shown(make_plan(trials, [], SweepConfig(), {}))
-    (heading,) = [place for place, line in enumerate(lines) if "env.NCCL_ALGO" in line]
+    heading = next(place for place, line in enumerate(lines) if "env.NCCL_ALGO" in line)
+    assert lines[heading + 3].startswith("env.NCCL_ALGO: nothing reads it in trials without NCCL")
     values = [line.split()[-4] for line in lines[heading + 1 : heading + 3]]
     assert values == ["Ring", "inherited"]
 
