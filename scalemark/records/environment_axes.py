@@ -22,7 +22,14 @@ WORDS_FOR_INHERITED = (INHERITED, "null")
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,58}", re.ASCII)
 _LONGEST_VALUE = 1000  # XLA_FLAGS may be long
 
-_PINNING = "it is how a trial is pinned to its GPUs; choose them by num_gpus= and visibility="
+_PINNING = (
+    "it is how a trial is pinned to its GPUs; choose how many by num_gpus=, and export a mask to "
+    "choose which"
+)
+_RANK = (
+    "it makes a process a rank; choose hosts by hosts=, and let the command start the ranks, as "
+    "torchrun does"
+)
 _SOFTWARE = (
     "it chooses which software runs, which is recorded of a whole sweep; export it, and run a "
     "sweep for each value"
@@ -31,6 +38,8 @@ _REFUSED = {
     **dict.fromkeys(("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"), _PINNING),
     **dict.fromkeys(("NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"), _PINNING),
     **dict.fromkeys(("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), _PINNING),
+    **dict.fromkeys(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"), _RANK),
+    **dict.fromkeys(("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"), _RANK),
     "TF_CONFIG": "it makes a process one of several hosts; choose these by hosts=",
     **dict.fromkeys(("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME"), _SOFTWARE),
     **dict.fromkeys(("VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT"), _SOFTWARE),
@@ -72,10 +81,10 @@ def _text(axis: str, value: object) -> str:
             f"or {INHERITED}"
         )
     # 1.50 and TRUE were read as a number and as true: how they were written is lost
-    shown = str(value)[:60]
+    shown = str(value).lower()[:60] if isinstance(value, bool) else str(value)[:60]
     raise ValueError(
-        f"{axis}={shown}: wanted text, as a variable holds its very characters; put these in "
-        f"quotes, as \"+{axis}='{shown}'\""
+        f"{axis}={shown}: wanted text, as a variable holds its very characters; put what you "
+        f"wrote in quotes, as \"+{axis}='{shown}'\""
     )
 
 
