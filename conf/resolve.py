@@ -122,8 +122,11 @@ def _problems_of_machine(
     least = PRECISIONS[spec.precision].compute_capability
     if compute_capability and least and compute_capability < least:
         found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
+        is_simulated = spec.device_kind == DeviceKind.SIMULATED_GPU
+        where = "of this profile" if is_simulated else "here"
         yield (
-            f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}"
+            f"precision={spec.precision}: needs compute capability {wanted}, a GPU {where} has "
+            f"{found}"
         )
     no_room = _problem_of_room(spec, num_devices, hosts)
     if no_room:
@@ -145,7 +148,8 @@ def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> 
     if not hosts:  # processes of this machine, which share its devices
         if spec.num_gpus <= num_devices:
             return None
-        return f"num_gpus={spec.num_gpus}: there are {num_devices} {_COUNTED[kind]}"
+        there = f"there {'is' if num_devices == 1 else 'are'} {kind.counted(num_devices)}"
+        return f"num_gpus={spec.num_gpus}: {there} {_WHERE[kind]}"
     if spec.hosts > hosts.most:
         return f"hosts={spec.hosts}: here a trial has {hosts.most} at most; {hosts.remedy}"
     if spec.gpus_per_host <= num_devices:
@@ -154,12 +158,10 @@ def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> 
     return f"{wanted}, which has {num_devices} {kind.plural}"
 
 
-_COUNTED = {
-    DeviceKind.GPU: "GPUs usable here",
-    DeviceKind.CPU_DEVICE: "CPU devices (hardware.num_cpu_devices raises that)",
-    DeviceKind.SIMULATED_GPU: (
-        "simulated GPUs in this profile (hardware.profile.num_gpus raises that)"
-    ),
+_WHERE = {
+    DeviceKind.GPU: "usable here",
+    DeviceKind.CPU_DEVICE: "(hardware.num_cpu_devices raises that)",
+    DeviceKind.SIMULATED_GPU: "in this profile (hardware.profile.num_gpus raises that)",
 }
 
 

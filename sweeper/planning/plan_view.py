@@ -53,7 +53,7 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
         for note in (_auto_note(inventory), gpu_libraries.compiled_note(inventory.gpus)):
             if note:
                 console.print(note, markup=False)
-    _print_trials(console, plan, races)
+    _print_trials(console, plan, races, inventory.kind)
     if planned.in_use:
         _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))
     _print_left_out(console, plan)
@@ -166,7 +166,9 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     )
 
 
-def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> None:
+def _print_trials(
+    console: Console, plan: Plan, races: PlannedRaces | None, kind: DeviceKind
+) -> None:
     trials = plan.trials[:MOST_LISTED]
     axes = _axes_shown(plan)
     racing: set[str] = set()
@@ -176,7 +178,10 @@ def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> N
     for trial in trials:
         values = [_shown(trial, axis) for axis in axes]
         rows.append([*values, _repeats_text(trial, racing)])
-    print_columns(console, [*(_SHOWN.get(axis, axis) for axis in axes), "repeats"], rows)
+    headings = [_SHOWN.get(axis, axis) for axis in axes]
+    if kind is DeviceKind.CPU_DEVICE:
+        headings[axes.index("num_gpus")] = "devices"
+    print_columns(console, [*headings, "repeats"], rows)
     num_more = len(plan.trials) - len(trials)
     if num_more:
         more = f"and {num_more} more trials: sweep.dry_run=true sweep.plan_format=json lists all"

@@ -144,7 +144,7 @@ def test_what_makes_no_sense_on_gpus_makes_none_when_simulated():
     with pytest.raises(TrialRefusedError, match="not with variable_update=parameter_server"):
         simulated("variable_update=parameter_server", "all_reduce=nccl")
     with pytest.raises(
-        TrialRefusedError, match=r"needs compute capability 8\.0, a GPU here has 6\.0"
+        TrialRefusedError, match=r"needs compute capability 8\.0, a GPU of this profile has 6\.0"
     ):
         resolve(config("engine=simulated", "precision=bf16"), SIMULATED, 8, (6, 0))
     with pytest.raises(

@@ -120,7 +120,7 @@ def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
     assert lines[1].split() == [
         "model",
         "strategy",
-        "GPUs",
+        "devices",
         "batch",
         "px",
         "precision",
