@@ -298,10 +298,11 @@ def test_a_list_repeats_no_axis_that_strategies_name(db):
     [
         ("env.NCLC_ALGO=Ring", "no trial there has env.NCLC_ALGO; did you mean env.NCCL_ALGO? "),
         ("env.X!=1", "no trial there has env.X; there are env.NCCL_ALGO; leave some of that out"),
+        ("NCCL_ALGO=a b, c", r"a comma within a value is written as 'env.NCCL_ALGO=a b\, c'; "),
     ],
 )
 def test_an_axis_that_no_trial_has_is_said_with_those_that_there_are(db, asked, said):
-    fill(db, [(small(free=(("env.NCCL_ALGO", "Ring"),)), 10.0)])
+    fill(db, [(small(free=(("env.NCCL_ALGO", algo),)), 10.0) for algo in ("Ring", "a b, c")])
     assert said in store_command("list", asked, "--db", db).stderr
 
 
