@@ -99,9 +99,12 @@ def compare(
 
 
 def _title(side: Side, names: Sequence[str]) -> str:
-    """Return how the user called a side, with the software that tells it from the other."""
-    is_longer = len(set(names)) == 1 and names[0].startswith(side.text)
-    return names[0] if is_longer else side.text
+    """Return how the user called a side, with what tells it from the other: its software, or axes
+    that the user did not name.
+    """
+    if len(set(names)) != 1 or all(word in side.text for word in names[0].split()):
+        return side.text
+    return names[0] if names[0].startswith(side.text) else f"{side.text} ({names[0]})"
 
 
 def _print_table(console: Console, rows: Sequence[Compared]) -> None:

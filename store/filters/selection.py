@@ -309,8 +309,8 @@ def _free_axis(name: str) -> _Field:
 
     def equals(value: str) -> _Condition:
         if is_variable(name):  # its characters, and no number
-            wanted = "" if value in WORDS_FOR_INHERITED else value
-            return text_or_empty == wanted
+            is_inherited = text.is_(None) if value in WORDS_FOR_INHERITED else sa.false()
+            return sa.or_(text_or_empty == value, is_inherited)
         try:
             number = float(value)
         except ValueError:

@@ -159,9 +159,10 @@ def _refuse_what_is_no_text(override: Override) -> None:
     for element, one in zip(elements, values, strict=True):
         typed_as.append(f"'{element.strip()}'" if isinstance(one, bool | float) else element)
     if typed_as != elements:
+        given, remedy = masked(f"{axis}={text}"), masked(f"{axis}={','.join(typed_as)}")
         raise SweepRefusedError(
-            f"{axis}={text}: wanted text, as a variable holds its very characters; put these in "
-            f'quotes, as "{axis}={",".join(typed_as)}"'
+            f"{given}: wanted text, as a variable holds its very characters; put these in quotes, "
+            f'as "{remedy}"'
         )
 
 

@@ -142,18 +142,18 @@ OF_VARIABLES = [
     ("OMP_NUM_THREADS>=2", [2, 3]),
     ("env.OMP_NUM_THREADS=2", [2]),
     ("env.OMP_NUM_THREADS=2.0", []),  # a variable holds its very characters
-    ("env.OMP_NUM_THREADS!=2", [1, 3, 4, 5]),
+    ("env.OMP_NUM_THREADS!=2", [1, 3, 4, 5, 6]),
     ("env.OMP_NUM_THREADS=", [5]),
     ("env.OMP_NUM_THREADS=inherited", [5]),
-    ("env.OMP_NUM_THREADS=null,1", [1, 5]),
-    ("env.OMP_NUM_THREADS!=inherited", [1, 2, 3, 4]),
+    ("env.OMP_NUM_THREADS=null,1", [1, 5, 6]),
+    ("env.OMP_NUM_THREADS!=inherited", [1, 2, 3, 4, 6]),
     ("env.OMP_NUM_THREAD!=2", []),  # misspelt
 ]
 
 
 def test_filters_of_variables_know_numbers_and_what_is_inherited(db):
     """A bug: no trial had 2 threads or more, nor another value than 2 where it inherited one."""
-    specs = [*map(with_threads, ("1", "2", "10", "1,2")), small()]
+    specs = [*map(with_threads, ("1", "2", "10", "1,2")), small(), with_threads("null")]
     fill(db, [(spec, 1.0) for spec in specs])
     with reading(open_for_reading(db)) as connection:
         named = [with_prefixes(connection, [text])[0] for text, _ in OF_VARIABLES]
