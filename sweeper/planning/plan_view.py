@@ -205,11 +205,19 @@ def _axes_shown(plan: Plan) -> list[str]:
     others.difference_update(_SHOWN)
     for trial in plan.trials:
         others.difference_update(strategy_axes(trial.spec.axes))
+    others.update(_inherited_by_some(plan))
     axes = [axis for axis in _SHOWN if _is_known(plan, axis)]
     if "hosts" in others:
         others.remove("hosts")
         axes.insert(axes.index("num_gpus") + 1, "hosts")
     return axes + sorted(others)
+
+
+def _inherited_by_some(plan: Plan) -> set[str]:
+    """Return the variables that others set; no strategy says of a trial that it inherits one."""
+    free = [dict(trial.spec.free) for trial in plan.trials]
+    names = {axis for own in free for axis in own if is_variable(axis)}
+    return {axis for axis in names if any(axis not in own for own in free)}
 
 
 def _is_known(plan: Plan, axis: str) -> bool:

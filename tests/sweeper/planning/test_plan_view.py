@@ -26,6 +26,7 @@ from sweeper.planning.plan_view import (
 )
 from sweeper.way import Planned
 from tests.filled import MACHINE
+from tests.programs import program
 from tests.specs import small
 
 CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
@@ -58,6 +59,16 @@ def test_a_plan_says_which_trial_inherits_a_variable():
     assert lines[heading + 3].startswith("env.NCCL_ALGO: nothing reads it in trials without NCCL")
     values = [line.split()[-4] for line in lines[heading + 1 : heading + 3]]
     assert values == ["Ring", "inherited"]
+
+
+def test_a_plan_says_which_program_inherits_a_variable():
+    trials = [program(free={"env.NCCL_ALGO": "Ring"}), program(free={})]
+    _, heading, *rows = shown(make_plan(trials, [], SweepConfig(), {}))
+    assert heading.split() == ["model", "strategy", "devices", "env.NCCL_ALGO", "repeats"]
+    assert [row.split()[1:4] for row in rows[:2]] == [
+        ["NCCL_ALGO=Ring", "1", "Ring"],
+        ["train", "1", "inherited"],
+    ]
 
 
 def test_a_plan_for_agents_says_what_each_has():
