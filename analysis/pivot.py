@@ -17,7 +17,8 @@ from analysis.results import (
     micro_batches,
 )
 from analysis.results import axes_of as results_axes_of
-from scalemark.records.free_axes import full_name
+from scalemark.records.environment_axes import is_variable
+from scalemark.records.free_axes import bare_name, full_name
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import PROGRAM_AXES, unusual_axes
 from scalemark.stats.welch import Relation, relation
@@ -170,7 +171,7 @@ def _pivot(
     own = _OF_OUR_MODEL if results[0].environment.origin.is_ours else _OF_A_PUBLISHED_MODEL
     of_model = [axis for axis in others if axis in own] if "model" in pivoted else []
     rest = [axis for axis in others if axis not in of_model]
-    cells = _values(results, (*rows_by, *columns_by))
+    cells = _values(results, (*rows_by, *columns_by), pivoted)
     variants = _variants(results, rest, of_model)
     of_rest = _values(results, rest)
     told = {axis for result in results for axis in result.told_axes}
@@ -227,18 +228,19 @@ def _setting(
     result: Result, axes: Sequence[str], values: Label, told: Collection[str]
 ) -> dict[str, object]:
     """Return the axes with their values; a trial of ours does not have those that it lacks, and of
-    others the strategy names those that are `told`.
+    others the strategy names those that are `told`. A variable that it lacks is inherited.
     """
     found = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
         return {
             axis: value for axis, value in found.items() if value is not None or axis not in told
         }
-    return {
-        axis: value
-        for axis, value in found.items()
-        if value is not None and (value != "" or axis not in PROGRAM_AXES)
-    }
+    named = {}
+    for axis, value in found.items():
+        is_inherited = is_variable(axis) and axis not in result.strategy_axes
+        if (value is not None or is_inherited) and (value != "" or axis not in PROGRAM_AXES):
+            named[axis] = value
+    return named
 
 
 def _items(results: Sequence[Result]) -> list[str]:
@@ -306,7 +308,8 @@ def table(
 
     `of_model` are the axes that vary with the model.
     """
-    rows, columns = _values(results, rows_by), _values(results, columns_by)
+    pivoted = {*rows_by, *columns_by}
+    rows, columns = _values(results, rows_by, pivoted), _values(results, columns_by, pivoted)
     placed = dict(zip(zip(rows, columns, strict=True), results, strict=True))
     along_row = bool(_SIZES.intersection(rows_by)) or tuple(rows_by) == ("hosts",)
     can_compete = not (along_row and _SIZES.intersection(columns_by))
@@ -383,23 +386,38 @@ def _axes(results: Sequence[Result], pivoted: set[str]) -> list[str]:
     return [axis for axis in axes_of(results) if axis not in left_out]
 
 
-def _values(results: Sequence[Result], axes: Sequence[str]) -> list[Label]:
+def _values(
+    results: Sequence[Result], axes: Sequence[str], pivoted: Collection[str] = ()
+) -> list[Label]:
     """Return each result's label; the global batch of strong scaling is its batch, and a source's
     micro-batches are those of all GPUs.
 
-    With `num_gpus` among the axes they need not be.
+    With `num_gpus` among the axes they need not be. A strategy does not repeat the free axes that
+    are `pivoted`, for down and across are labels of their own.
     """
     has_batch = "batch_size" in axes and "num_gpus" not in axes
     has_micro = "gradient_accumulation" in axes and "num_gpus" not in axes
     found = []
     for result in results:
         values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
+        if "strategy" in axes and result.is_of_program:
+            values[axes.index("strategy")] = _strategy_beside(result, pivoted)
         if has_batch and result.axes.get("scaling") == "strong":
             values[axes.index("batch_size")] = global_batch(result)
         if has_micro and keeps_micro_batches(result):
             values[axes.index("gradient_accumulation")] = micro_batches(result)
         found.append(tuple(values))
     return found
+
+
+def _strategy_beside(result: Result, pivoted: Collection[str]) -> str:
+    """Name the free axes of a program that its strategy stands for, without those pivoted."""
+    own = result.strategy_axes
+    others = [axis for axis in own if axis not in pivoted]
+    if len(others) == len(own):
+        return result.strategy
+    words = [f"{bare_name(axis)}={result.axes[axis]}" for axis in others]
+    return " ".join(words) or str(result.axes["model"])
 
 
 def _named(settings: Iterable[Mapping[str, object]]) -> dict[object, list[str]]:

@@ -142,7 +142,8 @@ def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> 
     if not hosts:  # processes of this machine, which share its devices
         if spec.num_gpus <= num_devices:
             return None
-        return f"num_gpus={spec.num_gpus}: there are {num_devices} {_COUNTED[kind]}"
+        there = f"there {'is' if num_devices == 1 else 'are'} {kind.counted(num_devices)}"
+        return f"num_gpus={spec.num_gpus}: {there} {_WHERE[kind]}"
     if spec.hosts > hosts.most:
         return f"hosts={spec.hosts}: here a trial has {hosts.most} at most; {hosts.remedy}"
     if spec.gpus_per_host <= num_devices:
@@ -151,12 +152,10 @@ def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> 
     return f"{wanted}, which has {num_devices} {kind.plural}"
 
 
-_COUNTED = {
-    DeviceKind.GPU: "GPUs usable here",
-    DeviceKind.CPU_DEVICE: "CPU devices (hardware.num_cpu_devices raises that)",
-    DeviceKind.SIMULATED_GPU: (
-        "simulated GPUs in this profile (hardware.profile.num_gpus raises that)"
-    ),
+_WHERE = {
+    DeviceKind.GPU: "usable here",
+    DeviceKind.CPU_DEVICE: "(hardware.num_cpu_devices raises that)",
+    DeviceKind.SIMULATED_GPU: "in this profile (hardware.profile.num_gpus raises that)",
 }
 
 

@@ -199,7 +199,7 @@ def test_a_precision_is_one_file(tmp_path):
     said = project.refused("hardware=cpu", "precision=fp8")
     assert "precision=fp8: it is a way of new GPUs; these replicas are CPU" in said
     said = project.refused(*SIMULATED, "precision=fp8")
-    assert "precision=fp8: needs compute capability 8.9, a GPU here has 7.0" in said
+    assert "precision=fp8: needs compute capability 8.9, found 7.0" in said
     assert "fp16, fp32, fp8, tf32" in project.refused("precision=fp4")
     said = project.refused("engine=simulated", "hardware=h200_8", "precision=fp8")
     assert "precision=fp8: h200_8 does not have it; it has bf16, fp16" in said

@@ -37,6 +37,7 @@ from analysis.text.titles import (
 )
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
+from scalemark.records.environment_axes import INHERITED, is_variable
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
@@ -98,9 +99,12 @@ def compare(
 
 
 def _title(side: Side, names: Sequence[str]) -> str:
-    """Return how the user called a side, with the software that tells it from the other."""
-    is_longer = len(set(names)) == 1 and names[0].startswith(side.text)
-    return names[0] if is_longer else side.text
+    """Return how the user called a side, with what tells it from the other: its software, or axes
+    that the user did not name.
+    """
+    if len(set(names)) != 1 or all(word in side.text for word in names[0].split()):
+        return side.text
+    return names[0] if names[0].startswith(side.text) else f"{side.text} ({names[0]})"
 
 
 def _print_table(console: Console, rows: Sequence[Compared]) -> None:
@@ -140,7 +144,7 @@ def _cells(
     row: Compared, axes: Sequence[str], *, has_names: bool, has_units: bool, is_turned: bool
 ) -> list[str]:
     cells = [row.name_a, row.name_b] if has_names else []
-    cells += [str(row.pair.setting.get(axis, "")) for axis in axes]
+    cells += [_value(row, axis) for axis in axes]
     unit = f" {_unit(row)}" if has_units else ""
     cells += [_speed(row.sample_a, row.pair.a, unit), _speed(row.sample_b, row.pair.b, unit)]
     if row.judgement is None:
@@ -150,6 +154,13 @@ def _cells(
     shown = ratio.turned if is_turned else ratio
     text = f"{fold(shown.ratio)} {interval_text(shown)}"
     return [*cells, text, processes, _answer(row)]
+
+
+def _value(row: Compared, axis: str) -> str:
+    value = row.pair.setting.get(axis)
+    if value is None:
+        return INHERITED if is_variable(axis) else ""
+    return str(value)
 
 
 def _answer(row: Compared) -> str:

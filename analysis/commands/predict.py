@@ -169,7 +169,7 @@ def predict(
     if as_json:
         print_json({"notes": notes, "predictions": [_record(one) for one in found]})
     else:
-        show(make_console(), found, notes)
+        show(make_console(), found, notes, _target_named(on, link))
     if all(one.refusal is not None for one in found):
         raise StoreError(f"nothing could be predicted: all {len(found)} cells were refused")
 
@@ -297,6 +297,13 @@ def _target(own: Hardware, on: str | None, link: Sequence[str] | None) -> Hardwa
     if on is None and not link:
         return None
     return relinked(own if on is None else _profile("--on", on), link or ())
+
+
+def _target_named(on: str | None, link: Sequence[str] | None) -> str:
+    """Name another box as headings do; empty where it is the rows' own."""
+    if not link:
+        return on or ""
+    return f"{on or 'their own box'} with {listed(link)}"
 
 
 def _record(one: Prediction) -> dict[str, Any]:

@@ -33,12 +33,16 @@ def order(one: Prediction) -> tuple[object, ...]:
     )
 
 
-def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) -> None:
-    """Print predictions, which are in order."""
+def show(
+    console: Console, found: Sequence[Prediction], notes: Sequence[str], target: str = ""
+) -> None:
+    """Print predictions, which are in order. `target` names the box that they are for, where it is
+    not the rows' own.
+    """
     lines: list[str] = []
     for kind in dict.fromkeys(one.kind for one in found):
         of_kind = [one for one in found if one.kind == kind]
-        _say(console, [_heading(of_kind)])
+        _say(console, [_heading(of_kind, target)])
         _print_table(console, of_kind)
         lines = []
         for one in of_kind:
@@ -60,13 +64,16 @@ def _say(console: Console, lines: Sequence[str]) -> None:
         say_ending(console, line)
 
 
-def _heading(found: Sequence[Prediction]) -> str:
+def _heading(found: Sequence[Prediction], target: str) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
     rows = counted(nums[0], "row") if nums[0] else "no row, by its profile and the physics alone"
     free = _free(found[0])
     of_free = f" with {free}" if free else ""
-    return f"Predicted, not measured: {found[0].environment.machine}{of_free}, from {rows}{beside}"
+    machine = found[0].environment.machine
+    if target:
+        return f"Predicted for {target}, not measured{of_free}: from {rows}{beside} of {machine}"
+    return f"Predicted, not measured: {machine}{of_free}, from {rows}{beside}"
 
 
 def _free(one: Prediction) -> str:

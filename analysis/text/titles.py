@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from analysis.pivot import Label, Table
 from analysis.results import Environment, Result, over, scales_strongly
 from scalemark.own_model import is_own
+from scalemark.records import unread_variables
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.text.wording import as_typed, counted, listed
 
@@ -207,6 +208,12 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
         return []
     which = "all numbers" if num == len(able) else f"{num} of {counted(len(able), 'number')}"
     return [f"as reported by the program, whose steps were not timed: {which}"]
+
+
+def variable_notes(results: Iterable[Result]) -> list[str]:
+    """Say which variables nothing reads in these trials of ours."""
+    ours = [one for one in results if one.environment.origin.is_ours]
+    return unread_variables.notes(one.spec for one in ours if any(map(is_variable, one.free)))
 
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:

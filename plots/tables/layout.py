@@ -10,7 +10,14 @@ from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
 from analysis.text import badges
 from analysis.text.numbers import number
-from analysis.text.titles import model_notes, reported_notes, short_title, table_facts, table_title
+from analysis.text.titles import (
+    model_notes,
+    reported_notes,
+    short_title,
+    table_facts,
+    table_title,
+    variable_notes,
+)
 from plots.tables import unknown_mfu
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from scalemark.abilities import least_replicas
@@ -310,6 +317,7 @@ def _legend(table: Table, cells: Sequence[Shown]) -> Iterator[str]:
         yield "the fastest is not certain where a trial has one row only"
     if not origin.is_ours and not all(result.is_valid for result in table.results):
         yield f"{SUSPECT} {badges.foot(['in doubt'])}"
+    yield from variable_notes(table.results)
     yield from map(badges.foot, ([badge] for badge in badges.of_environment(table.environment)))
     for symbol, meaning in MEANINGS.items():
         if symbol in found:

@@ -32,4 +32,4 @@ class PrecisionAbilities:
         if not (compute_capability and least and compute_capability < least):
             return ""
         found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
-        return f"needs compute capability {wanted}, a GPU here has {found}"
+        return f"needs compute capability {wanted}, found {found}"

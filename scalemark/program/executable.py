@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from scalemark.text.wording import counted
+
 PYTHON = re.compile(r"python[\d.]*")
 """Names of its interpreters."""
 
@@ -33,7 +35,9 @@ def not_found(name: str, path: str, folder: Path) -> str:
     if near:
         return f"{Path(near[0]) / name} is not executable; chmod +x it, or name its interpreter"
     here = f"; in {folder} there is one: write ./{name}" if (folder / name).is_file() else ""
-    return f"{name}: no such program in PATH={path}{here}"
+    hint = here or "; activate the environment that has it, or name it by its path"
+    folders = counted(len(path.split(os.pathsep)), "folder")
+    return f"{name}: no such program in the {folders} of PATH{hint}"
 
 
 def not_executable(file: str) -> str:

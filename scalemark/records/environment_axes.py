@@ -14,13 +14,22 @@ from scalemark.text.redact import without_secrets
 PREFIX = "env."
 INHERITED = "inherited"
 """What texts say of a trial that lacks the variable which others have."""
+WORDS_FOR_INHERITED = (INHERITED, "null")
+"""What a user may write for that."""
 
 # capitals alone, because SQLite's columns do not tell them from small letters; 63 characters with
 # the prefix are the longest name of a column in PostgreSQL
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,58}", re.ASCII)
 _LONGEST_VALUE = 1000  # XLA_FLAGS may be long
 
-_PINNING = "it is how a trial is pinned to its GPUs; choose them by num_gpus= and visibility="
+_PINNING = (
+    "it is how a trial is pinned to its GPUs; choose how many by num_gpus=, and export a mask to "
+    "choose which"
+)
+_RANK = (
+    "it makes a process a rank; choose hosts by hosts=, and let the command start the ranks, as "
+    "torchrun does"
+)
 _SOFTWARE = (
     "it chooses which software runs, which is recorded of a whole sweep; export it, and run a "
     "sweep for each value"
@@ -29,6 +38,8 @@ _REFUSED = {
     **dict.fromkeys(("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"), _PINNING),
     **dict.fromkeys(("NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"), _PINNING),
     **dict.fromkeys(("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), _PINNING),
+    **dict.fromkeys(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"), _RANK),
+    **dict.fromkeys(("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"), _RANK),
     "TF_CONFIG": "it makes a process one of several hosts; choose these by hosts=",
     **dict.fromkeys(("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME"), _SOFTWARE),
     **dict.fromkeys(("VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT"), _SOFTWARE),
@@ -67,13 +78,13 @@ def _text(axis: str, value: object) -> str:
             return value
         raise ValueError(
             f"{axis}={value[:60]!r}: wanted a line of 1 to {_LONGEST_VALUE} printable characters, "
-            "or null for what is inherited"
+            f"or {INHERITED}"
         )
     # 1.50 and TRUE were read as a number and as true: how they were written is lost
-    shown = str(value)[:60]
+    shown = str(value).lower()[:60] if isinstance(value, bool) else str(value)[:60]
     raise ValueError(
-        f"{axis}={shown}: wanted text, as a variable holds its very characters; put these in "
-        f"quotes, as \"+{axis}='{shown}'\""
+        f"{axis}={shown}: wanted text, as a variable holds its very characters; put what you "
+        f"wrote in quotes, as \"+{axis}='{shown}'\""
     )
 
 
@@ -88,7 +99,11 @@ def variables(free: Iterable[tuple[str, object]]) -> dict[str, str]:
 
 
 def named(values: Mapping[str, object]) -> dict[str, object]:
-    """Return variables by the names of their axes, without those that are null: they are left as
-    they are inherited.
+    """Return variables by the names of their axes, without those that are `null` or `inherited`:
+    they are left as they are.
     """
-    return {f"{PREFIX}{name}": value for name, value in values.items() if value is not None}
+    found = {}
+    for name, value in values.items():
+        if value is not None and value != INHERITED:
+            found[f"{PREFIX}{name}"] = value
+    return found

@@ -49,7 +49,10 @@ def _useless_variables(spec: TrialSpec) -> Iterator[str]:
     for name in environment_axes.variables(spec.free):
         axis = f"{environment_axes.PREFIX}{name}"
         if spec.engine == Engine.simulated:
-            yield f"{axis}: simulated trials run no program that could read it; leave it out"
+            yield (
+                f"{axis}: simulated trials run no program that could read it; leave it out, or "
+                f"where from= brings it add +{axis}=inherited"
+            )
         elif name in switches.OWNERS:
             owner = switches.OWNERS[name]
             yield f"{axis}: the axis {owner} sets it; leave it out, and give {owner}= instead"

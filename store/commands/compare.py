@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
+from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.measurement import unit_of
 from store.command_line import Db, Json
 from store.database import open_for_reading
@@ -103,12 +104,13 @@ def _print_differences(console: Console, a: Side, b: Side, found: Sequence[Diffe
     if not found:
         return console.print("no difference in axes, machine or software")
     console.print()
-    cells = ([one.section, for_people(one.name), _cell(one.a), _cell(one.b)] for one in found)
+    cells = ([one.section, for_people(one.name), *_cells(one)] for one in found)
     print_columns(console, ("", "differs", "A", "B"), cells)
 
 
-def _cell(value: object) -> str:
-    return "-" if value is None else for_people(value)
+def _cells(found: Difference) -> list[str]:
+    none = INHERITED if is_variable(found.name) else "-"
+    return [none if value is None else for_people(value) for value in (found.a, found.b)]
 
 
 def _described(side: Side) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +14,13 @@ import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import print_json
+from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.records.free_axes import bare_name
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
 from store.command_line import Db, Json
 from store.commands.sections import print_sections
-from store.database import locate, open_for_reading
+from store.database import locate, open_for_reading, reading
 from store.filters.bare_names import full_names
 from store.filters.filter_values import ID_BEGINNING
 from store.formats import tabular
@@ -27,6 +29,7 @@ from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
 from store.reading.origins import Origin, newest_first, told
 from store.reading.show import show as shown
+from store.trial_rows import free_columns
 
 Filters = Annotated[
     list[str] | None,
@@ -100,11 +103,12 @@ def list_(
     elif form not in (Format.TABLE, Format.MARKDOWN):
         names = list(queries.LISTED)
     else:
-        unused = _unused(engine, listing(columns=list(_USUALLY)))
-        names = [name for name in _IN_A_TABLE if name not in unused]
+        names = _in_a_table(engine, listing)
     counted = itertools.count()
     with queries.streamed(engine, listing(columns=list(dict.fromkeys(names)))) as (found, rows):
-        listed = (row for row, _ in zip(rows, counted, strict=False))
+        listed: Iterable[Sequence[Any]] = (row for row, _ in zip(rows, counted, strict=False))
+        if form in (Format.TABLE, Format.MARKDOWN):
+            listed = (_with_inherited(found, row) for row in listed)
         spare = tabular.Spare(_SPARE, "--columns NAME,NAME shows others, --json all")
         tabular.write(form, found, listed, out, spare if columns is None else tabular.NO_SPARE)
     if next(counted) == 0 and limit != 0:
@@ -154,6 +158,32 @@ def _of_one_origin(
     if note := told(taken, newest[taken], others):
         print(note, file=sys.stderr)
     return [*filters, taken.filter]
+
+
+def _in_a_table(engine: sa.Engine, listing: Callable[..., sa.Select[Any]]) -> list[str]:
+    """Return the columns of a table: the usual ones, and free axes that no strategy names."""
+    unused = _unused(engine, listing(columns=list(_USUALLY)))
+    names = [name for name in _IN_A_TABLE if name not in unused]
+    with reading(engine) as connection:
+        free = list(free_columns(connection))
+    listed = listing(columns=["strategy", *free]).subquery()
+    told_apart = []
+    for name in free:
+        words = sa.literal(" ") + listed.c.strategy
+        is_named = words.contains(f" {bare_name(name)}=", autoescape=True)
+        others = sa.select(listed).where(listed.c[name].is_not(None), sa.not_(is_named))
+        if queries.selected(engine, others.limit(1)):
+            told_apart.append(name)
+    place = names.index("strategy") + 1
+    return [*names[:place], *told_apart, *names[place:]]
+
+
+def _with_inherited(columns: Sequence[str], row: Sequence[Any]) -> list[Any]:
+    """Say of a variable that a trial lacks that it is inherited."""
+    cells = []
+    for name, cell in zip(columns, row, strict=True):
+        cells.append(INHERITED if cell is None and is_variable(name) else cell)
+    return cells
 
 
 def _unused(engine: sa.Engine, listing: sa.Select[Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Filters of free axes, as `axes.zero>=2`.
+"""Reads free axes for filters, as `axes.zero>=2` and `env.OMP_NUM_THREADS>=2`.
 
 They read the trial's spec, so that a database without such an axis answers that no trial has it.
 """
@@ -12,7 +12,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from scalemark.records.environment_axes import is_variable
 from store.schema import TrialRow
+
+# what both databases can cast, which a text of 400 digits is not
+_LIKE_A_NUMBER = r"\A[+-]?([0-9]{1,40}[.]?[0-9]{0,40}|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?\Z"
 
 
 class _FreeAxis(FunctionElement[str]):
@@ -65,7 +69,19 @@ def as_text(name: str) -> sa.ColumnElement[str]:
 
 
 def as_number(name: str) -> sa.ColumnElement[float | None]:
-    """Read a free axis as a number; null where it is none, also where it is text like one."""
-    kind = _KindOfFreeAxis(TrialRow.spec, sa.literal(name))
-    is_number = kind.in_(("integer", "real", "number"))  # of SQLite, and of PostgreSQL
+    """Read a free axis as a number; null where it is none, also where it is text like one.
+
+    Of variables, which hold nothing but text, text like a number is one.
+    """
+    if is_variable(name):
+        is_number: sa.ColumnElement[bool] = as_text(name).regexp_match(_LIKE_A_NUMBER)
+    else:
+        kind = _KindOfFreeAxis(TrialRow.spec, sa.literal(name))
+        is_number = kind.in_(("integer", "real", "number"))  # of SQLite, and of PostgreSQL
     return sa.case((is_number, sa.cast(as_text(name), sa.Double)))
+
+
+def is_in_any(name: str) -> sa.ColumnElement[bool]:
+    """Hold where any trial of the database has the axis."""
+    trials = TrialRow.__table__.alias()
+    return sa.exists().where(_FreeAxis(trials.c.spec, sa.literal(name)).is_not(None))

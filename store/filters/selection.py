@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.axes import Axis
+from scalemark.records.environment_axes import WORDS_FOR_INHERITED, is_variable
 from scalemark.records.free_axes import bare_name, is_free, name_in_records
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import AXES
@@ -38,7 +39,8 @@ def attempt_ids(filters: Sequence[str], *, deleted: bool = False) -> sa.Select[i
 
     `=` and `!=` take several values between commas (`\,` is a comma within one, `\=` an equals sign
     at its beginning), `~` takes a pattern of `*` and `?`, and `!=` holds also where there is
-    nothing to compare. Raises StoreError for text that is no filter.
+    nothing to compare. `env.NAME=inherited` holds where a trial inherits a variable. Raises
+    StoreError for text that is no filter.
     """
     found = parsed(filters)
     statement = sa.select(AttemptRow.id)
@@ -306,18 +308,23 @@ def _free_axis(name: str) -> _Field:
         return _compare(free_axis.as_number(name), one.operator, limit)
 
     def equals(value: str) -> _Condition:
+        if is_variable(name):  # its characters, and no number
+            is_inherited = text.is_(None) if value in WORDS_FOR_INHERITED else sa.false()
+            return sa.or_(text_or_empty == value, is_inherited)
         try:
             number = float(value)
         except ValueError:
             return text_or_empty == value
         return sa.or_(text_or_empty == value, free_axis.as_number(name) == number)
 
+    # a trial without a variable inherits it, which is another value
+    is_there = free_axis.is_in_any(name) if is_variable(name) else text.is_not(None)
     return _Field(
         table=TrialRow,
         operators=_ALL,
         condition_of=condition,
         example="2",
-        is_there=text.is_not(None),
+        is_there=is_there,
     )
 
 

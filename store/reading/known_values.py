@@ -7,10 +7,14 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
+from scalemark.records.free_axes import is_free
 from scalemark.text.untrusted import visible
-from store.filters.selection import NOT_AXES, parsed
+from store.database import reading
+from store.filters.filter_values import Filter
+from store.filters.selection import NOT_AXES, attempt_ids, nearest, parsed
 from store.reading.queries import selected
 from store.schema import TrialRow
+from store.trial_rows import free_columns
 
 _MOST_NAMED = 8
 _AXES = {
@@ -21,10 +25,15 @@ _AXES = {
 
 
 def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
-    """Name the nearest value of the first axis that is never as asked, or those that there are;
-    empty where each filter alone finds something.
+    """Name the nearest value of the first axis that is never as asked, or those that there are,
+    and of a free axis that no trial has the nearest name; how a comma within a value is written,
+    where one has it. Empty where each filter alone finds something.
     """
+    with reading(engine) as connection:
+        free = list(free_columns(connection))
     for one in parsed(filters):
+        if is_free(one.name) and (found := _of_free_axis(engine, one, free)):
+            return found
         if one.name not in _AXES or one.operator != "=" or "," in one.value:
             continue
         rows = selected(engine, sa.select(_AXES[one.name].label("value")).distinct())
@@ -38,4 +47,17 @@ def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
             return f"did you mean {one.name}={', '.join(map(visible, near))}? "
         more = ", ..." if len(known) > _MOST_NAMED else ""
         return f"{one.name} is {', '.join(map(visible, known[:_MOST_NAMED]))}{more} there; "
+    return ""
+
+
+def _of_free_axis(engine: sa.Engine, one: Filter, known: Sequence[str]) -> str:
+    if one.name not in known:
+        others = nearest(one.name, known) if known else "nor any axis like it"
+        end = " " if others.endswith("?") else "; "
+        return f"no trial there has {one.name}; {others}{end}"
+    escaped = one.value.replace(",", r"\,")
+    whole = f"{one.name}={escaped}"
+    has_comma = one.operator == "=" and escaped != one.value
+    if has_comma and selected(engine, attempt_ids([whole]).limit(1)):
+        return f"a comma within a value is written as '{visible(whole)}'; "
     return ""

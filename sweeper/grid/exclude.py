@@ -14,6 +14,7 @@ from typing import get_type_hints
 
 from conf.schema import Config
 from scalemark.records.axes import AxisValue
+from scalemark.records.environment_axes import INHERITED, WORDS_FOR_INHERITED, is_variable
 from scalemark.records.free_axes import PREFIX, full_name, is_free
 from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
@@ -41,7 +42,7 @@ class Condition:
 
     def holds(self, spec: TrialSpec) -> bool:
         if is_free(self.axis):
-            return self._holds_of_free(dict(spec.free).get(self.axis))
+            return self._holds_of_free(_value_of_free(spec, self.axis))
         found = _value_of(spec, self.axis)
         if self.sign in _ORDER:
             return _ORDER[self.sign](float(found), float(self.values[0]))
@@ -106,6 +107,8 @@ def _condition(text: str, free: Collection[str]) -> Condition:
         axis = full_name(axis, free)
     if is_free(axis):
         values: tuple[Value, ...] = tuple(found["values"].split(","))
+        if is_variable(axis):
+            values = tuple(INHERITED if one in WORDS_FOR_INHERITED else one for one in values)
         return Condition(axis=axis, sign=sign, values=values)
     if axis not in _TYPES:
         raise SweepRefusedError(
@@ -150,6 +153,16 @@ def _choices(axis: str) -> list[str]:
     if not (isinstance(hint, type) and issubclass(hint, Enum)):
         return []
     return [choice.name for choice in hint]
+
+
+def _value_of_free(spec: TrialSpec, axis: str) -> AxisValue | None:
+    """Return a variable as a number where its text is one, and say where it is inherited."""
+    value = dict(spec.free).get(axis)
+    if not is_variable(axis):
+        return value
+    if value is None:
+        return INHERITED
+    return float(value) if _NUMBER.fullmatch(str(value)) else value
 
 
 def _value_of(spec: TrialSpec, axis: str) -> Value:

@@ -22,6 +22,7 @@ from hydra.core.override_parser.types import (
 from hydra.errors import HydraException
 
 from scalemark.host.own_code import typed
+from scalemark.records.environment_axes import is_variable
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.text.redact import masked
 from scalemark.text.wording import counted
@@ -132,9 +133,37 @@ def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
 
 def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
     try:
-        return parser.parse_overrides(list(texts))
+        found = parser.parse_overrides(list(texts))
     except HydraException as error:
         raise SweepRefusedError(explain(error)) from error
+    for override in found:
+        if is_variable(override.key_or_group):
+            _refuse_what_is_no_text(override)
+    return found
+
+
+_ELEMENT = re.compile(r"""'[^']*'|"[^"]*"|[^,]+""")
+
+
+def _refuse_what_is_no_text(override: Override) -> None:
+    """Refuse values of a variable that Hydra reads as numbers, before it is lost how they were
+    typed; what is no plain list is refused later.
+    """
+    value = override.value()
+    values = value.list if isinstance(value, ChoiceSweep) else [value]
+    axis, _, text = str(override.input_line).partition("=")
+    elements = _ELEMENT.findall(text)
+    if "(" in text or len(elements) != len(values):
+        return
+    typed_as = []
+    for element, one in zip(elements, values, strict=True):
+        typed_as.append(f"'{element.strip()}'" if isinstance(one, bool | float) else element)
+    if typed_as != elements:
+        given, remedy = masked(f"{axis}={text}"), masked(f"{axis}={','.join(typed_as)}")
+        raise SweepRefusedError(
+            f"{given}: wanted text, as a variable holds its very characters; put these in quotes, "
+            f'as "{remedy}"'
+        )
 
 
 def _argument(axis: str, values: object) -> str:

@@ -7,7 +7,8 @@ import re
 import traceback
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 from hydra.errors import (
     ConfigCompositionException,
@@ -25,7 +26,7 @@ from omegaconf.errors import (
 from conf.schema import Config
 from scalemark import models
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import PREFIX, free_axes, is_free
+from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_free
 
 ConfigError = HydraException | OmegaConfBaseException
 
@@ -65,6 +66,9 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(cause, ValidationError):
         return _wrong_value(override, str(cause))
     found = re.search(r"An item is already at '(.+)'", text)
+    if found and f"{found[1]}." in PREFIXES:
+        name = "zero" if found[1] == PREFIX[:-1] else "NAME"
+        return f"+{found[1]}: wanted a name with it, as +{found[1]}.{name}=VALUE,VALUE"
     if found:
         return f"{found[1]}: given twice; give it once, as +{found[1]}=VALUE,VALUE"
     found = re.search(r"Could not override '([^']+)'", text)
@@ -109,7 +113,9 @@ def no_such_axis(name: str) -> str:
         )
     if "." in name:
         head, _, tail = name.rpartition(".")
-        hint = nearest(tail, _settings(head)).rstrip() or f"see {typed('sweep')} --help"
+        settings = _settings(head)
+        others = f"it has {', '.join(settings)}" if settings else f"see {typed('sweep')} --help"
+        hint = nearest(tail, settings).rstrip() or others
         return f"{name}: {head} has no setting {tail}; {hint}"
     if near := nearest(name, axes):
         return f"{name}: no such axis; {near}{typed('sweep')} --help has them all"
@@ -123,7 +129,8 @@ def _settings(group: str) -> list[str]:
     """Return the names of the settings of a group, as `sweep` or `hardware.profile`."""
     kind: Any = Config
     for part in group.split("."):
-        kind = get_type_hints(kind).get(part) if is_dataclass(kind) else None
+        hint = get_type_hints(kind).get(part) if is_dataclass(kind) else None
+        kind = next(filter(is_dataclass, (hint, *get_args(hint))), None)  # of `Profile | None`
     return [field.name for field in fields(kind)] if is_dataclass(kind) else []
 
 
@@ -142,7 +149,7 @@ def _free_axis_name(override: str) -> str:
 def _no_such_choice(error: MissingConfigException) -> str:
     file = error.missing_cfg_file or ""
     group, _, name = file.rpartition("/")
-    if file.startswith("model/"):  # there are no folders in it, and a path may be meant
+    if file.startswith(("model/", "hardware/")):  # there are no folders in it: a path is meant
         group, _, name = file.partition("/")
     choices = list(error.options or [])
     if group == "model" and name in models.definitions():
@@ -152,6 +159,9 @@ def _no_such_choice(error: MissingConfigException) -> str:
         )
     if group == "model" and name.endswith(".py"):
         return f"model={name}: which of its functions? wanted model={name}:FUNCTION"
+    if group == "hardware" and name.endswith(".yaml"):
+        where = f"by a path from {Path.cwd()}"
+        return f"hardware={name}: there is no such file; wanted a profile, {where}"
     own = ", or FILE.py:FUNCTION of your own" if group == "model" else ""
     return f"{group}={name}: no such {group}; {among(name, choices)}{own}"
 

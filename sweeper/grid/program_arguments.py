@@ -124,6 +124,11 @@ def _of_file(path: Path, of_hydra: Collection[str] = ()) -> Iterator[str]:
             f"command={path}: {_place(error)}{error.problem or error.context}; text with braces, "
             "brackets or a colon stands in quotes, as read: 'regex:images/sec: ([0-9.]+)'"
         ) from error
+    except FileNotFoundError:
+        raise SweepRefusedError(
+            f"command={path}: there is no such file; wanted a file of settings, by a path from "
+            f"{Path.cwd()}, or a command line"
+        ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = str(error).splitlines()[0]
         raise SweepRefusedError(f"command={path}: {reason}") from error

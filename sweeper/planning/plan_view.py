@@ -12,8 +12,10 @@ from conf.auto_batch import batch_factor
 from conf.resolve import auto_precision
 from scalemark.cli.terminal import print_columns
 from scalemark.host import gpu_libraries
+from scalemark.records import unread_variables
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
+from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.machine import Machine
 from scalemark.records.trial import strategy_axes, unusual_axes
 from scalemark.text.wording import as_typed, counted
@@ -56,10 +58,12 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
         for note in (_auto_note(inventory), gpu_libraries.compiled_note(inventory.gpus)):
             if note:
                 console.print(note, markup=False)
-    _print_trials(console, plan, races)
+    _print_trials(console, plan, races, inventory.kind)
     if planned.in_use:
         _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))
     _print_left_out(console, plan)
+    for note in unread_variables.notes(trial.spec for trial in plan.trials):
+        console.print(note, markup=False)
     if num := planned.num_of_other_software:
         have = "has" if num == 1 else "have"
         console.print(
@@ -167,7 +171,9 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     )
 
 
-def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> None:
+def _print_trials(
+    console: Console, plan: Plan, races: PlannedRaces | None, kind: DeviceKind
+) -> None:
     trials = plan.trials[:MOST_LISTED]
     axes = _axes_shown(plan)
     racing: set[str] = set()
@@ -177,7 +183,10 @@ def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> N
     for trial in trials:
         values = [_shown(trial, axis) for axis in axes]
         rows.append([*values, _repeats_text(trial, racing)])
-    print_columns(console, [*(_SHOWN.get(axis, axis) for axis in axes), "repeats"], rows)
+    headings = [_SHOWN.get(axis, axis) for axis in axes]
+    if kind is DeviceKind.CPU_DEVICE:
+        headings[axes.index("num_gpus")] = "devices"
+    print_columns(console, [*headings, "repeats"], rows)
     num_more = len(plan.trials) - len(trials)
     if num_more:
         more = f"and {num_more} more trials: sweep.dry_run=true sweep.plan_format=json lists all"
@@ -201,11 +210,19 @@ def _axes_shown(plan: Plan) -> list[str]:
     others.difference_update(_SHOWN)
     for trial in plan.trials:
         others.difference_update(strategy_axes(trial.spec.axes))
+    others.update(_inherited_by_some(plan))
     axes = [axis for axis in _SHOWN if _is_known(plan, axis)]
     if "hosts" in others:
         others.remove("hosts")
         axes.insert(axes.index("num_gpus") + 1, "hosts")
     return axes + sorted(others)
+
+
+def _inherited_by_some(plan: Plan) -> set[str]:
+    """Return the variables that others set; no strategy says of a trial that it inherits one."""
+    free = [dict(trial.spec.free) for trial in plan.trials]
+    names = {axis for own in free for axis in own if is_variable(axis)}
+    return {axis for axis in names if any(axis not in own for own in free)}
 
 
 def _is_known(plan: Plan, axis: str) -> bool:
@@ -241,5 +258,7 @@ def _shown(trial: PlannedTrial, axis: str) -> str:
     if axis == "strategy":
         return trial.strategy
     value = trial.spec.axes.get(axis)
+    if value is None and is_variable(axis):
+        return INHERITED
     is_no_size = axis in ("image_px", "seq_len") and value == 0  # the model has none, or says it
     return "-" if value is None or is_no_size else as_typed(value)

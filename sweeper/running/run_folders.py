@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +27,8 @@ from scalemark.text.file_name import safe_name
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial
+
+_PARTED = re.compile("[ ,]+")  # what shells and people would part a name at
 
 
 def recorded_left(folder: RunFolder, result: Result) -> Left:
@@ -126,7 +129,8 @@ class RunFolders:
 
         `rank_limits` are for attempts of several processes. Raises SweepRefusedError.
         """
-        name = f"{safe_name(trial.label)}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
+        label = _PARTED.sub("_", safe_name(trial.label))
+        name = f"{label}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
         folder = RunFolder(next(path for path in _candidates(self.path, name) if not path.exists()))
         begin = AttemptBegin(
             sweep_uid=self._sweep.uid,

@@ -51,6 +51,15 @@ def test_trials_that_differ_in_another_axis_get_tables_that_name_it(change):
     assert [list(numbers(table).values()) for table in (first, second)] == [[10.0], [1000.0]]
 
 
+def test_a_table_names_a_variable_that_its_trials_inherit():
+    ring = small(free=(("env.NCCL_ALGO", "Ring"),))
+    found = pivot(results([(ring, 10.0), (small(), 20.0)]))
+    assert [title(table.setting).rpartition(", ")[2] for table in found] == [
+        "env.NCCL_ALGO Ring)",
+        "env.NCCL_ALGO inherited)",
+    ]
+
+
 def test_machines_get_tables_of_their_own():
     fill("r.db", [(small(), 10.0)])
     found = pivot(results([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other")))

@@ -8,9 +8,9 @@ from tests.conf.test_program import resolved
 from tests.conf.test_resolve import trial
 
 
-def test_a_variable_that_is_null_is_no_axis_of_the_trial():
+def test_a_variable_that_is_inherited_is_no_axis_of_the_trial():
     assert trial("+env.NCCL_ALGO=Ring").axes["env.NCCL_ALGO"] == "Ring"
-    assert trial("+env.NCCL_ALGO=null") == trial()
+    assert trial("+env.NCCL_ALGO=null") == trial("+env.NCCL_ALGO=inherited") == trial()
 
 
 @pytest.mark.parametrize(

@@ -437,7 +437,7 @@ def test_what_mig_devices_can_never_do_is_refused():
 
 @pytest.mark.parametrize(("precision", "capability"), [("bf16", (7, 5)), ("tf32", (7, 0))])
 def test_a_precision_that_the_gpus_do_not_have_is_refused(precision, capability):
-    said = f"precision={precision}: needs compute capability 8.0, a GPU here has {capability[0]}.{capability[1]}"
+    said = f"precision={precision}: needs compute capability 8.0, found {capability[0]}.{capability[1]}"
     with pytest.raises(TrialRefusedError, match=said):
         resolve(config(f"precision={precision}"), GPU, 8, capability)
     assert resolve(config(f"precision={precision}"), GPU, 8, (9, 0)).precision == precision

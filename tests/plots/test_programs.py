@@ -1,6 +1,7 @@
 """Tables, charts and pages about a user's own program name nothing that it lacks."""
 
 import json
+import re
 from datetime import UTC, datetime
 from functools import partial
 
@@ -58,6 +59,16 @@ def test_free_axes_may_be_down_and_across(plots, snapshot):
     shown = plots("tables", "num_gpus=8", "--rows", "zero", "--columns", "offload").stdout
     assert foreign_words(shown) == []
     assert shown == snapshot
+
+
+def test_rows_do_not_repeat_the_axis_across(plots):
+    """A bug: each row named the value of its own column, so that a table had one number a row."""
+    fill_programs(grid(zeros=(0, 2)))
+    shown = plots("tables", "num_gpus=8", "offload=cpu", "--columns", "zero").stdout
+    heading, row = (line.split() for line in shown.splitlines()[1:3])
+    assert heading == ["strategy", "axes.zero", "0", "axes.zero", "2"]
+    assert row[0] == "offload=cpu"
+    assert len(re.findall(r"\[", shown.splitlines()[2])) == 2  # intervals
 
 
 def test_two_programs_of_one_name_have_a_table_each(plots, snapshot):

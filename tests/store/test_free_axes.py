@@ -18,6 +18,7 @@ from store.reading import queries
 from store.views import WITH_AXES
 from store.writer import Writer
 from tests.filled import begin, fill
+from tests.programs import program
 from tests.specs import small
 from tests.store.command import store as store_command
 from tests.tables import changing
@@ -271,6 +272,38 @@ def test_an_environment_variable_is_a_column_like_any_other(db):
     assert listed.stdout.split() == ["env.NCCL_ALGO", "Tree"]
     assert [result.spec for result in load(Selection(db=db))] == [ring, tree, small()]
     assert list(check(db)) == []
+
+
+def test_a_list_tells_variables_apart_and_says_who_inherits(db):
+    """A bug: rows of two values looked alike, and one that inherits was blank."""
+    threads = [small(free=(("env.OMP_NUM_THREADS", value),)) for value in ("1", "2")]
+    fill(db, [*((spec, 10.0) for spec in threads), (small(), 30.0)])
+    lines = store_command("list", "--db", db).stdout.splitlines()
+    place = lines[0].split().index("env.OMP_NUM_THREADS")
+    assert [line.split()[place] for line in lines[1:]] == ["1", "2", "inherited"]
+    differ = store_command("diff", threads[0].trial_id, small().trial_id, "--db", db).stdout
+    assert differ.splitlines()[-1].split() == ["axes", "env.OMP_NUM_THREADS", "1", "inherited"]
+
+
+def test_a_list_repeats_no_axis_that_strategies_name(db):
+    fill(db, [(program(zero=0), 10.0), (program(zero=2, compare="axes.zero"), 20.0)])
+    heading, *lines = store_command("list", "--db", db).stdout.splitlines()
+    assert "axes.zero" not in heading  # `zero=0 offload=cpu`, and `zero=2`
+    assert "axes.offload" in heading
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("env.NCLC_ALGO=Ring", "no trial there has env.NCLC_ALGO; did you mean env.NCCL_ALGO? "),
+        ("env.X!=1", "no trial there has env.X; there are env.NCCL_ALGO; leave some of that out"),
+        ("NCCL_ALGO=a b, c", r"a comma within a value is written as 'env.NCCL_ALGO=a b\, c'; "),
+    ],
+)
+def test_an_axis_that_no_trial_has_is_said_with_those_that_there_are(db, asked, said):
+    fill(db, [(small(free=(("env.NCCL_ALGO", algo),)), 10.0) for algo in ("Ring", "a b, c")])
+    assert said in store_command("list", asked, "--db", db).stderr
 
 
 def test_two_trials_are_compared_in_it_once_it_is_named(tmp_path, monkeypatch):

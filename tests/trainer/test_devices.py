@@ -63,8 +63,8 @@ def test_the_oldest_gpu_of_a_trial_says_what_all_can_do(hidden_but):
 @pytest.mark.parametrize(
     ("precision", "found", "message"),
     [
-        ("tf32", (7, 0), "precision=tf32: needs compute capability 8.0, a GPU here has 7.0"),
-        ("bf16", (7, 5), "precision=bf16: needs compute capability 8.0, a GPU here has 7.5"),
+        ("tf32", (7, 0), "precision=tf32: needs compute capability 8.0, found 7.0"),
+        ("bf16", (7, 5), "precision=bf16: needs compute capability 8.0, found 7.5"),
     ],
 )
 def test_a_precision_that_a_gpu_lacks_is_unsupported(make_devices, precision, found, message):

@@ -240,6 +240,13 @@ def test_several_axes_may_differ_where_a_side_names_them(compared):
     )
 
 
+def test_a_side_is_named_by_what_its_filters_leave_open(compare):
+    """A bug: trials of another strategy were called `precision=fp32`."""
+    fill("r.db", [(small(**PS), 50.0), (small(), 100.0)])
+    lines = compare("strategy=ps_cpu", "precision=fp32", "--db", "r.db").stdout.splitlines()
+    assert lines[:2] == ["A: strategy=ps_cpu", "B: precision=fp32 (replicated_none)"]
+
+
 def test_gpu_counts_of_strong_scaling_share_the_batch_of_all(compared):
     fill(
         "r.db",

@@ -171,6 +171,15 @@ def test_another_box_is_predicted_for(analysis) -> None:
     assert one["throughput"] > 2 * 51.9
 
 
+def test_a_heading_says_for_which_box_it_predicts(analysis) -> None:
+    rows = ("model=resnet50", "data=synthetic", "batch_size=64", "num_gpus=1")
+    other = published(analysis, *rows, "--on", "dgx1_p100", "--link", "pcie_gb_per_s=24")
+    assert other.stdout.startswith(
+        "Predicted for dgx1_p100 with pcie_gb_per_s=24, not measured: from 1 row of "
+        "GCE n1-standard-32-k80x8\n"
+    )
+
+
 def test_our_own_trials_are_predicted_from(analysis) -> None:
     fill_gpus([*curve((200, 380, 740), **RESNET, **PS), *curve((205, 395, 770), **RESNET, **NCCL)])
     reported = json.loads(

@@ -61,6 +61,15 @@ def test_one_row_is_one(found) -> None:
     assert stream.getvalue().startswith("Predicted, not measured: a box, from 1 row\n")
 
 
+def test_a_heading_names_another_box_first(found) -> None:
+    """A bug: numbers of another box below the name of the rows' own."""
+    stream = io.StringIO()
+    show(Console(file=stream, width=200), found, [], "h100_8")
+    assert stream.getvalue().startswith(
+        "Predicted for h100_8, not measured: from 3 rows of a box\n"
+    )
+
+
 def test_what_makes_all_uncertain_is_said_once(found) -> None:
     """A bug: a note for each width, with every cell by name."""
     wide = [

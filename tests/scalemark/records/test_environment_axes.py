@@ -37,8 +37,10 @@ def test_commands_that_run_it_again_have_it():
         ("1ST", "env.1ST: wanted the name"),
         ("A-B", "env.A-B: wanted the name"),
         ("A" * 60, "59 characters at most"),
-        ("CUDA_VISIBLE_DEVICES", "choose them by num_gpus= and visibility="),
-        ("HIP_VISIBLE_DEVICES", "choose them by num_gpus= and visibility="),
+        ("CUDA_VISIBLE_DEVICES", "choose how many by num_gpus=, and export a mask"),
+        ("HIP_VISIBLE_DEVICES", "choose how many by num_gpus=, and export a mask"),
+        ("RANK", "choose hosts by hosts=, and let the command start the ranks"),
+        ("MASTER_ADDR", "choose hosts by hosts=, and let the command start the ranks"),
         ("TF_CONFIG", "choose these by hosts="),
         ("PYTHONPATH", "export it, and run a sweep for each value"),
         ("SCALEMARK_DB", "it controls scalemark itself; leave it out"),
@@ -59,12 +61,12 @@ def test_a_name_that_only_looks_like_a_secret_is_an_axis():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("", "or null for what is inherited"),
+        ("", "printable characters, or inherited"),
         ("two\nlines", r"'two\nlines': wanted a line"),
         ("a\0b", "printable characters"),
         ("a" * 1001, "wanted a line of 1 to 1000"),
-        (1.5, "put these in quotes, as \"+env.X='1.5'\""),
-        (True, "put these in quotes, as \"+env.X='True'\""),
+        (1.5, "put what you wrote in quotes, as \"+env.X='1.5'\""),
+        (True, "put what you wrote in quotes, as \"+env.X='true'\""),
         ("ghp_" + "a" * 20, "seems to hold a password or a token"),
     ],
 )

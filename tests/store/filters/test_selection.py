@@ -8,8 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading, reading
 from store.errors import StoreError
+from store.filters.bare_names import with_prefixes
 from store.filters.selection import attempt_ids
 from store.schema import AttemptRow, SweepRow, TagRow
 from store.writer import Writer
@@ -127,6 +129,37 @@ CHOSEN: list[tuple[list[str], list[int]]] = [
 
 def test_filters_choose_attempts(filled):
     assert [(filters, found(filled, *filters)) for filters, _ in CHOSEN] == CHOSEN
+
+
+def with_threads(text: str) -> TrialSpec:
+    return small(free=(("env.OMP_NUM_THREADS", text),))
+
+
+OF_VARIABLES = [
+    ("env.OMP_NUM_THREADS>=2", [2, 3]),
+    ("env.OMP_NUM_THREADS>2", [3]),
+    ("env.OMP_NUM_THREADS<2", [1]),
+    ("OMP_NUM_THREADS>=2", [2, 3]),
+    ("env.OMP_NUM_THREADS=2", [2]),
+    ("env.OMP_NUM_THREADS=2.0", []),  # a variable holds its very characters
+    ("env.OMP_NUM_THREADS!=2", [1, 3, 4, 5, 6]),
+    ("env.OMP_NUM_THREADS=", [5]),
+    ("env.OMP_NUM_THREADS=inherited", [5]),
+    ("env.OMP_NUM_THREADS=null,1", [1, 5, 6]),
+    ("env.OMP_NUM_THREADS!=inherited", [1, 2, 3, 4, 6]),
+    ("env.OMP_NUM_THREAD!=2", []),  # misspelt
+]
+
+
+def test_filters_of_variables_know_numbers_and_what_is_inherited(db):
+    """A bug: no trial had 2 threads or more, nor another value than 2 where it inherited one."""
+    specs = [*map(with_threads, ("1", "2", "10", "1,2")), small(), with_threads("null")]
+    fill(db, [(spec, 1.0) for spec in specs])
+    with reading(open_for_reading(db)) as connection:
+        named = [with_prefixes(connection, [text])[0] for text, _ in OF_VARIABLES]
+    assert [
+        (text, found(db, full)) for (text, _), full in zip(OF_VARIABLES, named, strict=True)
+    ] == (OF_VARIABLES)
 
 
 def test_a_trial_is_named_by_the_beginning_of_its_id(filled):

@@ -51,10 +51,17 @@ def test_a_rule_is_about_the_resolved_trial(text, axes, held):
         ("axes.bucket=true", True),
         ("axes.other=1", False),
         ("axes.other!=1", True),
+        ("env.OMP_NUM_THREADS>=8", True),
+        ("env.OMP_NUM_THREADS<8", False),
+        ("env.OMP_NUM_THREADS=16", True),
+        ("env.OMP_NUM_THREADS=inherited", False),
+        ("env.NCCL_ALGO=inherited", True),
+        ("env.NCCL_ALGO=null", True),
+        ("env.NCCL_ALGO!=Ring", True),
     ],
 )
 def test_a_rule_may_be_about_free_axes(text, held):
-    free = (("bucket", True), ("offload", "cpu"), ("zero", 2))
+    free = (("bucket", True), ("offload", "cpu"), ("zero", 2), ("env.OMP_NUM_THREADS", "16"))
     spec = spec_of("true", free=free, num_gpus=1)
     (rule,) = read_rules([text])
     assert rule.holds(spec) is held

@@ -214,6 +214,22 @@ def test_what_makes_no_grid_is_refused(argument, message, loader):
         cells(argument, loader=loader)
 
 
+@pytest.mark.parametrize(
+    ("argument", "remedy"),
+    [
+        ("+env.FOO=1.50", "+env.FOO='1.50'"),
+        ("+env.FOO=TRUE", "+env.FOO='TRUE'"),
+        ("+env.FOO=a,1e3,'x, y',true,2,null", "+env.FOO=a,'1e3','x, y','true',2,null"),
+    ],
+)
+def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
+    """A bug: the remedies for 1.50 and true were 1.5 and True, which measure something else."""
+    with pytest.raises(SweepRefusedError) as refused:
+        cells(argument)
+    assert str(refused.value).endswith(f'put these in quotes, as "{remedy}"')
+    assert cells(remedy)
+
+
 def test_a_product_is_refused_before_it_is_made():
     with pytest.raises(SweepRefusedError, match="a grid of 1,000,000,000,000,000,000 cells"):
         cells(*(f"{axis}=range(0,1000000)" for axis in ("seed", "prefetch", "data_threads")))

@@ -1,6 +1,7 @@
 """What is said of files and overrides that cannot be composed."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -57,6 +58,33 @@ def test_a_free_axis_that_is_given_twice_is_named():
     assert (
         explain(raised.value) == "axes.zero: given twice; give it once, as +axes.zero=VALUE,VALUE"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["+env=FOO"], "+env: wanted a name with it, as +env.NAME=VALUE,VALUE"),
+        (["+axes=FOO"], "+axes: wanted a name with it, as +axes.zero=VALUE,VALUE"),
+        (
+            ["hardware=here/none.yaml"],
+            "hardware=here/none.yaml: there is no such file; wanted a profile, by a path from {here}",
+        ),
+        (
+            ["hardware=dgx_a100", "hardware.profile.pcie_gb=25"],
+            "hardware.profile.pcie_gb: hardware.profile has no setting pcie_gb; did you mean pcie_gb_per_s?",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_there_is_said_with_what_can(arguments, said):
+    register()
+    with (
+        initialize_config_dir(str(FOLDER), version_base=None),
+        pytest.raises(HydraException) as raised,
+    ):
+        compose("config", overrides=arguments)
+    GlobalHydra.instance().clear()
+    assert explain(raised.value) == said.format(here=Path.cwd())
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,10 @@ def test_a_word_that_hydra_would_convert_stays_text(text):
 
 
 def test_a_missing_file_is_refused():
-    with pytest.raises(SweepRefusedError, match="No such file"):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"command=none.yaml: there is no such file; wanted a file of settings, by a path from /",
+    ):
         with_program(["command=none.yaml"])
 
 

@@ -26,6 +26,7 @@ from sweeper.planning.plan_view import (
 )
 from sweeper.way import Planned
 from tests.filled import MACHINE
+from tests.programs import program
 from tests.specs import small
 
 CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
@@ -49,6 +50,25 @@ def test_a_plan_says_what_has_finished_with_other_software():
     print_plan(Console(file=out, width=1000), planned, MACHINE, CPU_DEVICES)
     wanted = "2 trials of these have finished with other packages, variables or code; "
     assert any(line.startswith(wanted) for line in out.getvalue().splitlines())
+
+
+def test_a_plan_says_which_trial_inherits_a_variable():
+    trials = [small(free=(("env.NCCL_ALGO", "Ring"),)), small()]
+    lines = shown(make_plan(trials, [], SweepConfig(), {}))
+    heading = next(place for place, line in enumerate(lines) if "env.NCCL_ALGO" in line)
+    assert lines[heading + 3].startswith("env.NCCL_ALGO: nothing reads it in trials without NCCL")
+    values = [line.split()[-4] for line in lines[heading + 1 : heading + 3]]
+    assert values == ["Ring", "inherited"]
+
+
+def test_a_plan_says_which_program_inherits_a_variable():
+    trials = [program(free={"env.NCCL_ALGO": "Ring"}), program(free={})]
+    _, heading, *rows = shown(make_plan(trials, [], SweepConfig(), {}))
+    assert heading.split() == ["model", "strategy", "devices", "env.NCCL_ALGO", "repeats"]
+    assert [row.split()[1:4] for row in rows[:2]] == [
+        ["NCCL_ALGO=Ring", "1", "Ring"],
+        ["train", "1", "inherited"],
+    ]
 
 
 def test_a_plan_for_agents_says_what_each_has():
@@ -118,7 +138,7 @@ def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
     assert lines[1].split() == [
         "model",
         "strategy",
-        "GPUs",
+        "devices",
         "batch",
         "px",
         "precision",

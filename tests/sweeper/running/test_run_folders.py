@@ -18,6 +18,7 @@ from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial
 from sweeper.running.run_folders import RunFolders, recorded_left, write_end
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin
+from tests.programs import program
 from tests.specs import small
 
 pytestmark = pytest.mark.integration
@@ -124,6 +125,13 @@ def test_an_attempts_folder_tells_which_it_is_before_it_is_started():
     )
     assert folder.read_machine() == MACHINE
     assert folders.make(trial, 2, 3, PLACEMENT, NOON).path.name == f"{folder.path.name}-2"
+
+
+def test_an_attempts_folder_has_neither_spaces_nor_commas():
+    spec = program(free={"env.MYVAR": "a b, c", "zero": 1})
+    folders = RunFolders(Path("runs"), SWEEP, MACHINE, SOFTWARE_KEY)
+    made = folders.make(PlannedTrial(spec=spec, num_repeats=1), 1, 1, PLACEMENT, NOON)
+    assert made.path.name == f"train-zero=1_MYVAR=a_b_c-x1-{spec.trial_id[:8]}-r1-a1"
 
 
 @pytest.fixture
