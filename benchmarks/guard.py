@@ -24,7 +24,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 
 from analysis.history.changes import Change, changes
 from analysis.history.sums import Floats, Truths
-from benchmarks.guarding import rules
+from benchmarks.guarding import bound, rules
 from benchmarks.guarding.years import FIRST, SIZES, Hit, Kind, Year, year
 
 NUM_YEARS = 20
@@ -125,6 +125,31 @@ def main(
             )
 
 
+def bounds(kinds: Sequence[Kind]) -> None:
+    """Print how many regressions of each kind any rule can find, as `benchmarks/guarding/bound.py`
+    says.
+    """
+    sizes = " ".join(f"{size:.0%}" for size in SIZES)
+    print(f"| years | finds no more | within {SOON} nights: {sizes} | all six |\n|---|---|---|---|")
+    for kind in kinds:
+        noise, random = kind.noise / np.sqrt(kind.num_repeats), np.random.default_rng(0)
+        rows: dict[str, list[float]] = {
+            "no rule, told the trials": [
+                bound.of_known_trials(kind.groups, size, noise, SOON) for size in SIZES
+            ],
+            "no rule": [
+                bound.of_drawn_trials(kind.groups, size, noise, SOON, random) for size in SIZES
+            ],
+            "told level, noise, drift and size": [
+                bound.watched(kind.groups, size, noise, SOON, random) for size in SIZES
+            ],
+        }
+        for name, shares in rows.items():
+            found = " ".join(f"{share:.1%}" for share in shares)
+            row = f"| {kind.name} | {name} | {found} | {np.prod(shares):.1%} |"
+            print(row.replace("%", " %"), flush=True)
+
+
 def scores(
     kind: Kind, num_years: int, rivals: dict[str, Callable[[Floats], Truths]]
 ) -> dict[str, Score]:
@@ -202,8 +227,11 @@ if __name__ == "__main__":
     )
     parser.add_argument("years", nargs="?", type=int, default=NUM_YEARS, help="of each kind")
     parser.add_argument("--harder", action="store_true", help="other years, and guard alone")
+    parser.add_argument("--bound", action="store_true", help="what any rule can find, instead")
     given = parser.parse_args()
-    if given.harder:
+    if given.bound:
+        bounds([kind for kind in KINDS if kind.sizes])
+    elif given.harder:
         main(given.years, HARDER, {})
     else:
         main(given.years, KINDS, RIVALS)
