@@ -80,7 +80,8 @@ class Change:
 def changes(records: Sequence[Record], least: float) -> list[Change]:
     """Return the changes of at least this share, in the order of their first nights."""
     groups = [groups_of([cell.axes for cell in record.cells]) for record in records]
-    rule = Rule(num_tests=max(sum(map(len, groups)), 1), least=least)
+    num_cells = sum(len(record.cells) for record in records)
+    rule = Rule(num_groups=sum(map(len, groups)) - num_cells, num_cells=num_cells, least=least)
     found: list[Change] = []
     for record, of_record in zip(records, groups, strict=True):
         shifts = scan(record.logs, of_record, rule)
