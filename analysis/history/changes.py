@@ -220,19 +220,27 @@ def _joined(known: Sequence[Change], change: Change) -> list[Change]:
     """
     for place, other in enumerate(known):
         if _is_one_cause(other, change):
-            larger, smaller = (
-                (other, change) if len(other.cells) >= len(change.cells) else (change, other)
-            )
-            both = replace(
-                larger,
-                machines=tuple(dict.fromkeys((*other.machines, *change.machines))),
-                groups=tuple(dict.fromkeys((*larger.groups, *smaller.groups))),
-                cells=(*larger.cells, *smaller.cells),
-                found=min(other.found, change.found),
-                accepted=other.accepted or change.accepted,
-            )
-            return [*known[:place], both, *known[place + 1 :]]
+            return [*known[:place], _as_one(other, change), *known[place + 1 :]]
     return [*known, change]
+
+
+def _as_one(one: Change, other: Change) -> Change:
+    """Return the one that was found first, which raised the alarm, with the cells of both: its
+    nights stay as they are, and the size is the mean over all cells.
+    """
+    parts = (one, other)
+    larger, smaller = sorted(parts, key=lambda part: len(part.cells), reverse=True)
+    nums = np.array([len(part.cells) for part in parts])
+    reaches = np.array([part.reach for part in parts])
+    return replace(
+        min(larger, smaller, key=lambda part: part.found),
+        machines=tuple(dict.fromkeys((*one.machines, *other.machines))),
+        groups=tuple(dict.fromkeys((*larger.groups, *smaller.groups))),
+        cells=tuple({id(cell): cell for cell in (*larger.cells, *smaller.cells)}.values()),
+        log_ratio=float(np.average([part.log_ratio for part in parts], weights=nums)),
+        reach=float(np.sqrt(np.sum((nums * reaches) ** 2)) / nums.sum()),
+        accepted=one.accepted or other.accepted,
+    )
 
 
 def _is_one_cause(one: Change, other: Change) -> bool:
