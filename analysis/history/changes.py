@@ -43,11 +43,12 @@ class Change:
     earliest: date  # 95 % interval of the first night of the new level
     first: date  # the most likely one
     latest: date
-    found: date  # the night that made it sure
+    found: date  # the night that made it sure, of the part that was found first
     log_ratio: float  # of throughput, after over before
     reach: float  # half of the 95 % interval of it; infinite where it is not known
     causes: tuple[str, ...]  # what else changed meanwhile, as `driver 550.1 -> 560.2`
     sweeps: tuple[str, ...] = ()  # that began in the most likely first night
+    sides: tuple[Night, Night]  # surely before and surely after it, to compare
     accepted: str = ""  # the sweep that has the tag, or the option that accepts it
     recovered: date | None = None
 
@@ -144,6 +145,7 @@ def _change(
         reach=reach,
         causes=tuple(_differences(nights[cause.after : cause.latest + 1])),
         sweeps=nights[first.first].sweeps,
+        sides=(since[0], nights[cause.latest]),
         accepted=next((night.accepted for night in since[1:] if night.accepted), ""),
     )
 

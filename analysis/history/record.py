@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -54,6 +55,16 @@ class Histories:
 
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
+
+
+def short_machines(records: Sequence[Record]) -> Mapping[str, str]:
+    """Return how a reader calls each machine: by its host, or by its whole line where a host has
+    several, as before and after a GPU was built in.
+    """
+    machines = dict.fromkeys(record.machine for record in records)
+    hosts = Counter(machine.partition(":")[0] for machine in machines)
+    short = {machine: machine.partition(":")[0] for machine in machines}
+    return {machine: host if hosts[host] == 1 else machine for machine, host in short.items()}
 
 
 def made(
