@@ -17,7 +17,7 @@ def moderated(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     of all together where they differ no more than by chance, 0 where there are too few to tell
     (empirical Bayes: Smyth 2004, as limma does).
 
-    Variances and freedom are above 0.
+    Variances and freedom are above 0; freedom may have one column that is that of all.
     """
     if variances.shape[-1] < _FEWEST:
         return variances, np.zeros((*variances.shape[:-1], 1))
@@ -25,7 +25,7 @@ def moderated(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     logs = np.log(variances) - digamma(half) + np.log(half)
     excess = logs.var(axis=-1, ddof=1, keepdims=True)
     excess -= _trigamma(half).mean(axis=-1, keepdims=True)
-    most = freedom.sum(axis=-1, keepdims=True)
+    most = np.broadcast_to(freedom, variances.shape).sum(axis=-1, keepdims=True)
     is_more = excess > _trigamma(most / 2)
     added = np.where(is_more, 2 * _inverse_trigamma(np.where(is_more, excess, 1.0)), most)
     common = np.exp(logs.mean(axis=-1, keepdims=True) + digamma(added / 2) - np.log(added / 2))

@@ -117,8 +117,7 @@ class GroupNoise:
         of_spread = np.maximum(nights / self._widths, 1.0)  # windows overlap
         spread, steps = self._spread.copy(), np.ones(len(single))
         for alike in (single, ~single):
-            free = np.broadcast_to(of_spread, spread[:, alike].shape)
-            spread[:, alike], _ = moderated(spread[:, alike], free)
+            spread[:, alike], _ = moderated(spread[:, alike], of_spread)
         free = np.maximum(self._num_steps[~single], 2) * _FREE_PER_STEP
         steps[~single], added = moderated(self._steps[~single], free)
         self.freedom[~single] = free + added * self._membership.others[~single]
