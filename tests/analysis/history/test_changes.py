@@ -112,14 +112,14 @@ def test_trials_that_are_measured_weekly_are_a_record_of_their_own():
 
 def test_a_trial_stays_in_its_record_when_it_is_measured_less_often_later():
     """A bug: the mean gap over all its history decided, so an alarm could vanish."""
-    logs = slower(num_nights=400, since=60)
-    logs[VGG16, 90:] = np.where(np.arange(90, 400) % 7 == 0, logs[VGG16, 90:], np.nan)
+    logs = slower(num_nights=400, since=30)
+    logs[VGG16, 45:] = np.where(np.arange(45, 400) % 7 == 0, logs[VGG16, 45:], np.nan)
     whole = record(logs)
-    for num_nights in (90, 400):
+    for num_nights in (45, 400):
         nights = whole.nights[:num_nights]
         (one,) = made(whole.machine, whole.host, whole.cells, nights, logs[:, :num_nights])
         (change,) = changes([one], LEAST)
-        assert (change.first, change.found, len(change.cells)) == (day(60), day(61), 3)
+        assert (change.first, change.found, len(change.cells)) == (day(30), day(31), 3)
 
 
 def test_nights_that_are_missing_are_no_rhythm():
