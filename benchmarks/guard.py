@@ -1,12 +1,14 @@
 """How many regressions `guard` finds within three nights, and how often it alarms for nothing,
-beside five rules that others use.
+beside five rules that others use, and beside the most that any rule can find.
 
-`python benchmarks/guard.py [YEARS]` draws so many years (20) of each kind: 365 nights x 50 trials,
+`python benchmarks/guard.py [YEARS]` draws so many years (50) of each kind: 365 nights x 50 trials,
 3 % noise between processes, drift, a season, and six regressions of 3 to 10 %
 (`benchmarks/guarding/years.py`). Each rule sees the same years night by night. `false` are alarms a
 year that no regression explains (alarms of one night, of however many trials, are one; an alarm up
 to 30 nights after a regression in the same trials is none), `at most 1` is the share of years that
 have so few. Of `guard` also how often the 95 % intervals of date and size hold the truth.
+`--rivals` runs other rules, too, in years of two kinds, and `--bound` prints what no rule can beat
+(`benchmarks/guarding/bound.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 
 from analysis.history.changes import Change, changes
 from analysis.history.sums import Floats, Truths
-from benchmarks.guarding import rules
+from benchmarks.guarding import bound, rules
 from benchmarks.guarding.years import FIRST, SIZES, Hit, Kind, Year, year
 
-NUM_YEARS = 20
+NUM_YEARS = 50
 SOON = 3  # nights, the first with the regression included
 LATE = 30
 LEAST = 0.02
@@ -51,6 +53,7 @@ HARDER = (
     ),
     Kind(name="20 % of values and of nights missing", missing=0.2),
 )
+WITH_RIVALS = (KINDS[0].name, KINDS[4].name)
 RIVALS: dict[str, Callable[[Floats], Truths]] = {
     "5 % below the last night": rules.last_night,
     "3 sigma below 14 nights": rules.three_sigma,
@@ -123,6 +126,31 @@ def main(
                 f"| {kind.name} | {rule} | {score.row()} |".replace("%", " %").replace("  %", " %"),
                 flush=True,
             )
+
+
+def bounds(kinds: Sequence[Kind]) -> None:
+    """Print how many regressions of each kind any rule can find, as `benchmarks/guarding/bound.py`
+    says.
+    """
+    sizes = " ".join(f"{size:.0%}" for size in SIZES)
+    print(f"| years | finds no more | within {SOON} nights: {sizes} | all six |\n|---|---|---|---|")
+    for kind in kinds:
+        noise, random = kind.noise / np.sqrt(kind.num_repeats), np.random.default_rng(0)
+        rows: dict[str, list[float]] = {
+            "no rule, told the trials": [
+                bound.of_known_trials(kind.groups, size, noise, SOON) for size in SIZES
+            ],
+            "no rule": [
+                bound.of_drawn_trials(kind.groups, size, noise, SOON, random) for size in SIZES
+            ],
+            "told level, noise, drift and size": [
+                bound.watched(kind.groups, size, noise, SOON, random) for size in SIZES
+            ],
+        }
+        for name, shares in rows.items():
+            found = " ".join(f"{share:.1%}" for share in shares)
+            row = f"| {kind.name} | {name} | {found} | {np.prod(shares):.1%} |"
+            print(row.replace("%", " %"), flush=True)
 
 
 def scores(
@@ -201,9 +229,12 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("years", nargs="?", type=int, default=NUM_YEARS, help="of each kind")
-    parser.add_argument("--harder", action="store_true", help="other years, and guard alone")
+    parser.add_argument("--rivals", action="store_true", help="beside other rules")
+    parser.add_argument("--bound", action="store_true", help="what any rule can find, instead")
     given = parser.parse_args()
-    if given.harder:
-        main(given.years, HARDER, {})
+    if given.bound:
+        bounds([kind for kind in KINDS if kind.sizes])
+    elif given.rivals:
+        main(given.years, [kind for kind in KINDS if kind.name in WITH_RIVALS], RIVALS)
     else:
-        main(given.years, KINDS, RIVALS)
+        main(given.years, [*KINDS, *HARDER], {})

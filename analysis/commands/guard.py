@@ -13,13 +13,20 @@ import typer
 from analysis.history import reports
 from analysis.history.changes import Change, State, changes
 from analysis.history.reading import histories
-from analysis.history.record import Histories
+from analysis.history.record import Histories, Night, short_machines
 from analysis.history.scan import LEAST
 from analysis.history.text import COLUMNS, cells_of, headline, notes
-from analysis.options import Filters, OriginOption, Sweep, say, select
+from analysis.options import Filters, OriginOption, Sweep, say, say_command, select
 from analysis.selection import Selection
-from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
+from scalemark.cli.terminal import (
+    READING_WIDTH,
+    make_console,
+    print_columns,
+    print_json,
+    reading_width,
+)
 from scalemark.host.own_code import typed
+from scalemark.records.when import WHEN
 from scalemark.text.redact import command_line
 from store.command_line import Db, Json
 from store.errors import StoreError
@@ -86,7 +93,7 @@ def guard(
     if bmf:
         reports.write(bmf, reports.bencher(found.records))
     if as_json:
-        print_json(_record(found, shown))
+        print_json(_record(chosen, found, shown))
     else:
         _print(chosen, found, shown, day)
     if any(change.state is State.REGRESSION for change in shown):
@@ -114,19 +121,52 @@ def _print(
     say(console, headline(shown, found.records, since), "bold")
     if shown:
         console.print()
-        has_machines = len({record.machine for record in found.records}) > 1
-        rows = [cells_of(change, has_machines=has_machines) for change in shown]
+        machines = short_machines(found.records)
+        rows = [cells_of(change, machines) for change in shown]
         print_columns(console, COLUMNS, rows, _NUMBERS, piped_width=reading_width(console))
         console.print()
     own_db = chosen.named_db
     open_ones = [change for change in shown if change.state is State.REGRESSION]
     if open_ones:
+        newest = max(open_ones, key=lambda change: change.found)
+        if command := _next(newest, chosen):
+            say_command(console, f"next: {command}", "")
         say(console, f"the new level is intended? accept it: {_accept(open_ones[0], chosen)}")
     if shown:
         chart = command_line(["charts", *own_db, "--chart", "history"])
         say(console, f"chart: {typed('plots')} {chart}")
     for note in (*notes(found.records), *found.notes, *chosen.notes):
         say(console, note, "dim")
+
+
+def _next(change: Change, chosen: Selection) -> str:
+    """Return the command that compares its trials before and after, all trials where their names
+    fill a line; none where nothing tells these nights apart.
+    """
+    old, new = change.sides
+    if not old.sweeps and old.day == new.day:
+        return ""
+    before, after = _sides(old, new)
+    every = chosen.analysis("compare", before, after)
+    filters = change.groups[0].split() if len(change.groups) == 1 else []
+    if not all("=" in word for word in filters):
+        return every
+    of_trials = chosen.analysis("compare", before, after, *filters)
+    return of_trials if len(of_trials) < READING_WIDTH - len("next: ") else every
+
+
+def _sides(before: Night, after: Night) -> tuple[str, str]:
+    """Return what `compare` takes; of a table a version is an axis, and one that a side names may
+    differ.
+    """
+    if before.sweeps and after.sweeps:
+        return f"sweep={before.sweeps[-1]}", f"sweep={after.sweeps[-1]}"
+    changed = [
+        f"{name}={value}"
+        for name, value in before.software.items()
+        if after.software.get(name) != value
+    ]
+    return " ".join([f"{WHEN}={before.day}", *changed]), f"{WHEN}={after.day}"
 
 
 def _accept(change: Change, chosen: Selection) -> str:
@@ -136,7 +176,7 @@ def _accept(change: Change, chosen: Selection) -> str:
     return chosen.analysis("guard", _ACCEPTED, str(change.first), *chosen.filters)
 
 
-def _record(found: Histories, shown: Sequence[Change]) -> dict[str, Any]:
+def _record(chosen: Selection, found: Histories, shown: Sequence[Change]) -> dict[str, Any]:
     return {
         "histories": [
             {
@@ -149,7 +189,7 @@ def _record(found: Histories, shown: Sequence[Change]) -> dict[str, Any]:
             }
             for record in found.records
         ],
-        "changes": [_change_record(change) for change in shown],
+        "changes": [{**_change_record(change), "next": _next(change, chosen)} for change in shown],
         "notes": [*notes(found.records), *found.notes],
     }
 

@@ -43,11 +43,12 @@ class Change:
     earliest: date  # 95 % interval of the first night of the new level
     first: date  # the most likely one
     latest: date
-    found: date  # the night that made it sure
+    found: date  # the night that made it sure, of the part that was found first
     log_ratio: float  # of throughput, after over before
     reach: float  # half of the 95 % interval of it; infinite where it is not known
     causes: tuple[str, ...]  # what else changed meanwhile, as `driver 550.1 -> 560.2`
     sweeps: tuple[str, ...] = ()  # that began in the most likely first night
+    sides: tuple[Night, Night]  # surely before and surely after it, to compare
     accepted: str = ""  # the sweep that has the tag, or the option that accepts it
     recovered: date | None = None
 
@@ -80,7 +81,8 @@ class Change:
 def changes(records: Sequence[Record], least: float) -> list[Change]:
     """Return the changes of at least this share, in the order of their first nights."""
     groups = [groups_of([cell.axes for cell in record.cells]) for record in records]
-    rule = Rule(num_tests=max(sum(map(len, groups)), 1), least=least)
+    num_cells = sum(len(record.cells) for record in records)
+    rule = Rule(num_groups=sum(map(len, groups)) - num_cells, num_cells=num_cells, least=least)
     found: list[Change] = []
     for record, of_record in zip(records, groups, strict=True):
         shifts = scan(record.logs, of_record, rule)
@@ -143,6 +145,7 @@ def _change(
         reach=reach,
         causes=tuple(_differences(nights[cause.after : cause.latest + 1])),
         sweeps=nights[first.first].sweeps,
+        sides=(since[0], nights[cause.latest]),
         accepted=next((night.accepted for night in since[1:] if night.accepted), ""),
     )
 
@@ -219,19 +222,27 @@ def _joined(known: Sequence[Change], change: Change) -> list[Change]:
     """
     for place, other in enumerate(known):
         if _is_one_cause(other, change):
-            larger, smaller = (
-                (other, change) if len(other.cells) >= len(change.cells) else (change, other)
-            )
-            both = replace(
-                larger,
-                machines=tuple(dict.fromkeys((*other.machines, *change.machines))),
-                groups=tuple(dict.fromkeys((*larger.groups, *smaller.groups))),
-                cells=(*larger.cells, *smaller.cells),
-                found=min(other.found, change.found),
-                accepted=other.accepted or change.accepted,
-            )
-            return [*known[:place], both, *known[place + 1 :]]
+            return [*known[:place], _as_one(other, change), *known[place + 1 :]]
     return [*known, change]
+
+
+def _as_one(one: Change, other: Change) -> Change:
+    """Return the one that was found first, which raised the alarm, with the cells of both: its
+    nights stay as they are, and the size is the mean over all cells.
+    """
+    parts = (one, other)
+    larger, smaller = sorted(parts, key=lambda part: len(part.cells), reverse=True)
+    nums = np.array([len(part.cells) for part in parts])
+    reaches = np.array([part.reach for part in parts])
+    return replace(
+        min(larger, smaller, key=lambda part: part.found),
+        machines=tuple(dict.fromkeys((*one.machines, *other.machines))),
+        groups=tuple(dict.fromkeys((*larger.groups, *smaller.groups))),
+        cells=tuple({id(cell): cell for cell in (*larger.cells, *smaller.cells)}.values()),
+        log_ratio=float(np.average([part.log_ratio for part in parts], weights=nums)),
+        reach=float(np.sqrt(np.sum((nums * reaches) ** 2)) / nums.sum()),
+        accepted=one.accepted or other.accepted,
+    )
 
 
 def _is_one_cause(one: Change, other: Change) -> bool:

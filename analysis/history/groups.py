@@ -53,14 +53,23 @@ class Membership:
         shape = (len(groups), num_cells)
         self._matrix = sparse.csr_array((np.ones(len(cells)), (rows, cells)), shape)
         self.is_single: Truths = np.array(sizes) == 1
+        self.others: Floats = 1 - np.array(sizes) / num_cells  # share of the cells
 
     def sums(self, of_cells: Floats) -> Floats:
         """Return the sum (groups,) of values (cells,)."""
         summed: Floats = self._matrix @ of_cells
         return summed
 
-    def touched(self, cells: Places) -> Truths:
-        """Return which groups have any of these cells."""
-        is_one = np.zeros(self._matrix.shape[1])
-        is_one[cells] = 1.0
-        return self.sums(is_one) > 0
+    def scores(self, weight: Floats, away: Floats, shared: float) -> Floats:
+        """Return how many standard deviations each group (groups,) is away, of cells (cells,) with
+        weight 1 / variance, 0 where it is not known; 0 of a group without any.
+
+        `shared` is the share of the variance of the mean of all cells that they have in common: by
+        so much a group is held against all others, too (generalized least squares).
+        """
+        own = self.sums(weight)
+        part = shared * own / max(float(weight.sum()), np.finfo(float).tiny)
+        left = self.sums(weight * away) - part * float(weight @ away)
+        variance = own * (1 - part)
+        found: Floats = np.where(own > 0, left, 0.0) / np.sqrt(np.where(own > 0, variance, 1.0))
+        return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from analysis.history.groups import Membership
+from analysis.history.moderation import moderated
 from analysis.history.sums import Floats, Truths
 
 LEAST_NOISE = 0.001  # of a logarithm: no machine is steadier than 0.1 %
@@ -23,82 +26,115 @@ class CellNoise:
     """
 
     def __init__(self, num_cells: int) -> None:
-        self._variance = np.zeros(num_cells)
+        self._variance = np.zeros(num_cells)  # of its own steps
         self._num = np.zeros(num_cells)
         self._last = np.full(num_cells, np.nan)
-
-    @property
-    def variance(self) -> Floats:
-        return np.maximum(self._variance, LEAST_NOISE**2)
+        self.variance = np.full(num_cells, LEAST_NOISE**2)  # moderated by the other cells
+        self.freedom = np.zeros(num_cells)
 
     @property
     def is_known(self) -> Truths:
         return self._num >= _FEWEST_STEPS
 
-    @property
-    def freedom(self) -> Floats:
-        return np.minimum(self._num, _MEMORY) * _FREE_PER_STEP
-
-    def learn(self, logs: Floats, is_new_level: Truths) -> None:
-        """Take in a night; a step to a new level is no noise."""
-        known = np.isfinite(logs)
-        stepped = known & np.isfinite(self._last) & ~is_new_level
-        squared = np.where(stepped, (logs - self._last) ** 2 / 2, 0.0)
+    def learn(self, logs: Floats, is_new_level: Truths) -> Floats:
+        """Take in a night, and return the steps to it, each from the last night in which the cell
+        was measured; NaN where there is none, for a step to a new level is no noise.
+        """
+        self._last[is_new_level] = np.nan
+        steps: Floats = logs - self._last
+        stepped = np.isfinite(steps)
+        squared = np.where(stepped, steps**2 / 2, 0.0)
         most = np.where(self.is_known, _CLIP**2 * self.variance, np.inf)
         self._num += stepped
         share = stepped / np.clip(self._num, 1, _MEMORY)
         self._variance += share * (np.minimum(squared, most) - self._variance)
-        self._last = np.where(known, logs, self._last)
+        self._last = np.where(np.isfinite(logs), logs, self._last)
+        self._moderate()
+        return steps
+
+    def _moderate(self) -> None:
+        known = self.is_known
+        own = np.minimum(self._num[known], _MEMORY) * _FREE_PER_STEP
+        least = np.maximum(self._variance[known], LEAST_NOISE**2)
+        self.variance[known], added = moderated(least, own)
+        self.freedom[known] = own + added
 
 
 class GroupNoise:
-    """How much farther the means of groups go than those of independent cells and nights would:
-    cells of a machine have bad nights together, and some nights resemble those before them.
+    """How much farther groups go than independent cells and nights would, and how much of that all
+    cells do together: a machine has bad nights, and some nights resemble those before them.
     """
 
-    def __init__(self, membership: Membership, num_windows: int) -> None:
-        self._membership = membership
+    def __init__(self, membership: Membership, widths: Sequence[int]) -> None:
+        self._membership, self._widths = membership, np.array(widths)[:, None]
         num_groups = len(membership.is_single)
         self._steps = np.ones(num_groups)  # variance of steps of the mean, over the expected one
         self._num_steps = np.zeros(num_groups)
-        self._spread = np.ones((num_windows, num_groups))  # mean square of scores
+        self._spread = np.ones((len(widths), num_groups))  # mean square of scores
         self._num_nights = 0
+        self._steps_of_all = np.ones(1)  # as above, before what all cells share was taken off
+        self._spread_of_all = np.ones(len(widths))
+        self.widening = np.ones((len(widths), num_groups))  # times the standard deviation
+        self.freedom = np.full(num_groups, np.inf)  # single cells have that of their noise
 
     @property
-    def freedom(self) -> Floats:
-        """Return the degrees of freedom of each group; single cells have those of their noise."""
-        of_groups = np.maximum(self._num_steps, 2) * _FREE_PER_STEP
-        return np.where(self._membership.is_single, np.inf, of_groups)
-
-    @property
-    def widening(self) -> Floats:
-        """Return by window and group how many times its standard deviation is what independent
-        cells would have; single cells lean on what all of them have.
+    def shared(self) -> Floats:
+        """Return by window the share of the variance of the mean of all cells that they have in
+        common.
         """
-        spread = np.maximum(self._spread, self._steps)
-        single = self._membership.is_single
-        if single.any():
-            common = spread[:, single].mean(axis=1, keepdims=True)
-            spread[:, single] = (spread[:, single] + common) / 2
-        return np.sqrt(np.maximum(spread, 1.0))
+        return _excess(np.maximum(self._spread_of_all, self._steps_of_all))
 
-    def learn_spread(self, scores: Floats) -> None:
-        """Take in the scores (windows, groups) of a night; 0 where nothing can be told."""
+    def learn_spread(self, scores: Floats, of_all: Floats) -> None:
+        """Take in the scores (windows, groups) of a night and those of all cells (windows,), before
+        what they share was taken off; 0 where nothing can be told.
+        """
         if scores.any():
             self._num_nights += 1
             share = 1 / min(_FIRST_SPREAD + self._num_nights, _MEMORY_OF_SPREAD)
-            far = np.minimum(scores**2, _CLIP**2 * np.maximum(self._spread, 1.0))
-            self._spread += np.where(scores == 0, 0.0, share * (far - self._spread))
+            self._spread = _mixed(self._spread, scores, share * (scores != 0))
+            self._spread_of_all = _mixed(self._spread_of_all, of_all, share * (of_all != 0))
 
     def learn_steps(self, steps: Floats, weight: Floats) -> None:
-        """Take in the steps of cells from the night before, with 1 / variance, 0 where it is not
-        known.
+        """Take in the steps of cells to a night, with 1 / variance, 0 where it is not known."""
+        if not weight.any():
+            return
+        shared = float(_excess(self._steps_of_all)[0])
+        scores = self._membership.scores(weight / 2, steps, shared)
+        seen = self._membership.sums(weight) > 0
+        self._num_steps += seen
+        share = seen / np.minimum(self._num_steps + 1, _MEMORY_OF_GROUPS)
+        self._steps = _mixed(self._steps, scores, share)
+        of_all = np.array([score_of_all(weight / 2, steps)])
+        self._steps_of_all = _mixed(self._steps_of_all, of_all, share[seen].min())
+        self._moderate()
+
+    def _moderate(self) -> None:
+        """Let groups borrow from groups, and single cells from single cells: the noise of the steps
+        of these is that of the cells. What all cells share only the group of all can tell.
         """
-        total = self._membership.sums(weight)
-        seen = (total > 0) & ~self._membership.is_single
-        moved = self._membership.sums(weight * steps)[seen]
-        known = self._steps[seen]
-        farther = np.minimum(moved**2 / total[seen] / 2, _CLIP**2 * np.maximum(known, 1.0))
-        self._num_steps[seen] += 1
-        share = 1 / np.minimum(self._num_steps[seen] + 1, _MEMORY_OF_GROUPS)
-        self._steps[seen] += share * (farther - known)
+        single = self._membership.is_single
+        nights = min(self._num_nights, _MEMORY_OF_SPREAD) + _FIRST_SPREAD
+        of_spread = np.maximum(nights / self._widths, 1.0)  # windows overlap
+        spread, steps = self._spread.copy(), np.ones(len(single))
+        for alike in (single, ~single):
+            spread[:, alike], _ = moderated(spread[:, alike], of_spread)
+        free = np.maximum(self._num_steps[~single], 2) * _FREE_PER_STEP
+        steps[~single], added = moderated(self._steps[~single], free)
+        self.freedom[~single] = free + added * self._membership.others[~single]
+        self.widening = np.sqrt(np.maximum(np.maximum(spread, steps), 1.0))
+
+
+def score_of_all(weight: Floats, away: Floats) -> float:
+    """Return how many standard deviations all cells together are away; 0 where none has weight."""
+    return float(weight @ away / np.sqrt(max(float(weight.sum()), np.finfo(float).tiny)))
+
+
+def _excess(variance: Floats) -> Floats:
+    """Return the share of a variance that is above 1."""
+    return 1 - 1 / np.maximum(variance, 1.0)
+
+
+def _mixed(variance: Floats, scores: Floats, share: Floats | float) -> Floats:
+    """Return a variance with the scores of a night taken in by this share."""
+    far = np.minimum(scores**2, _CLIP**2 * np.maximum(variance, 1.0))
+    return variance + share * (far - variance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -56,6 +57,16 @@ class Histories:
     notes: tuple[str, ...] = ()
 
 
+def short_machines(records: Sequence[Record]) -> Mapping[str, str]:
+    """Return how a reader calls each machine: by its host, or by its whole line where a host has
+    several, as before and after a GPU was built in.
+    """
+    machines = dict.fromkeys(record.machine for record in records)
+    hosts = Counter(machine.partition(":")[0] for machine in machines)
+    short = {machine: machine.partition(":")[0] for machine in machines}
+    return {machine: host if hosts[host] == 1 else machine for machine, host in short.items()}
+
+
 def made(
     machine: str,
     host: str,
@@ -87,11 +98,20 @@ def made(
     return found
 
 
-def _gaps(known: Truths) -> Floats:
+def _gaps(known: Truths) -> Places:
     """Return the rounded binary logarithm of the nights from one measurement of a cell to the next:
     0 is each night, 3 each week.
+
+    Its first measurements decide, so that a cell never moves to another record, where what was
+    found of it would be found no more: fewer of them can find nothing.
     """
-    num = known.sum(axis=1)
-    first, last = known.argmax(axis=1), known.shape[1] - known[:, ::-1].argmax(axis=1)
-    gaps: Floats = np.round(np.log2(np.maximum((last - first) / num, 1.0)))
+    gaps = np.zeros(len(known), dtype=np.intp)
+    for cell, of_cell in enumerate(known):
+        nights = np.flatnonzero(of_cell)[:_OF_A_RHYTHM]
+        between = np.sort(np.diff(nights))
+        if len(between):  # the lower median: a night that is missing is no rhythm
+            gaps[cell] = np.round(np.log2(between[(len(between) - 1) // 2]))
     return gaps
+
+
+_OF_A_RHYTHM = 9  # measurements; with fewer the noise of a cell is not known

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from analysis.history.changes import Change, State
-from analysis.history.record import Cell, Record
+from analysis.history.record import Record, short_machines
 from analysis.history.text import sentence
 from scalemark.text.untrusted import visible
 from store.errors import StoreError
@@ -45,19 +45,17 @@ def junit(records: Sequence[Record], found: Sequence[Change]) -> str:
 
 def bencher(records: Sequence[Record]) -> str:
     """Return the newest night of each trial as JSON (https://bencher.dev/docs, BMF)."""
-    has_machines = len({record.machine for record in records}) > 1
+    machines = short_machines(records)
     metrics: dict[str, object] = {}
     for record in records:
         for place, cell in enumerate(record.cells):
             newest = np.flatnonzero(np.isfinite(record.logs[place]))[-1]
             value = float(f"{np.exp(record.logs[place, newest]):.6g}")
-            metrics[_benchmark(cell, record, has_machines)] = {"throughput": {"value": value}}
+            name = f"{cell.name} {cell.unit}"
+            if len(machines) > 1:
+                name = f"{machines[record.machine]} {name}"
+            metrics[name] = {"throughput": {"value": value}}
     return json.dumps(metrics, indent=1) + "\n"
-
-
-def _benchmark(cell: Cell, record: Record, has_machines: bool) -> str:
-    machine = f"{record.machine.partition(':')[0]} " if has_machines else ""
-    return f"{machine}{cell.name} {cell.unit}"
 
 
 def write(path: Path, text: str) -> None:

@@ -2,8 +2,8 @@
 
 Night by night the mean of the newest nights is held against the nights before them, for each cell
 and for each group of cells that one cause may hit: a window-limited generalized likelihood ratio
-(Lai 1995) over known subsets. What a night decides rests on the nights up to it alone, so a longer
-history never takes an alarm back.
+(Lai 1995) over known subsets, apart from what all cells do together. What a night decides rests on
+the nights up to it alone, so a longer history never takes an alarm back.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 
 from analysis.history.dating import dated
 from analysis.history.groups import Group, Membership
-from analysis.history.noise import CellNoise, GroupNoise
+from analysis.history.noise import CellNoise, GroupNoise, score_of_all
 from analysis.history.sums import Floats, Places, Span, Sums, Truths
 from scalemark.stats.student import upper_quantile
 
 WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change
 LEAST = 0.02  # change of throughput that is worth an alarm, as a share
 NIGHTS_A_YEAR = 365
-FALSE_ALARMS_A_YEAR = 0.3  # that are accepted, of changes for better or worse
+FALSE_ALARMS_A_YEAR = 0.6  # that are accepted, in four parts alike: for better or for worse, of
+# groups of several cells or of cells alone
 FEWEST_BEFORE = 3  # nights that a level needs
 FEWEST_NIGHTS = 14  # before anything can be found
 _MOST_BEFORE = 30
 _WINDOWS_ALIKE = 1.5  # windows overlap: together they count as so many tests
-_FARTHEST = 3.5  # standard deviations from its level, for a night of a cell
 _NIGHTS_UNTIL_FOUND = 4  # before a step counts as noise
 _NIGHTS_UNTIL_SURE = 8  # before a score does
 _MOST_OF_A_GROUP = 2 / 3  # of the measured cells of a group must have a level, to speak for it
@@ -58,14 +58,33 @@ class Shift:
 class Rule:
     """The thresholds of a change."""
 
-    num_tests: int  # groups that are looked at each night, of all machines together
+    num_groups: int  # of several cells, that are looked at each night, of all machines together
+    num_cells: int
     least: float = LEAST
 
     @property
-    def threshold(self) -> float:
-        """Return how many standard deviations away is sure."""
-        num = NIGHTS_A_YEAR * self.num_tests * _WINDOWS_ALIKE
-        return upper_quantile(FALSE_ALARMS_A_YEAR / 2 / num, math.inf)
+    def of_groups(self) -> float:
+        """Return how many standard deviations away is sure, of groups of several cells: half of
+        the false alarms are theirs, however many cells there are.
+        """
+        return _threshold(self.num_groups)
+
+    @property
+    def of_cells(self) -> float:
+        """Return the same of cells alone."""
+        return _threshold(self.num_cells)
+
+    @property
+    def farthest(self) -> float:
+        """Return for how many standard deviations from its level a night of a cell counts at most:
+        two of them in a row are not sure.
+        """
+        return self.of_cells / math.sqrt(2)
+
+
+def _threshold(num: int) -> float:
+    num_tests = NIGHTS_A_YEAR * max(num, 1) * _WINDOWS_ALIKE
+    return upper_quantile(FALSE_ALARMS_A_YEAR / 4 / num_tests, math.inf)
 
 
 def scan(logs: Floats, groups: Sequence[Group], rule: Rule) -> list[Shift]:
@@ -81,6 +100,7 @@ class _Seen:
     """How far the newest nights are from those before them; 0 where nothing can be told."""
 
     scores: Floats  # (windows, groups), in standard deviations
+    of_all: Floats  # (windows,): of all cells, before what they share was taken off
     slopes: Floats  # (windows,): drift of all cells in a night
 
 
@@ -89,12 +109,15 @@ class _Scan:
         num_cells, self._num_nights = logs.shape
         self._raw, self._logs = logs, logs.copy()
         self._groups, self._rule = groups, rule
+        is_single = np.array([len(group.cells) == 1 for group in groups])
+        self._thresholds = np.where(is_single, rule.of_cells, rule.of_groups)
         self._membership = Membership(groups, num_cells)
         self._sums = Sums(num_cells, self._num_nights)
         self._begins = np.zeros(num_cells, dtype=np.intp)  # first night of each cell's level
         self._noise = CellNoise(num_cells)
-        self._of_groups = GroupNoise(self._membership, len(WINDOWS))
-        self._waiting: deque[Floats] = deque()  # scores of the last nights
+        self._of_groups = GroupNoise(self._membership, WINDOWS)
+        self._slope = 0.0  # of all cells in a night, as it was known the night before
+        self._waiting: deque[_Seen] = deque()  # of the last nights
 
     def run(self) -> list[Shift]:
         found: list[Shift] = []
@@ -105,6 +128,7 @@ class _Scan:
                 found.append(shift)
                 self._begin_anew(shift.cells, shift.first, night)
                 seen = self._look(night)
+            self._slope = float(seen.slopes[0])
             self._learn(seen, night)
         return found
 
@@ -113,10 +137,11 @@ class _Scan:
         it alone are no change.
         """
         level = self._sums.between(np.maximum(self._begins, night - _MOST_BEFORE), night)
-        reach = _FARTHEST * np.sqrt(self._noise.variance)
+        reach = self._rule.farthest * np.sqrt(self._noise.variance)
         has_level = self._noise.is_known & (level.num >= FEWEST_BEFORE)
         reach[~has_level] = np.inf
-        self._logs[:, night] = np.clip(self._raw[:, night], level.mean - reach, level.mean + reach)
+        middle = level.mean + self._slope * (night - level.time)
+        self._logs[:, night] = np.clip(self._raw[:, night], middle - reach, middle + reach)
         self._sums.append(night, self._logs[:, night])
 
     def _begin_anew(self, cells: Places, first: int, night: int) -> None:
@@ -125,15 +150,16 @@ class _Scan:
         self._logs[cells, first : night + 1] = self._raw[cells, first : night + 1]
         for since in range(first, night + 1):
             self._sums.append(since, self._logs[:, since])
-        touched = self._membership.touched(cells)
         num_new = min(night - first, _NIGHTS_UNTIL_FOUND, len(self._waiting))
         for age in range(1, num_new + 1):
-            self._waiting[-age][:, touched] = 0.0
+            self._waiting[-age].scores.fill(0.0)
+            self._waiting[-age].of_all.fill(0.0)
 
     def _look(self, night: int) -> _Seen:
         shape = (len(WINDOWS), len(self._groups))
-        seen = _Seen(scores=np.zeros(shape), slopes=np.zeros(len(WINDOWS)))
-        freedom = self._of_groups.freedom
+        of_all, slopes = np.zeros(len(WINDOWS)), np.zeros(len(WINDOWS))
+        seen = _Seen(scores=np.zeros(shape), of_all=of_all, slopes=slopes)
+        freedom, shared = self._of_groups.freedom, self._of_groups.shared
         for window, width in enumerate(WINDOWS):
             since = night - width + 1
             if since < FEWEST_BEFORE:
@@ -143,17 +169,15 @@ class _Scan:
             weight = self._weight(new, old)
             slope = _common_slope(old, self._noise.variance, weight > 0)
             away = new.mean - old.mean - slope * (new.time - old.time)
-            weights = self._membership.sums(weight)
-            total = self._membership.sums(weight * away)
+            scores = self._membership.scores(weight, away, shared[window])
             free = self._membership.sums(np.where(weight > 0, self._noise.freedom, 0.0))
             measured = self._membership.sums((new.num > 0).astype(float))
             usable = self._membership.sums((weight > 0).astype(float))
-            has_any = (weights > 0) & (usable >= _MOST_OF_A_GROUP * measured)
-            score = _as_normal(
-                total[has_any] / np.sqrt(weights[has_any]), np.minimum(free, freedom)[has_any]
-            )
+            speaks = (scores != 0) & (usable >= _MOST_OF_A_GROUP * measured)
+            score = _as_normal(scores[speaks], np.minimum(free, freedom)[speaks])
+            seen.of_all[window] = score_of_all(weight, away)
             seen.slopes[window] = slope
-            seen.scores[window, has_any] = score
+            seen.scores[window, speaks] = score
         return seen
 
     def _weight(self, new: Span, old: Span) -> Floats:
@@ -166,8 +190,8 @@ class _Scan:
         """Return the surest change that is worth an alarm; a group that one bad night moves waits,
         with all that share its cells.
         """
-        sure = np.abs(seen.scores) / self._of_groups.widening
-        places = np.flatnonzero(sure >= self._rule.threshold)
+        sure = np.abs(seen.scores) / self._of_groups.widening / self._thresholds
+        places = np.flatnonzero(sure >= 1)
         waits = np.zeros(len(self._raw), dtype=bool)
         for place in places[np.argsort(-sure.flat[places])]:
             window, group = divmod(int(place), len(self._groups))
@@ -211,20 +235,17 @@ class _Scan:
 
     def _learn(self, seen: _Seen, night: int) -> None:
         """Learn from what was seen some nights ago: by now a change would have been found in it."""
-        self._waiting.append(seen.scores)
+        self._waiting.append(seen)
         if len(self._waiting) > _NIGHTS_UNTIL_SURE:
-            self._of_groups.learn_spread(self._waiting.popleft())
+            old = self._waiting.popleft()
+            self._of_groups.learn_spread(old.scores, old.of_all)
         past = night - _NIGHTS_UNTIL_FOUND
         if past < 0:
             return
-        is_new = self._begins == past
-        steps = np.zeros(len(is_new))
-        if past:
-            steps = self._logs[:, past] - self._logs[:, past - 1]
-        usable = self._noise.is_known & np.isfinite(steps) & ~is_new
+        steps = self._noise.learn(self._logs[:, past], self._begins == past)
+        usable = self._noise.is_known & np.isfinite(steps)
         weight = np.where(usable, 1 / self._noise.variance, 0.0)
         self._of_groups.learn_steps(np.where(usable, steps, 0.0), weight)
-        self._noise.learn(self._logs[:, past], is_new)
 
 
 def mean_series(logs: Floats, variances: Floats) -> tuple[Floats, Floats]:

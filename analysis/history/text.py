@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from analysis.history.changes import Change, State
@@ -38,11 +38,11 @@ def headline(found: Sequence[Change], records: Sequence[Record], since: date | N
     )
 
 
-def cells_of(change: Change, *, has_machines: bool) -> list[str]:
-    """Return the row of a change."""
+def cells_of(change: Change, machines: Mapping[str, str]) -> list[str]:
+    """Return the row of a change, with `machines` by their short names."""
     what = listed(shortened(change.groups, _MOST_NAMED))
-    if has_machines:
-        what = f"{what} on {listed([machine.partition(':')[0] for machine in change.machines])}"
+    if len(machines) > 1:
+        what = f"{what} on {listed([machines[machine] for machine in change.machines])}"
     return [
         first_night(change),
         size(change),

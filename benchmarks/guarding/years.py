@@ -53,6 +53,13 @@ class Kind:
     missing: float = 0.0  # share of values, and of whole nights
     heavy_tails: bool = False
 
+    @property
+    def groups(self) -> Sequence[Places]:
+        """Return the cells of each group from which a regression is drawn."""
+        if self.hits_one:
+            return [np.array([cell]) for cell in range(len(AXES))]
+        return [cells for cells in GROUPS if len(cells) <= self.most_cells]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
@@ -114,11 +121,8 @@ def year(kind: Kind, random: Generator) -> Year:
 
 def _hits(kind: Kind, random: Generator) -> list[Hit]:
     found = []
-    groups = [cells for cells in GROUPS if len(cells) <= kind.most_cells]
     for night, size in zip(_nights(len(kind.sizes), random), kind.sizes, strict=True):
-        cells = groups[random.integers(len(groups))]
-        if kind.hits_one:
-            cells = random.integers(len(AXES), size=1)
+        cells = kind.groups[random.integers(len(kind.groups))]
         found.append(Hit(night=int(night), size=size, cells=cells))
     return sorted(found, key=lambda hit: hit.night)
 

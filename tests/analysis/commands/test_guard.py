@@ -1,15 +1,23 @@
 """`analysis guard` tells what changed over nights, and its exit code says whether somebody has to look."""
 
 import json
+import shlex
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from analysis.commands.guard import _next
+from analysis.history.changes import changes
+from analysis.history.reading import histories
+from analysis.history.record import Night
+from analysis.history.scan import LEAST
+from analysis.selection import Selection
 from store.database import open_for_writing
 from store.exchange.column_meanings import ColumnMeanings
 from store.exchange.imports import import_files
@@ -61,10 +69,32 @@ def test_json_has_trials_dates_and_interval(nights, analysis):
     assert ended.exit_code == 1
     change = change_of(ended)
     assert change["state"] == "regression"
-    assert (change["first_night"], change["found"]) == ("2026-01-21", "2026-01-24")
+    assert (change["first_night"], change["found"]) == ("2026-01-21", "2026-01-23")
     assert change["causes"] == ["tensorflow 2.21.0 -> 2.22.0"]
     assert change["change_low"] < -0.1 < change["change_high"]
     assert set(change["trials"]) == {spec.trial_id for spec in TRIALS[2:]}
+
+
+def next_step(ended):
+    (line,) = (line for line in ended.stdout.splitlines() if line.startswith("next: "))
+    assert len(line) < 80
+    return shlex.split(line.removeprefix("next: python -m analysis "))
+
+
+def test_an_alarm_has_one_next_step_which_compares_its_trials_before_and_after(nights, analysis):
+    step = next_step(analysis("guard"))
+    assert step == ["compare", "sweep=night-19", "sweep=night-21", "model=resnet50"]
+    pairs = json.loads(analysis(*step, "--json").stdout)["pairs"]
+    assert [pair["a"]["model"] for pair in pairs] == ["resnet50", "resnet50"]
+    change = change_of(analysis("guard", "--json"))
+    assert change["next"] == f"python -m analysis {' '.join(step)}"
+
+
+def test_two_versions_of_one_day_have_no_filter_that_tells_them_apart(nights):
+    chosen = Selection(db="results.db")
+    (change,) = changes(histories(chosen).records, LEAST)
+    day = Night(day=change.first)
+    assert _next(replace(change, sides=(day, day)), chosen) == ""
 
 
 @pytest.mark.parametrize(
@@ -94,7 +124,7 @@ def test_files_for_ci_have_a_case_and_a_number_per_trial(nights, analysis):
     assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
     assert failing == ["model=resnet50 num_gpus=1", "model=resnet50 num_gpus=2"]
     message = suite.find(".//failure").get("message")
-    assert message.startswith("-9.9 % [-10.8, -9.1] since 2026-01-21")
+    assert message.startswith("-10.1 % [-11.0, -9.3] since 2026-01-21")
     assert "tensorflow 2.21.0 -> 2.22.0" in message
     newest = json.loads(Path("b.json").read_text())
     value = newest["model=trivial num_gpus=1 images/s"]["throughput"]["value"]
@@ -153,6 +183,10 @@ def test_a_table_with_dates_is_guarded_and_versions_are_causes(analysis):
     assert change["groups"] == ["way=fsdp"]
     assert change["causes"] == ["version v2.9 -> v2.10"]
     assert change["first_night"] == "2026-01-21"
+    step = next_step(analysis("guard"))
+    assert step == ["compare", "when=2026-01-20 version=v2.9", "when=2026-01-21"]
+    pairs = json.loads(analysis(*step, "--json").stdout)["pairs"]
+    assert len(pairs) == 4
 
 
 def test_a_table_without_dates_is_told_how_to_bring_them(analysis):

@@ -121,3 +121,10 @@ def test_a_clock_that_went_backwards_is_told_and_imported_sweeps_may_be_older():
 def test_an_attempt_without_software_has_a_night_too():
     found = read([process(1, environment_id=None)], {1: sweep("a")})
     assert made(found)[0].nights[0].software == {"driver": "550.1"}
+
+
+def test_trials_that_differ_in_no_axis_have_names_of_their_own():
+    found = read([process(1), process(1, trial_id="t3")], {1: sweep("a")})
+    found.trials["t3"] = TRIAL | {"id": "t3"}
+    (record,) = made(found)
+    assert [cell.name for cell in record.cells] == ["vgg16", "vgg16 t3"]

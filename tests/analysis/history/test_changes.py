@@ -1,12 +1,13 @@
 """Changes of one cause are one change, which says what became of it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from analysis.history.changes import State, _size, changes
-from analysis.history.record import made
+from analysis.history.changes import State, _as_one, _size, changes
+from analysis.history.record import _gaps, made
 from analysis.history.scan import LEAST
 from tests.analysis.history.made import AXES, day, noisy, record
 
@@ -107,6 +108,40 @@ def test_trials_that_are_measured_weekly_are_a_record_of_their_own():
     (change,) = changes(split, LEAST)
     assert change.after <= day(100) <= change.latest
     assert len(change.cells) == 3
+
+
+def test_a_trial_stays_in_its_record_when_it_is_measured_less_often_later():
+    """A bug: the mean gap over all its history decided, so an alarm could vanish."""
+    logs = slower(num_nights=400, since=30)
+    logs[VGG16, 45:] = np.where(np.arange(45, 400) % 7 == 0, logs[VGG16, 45:], np.nan)
+    whole = record(logs)
+    for num_nights in (45, 400):
+        nights = whole.nights[:num_nights]
+        (one,) = made(whole.machine, whole.host, whole.cells, nights, logs[:, :num_nights])
+        (change,) = changes([one], LEAST)
+        assert (change.first, change.found, len(change.cells)) == (day(30), day(31), 3)
+
+
+def test_nights_that_are_missing_are_no_rhythm():
+    known = np.array([[1, 1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1], [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]])
+    assert _gaps(known == 1).tolist() == [0, 3]
+
+
+def test_the_part_that_was_found_first_dates_an_alarm_and_its_size_is_the_mean_of_all_cells():
+    """A bug: it was found on the earliest night of all, and began on that of the largest part."""
+    software = [OLD] * 40 + [NEW]
+    (early,) = changes([record(slower(by=0.10), software=software, machine="a: 8")], LEAST)
+    many = noisy(6, 90, noise=0.01)
+    many[:, 41:] -= 0.04
+    (late,) = changes([record(many, software=software, machine="b: 8")], LEAST)
+    both = _as_one(early, late)
+    assert replace(_as_one(late, early), machines=both.machines) == both
+    assert (early.found, late.found) == (day(41), day(42))
+    assert (both.first, both.found) == (early.first, early.found)
+    assert (len(both.cells), both.machines) == (9, ("a: 8", "b: 8"))
+    assert both.log_ratio == pytest.approx((3 * early.log_ratio + 6 * late.log_ratio) / 9)
+    assert both.low < math.expm1(-0.06) < both.high
+    assert both.reach < early.reach
 
 
 def test_no_history_has_no_change():

@@ -1,5 +1,7 @@
 """The scan finds changes of level as soon as they are sure, and nothing else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from analysis.history.sums import Floats
 from tests.analysis.history.made import AXES, noisy
 
 GROUPS = groups_of(AXES)
-RULE = Rule(num_tests=len(GROUPS))
+RULE = Rule(num_groups=len(GROUPS) - 6, num_cells=6)
 VGG16 = [3, 4, 5]
 
 
@@ -72,7 +74,7 @@ def test_less_than_is_worth_an_alarm_is_none():
     logs = noisy(6, 90, noise=0.002)
     logs[:, 50:] -= 0.015
     assert found(logs) == []
-    assert len(scan(logs, GROUPS, Rule(num_tests=len(GROUPS), least=0.01))) == 1
+    assert len(scan(logs, GROUPS, replace(RULE, least=0.01))) == 1
 
 
 def test_gaps_are_no_obstacle():
@@ -80,7 +82,9 @@ def test_gaps_are_no_obstacle():
     logs[VGG16, 80:] -= 0.06
     logs[np.random.default_rng(2).random(logs.shape) < 0.3] = np.nan
     logs[:, 50:60] = np.nan
-    assert [(name, first) for name, first, _ in found(logs)] == [("model=vgg16", 80)]
+    shifts = scan(logs, GROUPS, RULE)
+    assert {int(cell) for shift in shifts for cell in shift.cells} == set(VGG16)
+    assert all(shift.earliest <= 80 <= shift.latest for shift in shifts)
 
 
 def test_nights_without_a_measurement_do_not_make_a_change_smaller():
@@ -90,7 +94,8 @@ def test_nights_without_a_measurement_do_not_make_a_change_smaller():
     (shift,) = scan(logs, GROUPS, RULE)
     assert (shift.cells.tolist(), shift.first) == ([4], 81)
     assert shift.log_ratio == pytest.approx(-0.03, abs=0.005)
-    assert (shift.earliest, shift.latest) == (80, 81)
+    assert shift.earliest <= 81 <= shift.latest
+    assert (shift.earliest % 2, shift.latest % 2) == (0, 1)  # between nights with a measurement
 
 
 def test_cells_that_came_later_do_not_make_the_means_of_nights_smaller():
@@ -138,6 +143,33 @@ def test_the_interval_of_the_first_night_holds_it():
     assert shift.latest - shift.earliest < 6
 
 
-def test_more_tests_ask_for_more():
-    assert Rule(num_tests=60).threshold == pytest.approx(4.44, abs=0.01)
-    assert Rule(num_tests=10_000).threshold > 5.4
+def test_more_tests_ask_for_more_and_many_cells_do_not_hide_a_group():
+    few, many = Rule(num_groups=13, num_cells=50), Rule(num_groups=13, num_cells=10_000)
+    assert (few.of_groups, few.of_cells) == pytest.approx((4.10, 4.40), abs=0.01)
+    assert many.of_groups == few.of_groups
+    assert many.of_cells > 5.4
+
+
+def test_what_all_do_together_does_not_hide_a_group():
+    """Of a machine whose nights differ by 2 %, the cells of a night by 1 %."""
+    logs = noisy(6, 90) + 0.02 * np.random.default_rng(3).normal(size=90)
+    logs[VGG16, 60:] -= 0.06
+    ((name, first, _),) = found(logs)
+    assert (name, first) == ("model=vgg16", 60)
+
+
+def test_cells_that_are_never_measured_two_nights_in_a_row_are_guarded():
+    """A bug: the noise of groups was learned from steps between two nights in a row alone."""
+    logs = noisy(6, 200)
+    logs[:, 120:] -= 0.05
+    logs[::2, ::2] = np.nan
+    logs[1::2, 1::2] = np.nan
+    ((name, first, last),) = found(logs)
+    assert (name, first) == ("all", 120)
+    assert last < 126
+
+
+def test_two_bad_nights_in_a_row_of_a_cell_are_no_change_while_drift_goes_down():
+    logs = noisy(6, 90) - 0.0005 * np.arange(90)
+    logs[2, [70, 71]] -= 0.50
+    assert found(logs) == []

@@ -35,7 +35,7 @@ def test_what_changed_together_has_a_track_below_that_of_all(made):
     assert mark.get_linestyle() == "-"
     reported = words(found.figure)
     assert "throughput of 4 trials over 26 nights" in reported
-    assert "model=resnet50 -9" in reported
+    assert "model=resnet50 -10" in reported
     assert "(tensorflow 2.21.0 -> 2.22.0)" in reported
     assert "line: regression · dotted: other change" in reported
     assert "CPU devices" in reported
