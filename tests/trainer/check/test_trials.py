@@ -5,7 +5,11 @@ import pytest
 from trainer.check.records import Bench, Mode, Part
 from trainer.check.trials import parts
 
-CACHE = {"CUDA_CACHE_PATH": "/cache/cuda", "CUDA_CACHE_MAXSIZE": "4294967296"}
+CACHE = {
+    "CUDA_CACHE_PATH": "/cache/cuda",
+    "CUDA_CACHE_MAXSIZE": "4294967296",
+    "NCCL_DEBUG": "WARN",
+}
 ROOM = {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "2304"}
 PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}
 FOUR_GPUS = {"kind": "gpu", "num_replicas": 4}
@@ -56,4 +60,4 @@ def test_variables_of_the_users_own_are_left_to_processes_as_they_are():
     ((part, variables),) = parts(
         mode("replicated", "none"), Bench(kind="logical_gpu", num_replicas=2), own
     )
-    assert (len(part.precisions), variables) == (4, {})
+    assert (len(part.precisions), variables) == (4, {"NCCL_DEBUG": "WARN"})
