@@ -15,8 +15,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+# of fewer steps, those that resemble their neighbors for long are taken for two speeds too often
+FEWEST_STEPS = 70
 LEAST_SHARE = 0.03  # of all steps, at either speed: fewer are a pause
-FEWEST_STEPS = 3  # at either speed
 # standard deviations of the steps at one speed between both: steps that resemble their neighbors
 # for long are taken for two speeds more often with less, and seldom speeds are missed with more
 LEAST_APART = 2.5
@@ -41,13 +42,14 @@ def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoS
     """Find the run of steps that differs most from all others (Levin & Kline 1985,
     doi:10.1002/sim.4780040408); `around` is what a straight line leaves of the values.
 
-    Returns None where it does not stand apart, or where a line explains as much.
+    Returns None for fewer than 70 steps, where it does not stand apart, or where a line explains as
+    much.
     """
+    if len(values) < FEWEST_STEPS:
+        return None
     num_joined = math.ceil(len(values) / _MOST_VALUES)
     joined = _joined(values, num_joined)
     run = _run_that_differs_most(joined)
-    if run is None:
-        return None
     is_in_run = np.zeros(len(joined), dtype=bool)
     is_in_run[run] = True
     speeds = np.where(is_in_run, joined[is_in_run].mean(), joined[~is_in_run].mean())
@@ -59,12 +61,10 @@ def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoS
     return _taken_apart(values, slice(run.start * num_joined, run.stop * num_joined))
 
 
-def _run_that_differs_most(values: NDArray[np.float64]) -> slice | None:
-    """Return where a run has another mean than the others with the least left; None of too few."""
+def _run_that_differs_most(values: NDArray[np.float64]) -> slice:
+    """Return where a run has another mean than the others with the least left."""
     num = len(values)
     begins, ends = _runs(num)
-    if not len(begins):
-        return None
     lengths = ends - begins
     before = np.concatenate([[0.0], np.cumsum(values)])
     explained = (before[ends] - before[begins]) ** 2 * (1 / lengths + 1 / (num - lengths))
@@ -92,7 +92,7 @@ def _joined(values: NDArray[np.float64], num_joined: int) -> NDArray[np.float64]
 @lru_cache(maxsize=4)  # attempts of a trial have as many steps
 def _runs(num: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return begin and end of all runs of so many values that leave enough at either speed."""
-    fewest = max(math.ceil(LEAST_SHARE * num), FEWEST_STEPS)
+    fewest = math.ceil(LEAST_SHARE * num)
     begins, ends = np.triu_indices(num + 1, fewest)
     is_enough = ends - begins <= num - fewest
     return begins[is_enough], ends[is_enough]
