@@ -24,7 +24,7 @@ from analysis.explanation.replicas.slow_replica import slow_replicas
 
 SEED = 21
 NUM_REPLICAS = 8
-NUM_ROUNDS = 48  # as the trainer takes
+NUM_ROUNDS = 128  # as the trainer takes
 SLOW_BY = 0.2
 SLOW = {"none slow": (), "one slow": (3,), "two slow": (3, 5)}
 PAUSE = 2.0  # mean length, in rounds
@@ -54,13 +54,16 @@ CASES = (
     Case(name="pauses in 5 % of rounds", pauses=0.05),
     Case(name="order or place, 2 %", order=0.02),
     Case(name="order or place, 3 %", order=0.03),
+    Case(name="order or place, 3 %; 3 processes", order=0.03, num_processes=3),
     Case(name="order or place, 4 %", order=0.04),
+    Case(name="order or place, 4 %; 3 processes", order=0.04, num_processes=3),
     Case(name="a socket 8 % slower", socket=0.08),
     Case(name="AR(1) 0.6, noise 5 %", noise=0.05, alike=0.6),
-    Case(name="the same, 3 processes", noise=0.05, alike=0.6, num_processes=3),
+    Case(name="AR(1) 0.6, noise 5 %; 3 processes", noise=0.05, alike=0.6, num_processes=3),
     Case(name="AR(1) 0.9, noise 5 %", noise=0.05, alike=0.9),
-    Case(name="the same, 3 processes", noise=0.05, alike=0.9, num_processes=3),
+    Case(name="AR(1) 0.9, noise 5 %; 3 processes", noise=0.05, alike=0.9, num_processes=3),
     Case(name="AR(1) 0.9, noise 20 %", noise=0.2, alike=0.9),
+    Case(name="AR(1) 0.9, noise 20 %; 10 processes", noise=0.2, alike=0.9, num_processes=10),
     Case(name="AR(1) 0.6, drift 3 %", alike=0.6, drift=0.03),
 )
 
