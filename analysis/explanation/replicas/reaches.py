@@ -78,7 +78,7 @@ def _with_rest(error: Error, rest: NDArray[np.float64], num_replicas: int) -> Er
     return Error(variance=joined, freedom=total)
 
 
-def _over_repeats(means: NDArray[np.float64], num_alone: int, level: float) -> NDArray[np.float64]:
+def _over_repeats(means: NDArray[np.float64], level: float) -> NDArray[np.float64]:
     """Return reaches by how far the means of each process, (processes, replicas), are from each
     other: of all replicas together, or of one alone that varies by more than chance explains.
     """
