@@ -1,11 +1,11 @@
 """Estimates how far the mean time of each replica may be off by chance.
 
 ```
-  rounds of each ──► spectrum: they resemble their neighbors ──┐
-  how far the means of the rest are from each other, where ────┴► error of a process ──┐
-    that is no more than chance explains                                               ├► larger
-  how far the repeats of each replica are from each other ─────────────────────────────┘
+  spectrum of the rounds, which may resemble their neighbors ─┐ joined, where that is
+  how far the means of the rest are from each other ──────────┤ no more than chance
+  how far the repeats of each replica are from each other ────┘ explains
 ```
+Places that differ more are no error; repeats that do tell alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def reaches(processes: Sequence[Rounds], rest: NDArray[np.float64], level: float
     found = upper_quantile(level, error.freedom) * np.sqrt(error.variance * varying)
     if num_processes > 1:
         means = np.array([rounds.mean(axis=0) for rounds in processes])
-        found = np.maximum(found, _over_repeats(means, level))
+        found = _over_repeats(means, error, level)
     as_list: list[float] = found.tolist()
     return as_list
 
@@ -61,39 +61,44 @@ def _mean_error(around: Sequence[Rounds]) -> Error:
 
 def _with_rest(error: Error, rest: NDArray[np.float64], num_replicas: int) -> Error:
     """Join what the rest tell of the error: where rounds remember for long, that is most of it."""
-    from scipy.special import fdtrc  # here, because its import takes longer than most commands do
-
-    freedom = len(rest) - 1
-    if freedom < 1:
+    if len(rest) < 2:
         return error
     variance = _TRIMMED * float(rest.var(ddof=1)) * (1 + _OF_MEDIAN / (num_replicas - 1))
-    is_more = variance > 0 and (
-        error.variance == 0
-        or fdtrc(freedom, error.freedom, variance / error.variance) < _PLACES_DIFFER
-    )
-    if is_more:
-        return error
-    total = error.freedom + freedom
-    joined = (error.freedom * error.variance + freedom * variance) / total
-    return Error(variance=joined, freedom=total)
+    of_rest = Error(variance=variance, freedom=len(rest) - 1)
+    return error if _is_more(of_rest, error) else _joined(error, of_rest)
 
 
-def _over_repeats(means: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+def _over_repeats(means: NDArray[np.float64], error: Error, level: float) -> NDArray[np.float64]:
     """Return reaches by how far the means of each process, (processes, replicas), are from each
-    other: of all replicas together, or of one alone that varies by more than chance explains.
+    other: of all replicas together, with the error within processes where that explains it, or of
+    one alone that varies by more than chance explains.
     """
-    from scipy.special import fdtrc  # here, as above
-
     freedom, num_others = len(means) - 1, means.shape[1] - 1
     own = means.var(axis=0, ddof=1) / len(means)
-    if not own.any():
-        return np.zeros_like(own)
-    others = (own.sum() - own) / num_others
-    chances = fdtrc(freedom, freedom * num_others, own / np.maximum(others, 1e-300))
-    of_all = upper_quantile(level, freedom * num_others) * math.sqrt(own.mean())
-    of_own = upper_quantile(level, freedom) * np.sqrt(own)
-    found: NDArray[np.float64] = np.where(chances < _VARIES_MORE, of_own, of_all)
+    over = Error(variance=float(own.mean()), freedom=freedom * num_others)
+    of_all = over if _is_more(over, error) else _joined(error, over)
+    usual = upper_quantile(level, of_all.freedom) * math.sqrt(of_all.variance)
+    found = np.full(len(own), usual)
+    for place, variance in enumerate(own.tolist()):
+        others = Error(variance=(own.sum() - variance) / num_others, freedom=over.freedom)
+        if _is_more(Error(variance=variance, freedom=freedom), others, _VARIES_MORE):
+            found[place] = max(usual, upper_quantile(level, freedom) * math.sqrt(variance))
     return found
+
+
+def _is_more(one: Error, other: Error, level: float = _PLACES_DIFFER) -> bool:
+    """Return whether a variance is larger by more than chance explains (F test)."""
+    from scipy.special import fdtrc  # here, because its import takes longer than most commands do
+
+    if one.variance == 0 or other.variance == 0:
+        return one.variance > 0
+    return float(fdtrc(one.freedom, other.freedom, one.variance / other.variance)) < level
+
+
+def _joined(one: Error, other: Error) -> Error:
+    freedom = one.freedom + other.freedom
+    variance = (one.freedom * one.variance + other.freedom * other.variance) / freedom
+    return Error(variance=variance, freedom=freedom)
 
 
 def _at_least_usual(squares: NDArray[np.float64]) -> NDArray[np.float64]:
