@@ -1,8 +1,8 @@
 """Counts how often the slow replica is named, and an innocent one, beside published rules: on
 simulated times of each replica's own compute with known truth.
 
-`python benchmarks/slow_replica.py [--times N] [--only NAME] [--json FILE]` prints a Markdown table.
-Same seed, same figures.
+`python benchmarks/slow_replica.py [--times N] [--rounds N] [--only NAME] [--json FILE]` prints a
+Markdown table. Same seed, same figures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from analysis.explanation.replicas.slow_replica import slow_replicas
 
 SEED = 21
 NUM_REPLICAS = 8
-NUM_ROUNDS = 48  # as the trainer takes
+NUM_ROUNDS = 128  # as the trainer takes
 SLOW_BY = 0.2
 SLOW = {"none slow": (), "one slow": (3,), "two slow": (3, 5)}
 PAUSE = 2.0  # mean length, in rounds
@@ -54,28 +54,35 @@ CASES = (
     Case(name="pauses in 5 % of rounds", pauses=0.05),
     Case(name="order or place, 2 %", order=0.02),
     Case(name="order or place, 3 %", order=0.03),
+    Case(name="order or place, 3 %; 3 processes", order=0.03, num_processes=3),
     Case(name="order or place, 4 %", order=0.04),
+    Case(name="order or place, 4 %; 3 processes", order=0.04, num_processes=3),
     Case(name="a socket 8 % slower", socket=0.08),
     Case(name="AR(1) 0.6, noise 5 %", noise=0.05, alike=0.6),
-    Case(name="the same, 3 processes", noise=0.05, alike=0.6, num_processes=3),
+    Case(name="AR(1) 0.6, noise 5 %; 3 processes", noise=0.05, alike=0.6, num_processes=3),
     Case(name="AR(1) 0.9, noise 5 %", noise=0.05, alike=0.9),
-    Case(name="the same, 3 processes", noise=0.05, alike=0.9, num_processes=3),
+    Case(name="AR(1) 0.9, noise 5 %; 3 processes", noise=0.05, alike=0.9, num_processes=3),
     Case(name="AR(1) 0.9, noise 20 %", noise=0.2, alike=0.9),
+    Case(name="AR(1) 0.9, noise 20 %; 10 processes", noise=0.2, alike=0.9, num_processes=10),
     Case(name="AR(1) 0.6, drift 3 %", alike=0.6, drift=0.03),
 )
 
 
-def times(case: Case, slow: Sequence[int], random: np.random.Generator) -> list[Seconds]:
+def times(
+    case: Case, slow: Sequence[int], random: np.random.Generator, num_rounds: int = NUM_ROUNDS
+) -> list[Seconds]:
     """Draw the times of each process of a case."""
-    return [_of_process(case, slow, random) for _ in range(case.num_processes)]
+    return [_of_process(case, slow, random, num_rounds) for _ in range(case.num_processes)]
 
 
-def _of_process(case: Case, slow: Sequence[int], random: np.random.Generator) -> Seconds:
-    logarithm = case.noise * _autoregression(case.alike, NUM_REPLICAS, random)
-    logarithm += case.host * _autoregression(0.9, 1, random)
+def _of_process(
+    case: Case, slow: Sequence[int], random: np.random.Generator, num_rounds: int
+) -> Seconds:
+    logarithm = case.noise * _autoregression(case.alike, (num_rounds, NUM_REPLICAS), random)
+    logarithm += case.host * _autoregression(0.9, (num_rounds, 1), random)
     logarithm += case.order * random.standard_normal(NUM_REPLICAS)
     logarithm[:, : NUM_REPLICAS // 2] += case.socket
-    passed = np.linspace(-0.5, 0.5, NUM_ROUNDS)[:, np.newaxis]
+    passed = np.linspace(-0.5, 0.5, num_rounds)[:, np.newaxis]
     logarithm += case.drift * random.standard_normal(NUM_REPLICAS) * passed
     seconds: Seconds = np.exp(logarithm)
     is_pause = random.random(seconds.shape) < case.pauses
@@ -84,11 +91,11 @@ def _of_process(case: Case, slow: Sequence[int], random: np.random.Generator) ->
     return seconds
 
 
-def _autoregression(alike: float, num: int, random: np.random.Generator) -> Seconds:
-    fresh = random.standard_normal((NUM_ROUNDS, num))
+def _autoregression(alike: float, shape: tuple[int, int], random: np.random.Generator) -> Seconds:
+    fresh = random.standard_normal(shape)
     found = np.empty_like(fresh)
     found[0] = fresh[0]
-    for number in range(1, NUM_ROUNDS):
+    for number in range(1, len(fresh)):
         found[number] = alike * found[number - 1] + math.sqrt(1 - alike**2) * fresh[number]
     return found
 
@@ -170,11 +177,11 @@ class Row:
         )
 
 
-def rows(case: Case, num_times: int) -> Iterator[Row]:
+def rows(case: Case, num_times: int, num_rounds: int = NUM_ROUNDS) -> Iterator[Row]:
     """Ask all rules about the same times."""
     for name, slow in SLOW.items():
         random = np.random.default_rng(SEED)
-        drawn = [times(case, slow, random) for _ in range(num_times)]
+        drawn = [times(case, slow, random, num_rounds) for _ in range(num_times)]
         for rule, ask in RULES.items():
             said = [ask(processes) for processes in drawn]
             wanted = frozenset(slow)
@@ -192,6 +199,9 @@ def rows(case: Case, num_times: int) -> Iterator[Row]:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=1000, help="of each case (default 1000)")
+    parser.add_argument(
+        "--rounds", type=int, default=NUM_ROUNDS, help=f"of each process (default {NUM_ROUNDS})"
+    )
     parser.add_argument("--only", default="", help="cases whose name has this")
     parser.add_argument("--json", type=Path, help="file for all figures")
     options = parser.parse_args(arguments)
@@ -203,7 +213,7 @@ def main(arguments: Sequence[str]) -> None:
     found: list[Row] = []
     for case in CASES:
         if options.only in case.name:
-            for row in rows(case, options.times):
+            for row in rows(case, options.times, options.rounds):
                 found.append(row)
                 print(row, flush=True)
     if options.json:

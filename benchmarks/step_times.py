@@ -27,7 +27,8 @@ class Times:
     noise: float = 0.03  # of the logarithm of a step within it
     correlation: float = 0.5  # of neighboring steps
     drift: float = 0.0  # growth over the attempt, as a share
-    outliers: float = 0.0  # share of steps that take longer, on the average twice as long
+    outliers: float = 0.0  # share of steps that take longer
+    pause: float = 1.0  # by how many steps these take longer, on average
     stay: float = math.inf  # steps that each of two speeds lasts on average; of one speed no end
     modes: float = 0.0  # how much longer the steps of half of all processes take, as a share
     num_steps: int = 100
@@ -44,7 +45,7 @@ def truth(times: Times) -> float:
             times.mean_s
             * math.exp(times.noise**2 / 2)
             * drifting
-            * (1 + times.outliers)
+            * (1 + times.outliers * times.pause)
             * (1 if math.isinf(times.stay) else 1 + APART / 2)
             * math.sqrt(1 + times.modes)
         )
@@ -59,7 +60,7 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
         + times.drift * _time(times.num_steps)
     )
     steps *= np.where(
-        random.random(shape) < times.outliers, 1 + random.exponential(1.0, shape), 1.0
+        random.random(shape) < times.outliers, 1 + random.exponential(times.pause, shape), 1.0
     )
     steps *= times.mean_s * np.exp(times.process_noise * random.normal(size=(count, num, 1)))
     if times.modes:

@@ -38,7 +38,7 @@ START_S = 0.5  # of a forked trainer, until it builds its model
 TRACE_S = 0.007  # per gradient tensor and replica: ResNet-50 on 8 replicas took 9 s to trace
 COMPILE_S = 0.01  # the same, of the first call
 THROTTLED = "sw_thermal_slowdown"
-NUM_ROUNDS = 48  # of each GPU's own compute, as many as the trainer takes
+NUM_ROUNDS = 128  # of each GPU's own compute, as many as the trainer takes
 
 
 class NotSimulatedError(Exception):

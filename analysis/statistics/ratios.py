@@ -69,15 +69,19 @@ def ratio(a: Sample, b: Sample) -> Ratio:
         of_a, of_b = _spread(a), _spread(b)
         slower = faster = math.inf
         if of_a is not None and of_b is not None:
+            if a.num_processes == b.num_processes:
+                of_a, of_b = of_a.beside(of_b), of_b.beside(of_a)
             reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
             slower = math.hypot(reach, of_a.slower, of_b.faster)
             faster = math.hypot(reach, of_a.faster, of_b.slower)
-        if max(slower, faster) > LARGEST_REACH:
+        if of_a is None or of_b is None or max(slower, faster) > LARGEST_REACH:
             note += ", too few steps for an interval"
         else:
             method = Method.STEPS
             low, high = found * math.exp(-slower), found * math.exp(faster)
             note += ", the interval is within it"
+            if left_out := (of_a if a.num_processes == 1 else of_b).left_out:
+                note += f", without {left_out}"
     return Ratio(
         ratio=found,
         low=low,

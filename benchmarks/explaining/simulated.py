@@ -7,6 +7,7 @@ loses less than 8 %; `EVERY` from 10 % on, by any lead.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -30,8 +31,9 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
 from scalemark.stats import welch
-from simulator.noise import step_times
-from simulator.truth import with_injected
+from simulator.noise import step_factors, step_times
+from simulator.run import NUM_ROUNDS
+from simulator.truth import replica_factors, with_injected
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
 BATCHES = {
@@ -172,15 +174,16 @@ def asked(
 def ablations(spec: TrialSpec) -> Iterator[TrialSpec]:
     """What experiment=explain makes around a trial, and a larger batch."""
     synthetic = replace(spec, **SYNTHETIC)  # type: ignore[arg-type]
-    alone = replace(synthetic, **exchanging_nothing())  # type: ignore[arg-type]
+    each = replace(synthetic, **exchanging_nothing())  # type: ignore[arg-type]
+    alone = replace(each, num_gpus=1)
     made = [
         replace(spec, distortions=False),
         synthetic,
         replace(synthetic, steps_per_execution=10),
+        replace(each, replica_times=True),
         alone,
-        replace(alone, num_gpus=1),
-        replace(alone, num_gpus=1, batch_size=2 * spec.batch_size),
-        replace(alone, model="trivial"),
+        replace(alone, batch_size=2 * spec.batch_size),
+        replace(each, model="trivial"),
     ]
     yield from {one.trial_id: one for one in made if one.trial_id != spec.trial_id}.values()
 
@@ -224,7 +227,23 @@ def _simulated(
         high=high,
         is_valid=True,
     )
-    return result, _seen(setting, truth)
+    replica_times = ()
+    if spec.replica_times:
+        replica_times = tuple(_replica_times(setting, truth, random) for _ in repeats)
+    return result, replace(_seen(setting, truth), replica_times=replica_times)
+
+
+def _replica_times(
+    setting: Setting, truth: Costs, random: np.random.Generator
+) -> dict[str, list[float]]:
+    """As the simulator plays them."""
+    factors = replica_factors(setting.injected, setting.spec.num_gpus)
+    usual_s = truth.compute_s / max(factors)
+    times = {}
+    for number, factor in enumerate(factors):
+        rounds = itertools.islice(step_factors(random, setting.injected, NUM_ROUNDS), NUM_ROUNDS)
+        times[f"GPU:{number}"] = [usual_s * factor * one for one in rounds]
+    return times
 
 
 def _seen(setting: Setting, truth: Costs) -> Observed:
@@ -269,6 +288,7 @@ def shares(setting: Setting) -> dict[Bound, float]:
         )  # type: ignore[arg-type]
     )
     contended_s = truth.step_s - quiet.step_s
+    waiting_s = truth.step_s - _truth(replace(setting, injected=_alike(setting.injected))).step_s
     seconds = {
         Bound.INPUT: truth.step_s - truth.busy_s - contended_s,
         Bound.COMMUNICATION: truth.exposed_s
@@ -277,10 +297,16 @@ def shares(setting: Setting) -> dict[Bound, float]:
         Bound.LAUNCH: max(
             truth.launch_s, 2 * alone.step_s - larger.step_s if spec.batch_size < _SMALL else 0.0
         ),
-        Bound.CONTENTION: contended_s + together.step_s - alone.step_s,
-        Bound.COMPUTE: truth.compute_s - free.compute_s,
+        Bound.CONTENTION: contended_s + together.step_s - alone.step_s - waiting_s,
+        Bound.SLOW_REPLICA: waiting_s,
+        Bound.COMPUTE: truth.compute_s - free.compute_s - waiting_s,
     }
     return {bound: max(0.0, of) / truth.step_s for bound, of in seconds.items()}
+
+
+def _alike(injected: Injected) -> Injected:
+    """Return what is injected without a slow replica."""
+    return {name: of for name, of in injected.items() if not name.startswith("slow_replica")}
 
 
 _SMALL = 16  # images: below, what does not grow with the batch is launching
@@ -433,6 +459,14 @@ def _throttled(random: np.random.Generator, setting: Setting, gentlest: float) -
     )
 
 
+def _slow_replica(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    several = _several(random, setting)
+    slow_by = round(float(random.uniform(max(0.12, 0.2 * gentlest), 0.8)), 2)
+    # not the first: alone, too, that one would be slow, and all replicas as fast as one
+    slow = int(random.integers(1, several.spec.num_gpus))
+    return replace(several, injected={"slow_replica": slow, "slow_replica_by": slow_by})
+
+
 KINDS: Mapping[str, Kind] = {
     "nothing, several GPUs": Kind(bound=Bound.HEALTHY, draw=_several),
     "nothing, one GPU": Kind(
@@ -446,4 +480,5 @@ KINDS: Mapping[str, Kind] = {
     "tiny models": Kind(bound=Bound.LAUNCH, draw=_tiny),
     "contention": Kind(bound=Bound.CONTENTION, draw=_taken_cores),
     "throttling": Kind(bound=Bound.COMPUTE, draw=_throttled),
+    "slow replica": Kind(bound=Bound.SLOW_REPLICA, draw=_slow_replica),
 }

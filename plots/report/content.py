@@ -17,6 +17,9 @@ from analysis.advice.next_trials import Next
 from analysis.advice.one_screen import screen
 from analysis.advice.text import heading, sentences
 from analysis.again import elsewhere
+from analysis.explanation.observed import observed
+from analysis.explanation.replicas import slow_replica_text
+from analysis.explanation.replicas.slow_replica import slow_replicas
 from analysis.newest import what_is_left
 from analysis.pivot import Label, Table, usual_tables
 from analysis.results import Environment, Origin, Result, is_quotable
@@ -33,6 +36,7 @@ from analysis.text.titles import (
 from plots.parts import Failed, attempted, in_words, stop
 from plots.source import Source
 from plots.tables.layout import Layout, lay_out
+from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.trial import strategy_axes, unusual_axes
@@ -71,6 +75,7 @@ class Trial:
     baseline: str  # what the speed-up is against; empty without
     verdict: str  # a Verdict; empty without a number
     reasons: tuple[str, ...]
+    replicas: tuple[str, ...]  # which of them is slow; empty where they were not timed
     command: str  # makes it again; empty of published figures
     source: str  # of published figures who says so
 
@@ -443,6 +448,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
         if value not in (None, "") and axis not in _IN_COLUMNS
     }
     baseline = command = ""
+    own = [attempts[attempt] for attempt in result.attempt_ids]
     if result.baseline:
         baseline = f"{result.baseline.strategy} on {result.baseline.width}"
     if is_ours:
@@ -470,7 +476,8 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
         mfu=result.usage.mfu,
         baseline=baseline,
         verdict=_verdict(result),
-        reasons=_reasons([attempts[attempt] for attempt in result.attempt_ids], result),
+        reasons=_reasons(own, result),
+        replicas=_replicas(own, result.environment.device_kind),
         command=command,
         source="" if is_ours else result.environment.versions,
     )
@@ -493,6 +500,15 @@ def _reasons(attempts: Sequence[Facts], result: Result) -> tuple[str, ...]:
             where = f" (repeat {attempt['repeat']}, left out)"
         found |= dict.fromkeys(f"{reason}{where}" for reason in _against(attempt))
     return tuple(found)
+
+
+def _replicas(attempts: Sequence[Facts], kind: DeviceKind) -> tuple[str, ...]:
+    """Return sentences about which replica is slow, where their own compute was timed."""
+    seen = observed([attempt for attempt in attempts if is_quotable(attempt)])
+    if not seen.replica_times:
+        return ()
+    found = slow_replicas(seen.replica_times)
+    return tuple(slow_replica_text.sentences(found, seen.gpus, kind, ""))
 
 
 def _against(attempt: Facts) -> list[str]:

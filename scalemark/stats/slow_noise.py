@@ -30,36 +30,39 @@ class _Models:
     """Models of a series of variance 1: one of white noise, the others of both noises."""
 
     weights: NDArray[np.float64]  # (models, frequencies), 1 / power
-    log_prior: NDArray[np.float64]  # (models,), and the part of the likelihood that is constant
+    log_prior: NDArray[np.float64]  # (models,)
+    log_constant: NDArray[np.float64]  # (models,), of the likelihood of one series
     at_zero: NDArray[np.float64]  # (models,), power at frequency 0: n x the variance of the mean
 
 
-def error_of_mean(around: NDArray[np.float64]) -> Error:
+def error_of_mean(around: NDArray[np.float64], *, num_series: float = 1.0) -> Error:
     """Estimate it from a series of 8 values or more without trend and mean.
 
     The series is taken for the sum of white noise and of an autoregression, such as a clock with
     two rates has, too. Whittle's likelihood (1953) weighs how long the autoregression remembers,
     and how much of the variance it is; all models count, by their weight, so the freedom is low
-    where the series does not tell them apart.
+    where the series does not tell them apart. Several series of one spectrum, (values, series),
+    tell more: as much as `num_series` that are independent. The error is that of one.
     """
     num_joined = math.ceil(len(around) / _MOST_VALUES)
     num = len(around) // num_joined
-    joined = around[: num * num_joined].reshape(num, num_joined).mean(axis=1)
+    joined = around[: num * num_joined].reshape(num, num_joined, -1).mean(axis=1)
     models = _models(num)
     num_frequencies = models.weights.shape[1]
     frequencies = np.arange(1, num_frequencies + 1)
-    power = np.abs(np.fft.rfft(joined)[1 : num_frequencies + 1]) ** 2 / num
+    power = (np.abs(np.fft.rfft(joined, axis=0)[1 : num_frequencies + 1]) ** 2).mean(axis=1) / num
     power /= 1 - 3 / (np.pi * frequencies) ** 2  # a straight line has taken the rest away
+    num_powers = num_series * num_frequencies
     if not power.any():
-        return Error(variance=0.0, freedom=2.0 * num_frequencies)
+        return Error(variance=0.0, freedom=2.0 * num_powers)
     scales = models.weights @ power / num_frequencies  # variance of the series, by each model
-    log_weights = models.log_prior - num_frequencies * np.log(scales)
+    log_weights = models.log_prior + num_series * models.log_constant - num_powers * np.log(scales)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     # a t has the first two moments of the reciprocal variance, whose own is a gamma for each model
     precisions = num / (models.at_zero * scales)
     mean = float(np.dot(weights, precisions))
-    square = float(np.dot(weights, (precisions / mean) ** 2)) * (1 + 1 / num_frequencies)
+    square = float(np.dot(weights, (precisions / mean) ** 2)) * (1 + 1 / num_powers)
     return Error(variance=1 / mean, freedom=max(2 / (square - 1), 1.0))
 
 
@@ -77,6 +80,7 @@ def _models(num: int) -> _Models:
             prior.append((1 - _WHITE) / (_NUM_TIMES * len(_WHITE_SHARES)))
     return _Models(
         weights=1 / np.array(powers),
-        log_prior=np.log(prior) - np.log(powers).sum(axis=1),
+        log_prior=np.log(prior),
+        log_constant=-np.log(powers).sum(axis=1),
         at_zero=np.array(at_zero),
     )

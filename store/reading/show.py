@@ -12,6 +12,8 @@ import sqlalchemy as sa
 
 from scalemark.records import step_arrays
 from scalemark.records.outcomes import Outcome, Phase
+from scalemark.stats.counted_calls import counted_calls
+from scalemark.stats.within_process import spread_within
 from store.database import reading
 from store.filters import targets
 from store.filters.targets import Target
@@ -108,6 +110,7 @@ def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
     steps = step_arrays.unpack(dict(row))
     durations = sorted(step.duration_s for step in steps if step.phase == Phase.MEASURE)
     losses = [step.loss for step in steps if step.loss is not None]
+    spread = spread_within([step.duration_s for step in counted_calls(steps)])
     return {
         "num_warm_up_calls": len(steps) - len(durations),
         "num_measured_calls": len(durations),
@@ -118,6 +121,7 @@ def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
         "slowest_s": durations[-1] if durations else None,
         "first_loss": losses[0] if losses else None,
         "last_loss": losses[-1] if losses else None,
+        "left_out_of_interval": spread.left_out if spread else "",
     }
 
 

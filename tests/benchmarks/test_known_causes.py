@@ -16,18 +16,18 @@ def right_and_surely_wrong(found):
 
 
 def test_injected_causes_are_found_and_none_is_surely_wrong():
-    found = answers(seed=5, num_cases=50)
+    found = answers(seed=5, num_cases=55)
     share, surely_wrong = right_and_surely_wrong(found)
     assert {one.kind for one in found} == set(KINDS)
     assert (share >= 0.95, surely_wrong) == (True, [])
     assert sum(one.confidence is Confidence.SURE for one in found) >= 30
-    assert f"| all |  | 50 | {round(50 * share)} " in table(found)
+    assert f"| all |  | 55 | {round(55 * share)} " in table(found)
 
 
 def test_of_causes_that_just_matter_none_is_surely_mistaken():
     for thinned in (False, True):
         share, surely_wrong = right_and_surely_wrong(
-            answers(seed=5, num_cases=50, thinned=thinned, selection=EVERY)
+            answers(seed=5, num_cases=55, thinned=thinned, selection=EVERY)
         )
         assert (share >= 0.8, surely_wrong) == (True, [])
 
@@ -41,7 +41,7 @@ def test_causes_are_found_by_the_way_that_simulated_trials_go(tmp_path):
 
 
 def test_where_ablations_are_missing_verdicts_become_unsure_and_not_wrong():
-    found = answers(seed=5, num_cases=50, thinned=True)
+    found = answers(seed=5, num_cases=55, thinned=True)
     share, surely_wrong = right_and_surely_wrong(found)
     assert surely_wrong == []
     assert share >= 0.8
@@ -70,5 +70,4 @@ def test_bottlenecks_of_real_sweeps_on_cpu_devices_are_found(name, tmp_path):
 
 
 def test_every_verdict_is_asked_for():
-    of_its_own = {Bound.SLOW_REPLICA}  # `benchmarks/slow_replica.py`
-    assert {kind.bound for kind in KINDS.values()} == set(Bound) - of_its_own
+    assert {kind.bound for kind in KINDS.values()} == set(Bound)

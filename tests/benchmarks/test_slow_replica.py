@@ -9,7 +9,8 @@ NUM_TIMES = 40
 
 
 @pytest.mark.parametrize(
-    "case", ["noise 6 %", "a host that slows all alike", "order or place, 2 %", "pauses in 5 % of rounds"]
+    "case", ["noise 6 %", "a host that slows all alike", "order or place, 2 %", "pauses in 5 % of rounds",
+             "AR(1) 0.9, noise 5 %"]
 )  # fmt: skip
 def test_the_slow_one_is_named_and_no_other(case):
     none, one, two = (row for row in rows(BY_NAME[case], NUM_TIMES) if row.rule == "scalemark")

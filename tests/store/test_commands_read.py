@@ -21,7 +21,7 @@ from store.formats.tabular import Format, write
 from store.reading.show import show
 from store.schema import AttemptRow, MeasurementRow, NoteRow, TagRow
 from store.writer import Writer
-from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
+from tests.filled import ENVIRONMENT, MACHINE, NOON, STEPS, fill
 from tests.specs import small
 from tests.store.command import store
 
@@ -389,6 +389,13 @@ GPUS = tuple(
     )
     for i in range(2)
 )
+
+
+def test_show_tells_which_pauses_the_interval_leaves_out(db):
+    calm = [replace(STEPS[1], step=number, loss=None) for number in range(1, 101)]
+    fill(db, [(small(), 100.0)], details=[{"steps": [STEPS[0], *calm]}])
+    (reported,) = show(open_for_reading(db), "1")["attempts"]
+    assert reported["steps"]["left_out_of_interval"] == "pauses rarer than 1 in 33 steps"
 
 
 def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):

@@ -25,7 +25,7 @@ from trainer.devices import Devices, short_name
 from trainer.towers import Batch, Towers
 
 WARM_UP_ROUNDS = 3  # the first compiles
-LEAST_ROUNDS, MOST_ROUNDS = 24, 48
+LEAST_ROUNDS, MOST_ROUNDS = 24, 128
 LONG_S = 10.0  # after so long the least number of rounds is enough
 DIGITS = 5  # of a time
 LEAST_S = 1e-6

@@ -1,10 +1,10 @@
 """Names the replica that computes slower than the others, or says that it cannot be told.
 
 ```
-  round          1   2   3  ...   48
-  replica 0      │   │   │        │     less the median of the others in its round: what slows all
-  replica 1      │   │   │        │     alike goes out; then the median of each of 8 blocks of
-  replica 2      │   │   │        │     rounds: pauses go out; then Student's t over the blocks
+  round          1   2   3  ...  128
+  replica 0      |   |   |        |     less the median of the others in its round: what slows all
+  replica 1      |   |   |        |     alike goes out; pauses go out; then the mean, and how far
+  replica 2      |   |   |        |     that may be off by chance (`reaches`)
 ```
 Under synchronous training all replicas show the same step; the times are those of each replica's
 own compute, `scalemark.records.measurement.ReplicaTimes`. How often the answer is right:
@@ -20,13 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemark.stats.student import upper_quantile
+from analysis.explanation.replicas.reaches import reaches
+from scalemark.stats.pauses import pauses
 
 SLOW_FROM = 0.10  # above the median of the others; where no replica can be, none is slow
 WRONGLY_NAMED = 0.01  # how often any of all replicas may be, where none is slow
-NUM_BLOCKS = 8  # of rounds, in each process
-FEWEST_ROUNDS = 2 * NUM_BLOCKS
-MOST_ALIKE = 0.9  # correlation of neighboring blocks: with more, they tell next to nothing
+FEWEST_ROUNDS = 16
+LEAST_GAP = 0.6  # below those that stand apart, times what the rest are from each other at most
+MOST_REPEATS = 10  # that are worth it
 
 Times = Mapping[str, Sequence[float]]
 """Replica -> seconds of its own compute in each round of one process."""
@@ -57,27 +58,26 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
 
     A replica is named when it takes 10 % longer than the median of the others or more, is slower at
     all with an error of 1 % over all replicas (Bonferroni), and stands apart: fewer than half do,
-    and they are farther from the rest than the rest are from each other. So what a socket or an
-    order has in common makes none slow. The error is estimated from all replicas together, and
-    grows with the correlation of neighboring blocks, to which also differences between processes
-    add.
+    and the gap below them is wide beside what the rest are from each other. So what a socket or an
+    order has in common makes none slow.
     """
     if why := _too_little(processes):
         return SlowReplicas(slow=(), slowest=None, unknown=why)
     names = list(processes[0])
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
-    blocks = np.stack([_blocks(_above_others(one)) for one in logarithms])
-    above = blocks.mean(axis=(0, 1))
+    rounds = [_without_pauses(_above_others(one)) for one in logarithms]
+    above = np.mean([one.mean(axis=0) for one in rounds], axis=0)
+    positions = np.mean(
+        [_without_pauses(_above_all(one)).mean(axis=0) for one in logarithms], axis=0
+    )
+    apart = _standing_apart(positions)
+    half = reaches(rounds, np.delete(positions, apart), WRONGLY_NAMED / len(names))
     others_s = _others_s(np.concatenate(logarithms))
-    found = [
-        _slowness(*one)
-        for one in zip(names, above.tolist(), _reaches(blocks, above), others_s, strict=True)
-    ]
-    positions = np.stack([_blocks(_above_all(one)) for one in logarithms]).mean(axis=(0, 1))
-    slow = [found[place] for place in _standing_apart(positions) if _is_slower(found[place])]
+    found = [_slowness(*one) for one in zip(names, above.tolist(), half, others_s, strict=True)]
+    slow = [found[place] for place in apart if _is_slower(found[place])]
     slow.sort(key=lambda one: -one.value)
     slowest = max(found, key=lambda one: one.value)
-    unknown = "" if slow else _why_unknown(found, slowest)
+    unknown = "" if slow else _why_unknown(found, slowest, len(processes))
     return SlowReplicas(slow=tuple(slow), slowest=slowest, unknown=unknown)
 
 
@@ -121,28 +121,9 @@ def _above_all(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
     return above
 
 
-def _blocks(rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median of each block of rounds (blocks, replicas)."""
-    return np.array([np.median(block, axis=0) for block in np.array_split(rounds, NUM_BLOCKS)])
-
-
-def _reaches(blocks: NDArray[np.float64], above: NDArray[np.float64]) -> list[float]:
-    """Return half the interval of each replica; blocks are (processes, blocks, replicas)."""
-    num_replicas, num = blocks.shape[2], blocks.shape[0] * blocks.shape[1]
-    rest = blocks - above
-    squares = (rest**2).sum(axis=(0, 1))
-    alike = 0.0
-    if squares.sum() > 0:
-        found = (rest[:, 1:] * rest[:, :-1]).sum() / squares.sum()
-        alike = min(max(found + (1 + 3 * found) / num, 0.0), MOST_ALIKE)  # Kendall 1954
-    as_good_as = num * (1 - alike) / (1 + alike)  # blocks that resemble no other
-    # a replica may vary more than the others
-    variances = np.maximum(squares, squares.mean() * num_replicas / (num_replicas - 1)) / (num - 1)
-    # half of them: they share what they are compared with
-    freedom = max(1.0, (as_good_as - 1) * max(1.0, (num_replicas - 1) / 2))
-    quantile = upper_quantile(WRONGLY_NAMED / num_replicas, freedom)
-    reaches: list[float] = (quantile * np.sqrt(variances / as_good_as)).tolist()
-    return reaches
+def _without_pauses(rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return them with what their neighbors suggest in the place of pauses."""
+    return np.array([pauses(one).smooth for one in rounds.T]).T
 
 
 def _slowness(replica: str, above: float, reach: float, others_s: float) -> Slowness:
@@ -161,13 +142,13 @@ def _standing_apart(positions: NDArray[np.float64]) -> list[int]:
     first = int(np.argmax(gaps)) + 1
     num_apart = len(ordered) - first
     spread_of_rest = ordered[first - 1] - ordered[0]
-    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < spread_of_rest:
+    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < LEAST_GAP * spread_of_rest:
         return []
     places: list[int] = order[first:].tolist()
     return places
 
 
-def _why_unknown(found: Sequence[Slowness], slowest: Slowness) -> str:
+def _why_unknown(found: Sequence[Slowness], slowest: Slowness, num_processes: int) -> str:
     """Return why nothing is said; empty where no replica can be slow."""
     if max(one.high for one in found) < SLOW_FROM:
         return ""
@@ -175,5 +156,16 @@ def _why_unknown(found: Sequence[Slowness], slowest: Slowness) -> str:
         return f"several differ, and {slowest.replica} does not stand apart from the rest"
     return (
         f"the times vary too much: {slowest.replica}, the slowest, takes {slowest.low:+.0%} to "
-        f"{slowest.high:+.0%} longer than the others"
+        f"{slowest.high:+.0%} longer than the others; {_repeats(slowest, num_processes)}"
     )
+
+
+def _repeats(slowest: Slowness, num_processes: int) -> str:
+    """Return how many processes would tell, if it is as slow as it looks."""
+    value, limit = math.log1p(slowest.value), math.log1p(SLOW_FROM)
+    wanted = value if value >= limit else limit - value
+    reach = math.log1p(slowest.high) - value
+    num = max(num_processes + 1, 3, math.ceil(num_processes * (reach / wanted) ** 2))
+    if num > MOST_REPEATS:
+        return f"more than {MOST_REPEATS} repeats would be needed to tell"
+    return f"about {num} repeats would tell (sweep.repeats={num})"

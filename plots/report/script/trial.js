@@ -19,6 +19,7 @@ const showTrial = () => {
   add("outcome", ended(trial));
   if (trial.verdict) add("verdict", trial.verdict);
   for (const reason of trial.reasons) add("against it", visible(reason));
+  for (const sentence of trial.replicas) add("replicas", visible(sentence));
   for (const { attempt, outcome, message, log } of data.failures.filter((one) => one.trial === trial.at)) {
     add(`attempt ${attempt}`, `${spoken(outcome)}; log: `, make("code", {}, visible(log)), make("pre", { tabindex: "0" }, visible(message || "(no message)")));
   }

@@ -15,6 +15,7 @@ from analysis.selection import Selection
 from plots.report.page import render
 from plots.source import Source
 from scalemark.records.machine import Gpu, Machine
+from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import TrialSpec
 from store.writer import Writer
@@ -46,6 +47,7 @@ class Ended:
     message: str = "it broke"
     verdict: Verdict = Verdict.VALID
     reasons: tuple[str, ...] = ()
+    replica_times: ReplicaTimes | None = None
 
 
 def write(
@@ -72,7 +74,12 @@ def write(
         if end.throughput is None:
             result = replace(finished.result, message=end.message)
         else:
-            result = replace(finished.result, verdict=end.verdict, verdict_reasons=end.reasons)
+            result = replace(
+                finished.result,
+                verdict=end.verdict,
+                verdict_reasons=end.reasons,
+                replica_times=end.replica_times,
+            )
         ledger.finish(repeat.repeat_id, replace(finished, result=result), NOON)
     ledger.end(NOON, finished=True)
     writer.close()

@@ -15,6 +15,7 @@ from plots.report import content, libraries
 from plots.report.content import compose
 from plots.report.page import data
 from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome, Verdict
 from store.errors import StoreError
 from store.writer import Writer
@@ -167,6 +168,17 @@ def test_failed_repeats_are_beside_the_number_of_the_others(make):
     assert "1 trial of 1 model; 1 with repeats that brought no number." in page.text
     assert "OOM of the second" in page.text
     assert "this repeat completed in another attempt" not in page.text
+
+
+def test_a_slow_replica_is_told_of_the_trial_that_timed_them(make):
+    seconds = {f"GPU:{number}": (0.0999, 0.1, 0.1001, 0.1) * 8 for number in range(3)}
+    seconds["GPU:2"] = (0.1199, 0.12, 0.1201, 0.12) * 8
+    timed = ReplicaTimes(at_once=True, seconds=seconds)
+    ends = [(small(num_gpus=3), Ended(throughput=95.0, replica_times=timed)), *times(small(), 40.0)]
+    write("results.db", ends)
+    told = {trial["num_gpus"]: trial["replicas"] for trial in parsed(make("results.db")).trials}
+    assert told[1] == []
+    assert told[3][0].startswith("GPU:2 is slow: its own compute takes 20% [")
 
 
 def test_a_second_attempt_that_completed_makes_up_for_the_first(make):

@@ -7,7 +7,12 @@ import pytest
 
 from benchmarks.coverage import OURS, stored
 from benchmarks.step_times import Times
-from scalemark.stats.within_process import FEWEST_STEPS, interval_within, spread_within
+from scalemark.stats.within_process import (
+    FEWEST_STEPS,
+    FEWEST_WITHOUT_PAUSE,
+    interval_within,
+    spread_within,
+)
 
 
 def test_of_less_than_eight_steps_nobody_knows_an_interval():
@@ -56,15 +61,44 @@ TWO_SPEEDS = Times(process_noise=0.0, correlation=0.0, noise=0.01, stay=25.0)
             replace(NEIGHBORS_ALIKE, correlation=0.0, outliers=0.02, num_steps=300), id="pauses"
         ),
         pytest.param(replace(NEIGHBORS_ALIKE, drift=0.05), id="drift"),
-        pytest.param(replace(TWO_SPEEDS, num_steps=300), id="two speeds"),
-        pytest.param(replace(TWO_SPEEDS, noise=0.03, num_steps=300), id="hidden two speeds"),
+        pytest.param(TWO_SPEEDS, id="two speeds"),
+        pytest.param(replace(TWO_SPEEDS, noise=0.03), id="hidden two speeds"),
     ],
 )
 def test_the_stored_interval_holds_the_truth(times):
-    """A block bootstrap of prewhitened steps held 85 % with pauses, 82 % with hidden speeds."""
+    """A block bootstrap of prewhitened steps held 85 % with pauses, 82 % with hidden speeds of 300
+    steps; with one spectrum for both, two speeds of 100 steps held 88 to 90 %.
+    """
     ours = stored(500, [times], [OURS])[0]
     assert 0.92 <= ours.held <= 0.985
     assert ours.comparisons >= 495
+
+
+def test_an_interval_without_a_pause_says_which_it_leaves_out():
+    """Of 100 steps, of which 2 % are pauses, 18 of 100 processes show none, and 79 % held."""
+    pausing = replace(NEIGHBORS_ALIKE, correlation=0.0, outliers=0.02)
+    every, known = stored(1000, [pausing], [OURS])
+    assert 0.14 < every.leaving_out < 0.22
+    assert (0.93 < known.held < 0.985, known.leaving_out) == (True, 0.0)
+
+
+def test_so_many_steps_without_a_pause_exclude_them():
+    calm = np.random.default_rng(8).normal(0.1, 0.001, FEWEST_WITHOUT_PAUSE)
+    assert spread_within(calm).left_out == ""
+    assert spread_within(calm[:100]).left_out == "pauses rarer than 1 in 33 steps"
+    assert interval_within(100.0, calm[:100]) == pytest.approx((99.8, 100.2), abs=0.1)
+
+
+def test_a_quiet_process_may_lose_what_one_beside_it_loses():
+    calm = np.random.default_rng(9).normal(0.1, 0.001, 60)
+    paused = calm.copy()
+    paused[[20, 40]] = 0.4
+    quiet, lossy = spread_within(calm), spread_within(paused)
+    beside = quiet.beside(lossy)
+    assert (quiet.slower, beside.left_out) == (0.0, "")
+    assert beside.slower == pytest.approx(lossy.lost, rel=0.1)
+    assert lossy.beside(quiet) == lossy
+    assert quiet.beside(quiet).left_out == "pauses rarer than 1 in 40 steps"
 
 
 def test_pauses_make_an_interval_longer_on_the_side_of_slower():
@@ -79,6 +113,21 @@ def test_a_change_of_speed_halfway_leaves_both_speeds_possible():
     steps[100:] *= 1.1
     low, high = interval_within(100.0, steps)
     assert (low < 95.5, high > 105.0) == (True, True)
+
+
+@pytest.mark.parametrize("stay", [slice(40, 48), slice(92, 100)])
+def test_a_short_stay_at_another_speed_leaves_both_speeds_possible(stay):
+    """It was taken for one pause, or for noise that remembers."""
+    steps = np.random.default_rng(7).normal(0.1, 0.001, 100)
+    steps[stay] *= 1.1
+    low, high = interval_within(100.0, steps)
+    assert (89.0 < low < 92.0, 100.7 < high < 101.5) == (True, True)
+
+
+def test_a_drift_is_no_second_speed():
+    steps = np.random.default_rng(7).normal(0.1, 0.001, 200) * np.linspace(0.9, 1.1, 200)
+    low, high = interval_within(100.0, steps)
+    assert 99.5 < low < high < 100.5
 
 
 def test_a_stall_of_a_few_steps_is_no_second_speed():

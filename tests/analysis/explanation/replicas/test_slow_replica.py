@@ -70,6 +70,25 @@ def test_the_last_of_a_row_does_not_stand_apart():
     assert (found.slow, "GPU:5 does not stand apart" in found.unknown) == ((), True)
 
 
+@pytest.mark.parametrize(
+    ("noise", "said"),
+    [
+        (0.3, "about 3 repeats would tell (sweep.repeats=3)"),
+        (1.5, "more than 10 repeats would be needed to tell"),
+    ],
+)
+def test_it_says_how_many_repeats_would_tell(noise, said):
+    found = slow_replicas([times(1, 1, 1, 1, 1.2, noise=noise, num_rounds=24)])
+    assert (found.slow, found.unknown.endswith(said)) == ((), True), found.unknown
+
+
+def test_places_that_differ_are_no_error():
+    """Their own rounds tell how surely each is known."""
+    found = slow_replicas([times(0.97, 1, 1.03, 0.98, 1.02, 1, noise=0.005)])
+    assert (found.slow, found.unknown) == ((), "")
+    assert found.slowest.high - found.slowest.low < 0.01
+
+
 def test_rounds_that_slow_all_alike_hide_nothing():
     common = np.repeat([1.0, 3.0, 1.5], 16)
     slowed = {name: list(seconds * common) for name, seconds in times(1, 1, 1, 1.2).items()}

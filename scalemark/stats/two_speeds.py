@@ -1,0 +1,110 @@
+"""Two speeds of one process that took turns once or twice, as those of a clock.
+
+```
+  step time        ___________      one run of steps at another speed, somewhere or at an end:
+             _____|           |__   how much of all time it would take, nobody knows from one
+```
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+# of fewer steps, those that resemble their neighbors for long are taken for two speeds too often
+FEWEST_STEPS = 70
+LEAST_SHARE = 0.03  # of all steps, at either speed: fewer are a pause
+# standard deviations of the steps at one speed between both: steps that resemble their neighbors
+# for long are taken for two speeds more often with less, and seldom speeds are missed with more
+LEAST_APART = 2.5
+_MOST_VALUES = 200  # of more, means of neighbors: all runs of them are looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoSpeeds:
+    """The steps of a process, both speeds taken out."""
+
+    rest: NDArray[np.float64]  # of each step
+    slower: float  # by how much time steps of the slower speed exceed the mean; above 0
+    faster: float  # by how much those of the faster one are below it; above 0
+
+    @property
+    def variance(self) -> float:
+        """Return how much the speed of a step varies by being either."""
+        return self.slower * self.faster
+
+
+def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoSpeeds | None:
+    """Find the run of steps that differs most from all others (Levin & Kline 1985,
+    doi:10.1002/sim.4780040408); `around` is what a straight line leaves of the values.
+
+    Returns None for fewer than 70 steps, where it does not stand apart, or where a line explains as
+    much.
+    """
+    if len(values) < FEWEST_STEPS:
+        return None
+    num_joined = math.ceil(len(values) / _MOST_VALUES)
+    joined = _joined(values, num_joined)
+    run = _run_that_differs_most(joined)
+    is_in_run = np.zeros(len(joined), dtype=bool)
+    is_in_run[run] = True
+    speeds = np.where(is_in_run, joined[is_in_run].mean(), joined[~is_in_run].mean())
+    left = float(np.sum((joined - speeds) ** 2))
+    least = LEAST_APART * math.sqrt(left / (len(joined) - 2))
+    line_left = float(np.sum(_joined(around, num_joined) ** 2))
+    if left >= line_left or not _stand_apart(joined[is_in_run], joined[~is_in_run], least):
+        return None
+    return _taken_apart(values, slice(run.start * num_joined, run.stop * num_joined))
+
+
+def _run_that_differs_most(values: NDArray[np.float64]) -> slice:
+    """Return where a run has another mean than the others with the least left."""
+    num = len(values)
+    begins, ends = _runs(num)
+    lengths = ends - begins
+    before = np.concatenate([[0.0], np.cumsum(values)])
+    explained = (before[ends] - before[begins]) ** 2 * (1 / lengths + 1 / (num - lengths))
+    best = int(np.argmax(explained))
+    return slice(int(begins[best]), int(ends[best]))
+
+
+def _stand_apart(run: NDArray[np.float64], others: NDArray[np.float64], least: float) -> bool:
+    """Return whether both means do, which other runs would bring together, and both medians, which
+    pauses do not move.
+    """
+    if abs(run.mean() - others.mean()) <= least:
+        return False
+    return bool(abs(np.median(run) - np.median(others)) > least)
+
+
+def _joined(values: NDArray[np.float64], num_joined: int) -> NDArray[np.float64]:
+    """Return means of so many neighbors, less the mean of all."""
+    num = len(values) // num_joined
+    means = values[: num * num_joined].reshape(num, num_joined).mean(axis=1)
+    joined: NDArray[np.float64] = means - means.mean()
+    return joined
+
+
+@lru_cache(maxsize=4)  # attempts of a trial have as many steps
+def _runs(num: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return begin and end of all runs of so many values that leave enough at either speed."""
+    fewest = math.ceil(LEAST_SHARE * num)
+    begins, ends = np.triu_indices(num + 1, fewest)
+    is_enough = ends - begins <= num - fewest
+    return begins[is_enough], ends[is_enough]
+
+
+def _taken_apart(values: NDArray[np.float64], run: slice) -> TwoSpeeds:
+    is_in_run = np.zeros(len(values), dtype=bool)
+    is_in_run[run] = True
+    speeds = values[is_in_run].mean(), values[~is_in_run].mean()
+    mean = values.mean()
+    return TwoSpeeds(
+        rest=values - np.where(is_in_run, *speeds),
+        slower=float(max(speeds) - mean),
+        faster=float(mean - min(speeds)),
+    )
