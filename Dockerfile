@@ -10,7 +10,8 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     python3 install.py ${INSTALL:+"$INSTALL"} \
     && python3 -m compileall -q -x '[.]venv' . \
     && useradd --uid 1000 --create-home scalemark \
-    && install -d -o scalemark -g scalemark /results
+    && install -d -o scalemark -g scalemark /results \
+    && install -d -m 1777 /results/cache
 
 # The caches let any user run it (docker run --user), and what CUDA compiles, probes find and data sets are made of
 # stays with the results; by the last two variables the NVIDIA runtime brings the driver along.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemark.stats.within_process import FEWEST_STEPS, without_trend
+from scalemark.stats.trend import without_trend
+from scalemark.stats.within_process import FEWEST_STEPS
 
 ALPHA = 0.01  # each attempt is asked
 WORTH_TELLING = 0.01  # of growth over the attempt

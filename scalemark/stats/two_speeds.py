@@ -21,6 +21,7 @@ LEAST_SHARE = 0.03  # of all steps, at either speed: fewer are a pause
 # standard deviations of the steps at one speed between both: steps that resemble their neighbors
 # for long are taken for two speeds more often with less, and seldom speeds are missed with more
 LEAST_APART = 2.5
+EDGE_VALUES = 3  # on either side of a change of speed, which must show half of it
 _MOST_VALUES = 200  # of more, means of neighbors: all runs of them are looked at
 
 
@@ -42,8 +43,8 @@ def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoS
     """Find the run of steps that differs most from all others (Levin & Kline 1985,
     doi:10.1002/sim.4780040408); `around` is what a straight line leaves of the values.
 
-    Returns None for fewer than 70 steps, where it does not stand apart, or where a line explains as
-    much.
+    Returns None for fewer than 70 steps, where it does not stand apart, where a line explains as
+    much, or where one passes into the other slowly.
     """
     if len(values) < FEWEST_STEPS:
         return None
@@ -58,7 +59,10 @@ def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoS
     line_left = float(np.sum(_joined(around, num_joined) ** 2))
     if left >= line_left or not _stand_apart(joined[is_in_run], joined[~is_in_run], least):
         return None
-    return _taken_apart(values, slice(run.start * num_joined, run.stop * num_joined))
+    if not _is_abrupt(joined, run):
+        return None
+    stop = len(values) if run.stop == len(joined) else run.stop * num_joined
+    return _taken_apart(values, slice(run.start * num_joined, stop))
 
 
 def _run_that_differs_most(values: NDArray[np.float64]) -> slice:
@@ -79,6 +83,20 @@ def _stand_apart(run: NDArray[np.float64], others: NDArray[np.float64], least: f
     if abs(run.mean() - others.mean()) <= least:
         return False
     return bool(abs(np.median(run) - np.median(others)) > least)
+
+
+def _is_abrupt(values: NDArray[np.float64], run: slice) -> bool:
+    """Return whether the speed changes within a few steps, wherever the run begins or ends. What is
+    left of a warm-up fades, and no two speeds are true of it.
+    """
+    is_in_run = np.zeros(len(values), dtype=bool)
+    is_in_run[run] = True
+    apart = abs(values[is_in_run].mean() - values[~is_in_run].mean())
+    for edge in (run.start, run.stop):
+        before, after = values[:edge][-EDGE_VALUES:], values[edge:][:EDGE_VALUES]
+        if len(before) and len(after) and abs(after.mean() - before.mean()) < apart / 2:
+            return False
+    return True
 
 
 def _joined(values: NDArray[np.float64], num_joined: int) -> NDArray[np.float64]:

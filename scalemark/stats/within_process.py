@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalemark.stats.pauses import pauses, reaches
 from scalemark.stats.slow_noise import error_of_mean
 from scalemark.stats.student import log_quantile
+from scalemark.stats.trend import without_trend
 from scalemark.stats.two_speeds import two_speeds
 
 FEWEST_STEPS = 8
@@ -118,11 +118,3 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
 def _as_logarithms(more: float, less: float) -> tuple[float, float]:
     """Return how much slower and faster a process is whose steps take so much more or less."""
     return math.log1p(more), -math.log1p(-min(less, 1 - 1e-9))
-
-
-def without_trend(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what a straight line leaves."""
-    time = np.arange(len(values)) - (len(values) - 1) / 2
-    slope = np.dot(values, time) / np.dot(time, time)
-    left: NDArray[np.float64] = values - values.mean() - slope * time
-    return left

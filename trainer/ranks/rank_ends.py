@@ -99,6 +99,8 @@ def _completed(folder: RunFolder, written: Result, ends: RankEnds) -> TrialEnd:
         if ends.exit_codes.get(rank, 0) != 0:
             return _end_of_lost(rank, ends, _see(folder, rank))
     late = [rank.name for rank in ends.must_complete if rank not in ends.exit_codes]
+    if late and ends.interrupted:
+        return trial_end(Outcome.INTERRUPTED, "interrupted")
     if late and written.verdict != Verdict.INVALID:
         reason = f"{listed(late)} had not ended some time after {WORKER_0.name}, and was ended"
         reasons = (reason, *written.verdict_reasons)

@@ -140,9 +140,13 @@ def _settle(started: StartedRanks, exit_codes: dict[Rank, int | None]) -> None:
 
 
 def _finish(started: StartedRanks, exit_codes: dict[Rank, int | None], grace_s: float) -> None:
-    """Wait for the others, up to `grace_s`, once worker 0 has completed."""
+    """Wait for the others, up to `grace_s`, once worker 0 has completed, or until one fails."""
     ranks = started.cluster.ranks
-    _wait_until(lambda: len(exit_codes) == len(ranks), started, exit_codes, grace_s)
+
+    def is_done() -> bool:
+        return len(exit_codes) == len(ranks) or any(code != 0 for code in exit_codes.values())
+
+    _wait_until(is_done, started, exit_codes, grace_s)
 
 
 def _wait_until(

@@ -35,11 +35,12 @@ def run(kit: Kit) -> Iterator[Finding]:
             process.wait()
     except OutOfTimeError as error:  # it was interrupted, and wrote what it had checked so far
         over = error
-    if out.exists():
+    is_written = out.exists() and out.stat().st_size > 0  # it makes the file at its start
+    if is_written:
         yield from judged(_checks(out), modes)
     if over:
         raise over
-    if not out.exists():
+    if not is_written:
         raise NotRunError(f"see logs/{log.name}: {last_line(log)}")
 
 

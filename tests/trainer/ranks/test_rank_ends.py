@@ -85,6 +85,14 @@ def test_a_host_that_never_ends_makes_the_number_of_the_first_suspect(folder):
     )
 
 
+def test_an_interrupt_while_others_finish_leaves_the_trial_to_be_run(folder):
+    folder.write(folder.result, COMPLETED.to_json())
+    both = (WORKER_0, WORKER_1)
+    ends = RankEnds(exit_codes={WORKER_0: 0}, must_complete=both, interrupted=True)
+    result, _ = judge(folder, ends)
+    assert result.outcome == "interrupted"
+
+
 def test_ranks_that_only_serve_need_not_end(folder):
     folder.write(folder.result, COMPLETED.to_json())
     result, _ = judge(folder, RankEnds(exit_codes={WORKER_0: 0}))
