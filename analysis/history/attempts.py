@@ -10,7 +10,7 @@ from analysis.history.record import Night
 from analysis.history.values import UNKNOWN, Value
 from analysis.results import AXES
 from analysis.text.versions import described
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, is_free
 from scalemark.text.wording import counted
 from store.reading.nights import Process, Processes, SweepHead
 from store.reading.queries import Row
@@ -66,7 +66,7 @@ def _night(
 
 
 def _axes(trial: Row) -> dict[str, object]:
-    free = [name for name in trial if name.startswith(PREFIX)]
+    free = [name for name in trial if is_free(name)]
     return {
         name.removeprefix(PREFIX): trial[name]
         for name in (*AXES, *free)
