@@ -56,12 +56,15 @@ def _night(
     software = _software(first, found)
     if across_machines:
         software["machine"] = _machine(first, found)
-    heads = [found.sweeps[sweep_id] for sweep_id in {one.sweep_id: None for one in of_night}]
+    trials: dict[int, set[str]] = defaultdict(set)  # by the id of their sweep
+    for process in of_night:
+        trials[process.sweep_id].add(process.trial_id)
+    heads = {sweep_id: found.sweeps[sweep_id] for sweep_id in trials}
     return Night(
         day=day,
         software=software,
-        sweeps=tuple(head.name for head in heads),
-        accepted=next((head.name for head in heads if head.is_accepted), ""),
+        trials={head.name: frozenset(trials[sweep_id]) for sweep_id, head in heads.items()},
+        accepted=next((head.name for head in heads.values() if head.is_accepted), ""),
     )
 
 
