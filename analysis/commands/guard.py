@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,8 +29,10 @@ from scalemark.cli.terminal import (
 from scalemark.host.own_code import typed
 from scalemark.records.when import WHEN
 from scalemark.text.redact import command_line
+from scalemark.text.wording import as_typed
 from store.command_line import Db, Json
 from store.errors import StoreError
+from store.filters.filter_values import escaped
 from store.reading.nights import ACCEPTED
 
 _REGRESSED = 1  # exit code
@@ -141,32 +144,55 @@ def _print(
 
 def _next(change: Change, chosen: Selection) -> str:
     """Return the command that compares its trials before and after, all trials where their names
-    fill a line; none where nothing tells these nights apart.
+    fill a line; none where nothing tells these nights apart, or they share no trial.
     """
-    old, new = change.sides
-    if not old.sweeps and old.day == new.day:
+    before, after = change.sides
+    sides = _sweeps(change) if before.sweeps else _days(before, after)
+    if not sides:
         return ""
-    before, after = _sides(old, new)
-    every = chosen.analysis("compare", before, after)
-    filters = change.groups[0].split() if len(change.groups) == 1 else []
-    if not all("=" in word for word in filters):
-        return every
-    of_trials = chosen.analysis("compare", before, after, *filters)
+    every = chosen.analysis("compare", *sides)
+    of_trials = chosen.analysis("compare", *sides, *_filters(change))
     return of_trials if len(of_trials) < READING_WIDTH - len("next: ") else every
 
 
-def _sides(before: Night, after: Night) -> tuple[str, str]:
-    """Return what `compare` takes; of a table a version is an axis, and one that a side names may
+def _sweeps(change: Change) -> tuple[str, str] | None:
+    """Return the sweeps before and after that share most of its trials, of equals the last ones."""
+    before, after = change.sides
+    own = {cell.trial_id for cell in change.cells}
+
+    def num_shared(pair: tuple[str, str]) -> int:
+        old, new = pair
+        return len(own & before.trials[old] & after.trials[new]) if old != new else 0
+
+    pairs = product(reversed(before.sweeps), reversed(after.sweeps))
+    best = max(pairs, key=num_shared)
+    return (f"sweep={best[0]}", f"sweep={best[1]}") if num_shared(best) else None
+
+
+def _days(before: Night, after: Night) -> tuple[str, str] | None:
+    """Return the nights of a table, of which a version is an axis; one that a side names may
     differ.
     """
-    if before.sweeps and after.sweeps:
-        return f"sweep={before.sweeps[-1]}", f"sweep={after.sweeps[-1]}"
+    if before.day == after.day:
+        return None
     changed = [
-        f"{name}={value}"
+        f"{name}={escaped(value)}"
         for name, value in before.software.items()
         if after.software.get(name) != value
     ]
     return " ".join([f"{WHEN}={before.day}", *changed]), f"{WHEN}={after.day}"
+
+
+def _filters(change: Change) -> list[str]:
+    """Return filters that choose its trials; none where these are all, or of several groups."""
+    if len(change.groups) > 1:
+        return []
+    (group,), cell = change.groups, change.cells[0]
+    names = cell.named_by
+    if group != cell.name:  # `all`, or an axis and its value
+        axis, has_value, _ = group.partition("=")
+        names = (axis,) if has_value else ()
+    return [f"{name}={escaped(as_typed(cell.axes[name]))}" for name in names]
 
 
 def _accept(change: Change, chosen: Selection) -> str:

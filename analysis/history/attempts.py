@@ -10,7 +10,7 @@ from analysis.history.record import Night
 from analysis.history.values import UNKNOWN, Value
 from analysis.results import AXES
 from analysis.text.versions import described
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, is_free
 from scalemark.text.wording import counted
 from store.reading.nights import Process, Processes, SweepHead
 from store.reading.queries import Row
@@ -56,17 +56,20 @@ def _night(
     software = _software(first, found)
     if across_machines:
         software["machine"] = _machine(first, found)
-    heads = [found.sweeps[sweep_id] for sweep_id in {one.sweep_id: None for one in of_night}]
+    trials: dict[int, set[str]] = defaultdict(set)  # by the id of their sweep
+    for process in of_night:
+        trials[process.sweep_id].add(process.trial_id)
+    heads = {sweep_id: found.sweeps[sweep_id] for sweep_id in trials}
     return Night(
         day=day,
         software=software,
-        sweeps=tuple(head.name for head in heads),
-        accepted=next((head.name for head in heads if head.is_accepted), ""),
+        trials={head.name: frozenset(trials[sweep_id]) for sweep_id, head in heads.items()},
+        accepted=next((head.name for head in heads.values() if head.is_accepted), ""),
     )
 
 
 def _axes(trial: Row) -> dict[str, object]:
-    free = [name for name in trial if name.startswith(PREFIX)]
+    free = [name for name in trial if is_free(name)]
     return {
         name.removeprefix(PREFIX): trial[name]
         for name in (*AXES, *free)

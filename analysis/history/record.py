@@ -25,6 +25,7 @@ class Cell:
     name: str  # by what tells it from the others
     axes: Mapping[str, object]
     unit: str  # of its throughput, as images/s
+    named_by: tuple[str, ...] = ()  # axes that its name tells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,12 @@ class Night:
 
     day: date
     software: Mapping[str, str] = field(default_factory=dict)  # versions by name
-    sweeps: tuple[str, ...] = ()
+    trials: Mapping[str, frozenset[str]] = field(default_factory=dict)  # ids, by the sweep's name
     accepted: str = ""  # the sweep that has the tag `accepted`
+
+    @property
+    def sweeps(self) -> tuple[str, ...]:
+        return tuple(self.trials)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

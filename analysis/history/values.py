@@ -64,14 +64,16 @@ def _cells(axes: Mapping[tuple[str, str], Mapping[str, object]]) -> list[Cell]:
     cells: list[Cell] = []
     named: set[str] = set()
     for (trial_id, item), of_cell in axes.items():
-        words = [f"{name}={as_typed(of_cell[name])}" for name in varying if name in of_cell]
+        named_by = tuple(name for name in varying if name in of_cell)
+        words = [f"{name}={as_typed(of_cell[name])}" for name in named_by]
         if len(items) > 1:
             words.append(item)
         name = " ".join(words) or as_typed(of_cell.get("model", trial_id[:8]))
         if name in named:  # they differ in what is no axis, as the number of steps
             name = f"{name} {trial_id[:8]}"
         named.add(name)
-        cells.append(Cell(trial_id=trial_id, name=name, axes=of_cell, unit=unit_of(item)))
+        unit = unit_of(item)
+        cells.append(Cell(trial_id=trial_id, name=name, axes=of_cell, unit=unit, named_by=named_by))
     return cells
 
 

@@ -23,14 +23,18 @@ _MPS_SERVER = "nvidia-cuda-mps"
 class GpuProcesses:
     """The processes of one GPU, as pynvml's records with `pid` and `usedGpuMemory`."""
 
-    # without desktop programs, which draw too, and MPS' server; None where the driver tells none
+    # without desktop programs, which draw too, and MPS' server; None where the driver does not
+    # tell of all
     computing: tuple[Any, ...] | None
     num_drawing: int
     has_mps: bool  # MPS shares it out
+    mps_server_bytes: int = 0  # that MPS' server itself holds
 
     @property
     def is_any(self) -> bool:
-        return bool(self.computing or self.num_drawing or self.has_mps)
+        """Return whether any is known; MPS' clients count, and its server where there is none."""
+        has_idle_mps = self.has_mps and self.computing is not None
+        return bool(self.computing or self.num_drawing or has_idle_mps)
 
 
 def processes_of(handle: object) -> GpuProcesses:
@@ -41,10 +45,12 @@ def processes_of(handle: object) -> GpuProcesses:
     found = {one.pid: one for one in (*(listed or ()), *(clients or ()))}
     servers = {pid for pid in found if _is_mps_server(pid)}
     computing = [one for pid, one in found.items() if pid not in drawing | servers]
+    hides_clients = bool(servers) and clients is None
     return GpuProcesses(
-        computing=None if listed is None else tuple(computing),
+        computing=None if listed is None or hides_clients else tuple(computing),
         num_drawing=len(drawing),
         has_mps=bool(servers),
+        mps_server_bytes=sum(found[pid].usedGpuMemory or 0 for pid in servers),
     )
 
 

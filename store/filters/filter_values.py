@@ -72,6 +72,11 @@ def several(one: Filter) -> list[str]:
     return [re.sub(r"^\\=", "=", value.replace(r"\,", ",")) for value in values]
 
 
+def escaped(value: str) -> str:
+    """Write a value so that `several` reads it as one."""
+    return re.sub("^=", r"\\=", value.replace(",", r"\,"))
+
+
 def single(one: Filter) -> str:
     if "," in one.value:
         raise StoreError(f"{one}: {one.operator} compares with one value; several go with = and !=")

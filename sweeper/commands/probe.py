@@ -32,7 +32,7 @@ from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Held, HostLock, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.probing.process import Measured, measure
+from sweeper.probing.process import Measured, first_figure_s, measure
 from sweeper.probing.profile import check_one_kind, profile_of, yaml_of
 from sweeper.probing.tables import lines_of
 from sweeper.starts.environment import environment
@@ -248,7 +248,8 @@ def _run(asked: _Asked, measured: Measured) -> None:
     # NCCL's buffers need room beside TensorFlow's memory
     variables |= kernel_cache(variables) | {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     with shown() as progress:
-        measure(asked.request, variables, measured, progress)
+        first_s = first_figure_s(asked.gpus)
+        measure(asked.request, variables, measured, progress, first_s=first_s)
 
 
 def _probe(asked: _Asked, measured: Measured) -> Probe:

@@ -6,6 +6,7 @@
     that only draw (Xorg)           never: a display disturbs little, and does not end
     MPS' server                     never: its clients count
     none (another container's)      as much of its memory is in use, and no display is on it
+    MPS' server, no list of clients the same, without the memory of that server
 ```
 """
 
@@ -86,6 +87,8 @@ class GpuUsers:
             used_bytes = _used_by(others, handle)
         elif not found.is_any and not _has_display(handle):
             used_bytes = _used_bytes(handle)
+            if used_bytes is not None:
+                used_bytes -= found.mps_server_bytes
         if not self._is_much(used_bytes, others, handle, has_mps=found.has_mps):
             return None
         return GpuInUse(

@@ -146,23 +146,26 @@ _ELEMENT = re.compile(r"""'[^']*'|"[^"]*"|[^,]+""")
 
 
 def _refuse_what_is_no_text(override: Override) -> None:
-    """Refuse values of a variable that Hydra reads as numbers, before it is lost how they were
-    typed; what is no plain list is refused later.
+    """Refuse values of a variable that Hydra reads as numbers and would write differently, before
+    it is lost how they were typed; what is no plain list is refused later.
     """
     value = override.value()
     values = value.list if isinstance(value, ChoiceSweep) else [value]
-    axis, _, text = str(override.input_line).partition("=")
-    elements = _ELEMENT.findall(text)
-    if "(" in text or len(elements) != len(values):
+    axis, _, given = str(override.input_line).partition("=")
+    elements = _ELEMENT.findall(given)
+    if "(" in given or len(elements) != len(values):
         return
     typed_as = []
     for element, one in zip(elements, values, strict=True):
-        typed_as.append(f"'{element.strip()}'" if isinstance(one, bool | float) else element)
+        text = element.strip()
+        is_rewritten = isinstance(one, int) and str(one) != text  # as 1_000 to 1000
+        is_number = is_rewritten or isinstance(one, bool | float)
+        typed_as.append(f"'{text}'" if is_number else element)
     if typed_as != elements:
-        given, remedy = masked(f"{axis}={text}"), masked(f"{axis}={','.join(typed_as)}")
+        remedy = masked(f"{axis}={','.join(typed_as)}")
         raise SweepRefusedError(
-            f"{given}: wanted text, as a variable holds its very characters; put these in quotes, "
-            f'as "{remedy}"'
+            f"{masked(f'{axis}={given}')}: wanted text, as a variable holds its very characters; "
+            f'put these in quotes, as "{remedy}"'
         )
 
 

@@ -8,18 +8,20 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 from scalemark.cli.progress import Progress
+from scalemark.host.gpu_libraries import compiled_note
 from scalemark.host.own_code import module_command
+from scalemark.records.machine import Gpu
 from scalemark.records.probe import Figure, Probed, ProbeRequest
 from scalemark.records.validation import build
 from scalemark.text.error_line import telling_line
 
 STALL_S = 300.0  # without another figure: a library hangs, as NCCL may
-FIRST_S = 1800.0  # before the first: a driver may have to compile kernels, as for Blackwell
+COMPILING_S = 1800.0  # before the first where a driver may have to compile kernels
 _READ_BYTES = 2**16
 COMMAND = module_command("trainer.probing")
 
@@ -33,6 +35,11 @@ class Measured:
     problem: str = ""  # why the process ended early; empty where it did not
 
 
+def first_figure_s(gpus: Iterable[Gpu]) -> float:
+    """Return how long the first figure of these GPUs may take; of none, as of CPU devices, too."""
+    return COMPILING_S if compiled_note(gpus) else STALL_S
+
+
 def measure(
     request: ProbeRequest,
     environment: Mapping[str, str],
@@ -40,7 +47,7 @@ def measure(
     progress: Progress,
     command: tuple[str, ...] = COMMAND,
     stall_s: float = STALL_S,
-    first_s: float = FIRST_S,
+    first_s: float = STALL_S,
 ) -> None:
     """Fill `measured`; whatever ends this call ends the process, too."""
     with tempfile.TemporaryFile() as log:

@@ -25,7 +25,7 @@ class FakeGpu:
     mig_devices: list[FakeGpu | None] | None = None  # a list: in MIG mode; None in it: a gap
     computing: dict[int, int | None] | None = field(default_factory=dict)  # pid -> MiB
     drawing: dict[int, int | None] | None = field(default_factory=dict)
-    mps_clients: dict[int, int | None] = field(default_factory=dict)  # not among `computing`
+    mps_clients: dict[int, int | None] | None = field(default_factory=dict)  # not in `computing`
     unlisted_mib: int | None = 0  # in use by processes that are not listed; None: no figure at all
     has_display: bool | None = False
     compute_mode: int = pynvml.NVML_COMPUTEMODE_DEFAULT

@@ -24,6 +24,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 
 from scalemark.abilities import PRECISIONS
+from scalemark.host.available_memory import available_bytes
 from scalemark.records.devices import DeviceKind
 from scalemark.records.probe import Figure, Probed, ProbeRequest
 from trainer import devices as devices_of
@@ -38,6 +39,7 @@ MIB = 2**20
 COPY_BYTES = {DeviceKind.CPU_DEVICE: 64 * MIB, DeviceKind.GPU: 2048 * MIB}
 TIMES_CACHES = 4  # of CPU devices: then at most a quarter of a tensor is still in a cache
 COPY_PIECES = {DeviceKind.CPU_DEVICE: 1, DeviceKind.GPU: 8}  # tensors that are copied at once
+OF_HOST_MEMORY = 8  # a tensor takes at most such a part of it, as up to three are held at once
 LEAST_COPY_BYTES = 4 * MIB  # a device without room for this has no figure
 # Of a reduction, from where latency counts to where bandwidth does.
 SUM_BYTES = {
@@ -143,11 +145,14 @@ def _copying(
 
 
 def copy_bytes(kind: DeviceKind) -> int:
-    """Return the size of what is copied or summed: more than the caches of a host hold."""
-    if kind is DeviceKind.GPU:
-        return COPY_BYTES[kind]
-    wanted = max(COPY_BYTES[kind], TIMES_CACHES * last_level_bytes())
-    return min(wanted, COPY_BYTES[DeviceKind.GPU])
+    """Return the size of what is copied or summed: more than the caches of a host hold, where it
+    has the memory.
+    """
+    wanted = COPY_BYTES[kind]
+    if kind is DeviceKind.CPU_DEVICE:
+        wanted = max(wanted, TIMES_CACHES * last_level_bytes())
+    room = available_bytes() // OF_HOST_MEMORY // MIB * MIB
+    return max(LEAST_COPY_BYTES, min(wanted, COPY_BYTES[DeviceKind.GPU], room))
 
 
 def _device(devices: Devices, number: int | None) -> str:

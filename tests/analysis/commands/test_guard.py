@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,7 +24,7 @@ from store.exchange.imports import import_files
 from store.filters import targets
 from store.upkeep import marking
 from tests.filled import ENVIRONMENT, fill
-from tests.nights import fill_nights, slower, steady, with_packages
+from tests.nights import FIRST, fill_nights, slower, steady, with_packages
 from tests.specs import small
 
 NUM_NIGHTS, SINCE = 26, 20
@@ -95,6 +95,49 @@ def test_two_versions_of_one_day_have_no_filter_that_tells_them_apart(nights):
     (change,) = changes(histories(chosen).records, LEAST)
     day = Night(day=change.first)
     assert _next(replace(change, sides=(day, day)), chosen) == ""
+
+
+def test_sweeps_of_a_night_that_share_no_trial_are_not_compared(nights):
+    chosen = Selection(db="results.db")
+    (change,) = changes(histories(chosen).records, LEAST)
+    ids = [cell.trial_id for cell in change.cells]
+    sides = tuple(
+        Night(day=change.first, trials={name: frozenset({trial_id})})
+        for name, trial_id in zip(("a", "b"), ids, strict=True)
+    )
+    assert _next(replace(change, sides=sides), chosen) == ""
+
+
+def test_the_next_step_names_sweeps_that_measured_the_trials(nights, analysis):
+    """A bug: it named the last sweep of the night, whatever that had measured."""
+    late = small(model="vgg16")
+    fill_nights(
+        "results.db",
+        {late: steady(NUM_NIGHTS)},
+        environments=SOFTWARE,
+        first=FIRST + timedelta(hours=1),
+        name="late",
+    )
+    step = next_step(analysis("guard"))
+    assert step == ["compare", "sweep=night-19", "sweep=night-20", "model=resnet50"]
+
+
+@pytest.mark.parametrize("value", ["1,2", "1 b=2"])
+@pytest.mark.parametrize("num_gpus", [(1,), (1, 2)])
+def test_the_next_step_names_values_as_filters_read_them(analysis, value, num_gpus):
+    """A bug: a comma parted a value into two, and a space an argument."""
+    history = {
+        small(num_gpus=num, free=(("env.X", text),)): slower(
+            steady(NUM_NIGHTS, 100.0, num), SINCE, 0.9 if text == value else 1.0
+        )
+        for text in ("1", value)
+        for num in num_gpus
+    }
+    fill_nights("results.db", history)
+    step = next_step(analysis("guard"))
+    assert step[3:] == [f"env.X={value}".replace(",", r"\,")]
+    pairs = json.loads(analysis(*step, "--json").stdout)["pairs"]
+    assert [pair["a"]["env.X"] for pair in pairs] == [value] * len(num_gpus)
 
 
 @pytest.mark.parametrize(

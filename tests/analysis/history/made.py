@@ -33,7 +33,7 @@ def record(
         Night(
             day=FIRST + timedelta(days=night),
             software=software[min(night, len(software) - 1)],
-            sweeps=(f"night-{night}",),
+            trials={f"night-{night}": frozenset()},
             accepted=accepted.get(night, ""),
         )
         for night in range(logs.shape[1])

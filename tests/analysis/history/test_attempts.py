@@ -65,6 +65,16 @@ def test_sweeps_of_one_day_are_one_night_whose_processes_are_averaged():
     assert record.logs[0, 0] == pytest.approx(4.7005, abs=1e-4)  # of 110, the geometric mean
 
 
+def test_free_axes_and_variables_are_axes():
+    """A bug: trials that differ in a variable were named by their ids, and no group."""
+    trial = TRIAL | {"axes.zero": 1, "env.X": "a", "env.Y": None}
+    (value,) = of_attempts(
+        replace(read([process()], {1: sweep("a")}), trials={"t1": trial}), across_machines=False
+    )
+    assert (value.axes["zero"], value.axes["env.X"]) == (1, "a")
+    assert "env.Y" not in value.axes
+
+
 def test_two_softwares_on_a_day_are_two_nights():
     rows = [process(1), process(2, environment_id=2)]
     (record,) = made(read(rows, {1: sweep("a"), 2: sweep("b", 0.4)}))

@@ -17,7 +17,7 @@ from scalemark.records.machine import Machine
 from store.errors import StoreError
 from sweeper.commands import probe as command
 from sweeper.devices.host_lock import Held
-from sweeper.probing.process import measure
+from sweeper.probing.process import COMPILING_S, STALL_S, measure
 from tests.conftest import PROJECT
 from tests.sweeper.probing.probes import box, figures, two_kinds
 
@@ -111,6 +111,24 @@ def test_kernels_that_the_driver_compiles_are_said_and_kept_for_trials(on, drive
     said = capsys.readouterr()
     assert "NVIDIA B200: the driver compiles all kernels" in said.err
     assert json.loads(said.out)["doubts"] == [f"{os.environ['SCALEMARK_CACHE']}/cuda"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "first_s"),
+    [(box(1, "NVIDIA B200", capability="10.0"), COMPILING_S), (NO_GPUS, STALL_S)],
+)
+def test_a_first_figure_may_take_as_long_as_compiling(on, driver, monkeypatch, machine, first_s):
+    on(machine, f"print({FIGURE!r})")
+    driver((13, 0))
+    waits, measuring = [], command.measure
+
+    def waiting(*arguments, first_s):
+        waits.append(first_s)
+        measuring(*arguments)
+
+    monkeypatch.setattr(command, "measure", waiting)
+    probe()
+    assert waits == [first_s]
 
 
 def test_a_probe_is_kept_and_shown_again(on, capsys):

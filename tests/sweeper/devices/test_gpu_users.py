@@ -180,6 +180,15 @@ def test_the_server_of_mps_uses_no_gpu_and_its_clients_do(monkeypatch, mps_serve
     assert (found.name, found.used_bytes) == ("GPU 1", 900 * 2**20)
 
 
+def test_clients_of_mps_that_the_driver_hides_count_by_the_memory_in_use(monkeypatch, mps_server):
+    """A bug: a GPU full of MPS' clients was taken for free, as only the server was listed."""
+    box = gpus(2)
+    for gpu, mib in zip(box, (9, 900), strict=True):
+        gpu.computing, gpu.mps_clients, gpu.unlisted_mib = {mps_server: 90}, None, mib
+    (found,) = look(monkeypatch, box)
+    assert (found.name, found.by, found.used_bytes) == ("GPU 1", UNSEEN, 900 * 2**20)
+
+
 def test_processes_of_unknown_size_count_by_the_memory_in_use(monkeypatch):
     box = gpus(2)
     for gpu, mib in zip(box, (0, 500), strict=True):

@@ -219,6 +219,8 @@ def test_what_makes_no_grid_is_refused(argument, message, loader):
     [
         ("+env.FOO=1.50", "+env.FOO='1.50'"),
         ("+env.FOO=TRUE", "+env.FOO='TRUE'"),
+        ("+env.FOO=1_000", "+env.FOO='1_000'"),
+        ("+env.FOO=1000,+4,-0,-1", "+env.FOO=1000,'+4','-0',-1"),
         ("+env.FOO=a,1e3,'x, y',true,2,null", "+env.FOO=a,'1e3','x, y','true',2,null"),
     ],
 )

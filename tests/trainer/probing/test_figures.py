@@ -69,6 +69,16 @@ def test_the_bus_bandwidth_is_that_of_a_ring(make_devices, monkeypatch):
 )
 def test_tensors_are_four_times_as_large_as_the_caches(monkeypatch, kind, cache_mib, mib):
     monkeypatch.setattr(figures, "last_level_bytes", lambda: cache_mib * MIB)
+    monkeypatch.setattr(figures, "available_bytes", lambda: 2**50)
+    assert figures.copy_bytes(DeviceKind(kind)) == mib * MIB
+
+
+@pytest.mark.parametrize("kind", ["cpu_device", "gpu"])
+@pytest.mark.parametrize(("available_mib", "mib"), [(4096, 512), (100, 12), (1, 4)])
+def test_tensors_take_an_eighth_of_the_hosts_memory(monkeypatch, kind, available_mib, mib):
+    """A bug: with large caches a probe took up to 6 GiB, whatever the control group allowed."""
+    monkeypatch.setattr(figures, "last_level_bytes", lambda: 1024 * MIB)
+    monkeypatch.setattr(figures, "available_bytes", lambda: available_mib * MIB)
     assert figures.copy_bytes(DeviceKind(kind)) == mib * MIB
 
 
