@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from scalemark.records import step_arrays
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.stats.counted_calls import counted_calls
-from scalemark.stats.within_process import spread_within
 from store.database import reading
 from store.filters import targets
 from store.filters.targets import Target
@@ -103,6 +102,8 @@ def _annotated(
 
 def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
     """Summarize its calls of the training function; None when there were none."""
+    from scalemark.stats.within_process import spread_within  # here: other commands need no numpy
+
     arrays = sa.select(StepArraysRow.__table__).where(StepArraysRow.attempt_id == attempt_id)
     row = connection.execute(arrays).mappings().first()
     if row is None:
