@@ -239,6 +239,10 @@ def stored_cases() -> list[Times]:
         ]
         found.append(replace(usual, drift=0.05, correlation=0.9))
         found += [
+            replace(usual, correlation=0.0, noise=0.01, fading=fading)
+            for fading in (0.05, 0.1, 0.3)
+        ]
+        found += [
             replace(usual, correlation=0.0, noise=noise, stay=stay)
             for noise in (0.01, 0.03)
             for stay in (5.0, 25.0)
@@ -252,6 +256,8 @@ def _told(times: Times) -> str:
         told.append(f"{times.outliers:.0%} take {1 + times.pause:g} times as long")
     if times.drift:
         told.append(f"drift of {times.drift:.0%}")
+    if times.fading:
+        told.append(f"noise {times.noise:.0%}, a warm-up of {times.fading:.0%} fades")
     if not math.isinf(times.stay):
         told.append(
             f"two speeds {APART:.0%} apart for {times.stay:g} steps each, noise {times.noise:.0%}"
