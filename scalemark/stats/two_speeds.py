@@ -54,15 +54,15 @@ def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoS
     num_joined = math.ceil(len(values) / _MOST_VALUES)
     joined = _joined(values, num_joined)
     run = _run_that_differs_most(joined)
-    is_in_run = np.zeros(len(joined), dtype=bool)
-    is_in_run[run] = True
-    speeds = np.where(is_in_run, joined[is_in_run].mean(), joined[~is_in_run].mean())
+    is_in_run = _mask(len(joined), run)
+    speed, other = joined[is_in_run].mean(), joined[~is_in_run].mean()
+    speeds = np.where(is_in_run, speed, other)
     left = float(np.sum((joined - speeds) ** 2))
     least = LEAST_APART * math.sqrt(left / (len(joined) - 2))
     line_left = float(np.sum(_joined(around, num_joined) ** 2))
     if left >= line_left or not _stand_apart(joined[is_in_run], joined[~is_in_run], least):
         return None
-    if not _is_abrupt(joined, run):
+    if not _is_abrupt(joined, run, abs(speed - other)):
         return None
     stop = len(values) if run.stop == len(joined) else run.stop * num_joined
     return _taken_apart(values, slice(run.start * num_joined, stop))
@@ -88,15 +88,13 @@ def _stand_apart(run: NDArray[np.float64], others: NDArray[np.float64], least: f
     return bool(abs(np.median(run) - np.median(others)) > least)
 
 
-def _is_abrupt(values: NDArray[np.float64], run: slice) -> bool:
+def _is_abrupt(values: NDArray[np.float64], run: slice, apart: float) -> bool:
     """Return whether the speed changes within a few steps, wherever the run begins or ends, and
-    stays within the run. What is left of a warm-up fades, and no two speeds are true of it.
+    stays within the run; both speeds are `apart`. What is left of a warm-up fades, and no two
+    speeds are true of it.
     """
     if _has_slope(values[run]):
         return False
-    is_in_run = np.zeros(len(values), dtype=bool)
-    is_in_run[run] = True
-    apart = abs(values[is_in_run].mean() - values[~is_in_run].mean())
     for edge in (run.start, run.stop):
         before, after = values[:edge][-EDGE_VALUES:], values[edge:][:EDGE_VALUES]
         if len(before) and len(after) and abs(after.mean() - before.mean()) < apart / 2:
@@ -109,6 +107,13 @@ def _has_slope(values: NDArray[np.float64]) -> bool:
     left = float(np.sum(without_trend(values) ** 2))
     explained = float(np.sum((values - values.mean()) ** 2)) - left
     return explained * (len(values) - 2) > MOST_BY_SLOPE * left
+
+
+def _mask(num: int, run: slice) -> NDArray[np.bool_]:
+    """Return which of so many values are in the run."""
+    is_in_run = np.zeros(num, dtype=bool)
+    is_in_run[run] = True
+    return is_in_run
 
 
 def _joined(values: NDArray[np.float64], num_joined: int) -> NDArray[np.float64]:
@@ -129,8 +134,7 @@ def _runs(num: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _taken_apart(values: NDArray[np.float64], run: slice) -> TwoSpeeds:
-    is_in_run = np.zeros(len(values), dtype=bool)
-    is_in_run[run] = True
+    is_in_run = _mask(len(values), run)
     speeds = values[is_in_run].mean(), values[~is_in_run].mean()
     mean = values.mean()
     return TwoSpeeds(

@@ -51,18 +51,20 @@ def test_gpus_that_were_watched_on_the_first_host_only_are_said():
     assert (result.outcome, result.message) == ("completed", said)
 
 
-SAVES = """
+STEPS = """
 import sys, time
 from pathlib import Path
 for step in range(40):
     print(f"step {step} rate 100", flush=True)
     time.sleep(0.01)
+"""
+SAVES = f"""{STEPS}
 if sys.argv[1] == "1":
     while not Path("ended-0").exists():
         time.sleep(0.01)
     time.sleep(1.5)
     print("saved", flush=True)
-Path(f"ended-{sys.argv[1]}").touch()
+Path("ended-" + sys.argv[1]).touch()
 """
 
 
@@ -73,18 +75,13 @@ def test_other_hosts_may_finish_after_the_first():
     assert Path("ended-1").exists()
 
 
-FAILS_LATE = """
-import sys, time
-from pathlib import Path
-for step in range(40):
-    print(f"step {step} rate 100", flush=True)
-    time.sleep(0.01)
+FAILS_LATE = f"""{STEPS}
 if sys.argv[1] == "1":
     while not Path("ended-0").exists():
         time.sleep(0.01)
     time.sleep(1)
     raise ValueError("cannot save")
-Path(f"ended-{sys.argv[1]}").touch()
+Path("ended-" + sys.argv[1]).touch()
 """
 
 
