@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from benchmarks.gpu.kit import Kit, logged
 from benchmarks.gpu.trials import planned
 from benchmarks.ratio import Ratio
 from benchmarks.trainer import BrokenError, Candidate, Settings, Turn, Worker, take_rounds, warm
-from scalemark.records.switches import variables
 from scalemark.records.trial import TrialSpec
 
 ABOUT = "our step beside compiled PyTorch's and Keras', taking turns"
@@ -189,7 +187,7 @@ def _worker(kit: Kit, spec: TrialSpec, kind: str) -> Worker:
         device=kit.box.hardware,
         spec=spec.to_json(),
     )
-    given = {**variables(spec, os.environ), **kit.box.mask(), **_SHARING}
+    given = {**kit.box.mask(), **_SHARING}
     module = "benchmarks.gpu.torch_worker" if kind == "torch" else "benchmarks.worker"
     python = kit.torch_python if kind == "torch" else sys.executable
     return Worker(candidate, (python, "-m", module), given)
