@@ -5,6 +5,7 @@ import pwd
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pynvml
 import pytest
@@ -14,6 +15,7 @@ from scalemark.records.machine import Gpu
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from sweeper.devices.gpu_users import UNSEEN, GpuInUse, GpuUsers, said_in_use
 from sweeper.devices.machine import Inventory
+from tests.slurm import until
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 
 NO_PROCESS = 4194305  # more than Linux gives
@@ -163,6 +165,9 @@ def mps_server(tmp_path):
     program = tmp_path / "nvidia-cuda-mps-server"
     program.symlink_to(shutil.which("sleep"))
     process = subprocess.Popen([program, "60"])
+    comm = Path(f"/proc/{process.pid}/comm")
+    # the kernel lets Popen go on a moment before it gives the process its name
+    until(lambda: program.name.startswith(comm.read_text().strip()))
     yield process.pid
     process.kill()
     process.wait()
