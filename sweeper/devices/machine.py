@@ -128,11 +128,6 @@ def take_inventory(
     Raises SweepRefusedError when GPUs are asked for and there are none.
     """
     wanted = hardware.device_kind
-    if hardware.profile is not None:
-        raise SweepRefusedError(
-            f"hardware={hardware.profile.name}: a profile is not a machine; add engine=simulated, "
-            "or choose hardware=auto, gpu or cpu to measure on this one"
-        )
     if wanted not in ("auto", DeviceKind.GPU, DeviceKind.CPU_DEVICE):
         raise SweepRefusedError(f"hardware.device_kind={wanted}: wanted auto, gpu or cpu_device")
     on_cpu = cpu_devices(hardware)

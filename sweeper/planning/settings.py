@@ -33,6 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def check(config: Config) -> str:
     """Return the name of the sweep. Raises SweepRefusedError for settings that cannot be."""
     _check_engine(config.engine)
+    _check_hardware(config)
     if not 1 <= config.sweep.repeats <= MOST_REPEATS:
         raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
     if config.sweep.plan_format is PlanFormat.json and not config.sweep.dry_run:
@@ -60,6 +61,22 @@ def _check_engine(engine: Engine) -> None:
     lack = lack_of_tensorflow() if engine is Engine.tensorflow else None
     if lack:
         raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
+
+
+def _check_hardware(config: Config) -> None:
+    """Refuse a profile to whatever is no simulation, wherever it would run."""
+    if config.hardware.profile is None or config.engine is Engine.simulated:
+        return
+    setting = f"hardware={config.hardware.profile.name}: a profile is not a machine"
+    if config.engine is Engine.command:
+        raise SweepRefusedError(
+            f"{setting}, and the cost model knows nothing of programs of your own; leave it out, "
+            "or choose hardware=gpu or cpu, to run yours on real devices"
+        )
+    raise SweepRefusedError(
+        f"{setting}; add engine=simulated, or choose hardware=auto, gpu or cpu to measure on real "
+        "devices"
+    )
 
 
 def _check_race(sweep: SweepConfig) -> None:

@@ -11,7 +11,6 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import PcieLevel
 from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, NoHostLock
-from sweeper.devices.machine import take_inventory
 from sweeper.devices.simulated_box import hardware_of, inventory_of, machine_of
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
@@ -90,14 +89,6 @@ def test_the_simulated_engine_wants_a_profile_and_lists_them(chosen):
         match=rf"engine=simulated: hardware={chosen} is no profile; choose one of hardware=a10_4, ",
     ):
         hardware_of(config("engine=simulated", f"hardware={chosen}").hardware)
-
-
-def test_a_profile_is_no_machine_to_measure_on():
-    with pytest.raises(
-        SweepRefusedError,
-        match="hardware=dgx1_p100: a profile is not a machine; add engine=simulated",
-    ):
-        take_inventory(machine_of(DGX), config("hardware=dgx1_p100").hardware, {})
 
 
 @pytest.mark.parametrize(
