@@ -14,6 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import (
     ChoiceSweep,
     Override,
+    Quote,
     QuotedString,
     RangeSweep,
     Transformer,
@@ -138,31 +139,37 @@ def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
         raise SweepRefusedError(explain(error)) from error
     for override in found:
         if is_variable(override.key_or_group):
-            _refuse_what_is_no_text(override)
+            _refuse_what_is_no_text(override, parser)
     return found
 
 
-_ELEMENT = re.compile(r"""'[^']*'|"[^"]*"|[^,]+""")
+_ELEMENT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?:[^,()'"\\]|\\.)+""")
+"""A value as it was typed, or the name of a function: also within choice(...) and its like."""
 
 
-def _refuse_what_is_no_text(override: Override) -> None:
+def _refuse_what_is_no_text(override: Override, parser: OverridesParser) -> None:
     """Refuse values of a variable that Hydra reads as numbers and would write differently, before
-    it is lost how they were typed; what is no plain list is refused later.
+    it is lost how they were typed; lists of YAML are refused later.
     """
-    value = override.value()
-    values = value.list if isinstance(value, ChoiceSweep) else [value]
+    if isinstance(override.value(), RangeSweep):
+        return  # its values were not typed
     axis, _, given = str(override.input_line).partition("=")
-    elements = _ELEMENT.findall(given)
-    if "(" in given or len(elements) != len(values):
-        return
-    typed_as = []
-    for element, one in zip(elements, values, strict=True):
-        text = element.strip()
-        is_rewritten = isinstance(one, int) and str(one) != text  # as 1_000 to 1000
-        is_number = is_rewritten or isinstance(one, bool | float)
-        typed_as.append(f"'{text}'" if is_number else element)
-    if typed_as != elements:
-        remedy = masked(f"{axis}={','.join(typed_as)}")
+
+    def as_text(found: re.Match[str]) -> str:
+        element, text = found[0], found[0].strip()
+        is_function = given.startswith("(", found.end())
+        return element.replace(text, f"'{text}'") if not is_function and rewrites(text) else element
+
+    def rewrites(text: str) -> bool:
+        try:
+            one = parser.parse_override(f"{axis}={text}").value()
+        except HydraException:  # a part of a list
+            return False
+        return isinstance(one, bool | float) or (isinstance(one, int) and str(one) != text)
+
+    typed_as = _ELEMENT.sub(as_text, given)
+    if typed_as != given:
+        remedy = masked(f"{axis}={typed_as}")
         raise SweepRefusedError(
             f"{masked(f'{axis}={given}')}: wanted text, as a variable holds its very characters; "
             f'put these in quotes, as "{remedy}"'
@@ -302,6 +309,10 @@ def _choices(override: Override, parser: OverridesParser) -> list[Choice]:
 
 
 def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> Choice:
+    if isinstance(value, str) and is_variable(override.key_or_group):
+        read_again = parser.parse_override(f"{axis}={Transformer.str(value)}").value()
+        if read_again != value:  # quotes within choice(...) are lost
+            value = QuotedString(text=value, quote=Quote.single)
     text = f"{axis}={Transformer.str(value)}"  # type: ignore[arg-type]  # of Hydra's own iterator
     if isinstance(value, int | float | QuotedString):  # these are what their text means
         parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)

@@ -222,14 +222,35 @@ def test_what_makes_no_grid_is_refused(argument, message, loader):
         ("+env.FOO=1_000", "+env.FOO='1_000'"),
         ("+env.FOO=1000,+4,-0,-1", "+env.FOO=1000,'+4','-0',-1"),
         ("+env.FOO=a,1e3,'x, y',true,2,null", "+env.FOO=a,'1e3','x, y','true',2,null"),
+        ("+env.FOO=choice(1_000, 2)", "+env.FOO=choice('1_000', 2)"),
+        (
+            "+env.FOO=shuffle(choice(1_000,'2_000',a))",
+            "+env.FOO=shuffle(choice('1_000','2_000',a))",
+        ),
+        ("+env.FOO=sort(1_000,2_000,reverse=true)", "+env.FOO=sort('1_000','2_000',reverse=true)"),
+        ("+env.FOO=str(1_000)", "+env.FOO=str('1_000')"),
     ],
 )
 def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
-    """A bug: the remedies for 1.50 and true were 1.5 and True, which measure something else."""
+    """A bug: the remedies for 1.50 and true were 1.5 and True, which measure something else; in a
+    choice(...) 1_000 became 1000 without a word.
+    """
     with pytest.raises(SweepRefusedError) as refused:
         cells(argument)
     assert str(refused.value).endswith(f'put these in quotes, as "{remedy}"')
     assert cells(remedy)
+
+
+@pytest.mark.parametrize(
+    ("argument", "values"),
+    [
+        ("+env.FOO=choice('1_000',2,-1)", ["'1_000'", "2", "-1"]),
+        ("+env.FOO=range(1,4)", ["1", "2", "3"]),
+        ("+env.FOO=1_000 x,a\\,1_000", ["1_000\\ x", "a\\,1_000"]),
+    ],
+)
+def test_a_variable_holds_what_was_typed(argument, values):
+    assert cells(argument) == [(f"+env.FOO={value}",) for value in values]
 
 
 def test_a_product_is_refused_before_it_is_made():
