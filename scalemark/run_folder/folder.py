@@ -66,6 +66,10 @@ class RunFolder:
         """Return the log of a rank of a distributed trial; worker 0 is its trainer."""
         return self.log if rank == WORKER_0 else self.path / f"log-{rank.name}.txt"
 
+    def logs(self) -> list[Path]:
+        """Return the logs that are there: of the trainer, then of other ranks."""
+        return [*self.path.glob(self.log.name), *sorted(self.path.glob("log-*.txt"))]
+
     def rank_beat(self, rank: Rank) -> Path:
         """Return the file with a growing number, which a rank writes every few seconds.
 

@@ -46,7 +46,7 @@ class Ended:
     last_step: int | None = None  # the last that was seen
     heard: bool = False  # a user's program, whose output counted as a sign of life
     last_error: str = ""  # the last line of its log that looks like one
-    gave_up: str = ""  # the line of its log with which a GPU's allocator did
+    gave_up: str = ""  # the line of a log with which a GPU's allocator did
     unreadable: str = ""  # what is wrong with its run folder
     # the kernel killed something of this control group for memory meanwhile
     kernel_killed: bool = False
@@ -64,11 +64,11 @@ class Seen:
         self.heard = False  # it prints: that is a sign of life, too
         self._heartbeat_ns = 0
         self._folder = folder
-        self._allocators = AllocatorWatch(folder.log)
+        self._allocators = AllocatorWatch(folder)
 
     @property
     def gave_up(self) -> str:
-        """The line of its log with which a GPU's allocator gave up; empty while none did."""
+        """The line of a log with which a GPU's allocator gave up; empty while none did."""
         return self._allocators.gave_up
 
     def read(self, now_s: float) -> None:
