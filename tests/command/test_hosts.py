@@ -76,10 +76,13 @@ def test_other_hosts_may_finish_after_the_first():
 
 
 FAILS_LATE = f"""{STEPS}
+import os, signal
 if sys.argv[1] == "1":
     while not Path("ended-0").exists():
         time.sleep(0.01)
     time.sleep(1)
+    if sys.argv[-1] == "signal":
+        os.kill(os.getpid(), signal.SIGABRT)
     raise ValueError("cannot save")
 Path("ended-" + sys.argv[1]).touch()
 """
@@ -89,8 +92,18 @@ def test_a_host_that_fails_after_the_first_has_ended_fails_the_trial():
     """A bug: such trials were completed and valid."""
     result, _ = run(over_two(FAILS_LATE))
     assert (result.outcome, result.measurement) == ("failed", None)
-    assert result.message.startswith("rank worker-1 ended with exit code 1; see log-worker-1.txt")
+    said = "rank worker-1 ended with exit code 1, though worker-0 completed; see log-worker-1.txt"
+    assert result.message.startswith(said)
     assert "ValueError: cannot save" in result.message
+
+
+def test_one_that_a_signal_ends_after_the_first_is_worth_another_attempt():
+    spec = over_two(FAILS_LATE)
+    process, folder = begin(replace(spec, command=f"{spec.command} signal"))
+    assert process.wait() == RANK_LOST
+    result = folder.read_result()
+    said = "rank worker-1 ended by a signal, though worker-0 completed; see log-worker-1.txt"
+    assert (result.outcome, result.message) == ("failed", said)
 
 
 FAILS = """

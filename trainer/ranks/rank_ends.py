@@ -94,10 +94,15 @@ def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
 
 
 def _completed(folder: RunFolder, written: Result, ends: RankEnds) -> TrialEnd:
-    """Take worker 0's result, as far as the others let it stand."""
+    """Take worker 0's result, as far as the others let it stand.
+
+    One that must complete and ended badly fails the trial, by whatever and however late: on one
+    host a program that prints its numbers and then fails has none either.
+    """
     for rank in ends.must_complete:
         if ends.exit_codes.get(rank, 0) != 0:
-            return _end_of_lost(rank, ends, _see(folder, rank))
+            but = f", though {WORKER_0.name} completed"
+            return _end_of_lost(rank, ends, _see(folder, rank), but)
     late = [rank.name for rank in ends.must_complete if rank not in ends.exit_codes]
     if late and ends.interrupted:
         return trial_end(Outcome.INTERRUPTED, "interrupted")
@@ -108,13 +113,13 @@ def _completed(folder: RunFolder, written: Result, ends: RankEnds) -> TrialEnd:
     return written, _EXIT_CODES[Outcome.COMPLETED]
 
 
-def _end_of_lost(rank: Rank, ends: RankEnds, see: str) -> TrialEnd:
+def _end_of_lost(rank: Rank, ends: RankEnds, see: str, but: str = "") -> TrialEnd:
     exit_code = ends.exit_codes[rank]
     if exit_code is not None and rank != WORKER_0:
         outcome = TRAINER_EXIT_CODES.get(exit_code)
         if outcome in _KNOWN_BY_EXIT:
             return trial_end(outcome, f"rank {rank.name}: {outcome}; {see}")
-    ended = f"rank {rank.name} {_ended(exit_code)}"
+    ended = f"rank {rank.name} {_ended(exit_code)}{but}"
     if exit_code == -signal.SIGKILL and ends.kernel_killed:
         # The kernel counts its kills for all of the control group, and so cannot say whose it was.
         if not ends.shares_host:
