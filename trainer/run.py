@@ -401,8 +401,12 @@ def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Templ
 def prepare(spec: TrialSpec) -> None:
     """Set the seed, precision and data format under which models are built.
 
-    Raises UnsupportedTrialError for variables that TensorFlow should have seen at its import.
+    Raises UnsupportedTrialError for variables that TensorFlow should have seen at its import, and
+    for one that overrides the precision.
     """
+    if spec.device_kind == DeviceKind.GPU:
+        for problem in switches.overrides_of_precision(spec.precision, os.environ):
+            raise UnsupportedTrialError(problem)
     if missing := switches.variables(spec, os.environ).items() - os.environ.items():
         raise UnsupportedTrialError(
             f"{dict(missing)} must be in the environment before TensorFlow is imported"

@@ -65,11 +65,15 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
 def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[str]:
     """Name in a sentence each the variables that contradict the trial's axes.
 
-    A program of the user's own has none of these axes, and is given any variable.
+    A program of the user's own has none of these axes, and is given any variable; where its
+    command says tf32, that has to be so.
     """
-    if spec.engine == Engine.command:
-        return
     inherited = {**inherited, **environment_axes.variables(spec.free)}
+    is_program = spec.engine == Engine.command
+    if spec.device_kind == DeviceKind.GPU and (not is_program or _rounds(spec.precision)):
+        yield from overrides_of_precision(spec.precision, inherited)
+    if is_program:
+        return
     for axis, variable, leaves_alone in (
         ("gpu_thread_mode", "TF_GPU_THREAD_MODE", "global"),
         ("gpu_thread_count", "TF_GPU_THREAD_COUNT", 0),
@@ -85,14 +89,6 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
             f"TF_XLA_FLAGS={inherited['TF_XLA_FLAGS']} is set; take tf_xla_auto_jit out and set "
             "xla=auto instead"
         )
-    override = inherited.get("NVIDIA_TF32_OVERRIDE")
-    precision = PRECISIONS.get(spec.precision)
-    rounds = precision is not None and precision.tensor_float_32
-    if override and spec.device_kind == DeviceKind.GPU and override != str(int(rounds)):
-        yield (
-            f"NVIDIA_TF32_OVERRIDE={override} is set, the trial says precision={spec.precision}; "
-            "unset it"
-        )
     onednn_is_off = spec.onednn == "off" or (
         spec.onednn == "auto" and inherited.get("TF_ENABLE_ONEDNN_OPTS") == "0"
     )
@@ -101,6 +97,23 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
             "data_format=NCHW: CPU devices run it by oneDNN only; leave out onednn=off or "
             "TF_ENABLE_ONEDNN_OPTS=0"
         )
+
+
+def overrides_of_precision(precision: str, inherited: Mapping[str, str]) -> Iterator[str]:
+    """Say in a sentence where NVIDIA's libraries would compute in another precision on GPUs: they
+    heed the variable whatever TensorFlow asks of them.
+    """
+    override = inherited.get("NVIDIA_TF32_OVERRIDE")
+    if override and override != str(int(_rounds(precision))):
+        yield (
+            f"NVIDIA_TF32_OVERRIDE={override} is set, by which NVIDIA's libraries override "
+            f"precision={precision}; unset it"
+        )
+
+
+def _rounds(precision: str) -> bool:
+    abilities = PRECISIONS.get(precision)
+    return abilities is not None and abilities.tensor_float_32
 
 
 def _room_for_nccl(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:

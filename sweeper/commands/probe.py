@@ -24,7 +24,7 @@ from scalemark.host.extras import lack_of_tensorflow
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, Machine
 from scalemark.records.probe import Probe, ProbeRequest
-from scalemark.records.switches import kernel_cache
+from scalemark.records.switches import kernel_cache, overrides_of_precision
 from scalemark.records.validation import utc_text
 from store.command_line import Json
 from store.errors import StoreError
@@ -186,9 +186,11 @@ def _kept(asked: _Asked) -> Probe:
 def _measure(asked: _Asked, *, as_json: bool) -> None:
     """Measure, keep and print. What is incomplete is printed, and not kept."""
     gpus = asked.gpus
-    lack = lack_of_tensorflow() or gpu_libraries.problem(gpus, asked.inventory.libraries)
-    if lack:
-        raise SweepRefusedError(lack)
+    problem = lack_of_tensorflow() or gpu_libraries.problem(gpus, asked.inventory.libraries)
+    for precision in asked.request.precisions if gpus else ():
+        problem = problem or next(overrides_of_precision(precision, os.environ), "")
+    if problem:
+        raise SweepRefusedError(problem)
     if asked.profile:
         check_one_kind(asked.profile.stem, gpus)
     _check_kept_folder()

@@ -71,3 +71,11 @@ def test_a_precision_that_a_gpu_lacks_is_unsupported(make_devices, precision, fo
     old = replace(make_devices(1), kind=DeviceKind.GPU, compute_capability=found)
     with pytest.raises(UnsupportedTrialError, match=f"^{message}$"):
         run.build(small(precision=precision), old)
+
+
+@pytest.mark.parametrize(("precision", "override"), [("tf32", "0"), ("fp32", "1"), ("bf16", "1")])
+def test_a_precision_that_a_variable_overrides_is_unsupported(monkeypatch, precision, override):
+    """A bug: the self-check passed tf32 that was fp32."""
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", override)
+    with pytest.raises(UnsupportedTrialError, match=f"override precision={precision}; unset it$"):
+        run.prepare(small(precision=precision, device_kind=DeviceKind.GPU))

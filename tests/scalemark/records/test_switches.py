@@ -1,5 +1,7 @@
 """Only the variables that a trial names are set, and inherited ones never make it something else."""
 
+from dataclasses import replace
+
 import pytest
 
 from scalemark.records.devices import DeviceKind
@@ -145,6 +147,16 @@ def test_a_program_may_be_given_what_an_axis_of_ours_would_set():
     assert list(contradictions(spec, {"TF_GPU_THREAD_MODE": "gpu_private"})) == []
 
 
+def test_a_program_that_is_told_tf32_is_not_given_what_switches_it_off():
+    """A bug: its numbers were of fp32 without a word."""
+    override = {"NVIDIA_TF32_OVERRIDE": "0"}
+    told = spec_of("python t.py --precision {precision}", precision="tf32", **GPU)
+    (found,) = contradictions(told, override)
+    assert found.endswith("override precision=tf32; unset it")
+    assert list(contradictions(replace(told, device_kind=DeviceKind.CPU_DEVICE), override)) == []
+    assert list(contradictions(spec_of("python t.py", **GPU), {"NVIDIA_TF32_OVERRIDE": "1"})) == []
+
+
 @pytest.mark.parametrize(
     ("inherited", "changes", "said"),
     [
@@ -162,9 +174,9 @@ def test_a_program_may_be_given_what_an_axis_of_ours_would_set():
         (
             {"NVIDIA_TF32_OVERRIDE": "0"},
             {"precision": "tf32", **GPU},
-            "the trial says precision=tf32; unset it",
+            "NVIDIA_TF32_OVERRIDE=0 is set, by which NVIDIA's libraries override precision=tf32",
         ),
-        ({"NVIDIA_TF32_OVERRIDE": "1"}, GPU, "the trial says precision=fp32; unset it"),
+        ({"NVIDIA_TF32_OVERRIDE": "1"}, GPU, "override precision=fp32; unset it"),
         (
             {"TF_ENABLE_ONEDNN_OPTS": "0"},
             {"data_format": "NCHW"},

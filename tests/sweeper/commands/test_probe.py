@@ -78,6 +78,16 @@ def test_a_precision_that_the_gpus_lack_is_refused(on, monkeypatch):
         probe(precision="fp32,bf16")
 
 
+@pytest.mark.parametrize(("override", "overridden"), [("0", "tf32"), ("1", "bf16")])
+def test_a_variable_that_overrides_a_precision_is_refused(on, monkeypatch, override, overridden):
+    """A bug: the peak of tf32 was that of fp32."""
+    on(BOX)
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", override)
+    with pytest.raises(StoreError, match=f"override precision={overridden}; unset it$"):
+        probe()
+    probe(precision="fp32" if override == "0" else "tf32")
+
+
 def test_a_folder_that_cannot_be_written_to_is_refused(on, monkeypatch):
     on(BOX)
     monkeypatch.setenv("SCALEMARK_CACHE", "/proc/nowhere")
