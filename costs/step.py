@@ -18,7 +18,7 @@ from costs.optimizers import update_passes
 from costs.overlap import Floats, Values, exposed_after, exposed_before
 from costs.topology import BETWEEN_CLIQUES, Traffic
 from costs.work import Work
-from scalemark.abilities import trains_apart
+from scalemark.abilities import PRECISIONS, precision_of, trains_apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,7 +365,16 @@ def _number(values: Values) -> float:
 
 
 def peak_tflops(hardware: Hardware, precision: str) -> float:
-    """Return the peak of a precision; `mixed` is fp16 with fp32 where it must be."""
+    """Return the peak of a precision; `mixed` is fp16 with fp32 where it must be.
+
+    Raises ValueError where hardware does not have it, and where nobody knows the bytes of its
+    activations, though it be fast.
+    """
+    if precision_of(precision) is None:
+        raise ValueError(
+            f"precision={precision}: the cost model does not know it; it knows "
+            f"{', '.join(PRECISIONS)}"
+        )
     named = "fp16" if precision == "mixed" else precision
     if named not in hardware.tflops:
         raise ValueError(

@@ -269,6 +269,14 @@ def test_a_precision_that_the_hardware_lacks_is_refused() -> None:
         costs(work(precision="fp16"), profile("k80_8"))
 
 
+def test_a_peak_is_not_all_that_is_to_be_known_of_a_precision() -> None:
+    """A bug: activations in fp8 were taken for four bytes where a profile listed its peak."""
+    box = replace(NVLINK, tflops={**NVLINK.tflops, "fp8": 1979.0})
+    with pytest.raises(ValueError, match=r"^precision=fp8: the cost model does not know it"):
+        costs(work(precision="fp8"), box)
+    assert costs(work(precision="mixed"), box) == costs(work(precision="fp16"), box)
+
+
 def test_more_gpus_than_the_box_has_are_refused() -> None:
     with pytest.raises(ValueError, match="num_gpus=16: p100_pcie_8 has 8"):
         costs(work(num_gpus=16), BOX)
