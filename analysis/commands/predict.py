@@ -24,6 +24,7 @@ from analysis.prediction.predictions import (
     most_gpus,
     predictions,
 )
+from analysis.prediction.probed_box import with_probe
 from analysis.prediction.text import order, show
 from analysis.published import published
 from analysis.results import Origin, Result
@@ -152,7 +153,7 @@ def predict(
     ]
     for results in kinds:
         try:
-            guess = _guess(results, hardware)
+            guess = _guess(results, hardware, read)
             known = learned(results, guess, _notes(read), fits_held_out=fit_held_out)
             target = _target(known.guess.hardware, on, link)
             predicted = predictions(known, cells(known.rows, wanted), target)
@@ -208,7 +209,7 @@ def _wanted(
     return wanted
 
 
-def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
+def _guess(results: Sequence[Result], hardware: str | None, read: Source) -> Guess:
     environment = results[0].environment
     if environment.device_kind is DeviceKind.CPU_DEVICE:
         raise NothingToLearnError(
@@ -217,7 +218,7 @@ def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
         )
     if hardware is not None:
         return Guess(hardware=_profile("--hardware", hardware), reason=f"--hardware {hardware}")
-    return guess_of(environment, most_gpus(results))
+    return with_probe(guess_of(environment, most_gpus(results)), results[0], read)
 
 
 def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:

@@ -38,6 +38,13 @@ def links(engine: sa.Engine, key: str) -> list[Row]:
     return selected(engine, sa.select(*columns).join(MachineRow).where(MachineRow.key == key))
 
 
+def numa_nodes(engine: sa.Engine, key: str) -> dict[str, int | None]:
+    """Return UUID -> NUMA node of the GPUs of this machine."""
+    columns = (GpuRow.uuid, GpuRow.numa_node)
+    found = selected(engine, sa.select(*columns).join(MachineRow).where(MachineRow.key == key))
+    return {row["uuid"]: row["numa_node"] for row in found}
+
+
 def sweeps(engine: sa.Engine, names: Sequence[str]) -> list[Row]:
     """Return the sweeps of these names, oldest first, with `left_out`: overrides and reason of each
     cell that was left out.

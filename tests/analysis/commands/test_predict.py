@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 
 from costs.profiles import profile
+from scalemark.host import kept_probes
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import GpuLink
 from scalemark.records.references import Reference
@@ -17,6 +18,7 @@ from tests.analysis.commands.command import Ended, unfolded
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, curve, fill_gpus, on_gpus, repeated
 from tests.filled import MACHINE, fill
 from tests.specs import small
+from tests.sweeper.probing.probes import box, figures, probe_of
 
 RESNET = {"model": "resnet50", "batch_size": 64, "image_px": 224, "num_classes": 1001}
 
@@ -25,6 +27,7 @@ RESNET = {"model": "resnet50", "batch_size": 64, "image_px": 224, "num_classes":
 def in_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SCALEMARK_DB", raising=False)
+    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path / "cache"))
 
 
 def published(analysis, *arguments: str):
@@ -395,6 +398,46 @@ def test_our_own_trials_that_differ_in_other_axes_are_cells_of_their_own(analysi
         "momentum": pytest.approx(740, rel=1e-4),
         "adam": pytest.approx(700, rel=1e-4),
     }
+
+
+def probed_box(*, num_probed: int = 4, doubts: tuple[str, ...] = ()) -> None:
+    """Trials on 1 and 2 of 4 GPUs, of which copies go by way of the host at 1 GB/s."""
+    machine = box(4, "NVIDIA GeForce RTX 4090")
+    fill("results.db", curve((400, 700), **RESNET, **NCCL), machine=machine)
+    probe = probe_of(machine, figures(4, pair=1e9, bus=0.8e9), doubts)
+    slow = [
+        replace(one, value=2e9) if one.what in ("to_device", "to_host") else one
+        for one in probe.figures
+    ]
+    probed = {"devices": probe.devices[:num_probed], "figures": tuple(slow)}
+    kept_probes.prepare()
+    kept_probes.write(replace(probe, **probed))
+
+
+def to_four(analysis):
+    reported = json.loads(analysis("predict", "--to", "num_gpus=4", "--json").stdout)
+    (one,) = reported["predictions"]
+    (note,) = (note for note in reported["notes"] if note.startswith("box: "))
+    return one, note
+
+
+@pytest.mark.parametrize(("num_probed", "doubts"), [(2, ()), (4, ("others computed",))])
+def test_a_probe_of_a_part_or_with_doubts_tells_no_links(analysis, num_probed, doubts) -> None:
+    probed_box(num_probed=num_probed, doubts=doubts)
+    assert to_four(analysis)[1] == "box: '4 x NVIDIA GeForce RTX 4090' is like rtx4090_4"
+
+
+def test_links_that_a_probe_measured_are_those_of_the_box(analysis) -> None:
+    """A bug: the profile's were taken though the machine had a probe."""
+    probed_box()
+    probed, note = to_four(analysis)
+    assert note == (
+        "box: '4 x NVIDIA GeForce RTX 4090' is like rtx4090_4; links measured by scalemark probe, "
+        "2026-11-25"
+    )
+    by_profile = analysis("predict", "--hardware", "rtx4090_4", "--to", "num_gpus=4", "--json")
+    (other,) = json.loads(by_profile.stdout)["predictions"]
+    assert probed["parts"]["communication_s"] > 3 * other["parts"]["communication_s"]
 
 
 def test_a_lone_trial_is_said_to_be_one(analysis) -> None:
