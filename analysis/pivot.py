@@ -265,6 +265,16 @@ def lines(results: Iterable[Result]) -> tuple[str, ...]:
     return ("strategy", "hosts") if len({result.hosts for result in results}) > 1 else ("strategy",)
 
 
+def with_variables(axes: Sequence[str], results: Sequence[Result]) -> tuple[str, ...]:
+    """Return the axes of a line in charts, where the values of a variable stand side by side, too:
+    those in which trials differ.
+    """
+    found = [result.variables for result in results]
+    names = sorted({name for one in found for name in one})
+    differing = [name for name in names if len({one.get(name) for one in found}) > 1]
+    return (*axes, *differing)
+
+
 def by_hosts(of: Table) -> list[Table]:
     """Split a table of several numbers of hosts into one for each."""
     if "hosts" not in (*of.rows_by, *of.columns_by):

@@ -21,6 +21,8 @@ from scalemark.abilities import least_replicas, trains_apart
 from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
+from scalemark.records.environment_axes import is_variable
+from scalemark.records.free_axes import bare_name
 from scalemark.records.injected import injected_on_one_host
 from scalemark.records.measurement import (
     BY_EXAMPLE,
@@ -195,9 +197,24 @@ class Result:
         return self.environment.counted(self.num_gpus, self.hosts)
 
     @property
+    def variables(self) -> dict[str, Any]:
+        """Environment variables that are axes of a trial of ours, and not told by its strategy."""
+        if not self.environment.origin.is_ours:
+            return {}
+        told = self.strategy_axes
+        free = self.free.items()
+        return {name: value for name, value in free if is_variable(name) and name not in told}
+
+    @property
+    def way(self) -> str:
+        """Its strategy, and the variables that it was given."""
+        given = [f"{bare_name(name)}={value}" for name, value in self.variables.items()]
+        return ", ".join([self.strategy, *given])
+
+    @property
     def line(self) -> str:
-        """The name of its line in a chart: its strategy, over how many hosts."""
-        return f"{self.strategy}{over(self.hosts)}"
+        """The name of its line in a chart: its way, over how many hosts."""
+        return f"{self.way}{over(self.hosts)}"
 
     @property
     def course(self) -> tuple[str, int, object]:

@@ -34,12 +34,13 @@ class Source(source.Source):
 
     @cached_property
     def looks(self) -> Looks:
-        """Return the number of the look of each strategy, and of each line of it over several
-        hosts; see `plots.looks`.
+        """Return the number of the look of each strategy, of each with variables of its own, and of
+        each line over several hosts; see `plots.looks`.
         """
         over_hosts = {
-            result.line: result.strategy
+            result.line: result.way
             for result in sorted(self.results, key=lambda one: one.hosts)
             if result.hosts > 1
         }
-        return numbered((result.strategy for result in self.results), over_hosts)
+        names = [name for result in self.results for name in (result.strategy, result.way)]
+        return numbered(names, over_hosts)

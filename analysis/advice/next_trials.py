@@ -308,7 +308,7 @@ def _larger_batch(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]
     """Yield twice the batch, unless one as large has been tried, however it ended."""
     larger = with_batch(pick.spec, 2 * pick.spec.batch_size)
     for one in asked.question.choices:
-        is_alike = (one.num_gpus, one.line) == (pick.num_gpus, pick.line)
+        is_alike = (one.width, one.strategy) == (pick.width, pick.strategy)
         if is_alike and (one.axes["batch_size"] or 0) >= larger.batch_size:
             return
     use = "uses the device better" if pick.num_gpus == 1 else "hides more of the communication"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from analysis.pivot import Label, Table, pivot
+from analysis.pivot import Label, Table, pivot, with_variables
 from analysis.results import Result
-from analysis.text.titles import headings, row_title
+from analysis.text.titles import headings
 from plots.pictures.axes import Values
 from plots.pictures.curves import Curve, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture
@@ -28,7 +28,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model, setting, machine and number of GPUs that ran with two batch sizes
     or more.
     """
-    tables = pivot(source.results, ("strategy",), ("batch_size",))
+    tables = pivot(source.results, with_variables(("strategy",), source.results), ("batch_size",))
     tables = [table for table in tables if _has_sizes(table)]
     if not tables:
         raise NothingToShow("no model ran with two batch sizes on as many devices")
@@ -58,7 +58,7 @@ def _picture(source: Source, table: Table, name: str, palette: Palette) -> Pictu
     for row in table.rows:
         results = _of_row(table, row)
         curve = Curve(
-            name=row_title(table, row),
+            name=results[0].way,
             points=points(results, "batch_size"),
             failures=failures(results, "batch_size"),
             look=source.looks[results[0].line],

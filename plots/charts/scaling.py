@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.pivot import Table, lines, pivot
-from analysis.text.titles import headings, row_title
+from analysis.pivot import Table, lines, pivot, with_variables
+from analysis.text.titles import headings
 from plots.pictures.axes import Values
 from plots.pictures.curves import Curve, Ideal, draw_curves
 from plots.pictures.drawing import NO_LINE, NothingToShow, Picture
@@ -22,7 +22,8 @@ ABOUT = "throughput against GPUs, a line per strategy and number of hosts, and b
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model, setting and machine that has a line."""
-    tables = pivot(source.results, lines(source.results))
+    results = source.results
+    tables = pivot(results, with_variables(lines(results), results))
     able = [table for table in tables if _has_line(table)]
     if not able:
         raise NothingToShow(NO_LINE)
@@ -53,7 +54,7 @@ def _picture(table: Table, name: str, source: Source, palette: Palette) -> Pictu
         wheres = [(row, column) for column in table.columns]
         results = [table.cells[where].result for where in wheres if where in table.cells]
         curve = Curve(
-            name=row_title(table, row),
+            name=results[0].line,
             points=points(results),
             failures=failures(results),
             look=source.looks[results[0].line],

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator
 from matplotlib.transforms import offset_copy
 
-from analysis.pivot import Table, axes_of, lines, pivot
+from analysis.pivot import Table, axes_of, lines, pivot, with_variables
 from analysis.results import Result
 from analysis.text.numbers import number
 from analysis.text.titles import scaled
@@ -72,7 +72,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per setting and machine with two numbers or more, of at most `MOST_MODELS`
     models.
     """
-    down = (*lines(source.results), "num_gpus")
+    down = (*with_variables(lines(source.results), source.results), "num_gpus")
     across = ("model",) if "model" in axes_of(source.results) else ()
     tables = pivot(source.results, down, across)
     able = [table for table in tables if _num_numbers(table.results) > 1]

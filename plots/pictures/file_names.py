@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from analysis.pivot import Table
 from analysis.text.titles import program_name
+from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.text.file_name import safe_name
 from scalemark.text.wording import as_typed
 
@@ -54,4 +55,6 @@ def _name(table: Table, neighbors: Sequence[Table], num_environments: int) -> st
 def _part(axis: str, value: object) -> str:
     if axis == "command":
         return program_name(str(value)).replace(" ", "=")
+    if value is None and is_variable(axis):
+        value = INHERITED
     return f"{axis}={as_typed(value)}"

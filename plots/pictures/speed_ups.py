@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.pivot import Label, Table, lines, pivot
+from analysis.pivot import Label, Table, lines, pivot, with_variables
 from analysis.results import BaselineRule, Result, with_baselines
 from analysis.text.numbers import number
-from analysis.text.titles import headings, row_title, step_notes
+from analysis.text.titles import headings, step_notes
 from plots.looks import Looks
 from plots.pictures.axes import Values
 from plots.pictures.curves import Curve, Ideal, draw_curves
@@ -54,7 +54,7 @@ def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Pictu
     scales perfectly.
     """
     asked = source.selection.baseline
-    every = pivot(source.results, lines(source.results))
+    every = pivot(source.results, with_variables(lines(source.results), source.results))
     tables, compared, rules = [], [], []
     for table in every:
         results, rule = _with_baselines(table, asked)
@@ -150,7 +150,7 @@ def _curves(
         of_row = _of_row(table, results, row)
         points = [_point(result, ratio) for result in of_row]
         curve = Curve(
-            name=row_title(table, row) + _own_baseline(of_row, rule),
+            name=of_row[0].line + _own_baseline(of_row, rule),
             points=tuple(point for point in points if point is not None),
             failures=failures(of_row),
             look=looks[of_row[0].line],
@@ -166,7 +166,7 @@ def _without_baseline(table: Table, results: Compared) -> list[str]:
     for row in table.rows:
         able = [one for one in _of_row(table, results, row) if one.throughput is not None]
         if able and not any(result.baseline for result in able):
-            found.append(row_title(table, row))
+            found.append(able[0].line)
     return found
 
 

@@ -218,7 +218,7 @@ def _styles(page: Page) -> dict[str, Any]:
     over_hosts = {}
     for result in sorted(results, key=lambda result: result.hosts):
         if result.hosts > 1 and result.line in names:
-            over_hosts[result.line] = result.strategy
+            over_hosts[result.line] = result.way
     looks = numbered(names, over_hosts)
     return {name: style(number) for name, number in looks.items() if name in names}
 
