@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
@@ -21,22 +23,18 @@ class LearningRate:
             with tf.device("CPU:0"):
                 self._count = tf.Variable(0)
 
-    def begin_step(self) -> None:
-        """Count an update, before it takes the learning rate."""
+    def begin_step(self, devices: Iterable[str]) -> None:
+        """Count an update, before these devices take its learning rate."""
         if not self._num_updates:
             return
-        self._copies.clear()
         with tf.device(self._count.device):
             self._count.assign(tf.minimum(self._count + 1, self._num_updates))
+            share = tf.cast(self._count, tf.float32) / self._num_updates
+            rate = self._value * share
+        for device in devices:
+            with tf.device(device):
+                self._copies[device] = tf.identity(rate)
 
     def on(self, device: str) -> float | tf.Tensor:
         """Return it for the update ops of that device."""
-        if not self._num_updates:
-            return self._value
-        if device not in self._copies:
-            with tf.device(self._count.device):
-                share = tf.cast(self._count, tf.float32) / self._num_updates
-                rate = self._value * share
-            with tf.device(device):
-                self._copies[device] = tf.identity(rate)
-        return self._copies[device]
+        return self._copies[device] if self._num_updates else self._value

@@ -184,7 +184,7 @@ def _take_first_step(
     start = clock()
     # What runs alone shares its tower with the step, and so is traced and compiled in its time.
     alone = training.towers.traced_alone(batches) if cannot_cancel(training.update) else None
-    training.towers.step.get_concrete_function(batches)
+    training.towers.step.trace(batches)
     traced = clock()
     if alone:
         float(alone())
@@ -297,14 +297,20 @@ def _replica_times(
 def _profile(
     training: Training, data: towers.Input, folder: RunFolder
 ) -> tuple[Profile | None, str]:
-    """Return the profile, or why there is none: its failure does not spoil the measurement."""
+    """Return the profile, or why there is none: its failure does not spoil the measurement.
+
+    Each loss is read once the next step is on its way, as in the measured steps.
+    """
     waits_s: list[float] = []
+    pending: list[towers.Loss] = []  # one at most
 
     def take_step() -> None:
         start = time.monotonic()
         batches = data.next()
         waits_s.append(time.monotonic() - start)
-        float(training.towers.step(batches))
+        pending.append(training.towers.step(batches))
+        if len(pending) > 1:
+            float(pending.pop(0))
 
     try:
         path = profile.capture(take_step, PROFILED_CALLS, folder.profile)

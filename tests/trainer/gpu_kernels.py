@@ -41,7 +41,7 @@ def lacking(spec: TrialSpec, devices: Devices) -> set[str]:
 def step_graph(spec: TrialSpec, devices: Devices) -> GraphDef:
     """Trace a step on the trial's own data."""
     training, data = open_training(spec, devices)
-    return training.towers.step.get_concrete_function(data.next()).graph.as_graph_def()
+    return training.towers.step.trace(data.next()).as_graph_def()
 
 
 def step_nodes(graph: GraphDef, devices: Devices) -> list[NodeDef]:

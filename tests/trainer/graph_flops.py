@@ -25,7 +25,7 @@ def traced_flops(training: Training, batch_size: int) -> int:
     label_type = tf.int64 if example.num_classes else tf.float32
     labels = tf.zeros((batch_size, *example.label_shape), label_type)
     batches = [(inputs, labels)] * len(training.devices.replicas)
-    return graph_flops(training.towers.step.get_concrete_function(batches).graph)
+    return graph_flops(training.towers.step.trace(batches))
 
 
 def graph_flops(graph: tf.Graph) -> int:

@@ -24,7 +24,7 @@ def updated(spec, device: str) -> np.ndarray:
 
     @tf.function(autograph=False)
     def update(gradient):
-        optimizer.begin_step()
+        optimizer.begin_step([placed.variable.device])
         placed.apply(gradient, optimizer)
 
     for gradient in GRADIENTS:

@@ -22,7 +22,7 @@ def rates(num_updates: int, **changes) -> list[float]:
 
     @tf.function(autograph=False)
     def update():
-        rate.begin_step()
+        rate.begin_step(["/CPU:0"])
         return rate.on("/CPU:0")
 
     return [float(update()) for _ in range(num_updates)]
@@ -36,7 +36,7 @@ def test_it_rises_linearly_to_its_value():
 def test_without_a_warm_up_it_is_a_number_and_counts_nothing():
     with tf.Graph().as_default() as graph:
         rate = LearningRate(small(learning_rate=0.4))
-        rate.begin_step()
+        rate.begin_step(["/CPU:0"])
         assert rate.on("/CPU:0") == 0.4
     assert graph.get_operations() == []
 
@@ -53,7 +53,7 @@ def test_every_optimizer_takes_the_rate_of_the_update(make_devices, optimizer):
 
         @tf.function(autograph=False)
         def update():
-            rule.begin_step()
+            rule.begin_step([placed.variable.device])
             placed.apply(tf.constant([0.5, 0.25]), rule)
 
         update()

@@ -208,7 +208,7 @@ def step_graph(make_devices, num):
     devices = make_devices(2)
     training = build(small(num_gpus=2, gradient_accumulation=num), devices, convolutional)
     batches = split(list(whole_batches(2, 1)), devices)
-    return training.towers.step.get_concrete_function(batches).graph
+    return training.towers.step.trace(batches)
 
 
 def loops(make_devices, num):

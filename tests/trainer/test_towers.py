@@ -319,6 +319,28 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
     assert placement.problem(wanted) == "gradients were reduced by AddN, not NcclAllReduce"
 
 
+@pytest.mark.parametrize("mode", ["replicated_none", "ps_cpu", "mirrored_none"])
+def test_a_loss_stays_where_it_was_computed(make_devices, mode):
+    """On the host it would be there only when a GPU has done all else."""
+    devices = make_devices(2)
+    training = build(small(num_gpus=2, **MODES[mode]), devices, convolutional)
+    returned = training.towers.step.trace(split(list(whole_batches(2, 1)), devices)).outputs
+    assert [loss.op.inputs[0].device for loss in returned] == list(devices.replicas)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("warm_up", [0, 3])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_updates_that_xla_compiles_are_those_of_tensorflow(make_devices, optimizer, warm_up):
+    batches = list(whole_batches(1, 3))
+    rule = {"optimizer": optimizer, "learning_rate": 0.01, "learning_rate_warm_up": warm_up}
+    placement, compiled, wanted = recorded(make_devices, 1, batches, xla="on", **rule)
+    assert placement.problem(wanted) is None
+    assert sum(placement.counts["xla"].values()) == 2  # the tower, and all updates
+    plain = trained(make_devices, 1, batches, **RATE | rule)
+    assert largest_difference(compiled.update.weights(0), plain.update.weights(0)) < 1e-5
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("reported", "problem"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
@@ -34,19 +34,19 @@ class Adam:
         """Create first and second moment."""
         return [tf.Variable(tf.zeros(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
-    def begin_step(self) -> None:
-        self.learning_rate.begin_step()
-        self.copies.clear()
+    def begin_step(self, devices: Iterable[str]) -> None:
+        self.learning_rate.begin_step(devices)
         for power, beta in zip(self.powers, (BETA1, BETA2), strict=True):
             with tf.device(power.device):
                 power.assign(power * beta)
+        for device in devices:
+            with tf.device(device):
+                self.copies[device] = [tf.identity(power) for power in self.powers]
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
     ) -> None:
         first, second = slots
-        if variable.device not in self.copies:
-            self.copies[variable.device] = [tf.identity(power) for power in self.powers]
         beta1_power, beta2_power = self.copies[variable.device]
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,

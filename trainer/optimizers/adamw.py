@@ -7,7 +7,7 @@ Adam's fused op, as PyTorch does: one pass over them, where w - lr weight_decay 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
@@ -42,8 +42,8 @@ class AdamW:
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return self.adam.create_slots(variable)
 
-    def begin_step(self) -> None:
-        self.adam.begin_step()
+    def begin_step(self, devices: Iterable[str]) -> None:
+        self.adam.begin_step(devices)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
@@ -29,8 +29,8 @@ class Momentum:
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return [tf.Variable(tf.zeros(variable.shape))]
 
-    def begin_step(self) -> None:
-        self.learning_rate.begin_step()
+    def begin_step(self, devices: Iterable[str]) -> None:
+        self.learning_rate.begin_step(devices)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor

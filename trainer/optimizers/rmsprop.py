@@ -5,7 +5,7 @@ Decay 0.9 and epsilon 1.0 are tf_cnn_benchmarks' defaults, with which Inception 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
@@ -36,8 +36,8 @@ class RmsProp:
         """Create the mean square, which begins at 1 as in TensorFlow 1, and the momentum."""
         return [tf.Variable(tf.ones(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
-    def begin_step(self) -> None:
-        self.learning_rate.begin_step()
+    def begin_step(self, devices: Iterable[str]) -> None:
+        self.learning_rate.begin_step(devices)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities.optimizer import OptimizerAbilities
@@ -28,8 +28,8 @@ class Sgd:
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return []
 
-    def begin_step(self) -> None:
-        self.learning_rate.begin_step()
+    def begin_step(self, devices: Iterable[str]) -> None:
+        self.learning_rate.begin_step(devices)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
