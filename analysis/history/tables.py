@@ -39,6 +39,27 @@ def of_tables(results: Sequence[Result]) -> list[Value]:
     ]
 
 
+def version_axes(results: Sequence[Result]) -> frozenset[str]:
+    """Return the axes that all rows of a night share, on every machine: they tell no trials apart.
+    None where a date cannot be read, as then rows have no nights.
+    """
+    dated = [one for one in results if _WHEN in one.axes]
+    try:
+        days = {one.trial_id: day_of(one.axes[_WHEN]) for one in dated}
+    except ValueError:
+        return frozenset()
+    by_machine: dict[str, list[Result]] = defaultdict(list)
+    for one in dated:
+        by_machine[one.environment.machine].append(one)
+    names = {name for one in dated for name in one.axes if name.startswith(PREFIX)}
+    found = (
+        name
+        for name in names - {_WHEN}
+        if all(_is_shared(name, of_machine, days) for of_machine in by_machine.values())
+    )
+    return frozenset(found)
+
+
 def _of_machine(machine: str, results: Sequence[Result]) -> Iterable[Value]:
     days = {one.trial_id: _day(one) for one in results}
     versions = _versions(results, days)
@@ -87,11 +108,15 @@ def _versions(results: Sequence[Result], days: Mapping[str, date]) -> list[str]:
     for name in dict.fromkeys(name for result in results for name in result.axes):
         if not name.startswith(PREFIX) or name == _WHEN:
             continue
-        by_day: dict[date, set[object]] = defaultdict(set)
-        for result in results:
-            by_day[days[result.trial_id]].add(result.axes.get(name))
-        every = set().union(*by_day.values())
-        is_shared = all(len(of_day) == 1 for of_day in by_day.values())
-        if is_shared and None not in every and len(every) > 1:
+        every = {result.axes.get(name) for result in results}
+        if None not in every and len(every) > 1 and _is_shared(name, results, days):
             found.append(name)
     return found
+
+
+def _is_shared(name: str, results: Sequence[Result], days: Mapping[str, date]) -> bool:
+    """Return whether all rows of each night have the same value of this axis."""
+    by_day: dict[date, set[object]] = defaultdict(set)
+    for result in results:
+        by_day[days[result.trial_id]].add(result.axes.get(name))
+    return all(len(of_day) == 1 for of_day in by_day.values())
