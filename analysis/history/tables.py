@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from analysis.history.record import Night, NoHistoryError
@@ -51,12 +51,11 @@ def version_axes(results: Sequence[Result]) -> frozenset[str]:
     by_machine: dict[str, list[Result]] = defaultdict(list)
     for one in dated:
         by_machine[one.environment.machine].append(one)
-    names = {name for one in dated for name in one.axes if name.startswith(PREFIX)}
-    found = (
+    found = [
         name
-        for name in names - {_WHEN}
+        for name in _free(dated)
         if all(_is_shared(name, of_machine, days) for of_machine in by_machine.values())
-    )
+    ]
     return frozenset(found)
 
 
@@ -64,6 +63,9 @@ def _of_machine(machine: str, results: Sequence[Result]) -> Iterable[Value]:
     days = {one.trial_id: _day(one) for one in results}
     versions = _versions(results, days)
     left_out = {*versions, _WHEN, "strategy"}
+    # one that never changed yet may be a version, too: a name is to outlast its first change
+    nameless = {name for name in _free(results) if _is_shared(name, results, days)}
+    nameless = {name.removeprefix(PREFIX) for name in nameless}
     nights: dict[tuple[date, str], Night] = {}
     values: dict[tuple[str, str, int], Value] = {}
     for result in results:
@@ -75,13 +77,14 @@ def _of_machine(machine: str, results: Sequence[Result]) -> Iterable[Value]:
             for name, value in result.axes.items()
             if name not in left_out and value not in UNKNOWN
         }
-        trial_id = " ".join(f"{name}={value}" for name, value in axes.items())
+        trial_id = _words(axes)
         key = (trial_id, result.item, id(night))
         if key not in values:
             values[key] = Value(
                 machine=machine,
                 host=result.environment.host,
                 trial_id=trial_id,
+                label=_words(axes, nameless),
                 axes=axes,
                 item=result.item,
                 night=night,
@@ -89,6 +92,10 @@ def _of_machine(machine: str, results: Sequence[Result]) -> Iterable[Value]:
             )
         values[key].throughputs.extend(result.repeats)
     return values.values()
+
+
+def _words(axes: Mapping[str, object], without: Collection[str] = ()) -> str:
+    return " ".join(f"{name}={value}" for name, value in axes.items() if name not in without)
 
 
 def _day(result: Result) -> date:
@@ -105,13 +112,16 @@ def _day(result: Result) -> date:
 
 def _versions(results: Sequence[Result], days: Mapping[str, date]) -> list[str]:
     found = []
-    for name in dict.fromkeys(name for result in results for name in result.axes):
-        if not name.startswith(PREFIX) or name == _WHEN:
-            continue
+    for name in _free(results):
         every = {result.axes.get(name) for result in results}
         if None not in every and len(every) > 1 and _is_shared(name, results, days):
             found.append(name)
     return found
+
+
+def _free(results: Sequence[Result]) -> list[str]:
+    names = dict.fromkeys(name for result in results for name in result.axes)
+    return [name for name in names if name.startswith(PREFIX) and name != _WHEN]
 
 
 def _is_shared(name: str, results: Sequence[Result], days: Mapping[str, date]) -> bool:
