@@ -53,8 +53,8 @@ def attempt_ids(filters: Sequence[str], *, deleted: bool = False) -> sa.Select[i
 
 
 def repeat_conditions(filters: Sequence[str]) -> list[_Condition] | None:
-    """Return the same for repeats joined with their sweeps and trials; None where a filter asks for
-    what a repeat has only once it has run.
+    """Return the conditions of these filters on repeats joined with their sweeps and trials; None
+    where one asks for what a repeat has only once it has run.
     """
     found = parsed(filters)
     fields = [_field(one.name) for one in found]

@@ -29,8 +29,8 @@ class WithoutNumber:
 def without_number(
     engine: sa.Engine, filters: Sequence[str], *, simulated: bool, sweep: str | None = None
 ) -> WithoutNumber:
-    """Where a filter asks for what only an attempt has, as its host, none counts as not run. Raises
-    StoreError for an unknown filter.
+    """Read them; none counts as not run where a filter asks for what only an attempt has, as its
+    host. Raises StoreError for an unknown filter.
     """
     kind = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
     of_trials = [kind if simulated else ~kind]

@@ -17,7 +17,13 @@ from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.judging import run
 from sweeper.judging.rule import ChangeVerdict
-from sweeper.judging.text import judgement_json, judgement_lines, plan_json, plan_lines
+from sweeper.judging.text import (
+    MOST_ATTEMPTS,
+    judgement_json,
+    judgement_lines,
+    plan_json,
+    plan_lines,
+)
 
 NOT_BETTER = 1
 BUDGET = 60  # attempts
@@ -40,7 +46,7 @@ def judge(
         str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
     ],
     budget: Annotated[
-        int, typer.Option(min=1, max=1000, help="Most attempts, of both sides together.")
+        int, typer.Option(min=1, max=MOST_ATTEMPTS, help="Most attempts, of both sides together.")
     ] = BUDGET,
     budget_min: Annotated[
         float | None,

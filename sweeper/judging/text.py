@@ -14,6 +14,8 @@ from sweeper.judging.budget import Needs
 from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs, Side
 from sweeper.judging.run import Asked, Judgement, Proposal
 
+MOST_ATTEMPTS = 1000  # that `--budget` takes
+
 MEANINGS = {
     ChangeVerdict.BETTER: "it is faster",
     ChangeVerdict.WORSE: "it is slower",
@@ -53,7 +55,7 @@ def needs_text(needs: Needs, asked: Asked, num_attempts: int, least_attempts: in
             "needs: these runs do not tell how many more would decide; a win takes "
             f"{least_attempts} attempts or more"
         )
-    again = f"--budget {max(asked.budget, num_attempts + needs.attempts)}"
+    again = f"--budget {min(MOST_ATTEMPTS, max(asked.budget, num_attempts + needs.attempts))}"
     if asked.budget_s is not None:
         again += f" --budget-min {math.ceil((asked.budget_s + needs.seconds) / 60)}"
     more = f"about {counted(needs.attempts, 'attempt')} more like these"
