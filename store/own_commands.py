@@ -13,7 +13,7 @@ def own_command(database: str | sa.Engine, program: str, *words: str) -> str:
     """Return a command of `store`, `plots` or `analysis` to paste, without a password."""
     url = database if isinstance(database, str) else _url_of(database)
     named = [] if url == default_url() else ["--db", url]
-    return f"{typed(program)} {command_line([*words, *named])}"
+    return f"{typed(program)} {command_line([*words, *named])}".rstrip()
 
 
 def _url_of(engine: sa.Engine) -> str:

@@ -39,6 +39,7 @@ from analysis.text.titles import (
     program_notes,
     reported_notes,
 )
+from analysis.without_number import trials_without_number
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from store.command_line import Db, Json
 from store.reading.not_run import NotRun
@@ -88,13 +89,17 @@ def advise(
     read = Source(selection=chosen)
     found = answers(read, aim, predicts=predict, wanted=wanted)
     left = what_is_left(chosen, newest)
+    lacking = ""
+    if left is None and any(one.ranking for one in found):  # else the answers say so
+        lacking = trials_without_number(newest.selection if newest else chosen)
+    notes = [*read.notes, *([lacking] if lacking else [])]
     if as_json:
-        print_json([_record(one, left) for one in found])
+        print_json([_record(one, left, lacking) for one in found])
         return None
     console = make_console()
     shown = screen(found, left)
     if not shows_all:
-        return show(console, shown, newest, read.notes, brief=brief)
+        return show(console, shown, newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
     environments = {one.question.environment.key for one in found}
@@ -110,7 +115,7 @@ def advise(
         _print(console, one, step)
     if step:
         say_step(console, step)
-    for note in read.notes:
+    for note in notes:
         say(console, note)
     used = [badge for one in found for badge in _badges(one)]
     if meanings := badges.foot([*used, *(step.badges if step else ())]):
@@ -216,7 +221,7 @@ def _against(behind: Behind) -> str:
     return text
 
 
-def _record(one: Answer, left: NotRun | None) -> dict[str, Any]:
+def _record(one: Answer, left: NotRun | None, lacking: str) -> dict[str, Any]:
     environment, ranking = one.question.environment, one.ranking
     return {
         "goal": one.aim.goal,
@@ -257,6 +262,7 @@ def _record(one: Answer, left: NotRun | None) -> dict[str, Any]:
         "doubts": list(one.doubts),
         "next_trials": [asdict(todo) for todo in one.next_trials],
         "not_run": left and asdict(left),  # of the sweep that all answers are about
+        "without_number": lacking or None,  # of what was chosen, where no sweep is left to run
     }
 
 

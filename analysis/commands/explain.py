@@ -42,6 +42,7 @@ from analysis.selection import Selection, load
 from analysis.source import Source
 from analysis.text.one_screen import show
 from analysis.text.titles import environment_notes, sweep_notes
+from analysis.without_number import trials_without_number
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host import kept_probes
 from scalemark.host.own_code import typed
@@ -113,6 +114,8 @@ def explain(
         newest = None
     of_others = [] if newest is not None else sweep_notes([one.target for one in found])
     notes = [*chosen.notes, *of_others]
+    if trial is None and (lacking := trials_without_number(chosen)):
+        notes.append(lacking)
     if len(of_models) < len(everything.results):
         notes.append(f"left out: {NOT_TAKEN_APART}")
     if not shows_all:

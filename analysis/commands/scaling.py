@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
 from analysis.options import (
@@ -21,7 +22,8 @@ from analysis.options import (
     select,
 )
 from analysis.results import BaselineRule, Origin
-from analysis.scaling.curves import Curve, Point, Scaling, scalings
+from analysis.scaling.curves import Curve, Point, Scaling, scalings, with_extra_p
+from analysis.scaling.extra_p import FEWEST_COUNTS
 from analysis.scaling.paying import Stop
 from analysis.scaling.text import sentences
 from analysis.source import Source
@@ -30,6 +32,7 @@ from analysis.text.numbers import number, span
 from analysis.text.titles import step_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.records.devices import DeviceKind
+from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
 _COLUMNS = (
@@ -50,6 +53,9 @@ def scaling(
     origin: OriginOption = None,
     source: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
+    with_models: Annotated[
+        bool, typer.Option("--extra-p", help="Have Extra-P, where installed, model curves, too.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show each strategy's speed-ups with intervals, where more GPUs stop paying, and what limits
@@ -58,13 +64,18 @@ def scaling(
     chosen = select(db, filters, sweep, origin, source, baseline)
     read = Source(selection=chosen)
     found = scalings(read.results)
+    if with_models:
+        found = with_extra_p(found)
     if as_json:
         print_json([_record(one) for one in found])
         return
     console = make_console()
     for one in found:
         _print(console, one)
-    for note in (*read.notes, *_notes(found), *_suspect(found, chosen.show_command)):
+    notes = [*read.notes, *_notes(found), *_suspect(found, chosen.show_command)]
+    if with_models:
+        notes += _not_modeled(found)
+    for note in notes:
         say(console, note)
 
 
@@ -115,6 +126,15 @@ def _suspect(found: Sequence[Scaling], show_command: str) -> Iterator[str]:
                 return
 
 
+def _not_modeled(found: Sequence[Scaling]) -> Iterator[str]:
+    curves = [curve for one in found for curve in one.curves]
+    if num := sum(curve.extra_p is None for curve in curves):
+        yield (
+            f"without a model of Extra-P: {num} of {counted(len(curves), 'curve')}, on fewer than "
+            f"{FEWEST_COUNTS} numbers of devices"
+        )
+
+
 def _notes(found: Sequence[Scaling]) -> Iterator[str]:
     points = [point for one in found for curve in one.curves for point in curve.points]
     if not all(point.result.counts_steps for point in points):
@@ -161,6 +181,7 @@ def _curve_record(curve: Curve) -> dict[str, Any]:
         "law": curve.law and asdict(curve.law) | {"describes": curve.law.describes},
         "no_law": curve.no_law,
         "serial": curve.serial and asdict(curve.serial),
+        "extra_p": curve.extra_p and asdict(curve.extra_p),
     }
 
 

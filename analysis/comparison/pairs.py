@@ -244,7 +244,7 @@ def _closest(a: Side, b: Side, fixed: Sequence[str]) -> str:
     )
     remedy = "run more"
     if axes:
-        example = f"{axes[0]}={one.axes.get(axes[0])}"
-        remedy = f"name it on both sides, as '{a.text} {example}', or run what is missing"
+        of_a, of_b = (f"{axes[0]}={side.axes.get(axes[0])}" for side in (one, other))
+        remedy = f"name it on both sides, as '{a.text} {of_a}' '{b.text} {of_b}', or run the rest"
     why = f"{a.text} and {b.text} have no setting in common; the closest differ in {reported}"
     return f"{why}: {remedy}"

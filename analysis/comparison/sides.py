@@ -8,14 +8,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from analysis.history.tables import version_axes
 from analysis.origin import Chosen
 from analysis.results import AXES, Origin, Result
-from analysis.selection import NothingFoundError, Selection
+from analysis.selection import NothingFoundError, Selection, load_every_night
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import is_free
+from scalemark.records.free_axes import PREFIX, is_free
 from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.when import WHEN
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection, targets
@@ -25,6 +27,7 @@ from store.reading import elsewhere
 from store.reading.origins import newest_first
 
 _OURS = (Origin.MEASURED, Origin.SIMULATED)
+_WHEN = f"{PREFIX}{WHEN}"
 _STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
 _NEXT_FILTER = re.compile(r"\s+(?=[\w.]+\s*(?:>=|<=|!=|==|=|>|<|~))")
 
@@ -36,12 +39,14 @@ class Side:
     text: str  # as the user wrote it
     source: Source
     names: frozenset[str]  # what its own filters ask for
+    versions: frozenset[str] = frozenset()  # axes that only say what a night's software was
     note: str = ""  # how to compare numbers of another origin that both sides have
 
     @property
     def axes(self) -> frozenset[str]:
         """Axes that the side names, and so wants compared; a strategy is its three axes."""
         named = frozenset(name for name in self.names if name in AXES or is_free(name))
+        named |= self.versions
         return named | _STRATEGY if named & _STRATEGY else named
 
     @property
@@ -53,7 +58,7 @@ class Side:
     def names_an_environment(self) -> bool:
         """Say whether it names a sweep, a machine, a time or a software, which may differ then."""
         ours = {name for name in self.names if not is_free(name)}
-        return not ours <= {*AXES, *STRATEGY_AXES}
+        return _WHEN in self.names or not ours <= {*AXES, *STRATEGY_AXES}
 
     @property
     def results(self) -> list[Result]:
@@ -150,6 +155,9 @@ def _elsewhere(
             raise StoreError(f"{label}: {error}") from None
     if a == b:
         raise StoreError(f"{a} on both sides: nothing to compare; name what differs")
+    if all(_WHEN in side.names for side in sides):
+        every = load_every_night(Selection(db=db, origin=Origin.ELSEWHERE))
+        sides = [replace(side, versions=version_axes(every)) for side in sides]
     return sides[0], sides[1]
 
 

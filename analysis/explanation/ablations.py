@@ -201,10 +201,12 @@ class AblationFinder:
     def _find(self, ablation: Ablation, target: Result) -> Result | None:
         on_one = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
         if ablation is Ablation.MANY_STEPS:
-            return self._like(target, SYNTHETIC, "steps_per_execution")
+            return self._with_larger(target, SYNTHETIC, "steps_per_execution")
         if ablation is Ablation.LARGER_BATCH:
-            apart = self._like(target, _changes(ablation, target), "batch_size")
-            return apart or self._like(target, on_one, "batch_size")
+            # subtracted from the one alone: what else differs would count as fixed
+            alone = self.alone(target)
+            same = self._with_larger(alone, {}, "batch_size") if alone else None
+            return same or self._with_larger(target, _changes(ablation, target), "batch_size")
         if ablation is Ablation.FLOOR:
             return self._floor(target)
         ways = [_changes(ablation, target)]
@@ -242,11 +244,11 @@ class AblationFinder:
         here = self._by_identity.get((where, identity), ())
         return max(here, key=_preference, default=None)
 
-    def _like(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
+    def _with_larger(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
         """Return the target with these changes, but with the next larger value of one axis."""
         axes = _with(target.axes, changes)
         where = target.environment.key, target.item
-        alike = self._but_for[where, axis, _identity(axes, without=axis)]
+        alike = self._but_for.get((where, axis, _identity(axes, without=axis)), ())
         larger = [one for one in alike if one.axes.get(axis, 0) > axes.get(axis, 0)]
         return min(
             larger,
@@ -257,7 +259,8 @@ class AblationFinder:
     def _floor(self, target: Result) -> Result | None:
         """Return the fastest of its kind, whatever its images: they hardly count there."""
         axes = _with(target.axes, _changes(Ablation.FLOOR, target))
-        alike = self._floors[(target.environment.key, target.item), _kind_of_floor(axes)]
+        where = target.environment.key, target.item
+        alike = self._floors.get((where, _kind_of_floor(axes)), ())
         plain = [one for one in alike if _is_plain(one)]
         return min(plain or alike, key=_step_s, default=None)
 

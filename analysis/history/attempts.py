@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from analysis.history.record import Night
 from analysis.history.values import UNKNOWN, Value
 from analysis.results import AXES
 from analysis.text.versions import described
+from scalemark.records.earlier_trial import ID_DIGITS
 from scalemark.records.free_axes import PREFIX, is_free
 from scalemark.text.wording import counted
 from store.reading.nights import Process, Processes, SweepHead
@@ -37,6 +38,7 @@ def of_attempts(found: Processes, *, across_machines: bool) -> list[Value]:
                 machine=machine,
                 host=host,
                 trial_id=trial_id,
+                label=_label(trial_id, axes[trial_id]),
                 axes=axes[trial_id],
                 item=item,
                 night=night,
@@ -75,6 +77,11 @@ def _axes(trial: Row) -> dict[str, object]:
         for name in (*AXES, *free)
         if trial.get(name) not in UNKNOWN
     }
+
+
+def _label(trial_id: str, axes: Mapping[str, object]) -> str:
+    words = dict.fromkeys(str(axes[name]) for name in ("model", "strategy") if name in axes)
+    return " ".join([*words, f"num_gpus={axes['num_gpus']}", trial_id[:ID_DIGITS]])
 
 
 def _when(process: Process, found: Processes) -> tuple[date, str]:

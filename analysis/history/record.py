@@ -23,6 +23,7 @@ class Cell:
 
     trial_id: str
     name: str  # by what tells it from the others
+    label: str  # by itself: the same whatever others there are
     axes: Mapping[str, object]
     unit: str  # of its throughput, as images/s
     named_by: tuple[str, ...] = ()  # axes that its name tells

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from analysis.history.changes import Change, State
-from analysis.history.record import Record, short_machines
+from analysis.history.record import Record
 from analysis.history.text import sentence
 from scalemark.text.untrusted import visible
 from store.errors import StoreError
@@ -44,16 +44,17 @@ def junit(records: Sequence[Record], found: Sequence[Change]) -> str:
 
 
 def bencher(records: Sequence[Record]) -> str:
-    """Return the newest night of each trial as JSON (https://bencher.dev/docs, BMF)."""
-    machines = short_machines(records)
+    """Return the newest night of each trial as JSON (https://bencher.dev/docs, BMF).
+
+    A history goes by its name there: it has the whole machine and the trial by itself, so that it
+    stays as it is when other machines and trials join.
+    """
     metrics: dict[str, object] = {}
     for record in records:
         for place, cell in enumerate(record.cells):
             newest = np.flatnonzero(np.isfinite(record.logs[place]))[-1]
             value = float(f"{np.exp(record.logs[place, newest]):.6g}")
-            name = f"{cell.name} {cell.unit}"
-            if len(machines) > 1:
-                name = f"{machines[record.machine]} {name}"
+            name = f"{record.machine} {cell.label} {cell.unit}"
             metrics[name] = {"throughput": {"value": value}}
     return json.dumps(metrics, indent=1) + "\n"
 

@@ -23,6 +23,7 @@ class Value:
     machine: str  # one line
     host: str  # as results have it
     trial_id: str
+    label: str  # of the trial, as its record has it
     axes: Mapping[str, object]
     item: str
     night: Night
@@ -41,8 +42,8 @@ def records(values: Iterable[Value], *, is_simulated: bool) -> list[Record]:
 
 
 def _records(machine: str, values: Sequence[Value], *, is_simulated: bool) -> list[Record]:
-    axes = {(value.trial_id, value.item): value.axes for value in values}
-    numbers = {key: number for number, key in enumerate(axes)}
+    trials = {(value.trial_id, value.item): value for value in values}
+    numbers = {key: number for number, key in enumerate(trials)}
     nights = list({id(value.night): value.night for value in values}.values())
     nights.sort(key=lambda night: night.day)  # of one day, as they came
     places = {id(night): place for place, night in enumerate(nights)}
@@ -50,30 +51,46 @@ def _records(machine: str, values: Sequence[Value], *, is_simulated: bool) -> li
     for value in values:
         row = numbers[value.trial_id, value.item]
         logs[row, places[id(value.night)]] = np.mean(np.log(value.throughputs))
-    return made(machine, values[0].host, _cells(axes), nights, logs, is_simulated=is_simulated)
+    return made(
+        machine,
+        values[0].host,
+        _cells(list(trials.values())),
+        nights,
+        logs,
+        is_simulated=is_simulated,
+    )
 
 
-def _cells(axes: Mapping[tuple[str, str], Mapping[str, object]]) -> list[Cell]:
+def _cells(trials: Sequence[Value]) -> list[Cell]:
     """Name cells by what tells them apart."""
     texts: dict[str, set[str]] = defaultdict(set)
-    for of_cell in axes.values():
-        for name, value in of_cell.items():
+    for trial in trials:
+        for name, value in trial.axes.items():
             texts[name].add(as_typed(value))
     varying = [name for name in texts if len(texts[name]) > 1 and name not in _FOLLOWING]
-    items = {item for _, item in axes}
+    items = {trial.item for trial in trials}
     cells: list[Cell] = []
     named: set[str] = set()
-    for (trial_id, item), of_cell in axes.items():
+    for trial in trials:
+        of_cell = trial.axes
         named_by = tuple(name for name in varying if name in of_cell)
         words = [f"{name}={as_typed(of_cell[name])}" for name in named_by]
         if len(items) > 1:
-            words.append(item)
-        name = " ".join(words) or as_typed(of_cell.get("model", trial_id[:8]))
+            words.append(trial.item)
+        name = " ".join(words) or as_typed(of_cell.get("model", trial.trial_id[:8]))
         if name in named:  # they differ in what is no axis, as the number of steps
-            name = f"{name} {trial_id[:8]}"
+            name = f"{name} {trial.trial_id[:8]}"
         named.add(name)
-        unit = unit_of(item)
-        cells.append(Cell(trial_id=trial_id, name=name, axes=of_cell, unit=unit, named_by=named_by))
+        cells.append(
+            Cell(
+                trial_id=trial.trial_id,
+                name=name,
+                label=trial.label,
+                axes=of_cell,
+                unit=unit_of(trial.item),
+                named_by=named_by,
+            )
+        )
     return cells
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from analysis.pivot import Table, pivot
 from analysis.results import Result, scales_strongly
-from analysis.scaling import paying
+from analysis.scaling import extra_p, paying
 from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import Added, Stop
 from analysis.scaling.scalability import FEWEST_COUNTS, Law, Serial, fitted, serial_share
@@ -37,6 +38,7 @@ class Curve:
     law: Law | None
     no_law: str  # why there is none that describes the curve; empty where there is
     serial: Serial | None  # on the most GPUs
+    extra_p: extra_p.Model | None = None  # where it was asked for
 
     @property
     def slower(self) -> list[list[Added]]:
@@ -82,6 +84,18 @@ class Scaling:
 def scalings(results: Sequence[Result]) -> list[Scaling]:
     """Return one per model, setting and environment."""
     return [_scaling(table) for table in pivot(results)]
+
+
+def with_extra_p(found: Sequence[Scaling]) -> list[Scaling]:
+    """Return them with Extra-P's models of their curves. Raises StoreError as `extra_p.models`."""
+    curves = [curve for one in found for curve in one.curves]
+    models = extra_p.models([[point.result for point in curve.points] for curve in curves])
+    modeled = map(_with_model, curves, models)
+    return [replace(one, curves=tuple(islice(modeled, len(one.curves)))) for one in found]
+
+
+def _with_model(curve: Curve, model: extra_p.Model | None) -> Curve:
+    return replace(curve, extra_p=model)
 
 
 def curve_of(results: Sequence[Result]) -> list[Result]:

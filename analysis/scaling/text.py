@@ -8,6 +8,7 @@ from analysis.again import command
 from analysis.neighbors import with_num_gpus, with_strategy
 from analysis.results import Result
 from analysis.scaling.curves import Curve, Scaling
+from analysis.scaling.extra_p import Model
 from analysis.scaling.paying import Added
 from analysis.scaling.scalability import FEWEST_COUNTS, Law
 from analysis.text.summary import change_text, quoted, summarize
@@ -51,6 +52,17 @@ def _of_curve(scaling: Scaling, curve: Curve) -> Iterator[str]:
         limit = _limit(curve) or (_no_limit(curve) if leads else "")
         if limit:
             yield f"What limits {curve.strategy}: {limit}."
+    if curve.extra_p is not None:
+        yield _extra_p(curve, curve.extra_p)
+
+
+def _extra_p(curve: Curve, model: Model) -> str:
+    beside = ""
+    if curve.law is not None:
+        beside = f"; the Universal Scalability Law misses it by {curve.law.misfit:.1%} at most"
+    unit = curve.points[0].result.unit
+    missed = f"misses it by {model.smape_percent:.1f}% on average (SMAPE)"
+    return f"Extra-P models {curve.strategy}: {unit} = {model.function}, which {missed}{beside}."
 
 
 def _speed_up(curve: Curve) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalemark.records.devices import DeviceKind
+from scalemark.text.wording import listed
 
 # and packages and variables, as `scalemark.host.software.key` has them
 _OF_SOFTWARE = ("python", "kernel")
@@ -90,14 +91,17 @@ def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
 
 
 def _frameworks(environment: Mapping[str, Any]) -> str:
-    """Return `PyTorch 2.9.0` of a user's program, or where it has none of these, its Python."""
+    """Return `Python 3.12.1 with PyTorch 2.9.0 installed` of a user's program: whether it uses what
+    its interpreter has, nobody knows.
+    """
     description = environment["description"] or {}
     if "program" not in description:
         return f"TensorFlow {environment['tensorflow']}"
     packages = description.get("packages") or {}
     named = [f"{word} {packages[name]}" for name, word in _FRAMEWORKS.items() if name in packages]
     python = description.get("python")
-    return ", ".join(named) or (f"Python {python}" if python else "")
+    installed = f" with {listed(named)} installed" if named else ""
+    return f"Python {python}{installed}" if python else ""
 
 
 def _shortened(value: object) -> str:

@@ -52,6 +52,17 @@ def attempt_ids(filters: Sequence[str], *, deleted: bool = False) -> sa.Select[i
     return statement.where(deleted_at(deleted), *conditions).correlate(None)
 
 
+def repeat_conditions(filters: Sequence[str]) -> list[_Condition] | None:
+    """Return the conditions of these filters on repeats joined with their sweeps and trials; None
+    where one asks for what a repeat has only once it has run.
+    """
+    found = parsed(filters)
+    fields = [_field(one.name) for one in found]
+    if any(field.table not in (TrialRow, SweepRow) for field in fields):
+        return None
+    return [field.condition(one) for field, one in zip(fields, found, strict=True)]
+
+
 def deleted_at(deleted: bool) -> _Condition:
     """Return the condition that an attempt is deleted, or that it counts."""
     return AttemptRow.deleted_at.is_not(None) if deleted else AttemptRow.deleted_at.is_(None)

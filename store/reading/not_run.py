@@ -12,7 +12,8 @@ from store.filters.selection import deleted_at
 from store.schema import AttemptRow, RepeatRow, SweepRow, SweepTrialRow
 from store.sweeps.sweep_status import SweepState, sweep_status
 
-_LEFT = (State.PENDING, State.CLAIMED, State.RUNNING, State.INTERRUPTED)
+LEFT = (State.PENDING, State.CLAIMED, State.RUNNING, State.INTERRUPTED)
+"""States of repeats that are still to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ def not_run(engine: sa.Engine, sweep: str) -> NotRun | None:
             sa.select(SweepRow.id, SweepRow.origin).where(SweepRow.name == sweep)
         ).one()
         left = sa.select(RepeatRow.trial_id, sa.func.count()).where(
-            RepeatRow.sweep_id == row.id, RepeatRow.state.in_(_LEFT)
+            RepeatRow.sweep_id == row.id, RepeatRow.state.in_(LEFT)
         )
         num_left = _by_trial(connection, left.group_by(RepeatRow.trial_id))
         ended_later = sa.select(AttemptRow.trial_id, sa.func.count()).where(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from typing import Annotated
@@ -16,7 +17,13 @@ from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.judging import run
 from sweeper.judging.rule import ChangeVerdict
-from sweeper.judging.text import judgement_json, judgement_lines, plan_json, plan_lines
+from sweeper.judging.text import (
+    MOST_ATTEMPTS,
+    judgement_json,
+    judgement_lines,
+    plan_json,
+    plan_lines,
+)
 
 NOT_BETTER = 1
 BUDGET = 60  # attempts
@@ -39,8 +46,12 @@ def judge(
         str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
     ],
     budget: Annotated[
-        int, typer.Option(min=1, max=1000, help="Most attempts, of both sides together.")
+        int, typer.Option(min=1, max=MOST_ATTEMPTS, help="Most attempts, of both sides together.")
     ] = BUDGET,
+    budget_min: Annotated[
+        float | None,
+        typer.Option(metavar="MINUTES", help="Start no run that would end later than this."),
+    ] = None,
     margin: Annotated[
         float, typer.Option(help="The gain that matters, in percent of throughput.")
     ] = MARGIN_PERCENT,
@@ -65,11 +76,14 @@ def judge(
     """
     _check_percent("--margin", margin)
     _check_percent("--false-wins", false_wins)
+    if budget_min is not None and not 0 < budget_min < math.inf:
+        raise typer.BadParameter(f"--budget-min {budget_min:g}: wanted minutes, more than 0")
     asked = run.Asked(
         db=db,
         baseline=baseline,
         changes=tuple(changes),
         budget=budget,
+        budget_s=None if budget_min is None else 60 * budget_min,
         margin=margin / 100,
         allowed=false_wins / 100,
         series=series,

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 
 from scalemark.records.outcomes import Outcome
 from store.reading.completed_repeats import CompletedRepeat
-from sweeper.judging.rule import Aim, ChangeVerdict, Runs, Side, decide, next_side
+from sweeper.judging.budget import Budget, Needs
+from sweeper.judging.rule import (
+    Aim,
+    ChangeVerdict,
+    Runs,
+    Side,
+    attempts_to_verdict,
+    decide,
+    next_side,
+)
 
 ReadResults = Callable[[], Mapping[str, tuple[CompletedRepeat, ...]]]
 """Returns trial id -> repeats that were completed for this proposal."""
@@ -19,13 +28,13 @@ class Judging:
 
     trial_ids: Mapping[Side, str]
     aim: Aim
-    budget: int  # attempts
+    budget: Budget
     runs: Runs  # at first those from earlier
     read: ReadResults
-    num_attempts: int = 0  # begun
     verdict: ChangeVerdict | None = None
     why: str = ""  # where the runs do not say it
     baseline_failed: bool = False
+    needs: Needs | None = None  # where the budget ended it
 
     def side_of(self, trial_id: str) -> Side:
         return Side.CHANGE if trial_id == self.trial_ids[Side.CHANGE] else Side.BASELINE
@@ -64,6 +73,9 @@ class Judging:
         self.why = f"no run of the {side} is left, as completed ones have no number"
 
     def spend(self) -> None:
-        """Give up where no attempt is left. Call it while none runs."""
-        if self.verdict is None and self.num_attempts >= self.budget:
-            self.verdict, self.why = ChangeVerdict.UNDECIDED, "the budget is spent"
+        """Give up where the budget holds no other run. Call it while none runs."""
+        side = self.wanted()
+        why = self.budget.spent(side) if side else ""
+        if why:
+            self.verdict, self.why = ChangeVerdict.UNDECIDED, why
+            self.needs = self.budget.needs(attempts_to_verdict(self.runs, self.aim))

@@ -26,18 +26,19 @@ class JudgingObserver(Observer):
         tell: Callable[[str], object],
     ) -> None:
         super().__init__()
-        self._judging, self._backlog, self._skip = judging, backlog, skip
+        self._judging, self._backlog, self._skip, self._tell = judging, backlog, skip, tell
         self._running: set[int] = set()
 
     def begun(self, key: int) -> None:
         self._running.add(key)
-        self._judging.num_attempts += 1
+        self._judging.budget.begun(self._side_of(key))
 
     def ended(self, key: int, final: Outcome | None) -> None:
         self._running.discard(key)
-        if final not in (None, Outcome.COMPLETED, Outcome.INTERRUPTED):
-            side = self._judging.side_of(self._backlog[key].open.trial_id)
-            self._judging.failed(side, final)
+        if final is Outcome.COMPLETED:
+            self._judging.budget.completed(self._side_of(key))
+        elif final not in (None, Outcome.INTERRUPTED):
+            self._judging.failed(self._side_of(key), final)
 
     def steer(self, key: int) -> None:
         self.steer_all()
@@ -50,12 +51,14 @@ class JudgingObserver(Observer):
         side = self._judging.wanted()
         for task in self._backlog.waiting():
             self.held_back[task.key] = self._backlog.remove(task.key)
-        keys = [key for key in self.held_back if self._is_of(key, side)] if side else []
+        keys = [key for key in self.held_back if self._side_of(key) is side]
         if side and not keys:
             self._judging.run_out(side)
         if not keys:
             self._give_up()
             return
+        if left := self._judging.budget.left_text(self._side_of(keys[0])):
+            self._tell(f"judge: {left}")
         # in the order of their keys: one that is tried again comes before those not begun
         key = min(keys)
         self._backlog.queue.put_back(self.held_back.pop(key))
@@ -67,5 +70,5 @@ class JudgingObserver(Observer):
         if keys:
             self._skip(keys, f"judge: {self._judging.verdict}")
 
-    def _is_of(self, key: int, side: Side) -> bool:
-        return self._judging.side_of(self._backlog[key].open.trial_id) is side
+    def _side_of(self, key: int) -> Side:
+        return self._judging.side_of(self._backlog[key].open.trial_id)

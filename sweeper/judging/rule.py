@@ -36,6 +36,9 @@ LEAST_EARLIER = 8  # runs of the baseline beside which a change runs alone
 MOST_EARLIER = 40  # the newest
 MOST_IDLE = 20  # differences of the baseline's own: a change may spread otherwise
 
+FEWEST_SEEN = 2  # runs of a side from which more like them are foreseen
+MOST_AHEAD = 200
+
 # Earlier runs whose variance is so many times what neighbors among them show are from a machine
 # that drifts (von Neumann 1941); so are taken 6 % of 40 runs without a drift, and 14 % of 20.
 MOST_DRIFT = 1.3
@@ -148,6 +151,22 @@ def decide(runs: Runs, aim: Aim) -> ChangeVerdict | None:
         return None
     is_hopeless = seen.log_odds_against(margin) >= math.log(ODDS)
     return ChangeVerdict.NO_GAIN if is_hopeless and seen.gain > -MUCH * margin else None
+
+
+def attempts_to_verdict(runs: Runs, aim: Aim) -> int | None:
+    """Return after how many more runs the verdict is sure if they come out as those so far did,
+    over and over; None where that takes more than MOST_AHEAD, or too few runs tell.
+    """
+    seen = {Side.CHANGE: runs.change, Side.BASELINE: runs.baseline or runs.earlier}
+    if min(len(of_side) for of_side in seen.values()) < FEWEST_SEEN:
+        return None
+    for num in range(1, MOST_AHEAD + 1):
+        side = next_side(runs)
+        done = runs.change if side is Side.CHANGE else runs.baseline
+        runs = runs.with_run(side, seen[side][len(done) % len(seen[side])])
+        if decide(runs, aim):
+            return num
+    return None
 
 
 def gain_of(runs: Runs) -> Gain | None:

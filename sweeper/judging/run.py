@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,12 +17,14 @@ from scalemark.host.user_settings import DATABASE_VARIABLE
 from scalemark.records.validation import storable
 from scalemark.stats.false_wins import level_of
 from scalemark.text.redact import command_line, without_secrets
+from scalemark.text.wording import duration_text
 from store import judgements
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.judgements import Judged, NewJudgement, Place
 from store.reading.completed_repeats import completed_repeats, completed_repeats_of_sweep
 from sweeper.errors import SweepRefusedError
+from sweeper.judging.budget import Budget, Needs
 from sweeper.judging.judging import Judging
 from sweeper.judging.judging_observer import JudgingObserver
 from sweeper.judging.rule import (
@@ -54,6 +57,7 @@ class Asked:
     budget: int  # attempts
     margin: float  # the gain that matters, as 0.02
     allowed: float  # share of the series' wins that may be false
+    budget_s: float | None = None  # no run starts that would end later
     series: str = ""
     both_sides: bool = False
     fresh: bool = False  # look at no earlier runs
@@ -67,12 +71,17 @@ class Proposal:
     trials: TwoTrials
     place: Place
     earlier: tuple[float, ...]  # throughput of the baseline's runs
-    expected_s: tuple[float | None, float | None]  # of an attempt at the baseline, and the change
+    expected_s: Mapping[Side, float | None]  # of an attempt
 
     @property
     def least_attempts(self) -> int:
         """Return after how many a win is possible."""
         return least_attempts(Runs(earlier=self.earlier), self.place.level)
+
+    @property
+    def attempt_s(self) -> float | None:
+        """Return how long one of the slower side takes, by earlier ones; None without any."""
+        return max((one for one in self.expected_s.values() if one), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +94,7 @@ class Judgement:
     runs: Runs
     gain: Gain | None
     num_attempts: int
+    needs: Needs | None  # of one that the budget ended
     failures: Sequence[str]  # a line per run that did not complete
     baseline_failed: bool  # nothing can be judged beside it
 
@@ -101,6 +111,13 @@ def plan(asked: Asked) -> Proposal:
             f"--budget {asked.budget}: no gain, however large, can win with fewer than "
             f"{proposal.least_attempts} attempts (proposal {place.number} of its series, which "
             f"allows {100 * asked.allowed:g} % false wins); give as many or more"
+        )
+    attempt_s = proposal.attempt_s
+    if asked.budget_s and attempt_s and asked.budget_s < attempt_s:
+        raise SweepRefusedError(
+            f"--budget-min {asked.budget_s / 60:g}: one attempt takes {duration_text(attempt_s)}, "
+            f"by earlier ones, and a win {proposal.least_attempts} attempts or more; give as many "
+            "minutes"
         )
     return proposal
 
@@ -160,7 +177,10 @@ def _proposal(asked: Asked, trials: TwoTrials, engine: sa.Engine, place: Place) 
         trials=trials,
         place=place,
         earlier=earlier,
-        expected_s=(estimate.expected_s(trials.baseline), estimate.expected_s(trials.change)),
+        expected_s={
+            Side.BASELINE: estimate.expected_s(trials.baseline),
+            Side.CHANGE: estimate.expected_s(trials.change),
+        },
     )
 
 
@@ -170,7 +190,12 @@ def _judging(proposal: Proposal, place: Place, engine: sa.Engine) -> Judging:
     return Judging(
         trial_ids=ids,
         aim=Aim(level=place.level, margin=asked.margin, both_sides=asked.both_sides),
-        budget=asked.budget,
+        budget=Budget(
+            attempts=asked.budget,
+            limit_s=asked.budget_s,
+            expected_s=proposal.attempt_s,
+            clock=time.monotonic,
+        ),
         runs=Runs(earlier=proposal.earlier),
         read=lambda: completed_repeats_of_sweep(engine, list(ids.values()), trials.name),
     )
@@ -199,7 +224,8 @@ def _judgement(
         why=judging.why,
         runs=judging.runs,
         gain=gain_of(judging.runs),
-        num_attempts=judging.num_attempts,
+        num_attempts=judging.budget.num_begun,
+        needs=judging.needs,
         failures=failures,
         baseline_failed=judging.baseline_failed,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from scalemark.records.earlier_trial import ID_DIGITS
@@ -9,8 +10,11 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.redact import masked
 from scalemark.text.shell_words import joined
 from scalemark.text.wording import counted, duration_text
-from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs
-from sweeper.judging.run import Judgement, Proposal
+from sweeper.judging.budget import Needs
+from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs, Side
+from sweeper.judging.run import Asked, Judgement, Proposal
+
+MOST_ATTEMPTS = 1000  # that `--budget` takes
 
 MEANINGS = {
     ChangeVerdict.BETTER: "it is faster",
@@ -39,7 +43,23 @@ def judgement_lines(found: Judgement) -> Iterator[str]:
         f"{len(runs.change)} of the change and {len(runs.baseline)} of the baseline completed, in "
         f"sweep {proposal.trials.name}"
     )
+    if found.needs:
+        yield needs_text(found.needs, proposal.asked, found.num_attempts, proposal.least_attempts)
     yield _place_text(proposal)
+
+
+def needs_text(needs: Needs, asked: Asked, num_attempts: int, least_attempts: int) -> str:
+    """Say what else a verdict would take, and bounds that hold it from the beginning on."""
+    if needs.attempts is None or needs.seconds is None:
+        return (
+            "needs: these runs do not tell how many more would decide; a win takes "
+            f"{least_attempts} attempts or more"
+        )
+    again = f"--budget {min(MOST_ATTEMPTS, max(asked.budget, num_attempts + needs.attempts))}"
+    if asked.budget_s is not None:
+        again += f" --budget-min {math.ceil((asked.budget_s + needs.seconds) / 60)}"
+    more = f"about {counted(needs.attempts, 'attempt')} more like these"
+    return f"needs: {more}, {duration_text(needs.seconds)}; judge it again with {again}"
 
 
 def judgement_json(found: Judgement) -> dict[str, object]:
@@ -51,6 +71,8 @@ def judgement_json(found: Judgement) -> dict[str, object]:
         "low_percent": _percent(gain.low if gain else None),
         "high_percent": _percent(gain.high if gain else None),
         "attempts": found.num_attempts,
+        "needed_attempts": found.needs and found.needs.attempts,  # of one that the budget ended
+        "needed_s": found.needs and found.needs.seconds,
         "change_throughputs": list(found.runs.change),
         "baseline_throughputs": list(found.runs.baseline),
         "failures": list(found.failures),
@@ -60,10 +82,11 @@ def judgement_json(found: Judgement) -> dict[str, object]:
 
 def plan_lines(proposal: Proposal) -> Iterator[str]:
     trials, expected_s = proposal.trials, proposal.expected_s
-    yield f"baseline  {_trial_text(trials.baseline, expected_s[0])}"
-    yield f"change    {_trial_text(trials.change, expected_s[1])}: {_changes(proposal)}"
+    yield f"baseline  {_trial_text(trials.baseline, expected_s[Side.BASELINE])}"
+    change = _trial_text(trials.change, expected_s[Side.CHANGE])
+    yield f"change    {change}: {_changes(proposal)}"
     yield (
-        f"at most {counted(proposal.asked.budget, 'attempt')}; a win of this "
+        f"at most {counted(proposal.asked.budget, 'attempt')}{_time_text(proposal)}; a win of this "
         f"proposal takes {proposal.least_attempts} or more"
     )
     yield _earlier_text(proposal.earlier)
@@ -72,11 +95,10 @@ def plan_lines(proposal: Proposal) -> Iterator[str]:
 
 
 def plan_json(proposal: Proposal) -> dict[str, object]:
-    baseline_s, change_s = proposal.expected_s
     return {
         "least_attempts": proposal.least_attempts,
-        "baseline_expected_s": baseline_s,  # of an attempt
-        "change_expected_s": change_s,
+        "baseline_expected_s": proposal.expected_s[Side.BASELINE],  # of an attempt
+        "change_expected_s": proposal.expected_s[Side.CHANGE],
         **_proposal_json(proposal),
     }
 
@@ -88,6 +110,7 @@ def _proposal_json(proposal: Proposal) -> dict[str, object]:
         "change": trials.change.trial_id,
         "changes": [masked(one) for one in asked.changes],
         "budget": asked.budget,
+        "budget_s": asked.budget_s,
         "margin_percent": 100 * asked.margin,
         "earlier_throughputs": list(proposal.earlier),
         "series": asked.series,
@@ -111,6 +134,14 @@ def _place_text(proposal: Proposal) -> str:
         f"proposal {place.number} of {series}, after {counted(place.num_wins, 'win')}; of all wins "
         f"of {series} at most {100 * asked.allowed:g} % are false on average"
     )
+
+
+def _time_text(proposal: Proposal) -> str:
+    budget_s, attempt_s = proposal.asked.budget_s, proposal.attempt_s
+    if budget_s is None:
+        return ""
+    holds = f", which hold about {int(budget_s / attempt_s)}" if attempt_s else ""
+    return f" in {duration_text(budget_s)}{holds}"
 
 
 def _other_work_lines(proposal: Proposal) -> Iterator[str]:

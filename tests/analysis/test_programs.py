@@ -204,10 +204,24 @@ def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
     )
 
 
-def test_an_environment_is_named_by_the_framework_of_the_program():
-    fill_programs(grid(zeros=(0,), counts=(1,)))
+@pytest.mark.parametrize(
+    ("packages", "said"),
+    [
+        ({"torch": "2.9.0", "numpy": "2.4.6"}, "Python 3.12.1 with PyTorch 2.9.0 installed"),
+        (
+            {"tensorflow": "2.21.0", "torch": "2.9.0"},
+            "Python 3.12.1 with PyTorch 2.9.0 and TensorFlow 2.21.0 installed",
+        ),
+        ({"numpy": "2.4.6"}, "Python 3.12.1"),
+    ],
+)
+def test_of_a_program_it_is_said_what_is_installed_and_not_what_it_uses(packages, said):
+    """A bug: a program in an environment that has TensorFlow, too, was called TensorFlow's."""
+    rows = around(program(), 900.0)
+    environment = ENVIRONMENT | {"packages": packages | {"scalemark": "0.1.0"}}
+    fill("results.db", rows, environment=environment, details=[SEEN_FROM_OUTSIDE] * len(rows))
     (versions,) = {one.environment.versions for one in load(Selection(db="results.db"))}
-    assert versions == "PyTorch 2.9.0, scalemark 0.1.0"
+    assert versions == f"{said}, scalemark 0.1.0"
 
 
 def test_another_commit_of_the_program_is_another_environment(snapshot):

@@ -336,7 +336,7 @@ def test_other_software_is_not_compared_by_accident(compare):
         (("ffff", "strategy=ps_gpu"), "ffff: no attempt or trial"),
         (
             ("strategy=replicated_none", "strategy=ps_cpu"),
-            "no setting in common; the closest differ in batch_size (A 2, B 16): name it on both sides, as 'strategy=replicated_none batch_size=2'",
+            "no setting in common; the closest differ in batch_size (A 2, B 16): name it on both sides, as 'strategy=replicated_none batch_size=2' 'strategy=ps_cpu batch_size=16', or run the rest",
         ),
         ((*SIDES, "--origin", "published"), "published figures have no repeats to compare by"),
     ],

@@ -87,6 +87,59 @@ def test_repeats_of_a_table_make_intervals(analysis):
     assert (row["plan"], row["to_run"]) == (None, [])
 
 
+def take_in_nights(ways_of_second: str = "ring,ps") -> None:
+    """Two nights, each with a version of its own."""
+    first, second = "2026-03-13", "2026-03-14"
+    lines = ["date,tensorflow,way,gpus,img_s"]
+    for way, of_second in zip(("ring", "ps"), ways_of_second.split(","), strict=True):
+        lines += [f"{first},2.20.0,{way},{num_gpus},{100 * num_gpus}" for num_gpus in (1, 8)]
+        lines += [f"{second},2.21.0,{of_second},{num_gpus},{95 * num_gpus}" for num_gpus in (1, 8)]
+    Path("nights.csv").write_text("\n".join(lines))
+    meanings = ColumnMeanings(
+        maps=("img_s=throughput", "gpus=num_gpus"), axes=("date=when", "tensorflow", "way")
+    )
+    import_files("results.db", ["nights.csv"], table=meanings)
+
+
+def test_two_nights_are_paired_though_the_version_changed(analysis, snapshot):
+    """What all rows of a night share tells no trials apart, as for `guard`."""
+    take_in_nights()
+    ended = analysis("compare", "when=2026-03-13", "when=2026-03-14")
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout == snapshot
+    asked = ("compare", "when=2026-03-13", "when=2026-03-14", "--json")
+    pairs = json.loads(analysis(*asked).stdout)["pairs"]
+    assert [(pair["a"]["axes.way"], pair["b"]["axes.way"]) for pair in pairs] == [
+        ("ps", "ps"), ("ring", "ring"), ("ps", "ps"), ("ring", "ring"),
+    ]  # fmt: skip
+
+
+def test_two_nights_of_a_table_each_are_paired(analysis):
+    take_in_nights()
+    header, *rows = Path("nights.csv").read_text().splitlines()
+    maps = ("img_s=throughput", "gpus=num_gpus")
+    meanings = ColumnMeanings(
+        maps=maps, axes=("date=when", "tensorflow", "way"), constants={"hardware": "box"}
+    )
+    for day in ("2026-03-13", "2026-03-14"):
+        Path(f"{day}.csv").write_text("\n".join([header, *(row for row in rows if day in row)]))
+        import_files("each.db", [f"{day}.csv"], table=meanings)
+    asked = ("compare", "when=2026-03-13", "when=2026-03-14", "--db", "each.db")
+    ended = analysis(*asked)
+    assert "Of 4 pairs: single run in 4." in ended.stdout, ended.stderr
+    assert "measured elsewhere: 2026-03-13.csv against measured elsewhere" in ended.stdout
+
+
+def test_what_tells_trials_apart_in_any_night_stays_fixed(analysis):
+    take_in_nights(ways_of_second="tree,tree")
+    ended = analysis("compare", "when=2026-03-13", "when=2026-03-14")
+    assert ended.exit_code == 2
+    assert (
+        "no setting in common; the closest differ in axes.way (A ring, B tree): name it on both "
+        "sides, as 'when=2026-03-13 axes.way=ring' 'when=2026-03-14 axes.way=tree', or run"
+    ) in ended.stderr
+
+
 def test_pairs_that_know_different_things_share_a_table(analysis, snapshot):
     Path("mine.csv").write_text(
         "opt,num_gpus,throughput,batch_size\na,1,5,8\nb,1,6,8\na,1,7,\nb,1,8,\n"

@@ -170,7 +170,9 @@ def test_files_for_ci_have_a_case_and_a_number_per_trial(nights, analysis):
     assert message.startswith("-10.1 % [-11.0, -9.3] since 2026-01-21")
     assert "tensorflow 2.21.0 -> 2.22.0" in message
     newest = json.loads(Path("b.json").read_text())
-    value = newest["model=trivial num_gpus=1 images/s"]["throughput"]["value"]
+    first = f" trivial {TRIALS[0].strategy} num_gpus=1 {TRIALS[0].trial_id[:8]} images/s"
+    (name,) = (name for name in newest if name.endswith(first))
+    value = newest[name]["throughput"]["value"]
     assert value == pytest.approx(HISTORY[TRIALS[0]][-1], rel=1e-5)
 
 
@@ -215,6 +217,32 @@ def take_in(when="date=when"):
         maps=("img_s=throughput", "gpus=num_gpus"), axes=(when, "way", "version")
     )
     import_files("results.db", ["mine.csv"], table=meanings)
+
+
+def names_for_ci(analysis) -> list[str]:
+    analysis("guard", "--bmf", "b.json")
+    return list(json.loads(Path("b.json").read_text()))
+
+
+def test_names_for_ci_stay_when_trials_join(analysis):
+    """A bug: they had the axes that differ between the trials of the database."""
+    fill("results.db", [(small(), 100.0)])
+    (alone,) = names_for_ci(analysis)
+    fill("results.db", [(small(num_gpus=2), 190.0), (small(precision="bf16"), 120.0)])
+    assert alone in names_for_ci(analysis)
+
+
+def test_names_for_ci_of_a_table_stay_when_its_version_changes(analysis):
+    table()
+    nights = Path("mine.csv").read_text().splitlines()
+    Path("mine.csv").write_text("\n".join(row for row in nights if "v2.10" not in row))
+    take_in()
+    before = names_for_ci(analysis)
+    Path("results.db").unlink()
+    Path("mine.csv").write_text("\n".join(nights))
+    take_in()
+    assert names_for_ci(analysis) == before
+    assert all(" way=" in name and "version" not in name for name in before)
 
 
 def test_a_table_with_dates_is_guarded_and_versions_are_causes(analysis):

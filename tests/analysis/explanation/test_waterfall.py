@@ -99,6 +99,23 @@ def test_what_is_fixed_follows_from_two_batches():
     assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
 
 
+def test_what_is_fixed_follows_from_two_batches_of_one_way():
+    """A bug: a larger batch that fetches its variables from the host was subtracted from one alone that does not."""
+    target, alone = result(50, batch_size=8, **PS), result(30, batch_size=8, **INDEPENDENT)
+    of_other_way = result(70, batch_size=24, **PS)
+    assert fall(target, alone, of_other_way).fixed is None
+    found = fall(target, alone, of_other_way, result(50, batch_size=24, **INDEPENDENT))
+    assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
+
+
+def test_the_larger_batch_is_of_the_one_alone_that_was_found():
+    """One replica of another all-reduce may stand for it."""
+    copies = {"variable_update": "replicated", "all_reduce": "pscpu"}
+    target = result(60, num_gpus=2, batch_size=8, **PS)
+    found = fall(target, result(30, batch_size=8, **copies), result(50, batch_size=24, **copies))
+    assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
+
+
 def test_one_replica_with_its_own_variables_communicates_nothing():
     found = fall(result(100), result(90, **INDEPENDENT))
     assert (found.base, found.parts) == (Ablation.ALONE, ())

@@ -42,6 +42,7 @@ def record(
         Cell(
             trial_id=f"{number}",
             name=" ".join(map(str, of_cell.values())),
+            label=f"trial {number}",
             axes=of_cell,
             unit="images/s",
         )

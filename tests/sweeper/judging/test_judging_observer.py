@@ -7,6 +7,7 @@ from scalemark.records.outcomes import Outcome
 from store.reading.completed_repeats import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
+from sweeper.judging.budget import Budget, Needs
 from sweeper.judging.judging import Judging
 from sweeper.judging.judging_observer import JudgingObserver
 from sweeper.judging.rule import Aim, ChangeVerdict, Runs, Side
@@ -24,17 +25,31 @@ class Played:
     judging: Judging
     ran: str  # C the change, B the baseline
     given_up: list[str]  # why, for each repeat
+    told: list[str]  # while it ran
 
 
 def play(
-    change: list[Shown], baseline: list[Shown], budget: int = 20, num_repeats: int | None = None
+    change: list[Shown],
+    baseline: list[Shown],
+    budget: int = 20,
+    num_repeats: int | None = None,
+    *,
+    limit_s: float | None = None,
+    expected_s: float | None = None,
 ) -> Played:
+    """A run of the change takes 30 s, one of the baseline 60 s."""
     shown = {CHANGE.trial_id: iter(change), BASELINE.trial_id: iter(baseline)}
     completed: dict[str, list[CompletedRepeat]] = {one: [] for one in shown}
+    now_s = 1000.0
     judging = Judging(
         trial_ids={Side.CHANGE: CHANGE.trial_id, Side.BASELINE: BASELINE.trial_id},
         aim=Aim(level=0.001, margin=0.02),
-        budget=budget,
+        budget=Budget(
+            attempts=budget,
+            limit_s=limit_s,
+            expected_s=expected_s,
+            clock=lambda: now_s,
+        ),
         runs=Runs(),
         read=lambda: {one: tuple(found) for one, found in completed.items()},
     )
@@ -48,11 +63,12 @@ def play(
         packs=False,
     )
     given_up: list[str] = []
+    told: list[str] = []
 
     def skip(keys: Sequence[int], reason: str) -> None:
         given_up.extend(reason for _ in keys)
 
-    observer = JudgingObserver(judging, backlog, skip, lambda text: None)
+    observer = JudgingObserver(judging, backlog, skip, told.append)
     observer.steer_all()
     ran = ""
     while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
@@ -61,6 +77,7 @@ def play(
         ran += "C" if trial_id == CHANGE.trial_id else "B"
         observer.begun(task.key)
         found = next(shown[trial_id])
+        now_s += 30 if trial_id == CHANGE.trial_id else 60
         if found is None:
             backlog.queue.push(task)
         elif not isinstance(found, Outcome):
@@ -70,7 +87,7 @@ def play(
         observer.ended(task.key, None if found is None else final)
         observer.steer(task.key)
     assert not observer.held_back, "nothing is left over"
-    return Played(judging=judging, ran=ran, given_up=given_up)
+    return Played(judging=judging, ran=ran, given_up=given_up, told=told)
 
 
 def _open(trials: Sequence[PlannedTrial]) -> Iterator[OpenRepeat]:
@@ -98,6 +115,50 @@ def test_the_budget_ends_it():
     played = play([102.0, 103.0, 102.0], [100.0, 101.0, 99.0], budget=5)
     assert (played.ran, played.judging.verdict) == ("CBBCC", ChangeVerdict.UNDECIDED)
     assert played.judging.why == "the budget is spent"
+    assert played.judging.needs == Needs(attempts=17, seconds=17 * 45.0)
+    assert not played.told, "of time nothing is said where it has no bound"
+
+
+CLOSE: list[Shown] = [102.0, 103.0, 102.0, 102.5]
+BASE: list[Shown] = [100.0, 101.0, 99.0, 100.0]
+
+
+def test_no_run_starts_that_the_time_left_would_not_hold():
+    played = play(CLOSE, BASE, limit_s=230)
+    assert (played.ran, played.judging.verdict) == ("CBBCC", ChangeVerdict.UNDECIDED)
+    assert played.judging.why == (
+        "the time is spent: 20 s of 4 min left, and a run of the baseline takes 60 s"
+    )
+    assert played.judging.needs == Needs(attempts=17, seconds=17 * 45.0)
+    assert played.told == [
+        "judge: 4 min of 4 min left",
+        "judge: 3 min of 4 min left: 6 runs at most",
+        "judge: 2 min of 4 min left: 2 runs at most",
+        "judge: 80 s of 4 min left: 2 runs at most",
+        "judge: 50 s of 4 min left: 1 run at most",
+    ]
+
+
+def test_a_run_that_the_time_holds_exactly_starts():
+    assert play(CLOSE, BASE, limit_s=210).ran == "CBBCC"
+    assert play(CLOSE, BASE, limit_s=209).ran == "CBBC"
+
+
+def test_before_the_first_run_earlier_ones_say_how_long_it_takes():
+    played = play(CLOSE, BASE, limit_s=50, expected_s=60)
+    assert (played.ran, played.judging.verdict) == ("", ChangeVerdict.UNDECIDED)
+    assert played.judging.needs == Needs(attempts=None, seconds=None)
+    assert played.given_up == ["judge: undecided"] * 40
+
+
+def test_of_two_bounds_the_first_that_is_reached_counts():
+    assert play(CLOSE, BASE, budget=2, limit_s=3600).judging.why == "the budget is spent"
+    assert play(CLOSE, BASE, budget=20, limit_s=100).judging.why.startswith("the time is spent")
+
+
+def test_a_run_that_fails_says_nothing_of_how_long_one_takes():
+    played = play([None, None, None, *CLOSE], BASE, limit_s=100)
+    assert played.ran == "CCCC", "10 s are left, and nobody knows that they are too few"
 
 
 def test_runs_that_leave_no_number_end_it_before_the_budget_does():
@@ -123,7 +184,7 @@ def test_a_baseline_that_fails_decides_nothing():
 def test_a_run_that_is_tried_again_counts_in_the_budget_and_runs_next():
     played = play([None, *FAST], SLOW, budget=3)
     assert played.ran == "CCB"
-    assert played.judging.num_attempts == 3
+    assert played.judging.budget.num_begun == 3
 
 
 def test_sides_that_count_different_things_are_not_compared():

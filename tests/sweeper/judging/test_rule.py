@@ -10,6 +10,7 @@ from sweeper.judging.rule import (
     ChangeVerdict,
     Runs,
     Side,
+    attempts_to_verdict,
     decide,
     gain_of,
     least_attempts,
@@ -114,6 +115,16 @@ def test_a_gain_without_pairs_is_beside_the_earlier_runs():
 def test_the_first_pair_begins_with_the_last_run_alone():
     runs = Runs(change=(1.0, 2.0, 3.0, 4.0), baseline=(3.0, 2.0), earlier=QUIET)
     assert runs.differences == [0.0, math.log(2)]
+
+
+def test_a_verdict_is_foreseen_as_if_runs_went_on_like_those_so_far():
+    change, baseline = (103.0, 104.0, 102.5, 103.5), (100.0, 101.0, 99.0, 100.0)
+    runs = Runs(change=change, baseline=baseline)
+    num = attempts_to_verdict(runs, AIM)
+    assert num is not None
+    assert decide(Runs(change=change * 3, baseline=baseline * 3), AIM) is ChangeVerdict.BETTER
+    assert 1 < num <= 16
+    assert attempts_to_verdict(Runs(change=change, baseline=baseline[:1]), AIM) is None
 
 
 def test_ten_attempts_are_enough_for_the_first_proposal():
