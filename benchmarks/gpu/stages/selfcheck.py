@@ -29,6 +29,7 @@ def run(kit: Kit) -> Iterator[Finding]:
     if kit.box.on_gpus:
         kind = "gpu" if len(kit.box.gpus) > 1 else "logical_gpu"
     command = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--out", str(out)]
+    command += ["--jobs", str(kit.box.num_modes_at_once)]
     over: OutOfTimeError | None = None
     try:
         with program([*command, "--modes", *modes], log, dict(os.environ)) as process:
