@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student_t
 
 SEED = 1  # of the bootstrap
 LEAST_ROUNDS = 6  # of the bootstrap: 1 - 2 / 2**6 = 97 % of medians are between the extremes
@@ -125,6 +124,8 @@ def machine(gpu: str = "no GPU used") -> str:
 def _interval(ratios: Sequence[float]) -> tuple[float, float]:
     """95 % interval of the median over rounds."""
     if 1 < len(ratios) < LEAST_ROUNDS and min(ratios) > 0:
+        from scipy.stats import t as student_t  # an environment of PyTorch need not have it
+
         logs = np.log(ratios)
         half = student_t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
         return math.exp(logs.mean() - half), math.exp(logs.mean() + half)

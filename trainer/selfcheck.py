@@ -2,6 +2,7 @@
 
 ```
   this process: which devices, which modes ─► processes per mode (check/mode_check.py) ─► table
+                                              └ --jobs N: of N modes at once
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 """
@@ -11,15 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import NoReturn
 
 import pynvml
 
@@ -56,29 +63,12 @@ def main(
     asked, modes, bench = _asked(arguments, program)
     # what TensorFlow says at its start is no finding
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    print(f"checking on {bench.described}", file=sys.stderr)
     start = time.monotonic()
-    checks: list[Check] = []
-    interrupted = False
-    try:
-        for number, mode in enumerate(modes, 1):
-            found = _check(mode, bench)
-            checks += found
-            print(f"[{number}/{len(modes)}] {mode.name}: {_counted(found)}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("interrupted: what was checked so far", file=sys.stderr)
-        interrupted = True
-    for line in report(checks, bench):
-        print(line)
-    took_s = time.monotonic() - start
-    print(f"\n{_counted(checks)}; took {took_s:.0f} s")
-    if asked.out:
-        content = {
-            "devices": asdict(bench),
-            "took_s": round(took_s, 1),
-            "checks": [asdict(check) for check in checks],
-        }
-        asked.out.write_text(json.dumps(content, indent=1) + "\n")
+    with _sigterm_as_interrupt():
+        print(f"checking on {bench.described}", file=sys.stderr)
+        checks, interrupted = _checked(modes, bench, asked.jobs)
+        took_s = time.monotonic() - start
+        _tell(asked, checks, bench, took_s)
     if interrupted:
         return 130
     outcomes = {check.outcome for check in checks}
@@ -86,6 +76,38 @@ def main(
         print("nothing could be checked here: see the reasons above", file=sys.stderr)
         return 1
     return int("failed" in outcomes)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM, as `timeout` and Slurm send it, end the block as Ctrl-C does; once, for
+    `timeout` sends two.
+    """
+
+    def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tell(asked: argparse.Namespace, checks: Sequence[Check], bench: Bench, took_s: float) -> None:
+    """Print the report, and write the checks where that was asked for."""
+    for line in report(checks, bench, asked.jobs):
+        print(line)
+    print(f"\n{_counted(checks)}; took {took_s:.0f} s")
+    if asked.out:
+        content = {
+            "devices": asdict(bench),
+            "jobs": asked.jobs,
+            "took_s": round(took_s, 1),
+            "checks": [asdict(check) for check in checks],
+        }
+        asked.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def _asked(
@@ -111,6 +133,9 @@ def _asked(
     )
     parser.add_argument("--modes", nargs="+", metavar="MODE", help="only these, as in the table")
     parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="check so many modes at once (default 1)"
+    )
+    parser.add_argument(
         "--model",
         metavar="FILE.py:FUNCTION",
         help="check with this Keras model of your own, instead of small ones of ours",
@@ -123,6 +148,8 @@ def _asked(
         parser.error(lack)
     if not 1 <= asked.hosts <= MOST_HOSTS:
         parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")
+    if asked.jobs < 1:
+        parser.error(f"--jobs {asked.jobs}: wanted 1 or more")
     if asked.replicas is not None and not 1 <= asked.replicas <= MOST_REPLICAS:
         parser.error(f"--replicas {asked.replicas}: wanted 1 to {MOST_REPLICAS}")
     if asked.out and not asked.out.absolute().parent.is_dir():
@@ -188,22 +215,23 @@ def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts:
     return Bench(kind=kind, num_replicas=num_hosts * num_replicas, num_hosts=num_hosts)
 
 
-def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
+def report(checks: Sequence[Check], bench: Bench, jobs: int = 1) -> Iterator[str]:
     """Yield a table of what was checked, then what cannot run here and why, and what failed."""
     yield f"\nLargest difference of any weight and of the loss from one device; {bench.described}"
     counted = "examples/s" if bench.model else "images/s"
     model = bench.model or "resnet18_cifar"
-    yield f"{counted} of {model} in a second or two are an impression, not a measurement"
+    beside = f", and less so beside {wording.counted(jobs - 1, 'other mode')}" if jobs > 1 else ""
+    yield f"{counted} of {model} in a second or two are an impression, not a measurement{beside}"
     if bench.kind == "cpu_device":
         yield DeviceKind.CPU_DEVICE.note
     rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", counted, "")]
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
-    unreached: Counter[str] = Counter()
+    unreached: dict[str, None] = {}  # in order
     for check in checks:
         if check.outcome == "unsupported":
             unsupported[check.options, check.problem].append(check.mode)
         elif check.outcome == NOT_REACHED:
-            unreached[check.mode] += 1
+            unreached[check.mode] = None
         else:
             rows.append(_row(check))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -214,8 +242,8 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     for (options, problem), modes in unsupported.items():
         what = "" if options == "-" else f"{options} with "
         yield f"{problem} ({what}{', '.join(dict.fromkeys(modes))})"
-    for mode, num in unreached.items():
-        yield f"\n{mode}: {wording.counted(num, 'check')} not reached in {MODE_BUDGET_S:.0f} s"
+    for mode in unreached:
+        yield f"\n{mode}: not all of its checks were reached in time"
     if bench.num_hosts > 1:
         joined = [
             name
@@ -245,17 +273,56 @@ def _row(check: Check) -> tuple[str, ...]:
     )
 
 
-def _check(mode: Mode, bench: Bench) -> list[Check]:
+def _checked(modes: Sequence[Mode], bench: Bench, jobs: int) -> tuple[list[Check], bool]:
+    """Check so many modes at once; return the checks in the order of the modes, and whether it
+    was interrupted.
+
+    Each mode has a thread, which waits for its processes. Linux kills a process with the thread
+    that started it (`parent.die_with`): those of the pool live until all modes have ended.
+    """
+    over = threading.Event()
+    interrupted, num_ended = False, 0
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(_check, mode, bench, over): mode for mode in modes}
+        waiting = set(running)
+        try:
+            while waiting:  # with pauses, as a signal just before an endless wait is not heard
+                ended, waiting = wait(waiting, LOOK_EVERY_S, FIRST_COMPLETED)
+                for one in ended:
+                    num_ended += 1
+                    counted = f"{running[one].name}: {_counted(one.result())}"
+                    print(f"[{num_ended}/{len(modes)}] {counted}", file=sys.stderr)
+        except KeyboardInterrupt:
+            print("interrupted: what was checked so far", file=sys.stderr)
+            interrupted = True
+        finally:
+            over.set()
+            pool.shutdown(cancel_futures=True)
+    checks: list[Check] = []
+    for one in running:
+        if not one.cancelled() and one.exception() is None:
+            checks += one.result()
+    return checks, interrupted
+
+
+def _check(mode: Mode, bench: Bench, over: threading.Event) -> list[Check]:
     checks: list[Check] = []
     for part, variables in trials.parts(mode, bench, os.environ):
-        checks += _check_in_own_process(part, variables)
+        checks += _check_in_own_process(part, variables, over)
+        if over.is_set():
+            checks.append(Check(mode=mode.name, options="the others", outcome=NOT_REACHED))
+            break
         if all(check.outcome != "passed" for check in checks):
             break  # the mode cannot run here, or is broken, which need not be said again
     return checks
 
 
-def _check_in_own_process(part: Part, variables: Mapping[str, str]) -> list[Check]:
-    """Start a process with these variables, beside those that every one has."""
+def _check_in_own_process(
+    part: Part, variables: Mapping[str, str], over: threading.Event
+) -> list[Check]:
+    """Start a process with these variables, beside those that every one has; end it when it is
+    `over`.
+    """
     mode, bench = part.mode, part.bench
     with TemporaryDirectory() as folder:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
@@ -265,6 +332,7 @@ def _check_in_own_process(part: Part, variables: Mapping[str, str]) -> list[Chec
             checks_of = "workers_check"
         environment = {
             "TF_ENABLE_ONEDNN_OPTS": "1",
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # else one mode takes all of a GPU's memory
             **os.environ,
             **variables,
             ORCHESTRATOR_VARIABLE: str(os.getpid()),
@@ -277,9 +345,10 @@ def _check_in_own_process(part: Part, variables: Mapping[str, str]) -> list[Chec
                 stdout=log_file,
                 stderr=log_file,
                 env=environment,
+                process_group=0,  # Ctrl-C and `timeout` signal a group: this one is ended from here
             )
             try:
-                problem = _how_it_failed(process, out)
+                problem = _how_it_failed(process, out, over)
             finally:
                 process.kill()
                 process.wait()
@@ -291,10 +360,12 @@ def _check_in_own_process(part: Part, variables: Mapping[str, str]) -> list[Chec
         return checks
 
 
-def _how_it_failed(process: subprocess.Popen[bytes], out: Path) -> str:
-    """Wait for a mode's process, as long as it writes checks; empty where it ended well."""
+def _how_it_failed(process: subprocess.Popen[bytes], out: Path, over: threading.Event) -> str:
+    """Wait for a mode's process, as long as it writes checks and it is not over; empty where it
+    ended well.
+    """
     num_bytes, seen_s = 0, time.monotonic()
-    while True:
+    while not over.is_set():
         try:
             exit_code = process.wait(LOOK_EVERY_S)
             return f"its process ended with {exit_code}" if exit_code else ""
@@ -304,6 +375,7 @@ def _how_it_failed(process: subprocess.Popen[bytes], out: Path) -> str:
             num_bytes, seen_s = written, now_s
         elif now_s - seen_s >= CHECK_TIMEOUT_S:
             return f"hung for {CHECK_TIMEOUT_S:.0f} s"
+    return ""
 
 
 def _counted(checks: Sequence[Check]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu`: proves in a quarter of an hour what must hold on a box of GPUs.
+"""`python -m benchmarks.gpu`: proves in twenty minutes what must hold on a box of GPUs.
 
 ```
   smoke ─► plain ─► peers ─► faults ─► selfcheck ─► xla ──► report.md, gpu-kit.tar.gz to attach
@@ -177,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--stages", help=f"default all: {','.join(STAGES)}")
     parser.add_argument(
-        "--minutes", type=_minutes, help="for all stages together (default 15, on CPU devices 3)"
+        "--minutes", type=_minutes, help="for all stages together (default 18, on CPU devices 3)"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-kit"), help="folder of all files (default gpu-kit)"

@@ -18,6 +18,9 @@ AMPERE = (8, 0)  # has bfloat16 and TensorFloat-32
 _GIB_PER_IMAGE = 0.09
 _NUM_SIDES = 3  # of a comparison, alive at once
 _BATCH_SIZES = (256, 128, 64, 32)
+# of a mode of the self-check: two replicas of ResNet-18 for CIFAR, and a process' context
+_GIB_PER_MODE = 3
+_MOST_MODES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +59,24 @@ class Box:
     @property
     def batch_size(self) -> int:
         """Return the largest batch of ResNet-50 with which all sides of a comparison fit."""
-        bytes_of = [gpu.memory_bytes for gpu in self.gpus if gpu.memory_bytes is not None]
-        if not bytes_of:
-            return _BATCH_SIZES[-1]
-        room_gib = 0.9 * min(bytes_of) / 2**30
         for batch_size in _BATCH_SIZES:
-            if _NUM_SIDES * batch_size * _GIB_PER_IMAGE <= room_gib:
+            if _NUM_SIDES * batch_size * _GIB_PER_IMAGE <= self._room_gib:
                 return batch_size
         return _BATCH_SIZES[-1]
+
+    @property
+    def num_modes_at_once(self) -> int:
+        """Return how many modes of the self-check memory and cores have room for."""
+        if not self.on_gpus:
+            return 1
+        fitting = int(self._room_gib / _GIB_PER_MODE)
+        return max(1, min(_MOST_MODES, self.machine.num_cores // 2, fitting))
+
+    @property
+    def _room_gib(self) -> float:
+        """Return the memory of the smallest GPU that may be used; 0 where it is unknown."""
+        bytes_of = [gpu.memory_bytes for gpu in self.gpus if gpu.memory_bytes is not None]
+        return 0.9 * min(bytes_of, default=0) / 2**30
 
     def mask(self, gpu: int = 0) -> dict[str, str]:
         """Return the variables that show a program this one GPU, or none."""

@@ -8,6 +8,7 @@ windows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -76,6 +77,31 @@ class _Positions(nn.Module):
         return x + self.table[: x.shape[1]]
 
 
+class _Segments(nn.Module):
+    """Adds to each position the trained vector of its equal part of the sequence."""
+
+    def __init__(self, num_segments: int, width: int) -> None:
+        super().__init__()
+        self.num_segments = num_segments
+        self.table = nn.Parameter(0.02 * torch.randn(num_segments, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length = x.shape[1]
+        positions = torch.arange(length, device=x.device)
+        return x + self.table[positions * self.num_segments // length]
+
+
+class _Bias(nn.Module):
+    """Adds a trained number to each channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.bias
+
+
 class _Attention(nn.Module):
     """Queries, keys and values behind each other (B, S, 3 W) -> (B, S, W), by fused attention."""
 
@@ -117,6 +143,14 @@ def _module(tensor: Tensor) -> nn.Module:
             return table
         case layers.Positions():
             return _Positions(layer.num_positions, tensor.channels)
+        case layers.Segments():
+            return _Segments(layer.num_segments, tensor.channels)
+        case layers.Masked():
+            return _Call(partial(_masked, every=layer.every))
+        case layers.Every():
+            return _Call(partial(_every, every=layer.every))
+        case Plain.BIAS:
+            return _Bias(tensor.channels)
         case layers.LayerNorm():
             return nn.LayerNorm(tensor.channels, eps=layer.epsilon)
         case layers.Attend():
@@ -128,6 +162,15 @@ def _module(tensor: Tensor) -> nn.Module:
 
 def _unchanged(x: torch.Tensor) -> torch.Tensor:
     return x
+
+
+def _masked(x: torch.Tensor, every: int) -> torch.Tensor:
+    """Replace every so many tokens, from the first, by token 0."""
+    return x * (torch.arange(x.shape[1], device=x.device) % every > 0)
+
+
+def _every(x: torch.Tensor, every: int) -> torch.Tensor:
+    return x[:, ::every]
 
 
 _CALLS: dict[layers.Layer, Callable[..., torch.Tensor]] = {

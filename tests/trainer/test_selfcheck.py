@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
+from threading import Barrier, Event
 
 import pytest
 
@@ -104,6 +106,7 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
         (["--modes", "telepathy"], "no mode telepathy with --hosts 1; choose from "),
         (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_device"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
+        (["--jobs", "0"], "--jobs 0: wanted 1 or more"),
         (["--hosts", "0"], "--hosts 0: wanted 1 to 8"),
         (
             ["--hosts", "2", "--modes", "ps_cpu"],
@@ -129,7 +132,7 @@ def test_a_wrong_question_is_refused_at_once(arguments, said, capsys):
 def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
     checked = []
 
-    def check(mode, bench):
+    def check(mode, bench, over):
         checked.append((mode.variable_update, bench))
         return [
             Check(
@@ -160,14 +163,14 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
     part = plain_part()
     strange = replace(part, bench=Bench(kind="no_such_kind", num_replicas=2))
-    (check,) = selfcheck._check_in_own_process(strange, {})
+    (check,) = selfcheck._check_in_own_process(strange, {}, Event())
     assert (
         check.outcome,
         "its process ended with 1: ValueError: 'no_such_kind'" in check.problem,
     ) == ("failed", True)
     monkeypatch.setattr(selfcheck, "CHECK_TIMEOUT_S", 0.1)
     monkeypatch.setattr(selfcheck, "LOOK_EVERY_S", 0.1)
-    (check,) = selfcheck._check_in_own_process(part, {})
+    (check,) = selfcheck._check_in_own_process(part, {}, Event())
     assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
 
 
@@ -184,7 +187,7 @@ def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch
         apart, Bench(kind="logical_gpu", num_replicas=2), os.environ
     ):
         one = replace(part, precisions=part.precisions[:1])
-        found += selfcheck._check_in_own_process(one, variables)
+        found += selfcheck._check_in_own_process(one, variables, Event())
     assert [(check.options, check.outcome, check.problem) for check in found] == [
         ("-", "passed", ""),
         ("precision=fp32", "passed", ""),
@@ -195,14 +198,14 @@ def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch
 def test_a_mode_that_cannot_run_says_so_once(monkeypatch):
     """On GPUs its checks are of two processes."""
     refused = Check(**PLAIN, outcome="unsupported", problem="wanted an even number of GPUs")
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda part, variables: [refused])
-    assert selfcheck._check(REPLICATED, Bench(kind="gpu", num_replicas=3)) == [refused]
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda *_: [refused])
+    assert selfcheck._check(REPLICATED, Bench(kind="gpu", num_replicas=3), Event()) == [refused]
 
 
 @pytest.mark.parametrize("modes", [[], ["--modes", "replicated_nccl"]])
 def test_a_box_on_which_nothing_could_be_checked_has_not_passed(modes, monkeypatch, capsys):
     refused = Check(**PLAIN, outcome="unsupported", problem="TensorFlow sees 0 GPUs")
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda part, variables: [refused])
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda *_: [refused])
     assert selfcheck.main(["--devices", "cpu_device", *modes]) == 1
     said = capsys.readouterr()
     assert "nothing could be checked here" in said.err
@@ -210,12 +213,65 @@ def test_a_box_on_which_nothing_could_be_checked_has_not_passed(modes, monkeypat
 
 
 def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
-    def interrupted(part, variables):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
     assert selfcheck.main(["--devices", "cpu_device"]) == 130
     assert "0 checks passed" in capsys.readouterr().out
+
+
+def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
+    monkeypatch, capsys, tmp_path
+):
+    """A bug: `timeout` left an empty file. Of a mode that had not ended, its checks are told."""
+    passed = Check(**PLAIN, outcome="passed")
+
+    def terminated(part, variables, over):
+        if part.mode.variable_update == "parameter_server":
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)  # as `timeout` does, to the process and its group
+            assert over.wait(60)
+        return [passed]
+
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", terminated)
+    out = tmp_path / "found.json"
+    modes = ["--modes", "mirrored_ring", "ps_cpu", "independent"]
+    assert selfcheck.main(["--devices", "cpu_device", *modes, "--out", str(out)]) == 130
+    found = [(one["mode"], one["outcome"]) for one in json.loads(out.read_text())["checks"]]
+    assert found == [("ring", "passed"), ("ring", "passed"), ("ps_cpu", NOT_REACHED)]
+    assert "ps_cpu: not all of its checks were reached in time" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_process_is_ended_when_the_check_is_over():
+    over = Event()
+    over.set()
+    assert selfcheck._check_in_own_process(plain_part(), {}, over) == []
+
+
+def test_modes_at_once_are_printed_as_they_end_and_told_in_their_order(monkeypatch, capsys):
+    both, second_ended = Barrier(2, timeout=60), Event()
+
+    def check(mode, bench, over):
+        both.wait()
+        if mode.variable_update == "mirrored":
+            assert second_ended.wait(60)
+        return [Check(mode=mode.name, options="-", outcome="passed", difference=1e-8)]
+
+    def printed(checks):
+        second_ended.set()
+        return counted(checks)
+
+    counted = selfcheck._counted
+    monkeypatch.setattr(selfcheck, "_check", check)
+    monkeypatch.setattr(selfcheck, "_counted", printed)
+    modes = ["--modes", "mirrored_ring", "ps_cpu"]
+    assert selfcheck.main(["--devices", "cpu_device", "--jobs", "2", *modes]) == 0
+    said = capsys.readouterr()
+    assert re.findall(r"^\[\d/2\] (\w+)", said.err, re.MULTILINE) == ["ps_cpu", "mirrored_ring"]
+    assert re.findall(r"^(\w+) +-  ", said.out, re.MULTILINE) == ["mirrored_ring", "ps_cpu"]
+    assert "not a measurement, and less so beside 1 other mode" in said.out
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ LINES: Mapping[str, str] = {
     "plain": "trials of every precision complete, with ops where they were asked to be",
     "mfu": "utilization (MFU) is more than 0, and 1 at most",
 }
-MINUTES: Mapping[str, float] = {"gpu": 2.0, "cpu": 0.4}
+MINUTES: Mapping[str, float] = {"gpu": 2.25, "cpu": 0.4}
 EFFORT = (  # on GPUs
-    "min_warm_up_steps=40",
-    "min_warm_up_s=2",
-    "num_steps=40",
-    "min_window_s=4",
+    "min_warm_up_steps=20",
+    "min_warm_up_s=1",
+    "num_steps=30",
+    "min_window_s=3",
 )
 
 

@@ -19,7 +19,7 @@ LINES: Mapping[str, str] = {
     "telemetry": "clocks, power and temperature of its GPU are recorded",
     "pinning": "nvidia-smi sees it on the GPU with its UUID, and on no other",
 }
-MINUTES: Mapping[str, float] = {"gpu": 1.5, "cpu": 0.5}
+MINUTES: Mapping[str, float] = {"gpu": 1.25, "cpu": 0.4}
 
 
 def run(kit: Kit) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """Finds the GPUs at hand, and what the kit may ask of them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,17 @@ from tests.benchmarks.gpu.boxes import H100, V100, box
 )
 def test_precision_and_batch_are_those_that_a_gpu_has_room_for(gpu, precision, batch_size):
     assert (box(gpu).half, box(gpu).batch_size) == (precision, batch_size)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "num_cores", "num_modes"),
+    [((H100,), 64, 8), ((H100,), 12, 6), ((H100,), 1, 1), ((H100, V100), 64, 4), ((), 64, 1)],
+)
+def test_as_many_modes_are_checked_at_once_as_memory_and_cores_have_room_for(
+    gpus, num_cores, num_modes
+):
+    machine = replace(box(*gpus).machine, num_cores=num_cores)
+    assert replace(box(*gpus), machine=machine).num_modes_at_once == num_modes
 
 
 def test_a_box_without_gpus_says_that_its_numbers_are_of_cpu_devices():

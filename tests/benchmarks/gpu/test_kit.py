@@ -62,7 +62,7 @@ def test_gpus_that_tensorflow_does_not_see_pass_nothing(tmp_path):
     [
         plain.grid(box(H100)),
         [*xla.grid(box(V100)), *peers.images_grid(box(V100))[-3:]],
-        peers.tokens_grid(box(H100)),
+        *peers.tokens_grids(box(H100)),
     ],
     ids=lambda overrides: " ".join(overrides)[:60],
 )

@@ -20,8 +20,10 @@ def ratio(*ratios: float, ours: str = "ours") -> Ratio:
     return Ratio(name="n", ours=ours, peer="p", metric="images per s", pairs=pairs, target=0.9)
 
 
-def on_a_gpu(*ratios: Ratio, line: str = "torch_images", spec=RESNET50, has_torch=True) -> Judged:
-    return judged(line, ratios, spec, on_gpus=True, has_torch=has_torch)
+def on_a_gpu(
+    *ratios: Ratio, line: str = "torch_images", spec=RESNET50, has_torch=True, unmeasured=()
+) -> Judged:
+    return judged(line, ratios, spec, on_gpus=True, has_torch=has_torch, unmeasured=unmeasured)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,19 @@ def test_a_peer_is_reached_only_where_the_whole_interval_says_so(ratios, verdict
 
 def test_the_faster_of_ours_counts():
     found = on_a_gpu(ratio(0.7, 0.7, ours="off"), ratio(0.95, 0.95, ours="on"))
-    assert (found.verdict, found.why) == ("met", "on: 0.950 [0.950, 0.950]")
+    told = "on: 0.950 [0.950, 0.950]; off: 0.700 [0.700, 0.700]"
+    assert (found.verdict, found.why) == ("met", told)
+
+
+def test_a_line_that_another_model_may_meet_is_not_missed():
+    tokens = {"spec": replace(RESNET50, model="bert_base"), "line": "torch_tokens"}
+    slow, fast = ratio(0.5, 0.5, ours="bert"), ratio(0.95, 0.95, ours="gpt2")
+    assert on_a_gpu(slow, fast, **tokens).verdict == "met"
+    assert on_a_gpu(slow, **tokens).verdict == "missed"
+    open_yet = on_a_gpu(slow, unmeasured=["gpt2"], **tokens)
+    told = "bert: 0.500 [0.500, 0.500]; not measured: gpt2"
+    assert (open_yet.verdict, open_yet.why) == ("not run", told)
+    assert on_a_gpu(fast, unmeasured=["bert_base"], **tokens).verdict == "met"
 
 
 def test_cpu_devices_settle_nothing_about_gpus():

@@ -1,0 +1,29 @@
+"""The trial that no GPU has memory for fails for want of memory, and of nothing else."""
+
+from benchmarks.gpu.stages.faults import TOO_LARGE_FOR_GPUS
+from costs.memory import memory_bytes
+from costs.networks import network
+from costs.work import Work
+from scalemark import models
+from scalemark.layers import network_of
+
+CUDNN_LIMIT = 2**31  # numbers of a tensor
+
+
+def test_what_is_too_large_for_any_gpu_has_no_tensor_too_large_for_cudnn():
+    """A bug: cuDNN refused a tensor, and ended the process, before memory was asked for."""
+    asked = dict(one.split("=") for one in TOO_LARGE_FOR_GPUS)
+    batch_size = int(asked["batch_size"])
+    logits = models.define(asked["model"], image_px=224, seq_len=0, num_classes=1001)
+    largest = max(tensor.num_elements for tensor in network_of(logits))
+    assert batch_size * largest < CUDNN_LIMIT < 2 * batch_size * largest
+    work = Work(
+        network=network(asked["model"]),
+        num_gpus=1,
+        batch_size=batch_size,
+        variable_update="replicated",
+        local_parameter_device="gpu",
+        all_reduce="none",
+        precision=asked["precision"],
+    )
+    assert memory_bytes(work) > 1.2 * 288e9  # of the largest GPUs
