@@ -38,6 +38,8 @@ def doubts(case: Case, bound: Bound | None) -> Iterator[str]:
         yield from _of_quiet(case)
     else:
         yield "no cause alone takes 10% of the step"
+        if case.found[0].contradicted:
+            yield case.found[0].contradicted
 
 
 def _of_trials(case: Case) -> Iterator[str]:
