@@ -189,7 +189,7 @@ class AblationFinder:
         those whose replicas train each for itself.
         """
         where = target.environment.key, target.item
-        found = []
+        found: list[Result] = []
         for changes in ({}, _changes(Ablation.INDEPENDENT, target)):
             identity = _identity(_with(target.axes, changes))
             found += self._by_identity.get((where, identity), ())

@@ -18,14 +18,12 @@ from analysis.explanation.verdicts import Confidence
 from benchmarks.explaining.simulated import (
     EVERY,
     KINDS,
-    REPEATS,
     Injected,
     Setting,
-    ablations,
     any_setting,
     fits,
     shares,
-    simulated_all,
+    simulated_around,
     with_noise,
 )
 from scalemark.records.trial import TrialSpec
@@ -50,10 +48,7 @@ def verdicts(seed: int, num_cases: int, *, thinned: bool = False) -> Iterator[Ve
 
 
 def _verdict(setting: Setting, random: np.random.Generator, thinned: bool) -> Verdict:
-    num_repeats = 1 if thinned and random.random() < 0.5 else REPEATS
-    specs = [setting.spec]
-    specs += [spec for spec in ablations(setting.spec) if not thinned or random.random() > 0.25]
-    simulated = simulated_all(setting, specs, random, num_repeats)
+    simulated = simulated_around(setting, random, thinned=thinned)
     results = [result for result, _ in simulated.values()]
     finder = AblationFinder(results)
     (found,) = explain_all(results[:1], finder, lambda result: simulated[result.trial_id][1])

@@ -136,25 +136,31 @@ def answers(
 
 
 def _answer(name: str, setting: Setting, random: np.random.Generator, thinned: bool) -> Answer:
-    num_repeats = 1 if thinned and random.random() < 0.5 else REPEATS
-    specs = [setting.spec]
-    specs += [spec for spec in ablations(setting.spec) if not thinned or random.random() > 0.25]
-    simulated = simulated_all(setting, specs, random, num_repeats)
-    found = asked_of(name, setting, simulated)
+    simulated = simulated_around(setting, random, thinned=thinned)
+    found = _asked_of(name, setting, simulated)
     if found.is_right or not thinned:
         return found
     missing = [spec for spec in ablations(setting.spec) if spec.trial_id not in simulated]
     # Draws of its own, so that the next case is the same whether this one is right or not.
     (apart,) = random.spawn(1)
-    completed = simulated | simulated_all(setting, missing, apart, num_repeats)
-    return replace(found, is_told=asked_of(name, setting, completed).is_right)
+    num_repeats = len(simulated[setting.spec.trial_id][0].repeats)
+    completed = simulated | _simulated_all(setting, missing, apart, num_repeats)
+    return replace(found, is_told=_asked_of(name, setting, completed).is_right)
 
 
 Simulated = dict[str, tuple[Result, Observed]]
 """Trials by their identity, the target first."""
 
 
-def simulated_all(
+def simulated_around(setting: Setting, random: np.random.Generator, *, thinned: bool) -> Simulated:
+    """Simulate a target and its ablations, of which a quarter is missing where they are thinned."""
+    num_repeats = 1 if thinned and random.random() < 0.5 else REPEATS
+    specs = [setting.spec]
+    specs += [spec for spec in ablations(setting.spec) if not thinned or random.random() > 0.25]
+    return _simulated_all(setting, specs, random, num_repeats)
+
+
+def _simulated_all(
     setting: Setting, specs: Sequence[TrialSpec], random: np.random.Generator, num_repeats: int
 ) -> Simulated:
     return {
@@ -163,7 +169,7 @@ def simulated_all(
     }
 
 
-def asked_of(name: str, setting: Setting, simulated: Simulated) -> Answer:
+def _asked_of(name: str, setting: Setting, simulated: Simulated) -> Answer:
     results = [result for result, _ in simulated.values()]
     return asked(
         name,
