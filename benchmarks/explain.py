@@ -19,9 +19,15 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
-from benchmarks.explaining import real
+from benchmarks.explaining import mixed, real
 from benchmarks.explaining.played import played
 from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, Answer, answers
+
+_ABLATIONS = {
+    False: "every ablation, 3 repeats",
+    True: "ablations missing and single repeats",
+}
+"""By whether they are thinned."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,10 +43,7 @@ def main(arguments: Sequence[str]) -> int:
                 for seed in seeds
                 for one in answers(seed, options.cases, thinned=thinned, selection=selection)
             ]
-            ablations = (
-                "ablations missing and single repeats" if thinned else "every ablation, 3 repeats"
-            )
-            print(f"{drawn}; {ablations}; seeds {seeds[0]} to {seeds[-1]}:\n")
+            print(f"{drawn}; {_ABLATIONS[thinned]}; seeds {seeds[0]} to {seeds[-1]}:\n")
             print(table(found))
             print()
     with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +53,9 @@ def main(arguments: Sequence[str]) -> int:
         f"database; seed {options.seed}:\n"
     )
     print(table(found))
+    print()
+    print("Up to three causes at once, as they are drawn:\n")
+    print(mixed_table(options.seed, options.mixed))
     print()
     if options.real:
         print(real.table(options.real))
@@ -61,14 +67,34 @@ def table(found: Sequence[Answer]) -> str:
     lines = [
         (
             "| injected | wanted | trials | right | of these sure | cannot tell | wrong | sure "
-            "and wrong | taken for |"
+            "and wrong | taken for | right with what is named as missing |"
         )
     ]
-    lines.append("|---|---|---:|---:|---:|---:|---:|---:|---|")
+    lines.append("|---|---|---:|---:|---:|---:|---:|---:|---|---:|")
     for name in KINDS:
         lines.append(_line(name, KINDS[name].bound, [one for one in found if one.kind == name]))
     lines.append(_line("all", None, found))
     return "\n".join(lines)
+
+
+def mixed_table(seed: int, num_cases: int) -> str:
+    """A line per confidence, with all ablations and with some of them missing."""
+    lines = [
+        "| ablations | confidence | trials | wrong | wrong by more than 2 % of the step |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for thinned in (False, True):
+        found = list(mixed.verdicts(seed, num_cases, thinned=thinned))
+        for confidence in Confidence:
+            wrong_by = [one.wrong_by for one in found if one.confidence is confidence]
+            counts = (len(wrong_by), _num_above(0.0, wrong_by), _num_above(0.02, wrong_by))
+            cells = (_ABLATIONS[thinned], confidence, *counts)
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _num_above(limit: float, values: Sequence[float]) -> int:
+    return sum(value > limit for value in values)
 
 
 def _line(name: str, bound: Bound | None, found: Sequence[Answer]) -> str:
@@ -85,6 +111,7 @@ def _line(name: str, bound: Bound | None, found: Sequence[Answer]) -> str:
         str(len(wrong)),
         str(sum(one.confidence is Confidence.SURE for one in wrong)),
         ", ".join(f"{other} {count}" for other, count in taken.most_common()),
+        str(sum(one.is_right or one.is_told for one in found)),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -96,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
     parser.add_argument("--cases", type=int, default=300, help="simulated ones, of each seed")
+    parser.add_argument("--mixed", type=int, default=3000, help="simulated ones of several causes")
     parser.add_argument(
         "--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU devices"
     )

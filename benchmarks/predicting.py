@@ -157,7 +157,8 @@ def constants(found: Sequence[Checked]) -> tuple[Typical, Quantiles]:
     again = [_by_constants(one, typical, QUANTILES) for one in curves]
     quantiles = dict(QUANTILES)
     for is_doubted, of in _by(again, _is_doubted).items():
-        quantiles[is_doubted] = round(quantile([one.score for one in of]), 2)
+        scores = [one.score for one in of if is_doubted or _is_near(one)]
+        quantiles[is_doubted] = round(quantile(scores), 2)
     return typical, quantiles
 
 
@@ -170,6 +171,15 @@ def _kind(one: Checked) -> str:
 def _is_doubted(one: Checked) -> bool:
     assert one.predictive is not None
     return bool(one.predictive.reasons)
+
+
+def _is_near(one: Checked) -> bool:
+    """Return whether it is on up to twice the GPUs of its curve's rows. Further ones have a scale
+    that is wide for their errors, and would make the intervals of near ones too narrow.
+    """
+    assert one.predictive is not None
+    assert one.predictive.weighing is not None
+    return one.predictive.weighing.num_gpus <= 2 * one.predictive.weighing.most_gpus
 
 
 Key = TypeVar("Key")

@@ -215,6 +215,9 @@ def _guessed(case: _Case) -> Doubt | None:
 
 
 def _extrapolation(case: _Case) -> Doubt | None:
+    """Doubt many more GPUs than rows have, in a box whose links nobody described."""
+    if case.fit.is_known:
+        return None
     most = max((one.row.work.num_gpus for one in case.fit.rows), default=0)
     if not most or case.num_gpus <= _TIMES_GPUS * most or case.share < _VISIBLE:
         return None

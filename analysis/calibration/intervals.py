@@ -9,7 +9,8 @@ An interval is the prediction times or over exp(quantile * scale), where the qua
 scores of its class: the ceil(0.95 (n + 1))-th smallest of n (Vovk et al. 2005; Lei et al. 2018,
 "Distribution-free predictive inference for regression"). Fewer than 19 have no such rank: their
 quantile is that of one more normal number with their mean square, by Student's t, and not less than
-the largest. Classes are of sound predictions, and of those that are doubted.
+the largest. Classes are of sound predictions, which those on up to twice the GPUs of the rows
+decide, and of those that are doubted.
 
 Where a curve has one count of GPUs, the interval is the physics' own, wider by how far the linear
 rule is apart from it.
@@ -26,7 +27,7 @@ _COVERAGE = 0.95
 Quantiles = Mapping[bool, float]
 """How many scales an interval reaches to each side, by whether the prediction is doubted."""
 
-QUANTILES: Quantiles = {False: 1.44, True: 3.01}
+QUANTILES: Quantiles = {False: 1.49, True: 4.07}
 """Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
 judged by those of other publishers alone.
 """

@@ -56,11 +56,13 @@ def predicted(
         if len(by_rules) == 1:
             kind = KNOWN_BOX if guess.is_known else GUESSED_BOX
         target, doubt = targets[index], guess_doubt(fits, index, has_curve=kind == CURVE)
+        known = log_times(target, rows)
         weighing = Weighing(
             kind=kind,
             num_gpus=target.work.num_gpus,
+            most_gpus=max(known),
             logs={PHYSICS: _log_time(target, one), **by_rules},
-            leverages=leverages(log_times(target, rows), target.work.num_gpus),
+            leverages=leverages(known, target.work.num_gpus),
             record=_entries(target, record),
             noise=left_out.noise,
             physics=one.doubted(doubt),

@@ -17,6 +17,7 @@ class Weighing:
 
     kind: str  # CURVE or another of `weights`
     num_gpus: int
+    most_gpus: int  # of its curve's rows
     logs: Mapping[str, float]  # by candidate: of the time of one item on one GPU
     leverages: Mapping[str, float]  # `rules.leverages`; of candidates that are not there 1
     record: tuple[Entry, ...]

@@ -184,6 +184,21 @@ class AblationFinder:
         """Find one replica of it alone."""
         return self._find(Ablation.ALONE, target)
 
+    def timing_replicas(self, target: Result) -> list[Result]:
+        """Return the trials that time each replica of as many devices: those of the same work, then
+        those whose replicas train each for itself.
+        """
+        where = target.environment.key, target.item
+        found: list[Result] = []
+        for changes in ({}, _changes(Ablation.INDEPENDENT, target)):
+            identity = _identity(_with(target.axes, changes))
+            found += self._by_identity.get((where, identity), ())
+        return [
+            one
+            for one in found
+            if one.axes.get("replica_times") and one.num_gpus == target.num_gpus > 1
+        ]
+
     def contradicting(self, result: Result) -> list[Result]:
         """Return single runs of the same work in the same environment, as rows of one source may
         be, whose figures are further from its own than processes of one trial.

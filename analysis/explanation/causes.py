@@ -94,6 +94,8 @@ def _of_parts(
             yield inferred(None, seconds, why, trials)
             continue
         contradicted = ""
+        if bound is Bound.INPUT:
+            contradicted = tests.read_faster(fall.target)
         if bound is Bound.COMMUNICATION:
             contradicted = links.contradict(seconds.value, fall.step.value)
         yield Suspect(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from analysis import again
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, AblationFinder
+from analysis.explanation.case import MATTERS
 from analysis.explanation.communication.exchange import ExchangeTests
 from analysis.explanation.communication.host_links import HostLinks, host_links
 from analysis.explanation.communication.inner_links import InnerLinks, inner_links
@@ -19,7 +20,7 @@ from analysis.explanation.replicas.slow_replica import SlowReplicas, Times, slow
 from analysis.explanation.replicas.throttling import against_throttling
 from analysis.explanation.replicas.waiting import against_slow, waiting_for
 from analysis.explanation.suspects import Bound
-from analysis.explanation.verdicts import MATTERS, Diagnosis, diagnose
+from analysis.explanation.verdicts import Diagnosis, diagnose
 from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
 from analysis.statistics.contradictions import contradiction

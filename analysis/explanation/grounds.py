@@ -34,15 +34,19 @@ def grounds(
 
 
 def _of_health(fall: Waterfall) -> Iterator[Evidence]:
-    """Yield how little is lost against the ideal."""
-    if fall.ideal is None:
+    """Yield how little is lost against the ideal, or at most where a larger batch stands for it."""
+    if fall.ideal is not None:
+        lost, subtracted, most = difference(fall.target, fall.ideal), fall.ideal, ""
+    elif (larger := fall.larger_alone) is not None:
+        lost = about(fall.step.value - larger.seconds.value)
+        subtracted, most = larger.trials[0], " at most"
+    else:
         return
-    lost = difference(fall.target, fall.ideal)
     yield Evidence(
         method=Method.ABLATION,
         seconds=lost,
-        because=f"{fall.share(lost.value):.0%} of the step is lost to all causes",
-        trials=(fall.target.trial_id, fall.ideal.trial_id),
+        because=f"{fall.share(lost.value):.0%} of the step is lost to all causes{most}",
+        trials=(fall.target.trial_id, subtracted.trial_id),
     )
 
 
@@ -50,10 +54,9 @@ def _of_launching(fall: Waterfall) -> Evidence:
     """Return what limits launching, which alone is left where one replica has no other cause."""
     beside = [one for one in (fall.calls, fall.fixed, fall.floor) if one is not None]
     most_s, method = at_most_launching_s(fall), Method.FIXED
-    if most_s is None and fall.calls is not None:
-        most_s = max(0.0, fall.calls.seconds.value)
     if most_s is None:
         most_s, method = kernels_s(fall.target.axes) or 0.0, Method.COUNTED
+        most_s += max(0.0, fall.calls.seconds.value) if fall.calls else 0.0
     trials = [trial.trial_id for one in beside for trial in one.trials]
     return Evidence(
         method=method,

@@ -31,7 +31,9 @@ WEIGHTS_GB_PER_S = {
     DeviceKind.CPU_DEVICE: 4.0,
 }
 """At least (K80: 240 at its peak), so that what is left of fixed costs is not of the weights."""
-LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide
+# of one kernel, from the host's queue to its start: 20 to 40 us in the guide
+LAUNCH_S = 40e-6
+LEAST_LAUNCH_S = 20e-6
 
 _EXCHANGING_NOTHING = (Ablation.ALONE, Ablation.INDEPENDENT)
 """Ablations that read nothing either: lower than all that a step may wait for."""
@@ -87,6 +89,22 @@ def at_most_launching_s(fall: Waterfall) -> float | None:
     if fall.floor and counted_s is not None:
         known.append(_highest(fall.floor.seconds) + counted_s)
     return min(known, default=None)
+
+
+def expected_launching_s(fall: Waterfall) -> float | None:
+    """Return what launching takes if each kernel waits as short as the guide saw, within the step
+    of the lowest ablation; None where the kernels are not counted.
+    """
+    counted_s = kernels_s(fall.target.axes)
+    if counted_s is None or shares_cores(fall.target):
+        return None
+    return min(counted_s * LEAST_LAUNCH_S / LAUNCH_S, fall.base_s.value)
+
+
+def shows_fixed(fall: Waterfall) -> str:
+    """Return which trial would show what is fixed in a step."""
+    has_larger = Ablation.LARGER_BATCH in fall.ablations.found
+    return "one replica alone" if has_larger else "a larger batch"
 
 
 def computes_almost_nothing(fall: Waterfall) -> bool:

@@ -72,6 +72,23 @@ class Waterfall:
         """The share of the ideal that is reached; 1.0 loses nothing."""
         return None if self.ideal is None else step_s(self.ideal).value / self.step.value
 
+    @property
+    def least_efficiency(self) -> float | None:
+        """The least that it reaches of an ideal that nobody measured: a step of one replica alone
+        with k times the batch takes k times as long at most.
+        """
+        alone = self.larger_alone
+        return None if alone is None else alone.seconds.value / self.step.value
+
+    @property
+    def larger_alone(self) -> Beside | None:
+        """A share of the step of one replica alone with a larger batch: as much as its own has."""
+        larger = self.ablations.found.get(Ablation.LARGER_BATCH)
+        if larger is None or shares_cores(self.target):
+            return None
+        share = self.target.axes["batch_size"] / larger.axes["batch_size"]
+        return Beside(seconds=step_s(larger).scaled(share), trials=(larger,))
+
     def share(self, seconds: float) -> float:
         """Return a share of the target's step."""
         return seconds / self.step.value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -113,6 +113,7 @@ class Answer:
     confidence: Confidence
     setting: Setting
     reported: str
+    is_told: bool = False  # it is wrong, and right once the trials are run that it named as missing
 
     @property
     def is_right(self) -> bool:
@@ -135,13 +136,40 @@ def answers(
 
 
 def _answer(name: str, setting: Setting, random: np.random.Generator, thinned: bool) -> Answer:
+    simulated = simulated_around(setting, random, thinned=thinned)
+    found = _asked_of(name, setting, simulated)
+    if found.is_right or not thinned:
+        return found
+    missing = [spec for spec in ablations(setting.spec) if spec.trial_id not in simulated]
+    # Draws of its own, so that the next case is the same whether this one is right or not.
+    (apart,) = random.spawn(1)
+    num_repeats = len(simulated[setting.spec.trial_id][0].repeats)
+    completed = simulated | _simulated_all(setting, missing, apart, num_repeats)
+    return replace(found, is_told=_asked_of(name, setting, completed).is_right)
+
+
+Simulated = dict[str, tuple[Result, Observed]]
+"""Trials by their identity, the target first."""
+
+
+def simulated_around(setting: Setting, random: np.random.Generator, *, thinned: bool) -> Simulated:
+    """Simulate a target and its ablations, of which a quarter is missing where they are thinned."""
     num_repeats = 1 if thinned and random.random() < 0.5 else REPEATS
     specs = [setting.spec]
     specs += [spec for spec in ablations(setting.spec) if not thinned or random.random() > 0.25]
-    simulated = {
+    return _simulated_all(setting, specs, random, num_repeats)
+
+
+def _simulated_all(
+    setting: Setting, specs: Sequence[TrialSpec], random: np.random.Generator, num_repeats: int
+) -> Simulated:
+    return {
         spec.trial_id: _simulated(replace(setting, spec=spec), random, num_repeats)
         for spec in specs
     }
+
+
+def _asked_of(name: str, setting: Setting, simulated: Simulated) -> Answer:
     results = [result for result, _ in simulated.values()]
     return asked(
         name,
@@ -288,7 +316,9 @@ def shares(setting: Setting) -> dict[Bound, float]:
         )  # type: ignore[arg-type]
     )
     contended_s = truth.step_s - quiet.step_s
-    waiting_s = truth.step_s - _truth(replace(setting, injected=_alike(setting.injected))).step_s
+    alike = replace(setting, injected=_alike(setting.injected))
+    together_alike = _truth(replace(alike, spec=replace(spec, **SYNTHETIC | exchanging_nothing())))  # type: ignore[arg-type]
+    waiting_s = together.step_s - together_alike.step_s
     seconds = {
         Bound.INPUT: truth.step_s - truth.busy_s - contended_s,
         Bound.COMMUNICATION: truth.exposed_s
@@ -324,21 +354,25 @@ def drawn(name: str, random: np.random.Generator, selection: Selection) -> Setti
     """Rejects until the kind's cause is the truth."""
     kind = KINDS[name]
     for _ in range(_TRIES):
-        setting = kind.draw(random, _any(random), selection.gentlest)
-        if _truth(setting).memory_bytes / 2**30 > setting.hardware.memory_gib:
-            continue
-        if _is_true(kind.bound, setting, selection):
-            noise = {
-                "noise": round(float(random.uniform(0.01, 0.05)), 3),
-                "process_noise": round(float(random.uniform(0.002, 0.015)), 4),
-            }
-            injected = setting.injected | noise
-            return replace(
-                setting,
-                spec=replace(setting.spec, injected=injected_text(injected)),
-                injected=injected,
-            )
+        setting = kind.draw(random, any_setting(random), selection.gentlest)
+        if fits(setting) and _is_true(kind.bound, setting, selection):
+            return with_noise(setting, random)
     raise RuntimeError(f"{name}: none of {_TRIES} settings has it")
+
+
+def fits(setting: Setting) -> bool:
+    """Return whether a GPU has memory enough."""
+    return _truth(setting).memory_bytes / 2**30 <= setting.hardware.memory_gib
+
+
+def with_noise(setting: Setting, random: np.random.Generator) -> Setting:
+    noise = {
+        "noise": round(float(random.uniform(0.01, 0.05)), 3),
+        "process_noise": round(float(random.uniform(0.002, 0.015)), 4),
+    }
+    injected = setting.injected | noise
+    spec = replace(setting.spec, injected=injected_text(injected))
+    return replace(setting, spec=spec, injected=injected)
 
 
 def simulated_trial(model: str, **axes: Any) -> TrialSpec:
@@ -362,7 +396,7 @@ def simulated_trial(model: str, **axes: Any) -> TrialSpec:
     )
 
 
-def _any(random: np.random.Generator) -> Setting:
+def any_setting(random: np.random.Generator) -> Setting:
     model = str(random.choice(list(BATCHES)))
     spec = simulated_trial(
         model,

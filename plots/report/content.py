@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from analysis.advice.next_trials import Next
 from analysis.advice.one_screen import screen
 from analysis.advice.text import heading, sentences
 from analysis.again import elsewhere
+from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.observed import observed
 from analysis.explanation.replicas import slow_replica_text
 from analysis.explanation.replicas.slow_replica import slow_replicas
@@ -76,6 +77,7 @@ class Trial:
     verdict: str  # a Verdict; empty without a number
     reasons: tuple[str, ...]
     replicas: tuple[str, ...]  # which of them is slow; empty where they were not timed
+    timed_by: str  # the key of another trial that timed the replicas of the same work; else empty
     command: str  # makes it again; empty of published figures
     source: str  # of published figures who says so
 
@@ -308,6 +310,7 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     positions = {
         (result.environment.key, result.trial_id): number for number, result in enumerate(results)
     }
+    trials = _with_timed_by(trials, results, positions)
     sections = _environments(source, environments, positions, lack)
     found = attempted("answers", lambda: answers(source, Aim()), lack) or []
     shown = None
@@ -478,6 +481,7 @@ def _trial(result: Result, environment: int, attempts: Mapping[int, Facts]) -> T
         verdict=_verdict(result),
         reasons=_reasons(own, result),
         replicas=_replicas(own, result.environment.device_kind),
+        timed_by="",
         command=command,
         source="" if is_ours else result.environment.versions,
     )
@@ -509,6 +513,24 @@ def _replicas(attempts: Sequence[Facts], kind: DeviceKind) -> tuple[str, ...]:
         return ()
     found = slow_replicas(seen.replica_times)
     return tuple(slow_replica_text.sentences(found, seen.gpus, kind, ""))
+
+
+def _with_timed_by(
+    trials: tuple[Trial, ...],
+    results: Sequence[Result],
+    positions: Mapping[tuple[str, str], int],
+) -> tuple[Trial, ...]:
+    """Point trials that timed no replicas to one that did, if any."""
+    if not any(trial.replicas for trial in trials):
+        return trials
+    finder = AblationFinder(results)
+    found = []
+    for trial, result in zip(trials, results, strict=True):
+        others = [] if trial.replicas else finder.timing_replicas(result)
+        timed = [trials[positions[one.environment.key, one.trial_id]] for one in others]
+        timed_by = next((one.key for one in timed if one.replicas), "")
+        found.append(replace(trial, timed_by=timed_by))
+    return tuple(found)
 
 
 def _against(attempt: Facts) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from benchmarks.explain import table
+from benchmarks.explaining.mixed import verdicts
 from benchmarks.explaining.played import played
 from benchmarks.explaining.real import SCENARIOS, run
 from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, answers
@@ -46,6 +47,23 @@ def test_where_ablations_are_missing_verdicts_become_unsure_and_not_wrong():
     assert surely_wrong == []
     assert share >= 0.8
     assert {Confidence.LIKELY, Confidence.SURE} <= {one.confidence for one in found}
+
+
+def test_what_is_not_right_is_so_with_the_trials_that_are_named_as_missing():
+    found = answers(seed=5, num_cases=55, thinned=True)
+    wrong = [one for one in found if not one.is_right]
+    assert len(wrong) >= 3
+    assert all(one.is_told for one in wrong)
+
+
+def test_of_several_causes_at_once_none_is_surely_mistaken():
+    found = [
+        one for thinned in (False, True) for one in verdicts(seed=5, num_cases=60, thinned=thinned)
+    ]
+    sure = [one for one in found if one.confidence is Confidence.SURE]
+    assert len(sure) >= 30
+    assert max(one.wrong_by for one in sure) < 0.02
+    assert max(one.wrong_by for one in found) > 0.1  # likely ones may be
 
 
 @pytest.mark.slow

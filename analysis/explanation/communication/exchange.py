@@ -19,6 +19,7 @@ from analysis.explanation.ablations import COMPARED, AblationFinder
 from analysis.explanation.communication.growth import growth
 from analysis.explanation.communication.losses import BoxLosses, Loss
 from analysis.explanation.evidence import Method
+from analysis.explanation.faster_readers import FasterReaders
 from analysis.explanation.step_times import Seconds, about, difference, step_s
 from analysis.explanation.waterfall import shares_cores
 from analysis.results import Result
@@ -50,6 +51,7 @@ class ExchangeTests:
     def __init__(self, finder: AblationFinder) -> None:
         self._finder = finder
         self._losses = BoxLosses(finder)
+        self._readers = FasterReaders(finder.results)
         self._other_ways: dict[object, list[Result]] = defaultdict(list)
         for result in finder.results:
             if result.num_gpus > 1 and not result.trains_apart and is_known(result.axes):
@@ -63,6 +65,10 @@ class ExchangeTests:
     def contradicting(self, result: Result) -> list[Result]:
         """Return rows of the same work with other figures, see `AblationFinder`."""
         return self._finder.contradicting(result)
+
+    def read_faster(self, target: Result) -> str:
+        """Return which trial reads the same data faster, see `FasterReaders`."""
+        return self._readers.than(target)
 
     def refuted(self, target: Result) -> str:
         """Return which trial shows that bytes are not what a result loses by; empty without one."""

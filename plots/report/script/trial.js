@@ -19,7 +19,9 @@ const showTrial = () => {
   add("outcome", ended(trial));
   if (trial.verdict) add("verdict", trial.verdict);
   for (const reason of trial.reasons) add("against it", visible(reason));
-  for (const sentence of trial.replicas) add("replicas", visible(sentence));
+  const timing = trial.timed_by ? data.trials[positions.get(trial.timed_by)] : trial;
+  const where = timing === trial ? [] : [" Timed in ", make("a", { href: linkTo(timing) }, shortId(timing)), "."];
+  for (const sentence of timing.replicas) add("replicas", visible(sentence), ...where);
   for (const { attempt, outcome, message, log } of data.failures.filter((one) => one.trial === trial.at)) {
     add(`attempt ${attempt}`, `${spoken(outcome)}; log: `, make("code", {}, visible(log)), make("pre", { tabindex: "0" }, visible(message || "(no message)")));
   }

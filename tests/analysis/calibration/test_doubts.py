@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+from analysis.calibration.boxes import possible
+from analysis.calibration.environments import Guess
+from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.row import Row
 from costs.hardware import Hardware
@@ -85,12 +88,12 @@ def test_the_memory_of_another_socket_only_widens_the_interval() -> None:
     assert far.reasons == ()
 
 
-def test_more_than_twice_the_gpus_of_all_rows_are_doubted() -> None:
+def test_more_than_twice_the_gpus_of_all_rows_are_doubted_where_links_are_guessed() -> None:
     two = [one for one in rows() if one.work.num_gpus <= 2]
-    assert any(
-        "it has 4 times the most GPUs that rows have, 2" in why
-        for why in one(row("vgg16", 8, "ps_cpu"), two).uncertain
-    )
-    assert not any(
-        "times the most GPUs" in why for why in one(row("vgg16", 4, "ps_cpu"), two).uncertain
-    )
+    guess = Guess(hardware=BOX, reason="guessed", others=possible(BOX, is_gpu_known=True))
+    asked = [row("vgg16", num_gpus, "ps_cpu") for num_gpus in (8, 4)]
+    eight, four = predicted(two, asked, guess)
+    assert "it has 4 times the most GPUs that rows have, 2" in eight.reasons
+    assert not any("times the most GPUs" in why for why in four.reasons)
+    described = one(asked[0], two)
+    assert not any("times the most GPUs" in why for why in described.reasons)

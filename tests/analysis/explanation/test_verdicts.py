@@ -258,7 +258,7 @@ def test_a_measured_reduction_that_no_link_explains_is_not_sure():
 def test_one_trial_only_is_no_ground_for_a_verdict():
     found = explained(result(100, num_gpus=8))
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (None, Confidence.CANNOT_TELL)
-    assert found.diagnosis.evidence == ("nothing to compare it with",)
+    assert found.diagnosis.evidence == ("nothing to compare it with; one replica alone would tell",)
     assert {one.ablation for one in found.diagnosis.needed} == {
         Ablation.ALONE,
         Ablation.INDEPENDENT,
@@ -475,6 +475,86 @@ def test_without_a_floor_or_a_larger_batch_nobody_knows_what_is_fixed():
     assert found.doubts == ("without a larger batch nothing shows what is fixed in a step",)
 
 
+def test_kernels_that_may_take_most_of_a_step_leave_no_verdict_without_a_larger_batch():
+    small = {"batch_size": 1, "num_gpus": 2}
+    target, together = result(12, **small), result(9, **small, **INDEPENDENT)
+    alone = result(8.9, batch_size=1, **INDEPENDENT)
+    found = explained(target, together, alone).diagnosis
+    assert (found.bound, found.confidence) == (None, Confidence.CANNOT_TELL)
+    assert found.evidence[-1].endswith("of the step; a larger batch would tell")
+    assert Ablation.LARGER_BATCH in {one.ablation for one in found.needed}
+    fixed = result(9.1, batch_size=2, **INDEPENDENT)
+    assert verdict(target, together, alone, fixed)[0] is Bound.LAUNCH
+    not_fixed = result(17.6, batch_size=2, **INDEPENDENT)
+    assert verdict(target, together, alone, not_fixed)[0] is Bound.COMMUNICATION
+    busy = Observed(profile={"step_s": 0.012, "exposed_reduction_s": 0, "launch_gap_share": 0.01})
+    assert verdict(target, together, alone, seen={target.trial_id: busy})[0] is Bound.COMMUNICATION
+
+
+def test_few_kernels_in_a_long_step_leave_no_such_doubt():
+    assert verdict(result(100), result(99.9, steps_per_execution=10))[0] is Bound.COMPUTE
+    assert verdict(result(9, batch_size=1), result(8.99, batch_size=1, steps_per_execution=10)) == (
+        None,
+        Confidence.CANNOT_TELL,
+    )
+
+
+def test_a_larger_batch_alone_shows_that_little_is_lost():
+    target = result(100, num_gpus=8)
+    found = explained(target, TWICE_THE_BATCH).diagnosis  # a batch takes half of its 199.5 ms
+    assert (found.bound, found.confidence) == (Bound.HEALTHY, Confidence.LIKELY)
+    assert found.doubts == (
+        "without one replica alone nothing shows what is fixed in a step",
+        "one replica was measured with a larger batch alone",
+    )
+    (evidence,) = found.rests_on
+    assert evidence.trials == (target.trial_id, TWICE_THE_BATCH.trial_id)
+    assert evidence.seconds.value == pytest.approx(0.1 - 0.1995 / 2, rel=1e-3)
+    slower = result(120, num_gpus=8)
+    assert verdict(slower, TWICE_THE_BATCH) == (None, Confidence.CANNOT_TELL)
+
+
+def test_what_hides_behind_the_input_is_not_surely_what_holds_back():
+    target, *others = finder(100, 101, 150, 151)
+    found = explained(target, *others, TWICE_THE_BATCH).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.SURE)
+    target, *others = finder(100, 101, 150, 160)
+    found = explained(target, *others, TWICE_THE_BATCH).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert found.doubts == (
+        "it waits for batches, too: mending this alone would make it wait for longer",
+    )
+
+
+def test_a_replica_alone_that_fetches_its_variables_leaves_nothing_else_sure():
+    target = result(101, num_gpus=8, **PS)
+    alone = result(100, **PS)
+    larger = result(199.5, batch_size=2 * BATCH, **PS)
+    assert verdict(target, alone, larger) == (Bound.HEALTHY, Confidence.LIKELY)
+    assert verdict(target, result(100, **INDEPENDENT), TWICE_THE_BATCH)[1] is Confidence.SURE
+
+
+def test_what_is_lost_to_no_one_knows_what_leaves_the_rest_unsure():
+    target = result(100, num_gpus=8)
+    many = result(70, num_gpus=8, steps_per_execution=10)
+    found = explained(target, many).diagnosis
+    assert (found.bound, found.confidence) == (Bound.LAUNCH, Confidence.LIKELY)
+    assert found.doubts == ("missing to tell it from other causes: alone and independent",)
+    throttled = Observed(clock_loss=0.3)
+    found = explained(target, seen={target.trial_id: throttled}).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMPUTE, Confidence.LIKELY)
+    assert "missing to tell it from other causes: alone and independent" in found.doubts
+
+
+def test_late_batches_may_be_late_without_other_programs_too():
+    target, *others = finder(100, 101, 102, 160)
+    found = explained(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)}).diagnosis
+    assert found.bound is Bound.CONTENTION
+    assert "its input may be as slow by itself: again without other programs would tell" in (
+        found.doubts
+    )
+
+
 def test_throttling_is_contention_only_where_one_gpu_alone_is_not():
     target, *others = finder(100, 101, 102)
     hot = Observed(clock_loss=0.3, throttled=("sw_thermal_slowdown",))
@@ -562,6 +642,18 @@ def test_published_rows_of_the_dgx_1_get_their_known_verdicts(
     assert "published figures have no repeats" in found.diagnosis.doubts
     assert found.measure_all.startswith(
         f"python sweep.py experiment=explain model={model} num_gpus={num_gpus} "
+    )
+
+
+@pytest.mark.parametrize(("num_gpus", "images"), [(8, 898), (4, 534)])
+def test_the_input_of_vgg16_is_doubted_where_alexnet_reads_faster(published, num_gpus, images):
+    axes = {"model": "vgg16", "batch_size": 64, "data": "real", "num_gpus": num_gpus}
+    (target,) = (one for one in published if axes.items() <= one.axes.items())
+    found = explained(target, *published).diagnosis
+    assert found.bound is Bound.INPUT
+    assert found.doubts[-1] == (
+        f"alexnet reads 7,105 images/s of the same data there, and this one {images}: batches could "
+        "come in time"
     )
 
 

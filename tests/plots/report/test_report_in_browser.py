@@ -14,6 +14,7 @@ from playwright.sync_api import Page
 from analysis.results import BaselineRule, Origin
 from benchmarks.storing import results
 from plots.report.page import data, render
+from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome, Phase
 from store.database import open_for_writing
 from store.exchange.bulk import add_all
@@ -440,6 +441,25 @@ def test_reasons_stand_on_the_page_of_a_trial(everything, show):
     page = show().page
     go(page, "#t-" + key_of(page, verdict="suspect"))
     assert "others took 1.5 cores" in page.locator("#trial-page").inner_text()
+
+
+def test_a_trial_leads_to_the_one_that_timed_its_replicas(show):
+    seconds = {f"GPU:{number}": (0.0999, 0.1, 0.1001, 0.1) * 8 for number in range(3)}
+    timed = ReplicaTimes(at_once=True, seconds=seconds)
+    timing = small(num_gpus=3, variable_update="independent", replica_times=True)
+    target = small(num_gpus=3)
+    ends = [(timing, Ended(throughput=95.0, replica_times=timed)), (target, Ended(throughput=90.0))]
+    write("results.db", ends)
+    page = show().page
+    go(page, "#t-" + key_of(page, trial_id=target.trial_id))
+    shown = page.locator("#trial-page").inner_text()
+    assert "No replica is slow: GPU:0, the slowest, takes at most" in shown
+    assert f" Timed in {timing.trial_id[:4]}." in shown
+    page.locator("#trial-page dd a").click()
+    page.wait_for_function(
+        "id => document.querySelector('#trial-page').innerText.includes(id)", arg=timing.trial_id
+    )
+    assert "Timed in" not in page.locator("#trial-page").inner_text()
 
 
 def test_failures_stand_on_the_page_of_a_trial(everything, show):

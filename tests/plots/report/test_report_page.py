@@ -181,6 +181,30 @@ def test_a_slow_replica_is_told_of_the_trial_that_timed_them(make):
     assert told[3][0].startswith("GPU:2 is slow: its own compute takes 20% [")
 
 
+def test_trials_of_the_same_work_point_to_the_one_that_timed_its_replicas(make):
+    seconds = {f"GPU:{number}": (0.0999, 0.1, 0.1001, 0.1) * 8 for number in range(3)}
+    timed = ReplicaTimes(at_once=True, seconds=seconds)
+    wide = {"num_gpus": 3, "variable_update": "independent"}
+    exchanging = {"num_gpus": 3, "variable_update": "replicated", "all_reduce": "none"}
+    timing, alike = small(**wide, replica_times=True), small(**wide)
+    other, larger = small(**exchanging), small(**exchanging, batch_size=64)
+    ends = [(timing, Ended(throughput=95.0, replica_times=timed))]
+    ends += [(one, Ended(throughput=90.0)) for one in (alike, other, larger, small())]
+    write("results.db", ends)
+    trials = {trial["trial_id"]: trial for trial in parsed(make("results.db")).trials}
+    key = trials[timing.trial_id]["key"]
+    assert [
+        trials[one.trial_id]["timed_by"] for one in (timing, alike, other, larger, small())
+    ] == [
+        "",
+        key,
+        key,
+        "",
+        "",
+    ]
+    assert trials[alike.trial_id]["replicas"] == []
+
+
 def test_a_second_attempt_that_completed_makes_up_for_the_first(make):
     writer = Writer("results.db")
     ledger = begin(writer, {small(): 2}, rerun=True)
