@@ -32,8 +32,13 @@ class Number:
     def text(self) -> str:
         interval = ""
         if self.low is not None and self.high is not None:
-            interval = f" [{self.low:.4g}, {self.high:.4g}]"
-        return f"{self.value:.4g}{interval} {self.unit}"
+            interval = f" [{_digits(self.low)}, {_digits(self.high)}]"
+        return f"{_digits(self.value)}{interval} {self.unit}"
+
+
+def _digits(value: float) -> str:
+    """Write four digits, and all of a larger number: 3.021e+04 is for machines."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

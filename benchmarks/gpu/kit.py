@@ -46,7 +46,9 @@ def limited(limit_s: float) -> Iterator[None]:
     """Raise OutOfTimeError in the block when it takes longer, whatever it waits for."""
 
     def over(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise OutOfTimeError(f"its {limit_s:.0f} s are over")
+        raise OutOfTimeError(
+            f"its {limit_s:.0f} s were over; the same command runs the stage again"
+        )
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, max(limit_s, 0.001))

@@ -1,4 +1,5 @@
-"""Times one operation of each of CUDA's libraries: `python -m benchmarks.gpu.operations gpu|cpu`.
+"""Times one operation of each of CUDA's libraries, on a device and in each of some precisions:
+`python -m benchmarks.gpu.operations gpu float32 tf32 float16 bfloat16`.
 
 The smoke stage runs it in a process of its own, and reads its JSON lines: a library that is missing
 or broken shows here.
@@ -10,7 +11,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 
@@ -21,25 +22,26 @@ from benchmarks.gpu.found import Number
 NUM_CALLS = 10
 
 
-def operations(device: str, precisions: list[str]) -> Iterator[Callable[[], Number]]:
+def operations(device: str, precisions: Sequence[str]) -> Iterator[Callable[[], Number]]:
     """Yield what times an operation: matrix products by their rate, others by their time."""
     size, batch_size = (4096, 64) if device == "gpu" else (512, 2)
     for name in precisions:
         yield partial(_product, name, size)
         yield partial(_convolution, name, batch_size)
-        yield partial(_normalization, name, batch_size)
+        if name != "tf32":  # it multiplies no matrices
+            yield partial(_normalization, name, batch_size)
     yield _compiled
 
 
 def _product(precision: str, size: int) -> Number:
-    matrix = tf.cast(tf.random.normal((size, size)), precision)
+    matrix = _random(precision, (size, size))
     took_s = _seconds(partial(tf.matmul, matrix, matrix))
     rate = 2 * size**3 / took_s / 1e12
     return Number(what=f"matrix product {precision} {size}", value=rate, unit="TFLOP/s")
 
 
 def _convolution(precision: str, batch_size: int) -> Number:
-    kernel = tf.cast(tf.random.normal((3, 3, 64, 64)), precision)
+    kernel = _random(precision, (3, 3, 64, 64))
     took_s = _seconds(partial(tf.nn.conv2d, _images(precision, batch_size), kernel, 1, "SAME"))
     what = f"convolution {precision} batch {batch_size}"
     return Number(what=what, value=1e3 * took_s, unit="ms")
@@ -59,7 +61,15 @@ def _compiled() -> Number:
 
 
 def _images(precision: str, batch_size: int) -> tf.Tensor:
-    return tf.cast(tf.random.normal((batch_size, 56, 56, 64)), precision)
+    return _random(precision, (batch_size, 56, 56, 64))
+
+
+def _random(precision: str, shape: tuple[int, ...]) -> tf.Tensor:
+    """Draw numbers. Of float32 products round to TensorFloat-32, as TensorFlow's do by default,
+    for `tf32` alone.
+    """
+    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+    return tf.cast(tf.random.normal(shape), "float32" if precision == "tf32" else precision)
 
 
 def _seconds(call: Callable[[], tf.Tensor]) -> float:
@@ -73,11 +83,10 @@ def _seconds(call: Callable[[], tf.Tensor]) -> float:
     return (time.perf_counter() - start) / NUM_CALLS
 
 
-def main(device: str) -> int:
+def main(device: str, *precisions: str) -> int:
     """Print a line for each operation; return 1 where one failed, after the others."""
     tf.config.set_soft_device_placement(False)
     exit_code = 0
-    precisions = ["float32", "float16", "bfloat16"] if device == "gpu" else ["float32", "bfloat16"]
     with tf.device(f"{device.upper()}:0"):
         for operation in operations(device, precisions):
             try:
@@ -89,4 +98,4 @@ def main(device: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

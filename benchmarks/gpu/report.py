@@ -10,6 +10,11 @@ from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import Ended, Judged, StageResult, Verdict
 from benchmarks.gpu.stages import Stage
 
+_KEY = (
+    "Met and missed were measured; open: measured, and the limit is within the 95 % interval, "
+    "which stands in brackets. Logs are in the file to attach."
+)
+
 
 def verdicts(
     stages: Mapping[str, Stage], results: Mapping[str, StageResult]
@@ -28,16 +33,15 @@ def machine_values(box: Box, environment: Mapping[str, Any]) -> dict[str, str]:
     values = {
         "devices": box.devices,
         "processor": f"{machine.num_cores} cores {machine.cpu}",
-        "memory": f"{machine.memory_bytes / 2**30:.0f} GiB",
+        "memory of the host": f"{machine.memory_bytes / 2**30:.0f} GiB",
     }
-    for gpu in box.gpus:
-        memory = "no memory of its own"
+    for number, gpu in enumerate(box.gpus):
+        told = [gpu.name, "no memory of its own", f"compute capability {gpu.compute_capability}"]
         if gpu.memory_bytes is not None:
-            memory = f"{gpu.memory_bytes / 2**30:.0f} GiB"
-        values[f"GPU {gpu.uuid}"] = (
-            f"{gpu.name}, {memory}, compute capability {gpu.compute_capability}, power limit "
-            f"{gpu.power_limit_w} W"
-        )
+            told[1] = f"{gpu.memory_bytes / 2**30:.0f} GiB"
+        if gpu.power_limit_w is not None:
+            told.append(f"power limit {gpu.power_limit_w:.0f} W")
+        values[f"GPU {number}"] = ", ".join([*told, gpu.uuid])
     if machine.driver:
         values["driver"] = machine.driver
     for name in ("kernel", "python", "cuda", "cudnn", "cuda_build", "cudnn_build", "commit"):
@@ -55,14 +59,15 @@ def report(
     made_at: datetime,
 ) -> str:
     """Write the page."""
+    total = counted([judged for _, judged in verdicts(stages, results)])
     sections = [
-        ["# scalemark's GPU kit", "", values["devices"], "", f"{made_at:%Y-%m-%d %H:%M} UTC"],
-        ["## What must hold", "", *_verdict_table(stages, results)],
+        ["# scalemark's GPU kit", "", f"{values['devices']}; {made_at:%Y-%m-%d %H:%M} UTC"],
+        ["## What must hold", "", f"{total}. {_KEY}", "", *_verdict_table(stages, results)],
         ["## Stages", "", *_stage_table(stages, results)],
-        ["## Machine and versions", "", *_table(("what", "value"), values.items())],
     ]
     for name, result in results.items():
-        sections.append([f"## {name}", "", *_findings(result)])
+        sections.append([f"## {name}: {stages[name].ABOUT}", "", *_findings(result)])
+    sections.append(["## Machine and versions", "", *_table(("what", "value"), values.items())])
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
 

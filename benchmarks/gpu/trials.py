@@ -21,8 +21,8 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 
 _LOOK_EVERY_S = 0.5
-# axes that are named beside a number, and the values that are not
-_TOLD = {"data_format": ("NHWC",), "xla": ("off",), "batchnorm_persistent": ("auto", "off")}
+# axes that are named beside a number where they have another value than what is usual here
+_TOLD = {"xla": "off", "batchnorm_persistent": "auto"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,11 @@ class Trial:
     @property
     def label(self) -> str:
         words = [self.spec.model, self.spec.precision, f"batch {self.spec.batch_size}"]
+        if self.spec.image_px:
+            words.append(self.spec.data_format)
         for axis, usual in _TOLD.items():
             value = str(getattr(self.spec, axis))
-            if value not in usual:
+            if value != usual:
                 words.append(f"{axis}={value}")
         return " ".join(words)
 

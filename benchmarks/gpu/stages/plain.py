@@ -9,16 +9,18 @@ from benchmarks.gpu.found import Finding
 from benchmarks.gpu.kit import Kit
 from benchmarks.gpu.trials import all_completed, mfu_is_sane, sweep
 
-ABOUT = "speed without XLA, by precision and data format"
+ABOUT = (
+    "speed without XLA, by precision and data format; MFU: the share of its peak that a GPU reaches"
+)
 LINES: Mapping[str, str] = {
-    "plain": "trials of every precision complete, with ops where they were asked to be",
+    "plain": "trials of every precision complete, with each op on the device asked for",
     "mfu": "utilization (MFU) is more than 0, and 1 at most",
 }
 MINUTES: Mapping[str, float] = {"gpu": 2.25, "cpu": 0.4}
 EFFORT = (  # on GPUs
-    "min_warm_up_steps=20",
+    "min_warm_up_steps=10",
     "min_warm_up_s=1",
-    "num_steps=30",
+    "num_steps=20",
     "min_window_s=3",
 )
 

@@ -16,8 +16,8 @@ from benchmarks.gpu.trials import Trial, all_completed, sweep
 ABOUT = "one operation of each library, one trial, and what the driver sees of it"
 LINES: Mapping[str, str] = {
     "trial": "a trial runs from start to end",
-    "telemetry": "clocks, power and temperature of its GPU are recorded",
-    "pinning": "nvidia-smi sees it on the GPU with its UUID, and on no other",
+    "telemetry": "clock, power and temperature of the trial's GPU are recorded",
+    "pinning": "nvidia-smi sees the trial on the GPU that it was given, and on no other",
 }
 MINUTES: Mapping[str, float] = {"gpu": 1.25, "cpu": 0.4}
 
@@ -90,7 +90,12 @@ def is_pinned(seen: set[str], wanted: str) -> Judged:
 def _operations(kit: Kit) -> Iterator[Finding]:
     log = kit.logs / "operations.log"
     device = "gpu" if kit.box.on_gpus else "cpu"
-    command = [sys.executable, "-m", "benchmarks.gpu.operations", device]
+    precisions = ("float32", "tf32", "float16", "bfloat16")
+    if not kit.box.on_gpus:
+        precisions = ("float32", "bfloat16")
+    elif not kit.box.knows_bfloat16:
+        precisions = ("float32", "float16")
+    command = [sys.executable, "-m", "benchmarks.gpu.operations", device, *precisions]
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **kit.box.mask()}
     with program(command, log, variables) as process:
         exit_code = process.wait()

@@ -26,7 +26,7 @@ def test_a_stage_leaves_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path)
     ended = run("--stages", "smoke", "--minutes", "9", "--out", str(out), "--json", str(found))
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
-    assert any(line.startswith("smoke  lenet5 fp32 batch 16: ") for line in lines)
+    assert any(line.startswith("smoke  lenet5 fp32 batch 16 NHWC: ") for line in lines)
     assert lines[-1] == "1 met, 0 missed, 0 open, 11 not run"
     verdicts = {line["line"]: line["verdict"] for line in json.loads(found.read_text())["lines"]}
     assert (verdicts["trial"], verdicts["pinning"]) == ("met", "not run")

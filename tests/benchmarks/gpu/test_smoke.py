@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.gpu.found import Number
 from benchmarks.gpu.seen_by_nvidia_smi import listed
 from benchmarks.gpu.stages.smoke import is_pinned, telemetry_is_there
 from benchmarks.gpu.trials import Trial, all_completed, mfu_is_sane
@@ -68,7 +69,7 @@ def test_a_utilization_that_cannot_be_is_missed_and_an_unknown_one_not_run():
 def test_a_trial_that_did_not_complete_is_named_with_its_reason():
     found = all_completed("xla", [trial(), trial("invalid")])
     assert found.verdict == "missed"
-    assert found.why == "trivial fp32 batch 2 xla=on: invalid: told why"
+    assert found.why == "trivial fp32 batch 2 NHWC xla=on: invalid: told why"
 
 
 def test_trials_that_cannot_run_here_tell_nothing():
@@ -79,8 +80,30 @@ def test_trials_that_cannot_run_here_tell_nothing():
 
 def test_a_trial_is_told_in_a_line_for_each_number():
     assert [f"{one.what}: {one.text}" for one in trial().numbers()] == [
-        "trivial fp32 batch 2 xla=on: 2500 [2490, 2510] images/s",
-        "trivial fp32 batch 2 xla=on, step: 100 ms",
-        "trivial fp32 batch 2 xla=on, MFU: 40 %",
-        "trivial fp32 batch 2 xla=on, peak memory: 16 GiB",
+        "trivial fp32 batch 2 NHWC xla=on: 2500 [2490, 2510] images/s",
+        "trivial fp32 batch 2 NHWC xla=on, step: 100 ms",
+        "trivial fp32 batch 2 NHWC xla=on, MFU: 40 %",
+        "trivial fp32 batch 2 NHWC xla=on, peak memory: 16 GiB",
     ]
+
+
+def test_the_sides_of_a_comparison_are_told_apart():
+    """A bug: the trial without cuDNN's persistent kernels had the name of any other."""
+    specs = [
+        small(precision="bf16", batchnorm_persistent="off"),
+        small(precision="bf16", batchnorm_persistent="on"),
+        small(precision="tf32", data_format="NCHW"),
+        small(model="gpt_mini", image_px=0, seq_len=32),
+    ]
+    assert [replace(trial(), spec=spec).label for spec in specs] == [
+        "trivial bf16 batch 2 NHWC batchnorm_persistent=off",
+        "trivial bf16 batch 2 NHWC batchnorm_persistent=on",
+        "trivial tf32 batch 2 NCHW",
+        "gpt_mini fp32 batch 2",
+    ]
+
+
+def test_large_numbers_are_written_out():
+    speed = Number(what="speed", value=30212.9, unit="images/s", low=30084.2, high=30341.6)
+    assert speed.text == "30213 [30084, 30342] images/s"
+    assert replace(speed, value=0.94812, low=None).text == "0.9481 images/s"
