@@ -301,7 +301,8 @@ def _more_gpus(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec
     num_machines = 1 if pick.is_on_one_machine else pick.hosts
     more = min(2 * most, each * num_machines)
     if pick.num_gpus == most and more > most and _may_win(asked, ranking, [pick], more):
-        yield f"the machine has {each} GPUs: does it scale on?", with_num_gpus(pick.spec, more)
+        why = f"the machine has {counted(each, 'GPU')}: does it scale on?"
+        yield why, with_num_gpus(pick.spec, more)
 
 
 def _larger_batch(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:

@@ -161,13 +161,13 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
         return f"{machine.host}: {devices} as of {names}: {inventory.kind.meaning}"
     kind = f"{names}, driver {machine.driver}"
     if not in_use:
-        return f"{where}; {len(inventory.gpus)} usable GPUs: {kind}"
+        return f"{where}; {counted(len(inventory.gpus), 'usable GPU')}: {kind}"
     num_free = len(inventory.gpus) - len(in_use)
     taken = ", ".join(map(str, in_use))
     is_are = "is" if len(in_use) == 1 else "are"
     return (
-        f"{where}; {num_free} of {len(inventory.gpus)} GPUs free: {kind}; {taken} {is_are} in use "
-        "by others"
+        f"{where}; {num_free} of {counted(len(inventory.gpus), 'GPU')} free: {kind}; "
+        f"{taken} {is_are} in use by others"
     )
 
 
@@ -189,8 +189,8 @@ def _print_trials(
     print_columns(console, [*headings, "repeats"], rows)
     num_more = len(plan.trials) - len(trials)
     if num_more:
-        more = f"and {num_more} more trials: sweep.dry_run=true sweep.plan_format=json lists all"
-        console.print(more, markup=False)
+        more = f"and {counted(num_more, 'more trial')}"
+        console.print(f"{more}: sweep.dry_run=true sweep.plan_format=json lists all", markup=False)
 
 
 def _print_waiting(console: Console, plan: Plan, num_free: int) -> None:

@@ -121,6 +121,13 @@ def test_a_plan_names_the_gpus_that_others_use(in_use, snapshot):
     assert [gpu["name"] for gpu in reported["gpus_in_use"]] == [gpu.name for gpu in in_use]
 
 
+def test_a_plan_counts_one_gpu_in_the_singular():
+    lines = shown_on_gpus(
+        make_plan([small(device_kind="gpu")], [], SweepConfig(), {}), [], ["H200"]
+    )
+    assert "8 GiB; 1 usable GPU: H200" in lines[0]
+
+
 def test_a_plan_names_kinds_of_gpus_that_differ(snapshot):
     plan = make_plan([small(num_gpus=2, device_kind="gpu")], [], SweepConfig(), {})
     assert shown_on_gpus(plan, [], names=["H100", "H100", "H200"])[1] == snapshot
