@@ -258,6 +258,7 @@ def _near(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     else:
         yield from _untried_strategies(asked, pick)
         yield from _halves(asked, pick)
+        yield from _compiled(asked, pick)
     yield from _more_gpus(asked, ranking)
     if pick.axes["batch_size"]:
         yield from _larger_batch(asked, pick)
@@ -327,6 +328,13 @@ def _halves(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
     if capability >= _HALVES and capability != _BUT_FOR and tried.isdisjoint(("fp16", "bf16")):
         spec = replace(pick.spec, precision="fp16", loss_scale="dynamic", data_format="NHWC")
         yield "fp16 was not tried: it computes faster, and changes the numerics", spec
+
+
+def _compiled(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
+    """Yield the pick compiled by XLA, where GPUs measured none so."""
+    is_of_gpus = pick.environment.device_kind is DeviceKind.GPU
+    if is_of_gpus and all(one.axes["xla"] == "off" for one in asked.question.choices):
+        yield "xla=on was not tried: it fuses operations", replace(pick.spec, xla="on")
 
 
 def _mended(asked: _Asked) -> Iterator[Next]:

@@ -598,6 +598,14 @@ def test_one_trial_alone_is_no_choice_and_says_what_to_try(analysis):
     assert "replicated_nccl was not tried at all" in whys
     assert "the machine has 8 GPUs: does it scale on?" in whys
     assert "fp16 was not tried: it computes faster, and changes the numerics" in whys
+    assert "xla=on was not tried: it fuses operations" in whys
+
+
+def test_what_xla_compiled_is_not_asked_for_again(analysis):
+    fill_gpus([(on_gpus(4), 300.0), (on_gpus(4, xla="auto"), 290.0)])
+    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    assert whys
+    assert "xla=on was not tried: it fuses operations" not in whys
 
 
 def test_half_precision_is_not_tried_where_gpus_are_slow_at_it(analysis):
