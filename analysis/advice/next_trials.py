@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim
-from analysis.advice.description import described
+from analysis.advice.description import described, told_apart
 from analysis.advice.expected import Expected, expected
 from analysis.advice.facts import Facts
 from analysis.advice.questions import Question
@@ -177,7 +177,8 @@ def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:
         lacking = max(more, REPEATS - len(one.scores))
         if lacking > 0:
             wanted.append((one.result.spec, len(one.result.repeats) + lacking))
-    names = [described(one.result) for one in both]
+    results = [one.result for one in both]
+    names = told_apart([described(one) for one in results], results)
     why = f"tells {names[0]} from {names[1]} ({behind.share:.1%} behind)"
     return asked.to_run(why, wanted, ranking.top.result.spec)
 

@@ -601,6 +601,15 @@ def test_one_trial_alone_is_no_choice_and_says_what_to_try(analysis):
     assert "xla=on was not tried: it fuses operations" in whys
 
 
+def test_choices_that_differ_in_their_effort_alone_are_told_apart(analysis):
+    fill_gpus([(on_gpus(4), 300.0), (on_gpus(4, min_warm_up_s=1.0), 297.0)])
+    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    (told,) = (why for why in whys if why.startswith("tells "))
+    first, other = told.removeprefix("tells ").split(" from ")
+    assert first.endswith("min_warm_up_s 0.0")
+    assert other.endswith("min_warm_up_s 1.0 (1.0% behind)")
+
+
 def test_what_xla_compiled_is_not_asked_for_again(analysis):
     fill_gpus([(on_gpus(4), 300.0), (on_gpus(4, xla="auto"), 290.0)])
     whys = [one["why"] for one in answer(analysis)["next_trials"]]
