@@ -603,7 +603,12 @@ def test_one_trial_alone_is_no_choice_and_says_what_to_try(analysis):
 
 def test_choices_that_differ_in_their_effort_alone_are_told_apart(analysis):
     fill_gpus([(on_gpus(4), 300.0), (on_gpus(4, min_warm_up_s=1.0), 297.0)])
-    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    found = answer(analysis)
+    assert any(
+        "so replicated_none on 4 GPUs, min_warm_up_s 1.0 may be as good" in one
+        for one in found["sentences"]
+    )
+    whys = [one["why"] for one in found["next_trials"]]
     (told,) = (why for why in whys if why.startswith("tells "))
     first, other = told.removeprefix("tells ").split(" from ")
     assert first.endswith("min_warm_up_s 0.0")
