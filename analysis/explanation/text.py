@@ -236,11 +236,11 @@ def _parts(profile: Mapping[str, Any]) -> list[str]:
             f"gradients being reduced for {percent(profile['reduction_s'] / step_s)} of a step, "
             f"{percent(profile['exposed_reduction_s'] / step_s)} with nothing else beside"
         )
-    if profile.get("step_gap_share") is not None:
-        parts.append(
-            f"GPUs idle between kernels for {percent(profile['launch_gap_share'])} of a step, and "
-            f"from one to the next for {percent(profile['step_gap_share'])}"
-        )
+    if profile["launch_gap_share"] is not None:
+        idle = f"GPUs idle between kernels for {percent(profile['launch_gap_share'])} of a step"
+        if (between := profile.get("step_gap_share")) is not None:
+            idle = f"{idle}, and from one to the next for {percent(between)}"
+        parts.append(idle)
     parts.append(f"waiting for input for {percent(profile['input_wait_s'] / step_s)}")
     return parts
 
