@@ -57,7 +57,7 @@ class Observed:
             return None
         within, between = self.profile["launch_gap_share"], self.profile.get("step_gap_share")
         if within is None or between is None:
-            return within
+            return None if within is None else float(within)
         waits = self.profile["input_wait_s"] + self.profile["exposed_reduction_s"]
         return float(within + max(0.0, between - waits / self.profile["step_s"]))
 

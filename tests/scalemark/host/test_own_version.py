@@ -2,8 +2,17 @@
 
 import sys
 
+import pytest
+
 from scalemark.__main__ import main
 from scalemark.host.own_version import NOT_INSTALLED, own_version
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew():
+    own_version.cache_clear()
+    yield
+    own_version.cache_clear()
 
 
 def test_a_checkout_that_is_not_installed_says_so(monkeypatch, capsys):
