@@ -1,7 +1,8 @@
 """Knows how large a tensor cuDNN takes, and the line with which TensorFlow ends for a larger one.
 
 Seen with TensorFlow 2.21 and cuDNN 9.19 on an H200: batch normalization of such a tensor ends the
-process by SIGABRT. Standard library only.
+process by SIGABRT. 2^31 are refused, and fewer are not (microsoft/onnxruntime#15715). Standard
+library only.
 """
 
 from __future__ import annotations
