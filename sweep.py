@@ -14,7 +14,6 @@ if __name__ == "__main__":
 
 import os
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 
 import hydra
 from hydra.errors import HydraException
@@ -27,6 +26,7 @@ from costs.profiles import profiles
 from plots import again
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, typed
+from scalemark.host.own_version import own_version
 from scalemark.records.outcomes import State
 from scalemark.text.redact import masked
 from scalemark.text.untrusted import quoted_lines
@@ -54,7 +54,7 @@ def main() -> int:
     # closed: nobody wants the tables
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
     if "--version" in sys.argv[1:]:
-        print(f"scalemark {version('scalemark')}")
+        print(f"scalemark {own_version()}")
         return OK
     try:
         report = run(sys.argv[1:])

@@ -8,6 +8,7 @@ from typing import Any
 
 from command.start import Program
 from scalemark.host import program_software, software
+from scalemark.host.own_version import own_version
 from scalemark.run_folder.folder import RunFolder
 
 
@@ -26,7 +27,7 @@ def write(program: Program, folder: RunFolder) -> str:
 def load() -> None:
     """Ask now, so that processes forked from this one need not."""
     _of_checkout()
-    program_software.own_version()
+    own_version()
 
 
 @cache

@@ -57,6 +57,12 @@ def count(logits: Tensor) -> Counts:
     )
 
 
+def most_normalized(logits: Tensor) -> int:
+    """Return the elements of the largest tensor that batch normalization reads, of one example."""
+    normalized = [one for one in network_of(logits) if isinstance(one.layer, nn.BatchNorm)]
+    return max((one.num_elements for one in normalized), default=0)
+
+
 def in_keras_order(logits: Tensor) -> list[Tensor]:
     """Return the tensors of a model as Keras orders their layers.
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from costs.counting import count
+from costs.counting import count, most_normalized
 from costs.kept import Kept, kept, tied, working
 from scalemark import models
 from scalemark.own_model import is_own
@@ -33,6 +33,7 @@ class Network:
     kept: Kept  # for the backward pass
     kept_again: Kept  # the same where the backward pass computes again
     num_working: int  # of one example, at most in the backward pass of one layer
+    num_normalized: int  # of one example, in the largest tensor of batch normalization
     num_tied: int  # elements of tables that begin and end the model
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
@@ -136,6 +137,7 @@ def _counted(
         kept=kept(logits),
         kept_again=kept(logits, recompute=True),
         num_working=working(logits),
+        num_normalized=most_normalized(logits),
         num_tied=tied(logits),
         num_kernels=counts.num_kernels,
         winograd_share=counts.winograd_flops / counts.flops,

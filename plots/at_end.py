@@ -24,6 +24,7 @@ from plots.tables.document import document
 from plots.wrote import wrote
 from scalemark.cli.terminal import silence
 from scalemark.text.redact import masked
+from scalemark.text.wording import counted
 from store.errors import LostDatabaseError
 
 MOST_TABLES = 30
@@ -100,7 +101,7 @@ class _Ending:
         if self.paths and (kept := self._kept):
             anew = again.command("report", self._selection.db, kept.sweep)
             self._tell(
-                f"kept {kept.path}, of the {kept.num_trials} trials of sweep {kept.sweep}; "
+                f"kept {kept.path}, of {counted(kept.num_trials, 'trial')} of sweep {kept.sweep}; "
                 f"{anew} --out {shlex.quote(str(kept.path))} makes it anew"
             )
 

@@ -164,9 +164,9 @@ def _help() -> str:
 
 
 def _version() -> str:
-    from importlib.metadata import version  # here, because nothing else needs it
+    from scalemark.host.own_version import own_version  # here, because nothing else needs it
 
-    return version("scalemark")
+    return own_version()
 
 
 def _no_such(word: str, others: Sequence[str]) -> str:

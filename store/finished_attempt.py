@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.host import software
+from scalemark.host.own_version import NOT_INSTALLED
 from scalemark.records import step_arrays
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Result, StepSample
 from scalemark.records.placement import Placement
@@ -153,7 +154,7 @@ def environment_values(environment: dict[str, Any]) -> dict[str, Any]:
         "python": environment["python"],
         "tensorflow": packages.get("tensorflow") or packages.get("tf_nightly") or "unknown",
         "keras": packages.get("keras", "unknown"),
-        "scalemark": packages.get("scalemark", "not installed"),
+        "scalemark": packages.get("scalemark", NOT_INSTALLED),
         "revision": environment["commit"],
         "diff": environment.get("diff", ""),
         "cuda": environment.get("cuda", ""),

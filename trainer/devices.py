@@ -18,6 +18,7 @@ from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.text.error_line import telling_line
+from scalemark.text.wording import counted
 from trainer.errors import LostRankError, UnsupportedTrialError
 from trainer.ranks.lockstep import Lockstep
 
@@ -158,7 +159,7 @@ def _gpus(num_replicas: int) -> Devices:
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) < num_replicas:
         raise UnsupportedTrialError(
-            f"TensorFlow sees {len(gpus)} GPUs where the trial wants {num_replicas}; "
+            f"TensorFlow sees {counted(len(gpus), 'GPU')} where the trial wants {num_replicas}; "
             "are the driver and scalemark's extra 'cuda' installed?"
         )
     tf.config.set_visible_devices(gpus[:num_replicas], "GPU")

@@ -168,7 +168,8 @@ def _asked(
     if model:
         bench = replace(bench, model=model.reference, model_digest=model.digest)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
-        parser.error(f"{bench.described} are wanted, and this machine has {num_gpus} GPUs")
+        here = wording.counted(num_gpus, "GPU")
+        parser.error(f"{bench.described} are wanted, and this machine has {here}")
     try:
         if asked.out:
             asked.out.touch()

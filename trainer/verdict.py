@@ -134,7 +134,8 @@ def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: in
 def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
     num_unwatched = num_gpus_here - len(telemetry)
     if num_unwatched > 0:
-        yield f"clocks and neighbors of {num_unwatched} GPUs were not watched; see log.txt"
+        gpus = counted(num_unwatched, "GPU")
+        yield f"clocks and neighbors of {gpus} were not watched; see log.txt"
     for gpu in telemetry:
         throttled = [reason for reason in gpu.throttle_reasons if reason in THROTTLING]
         if throttled:

@@ -96,4 +96,12 @@ def described(
         if not is_named and axes.get(axis) != against.axes.get(axis):
             is_lacking = axes[axis] is None
             reported.append(named(axis, None) if is_lacking else f"{axis} {axes[axis]}")
+    is_one_way = (result.strategy, result.width) == (against.strategy, against.width)
+    if is_one_way and len(reported) == 1:  # they differ in what is rarely said, as their effort
+        others = setting(against)
+        reported += [
+            named(axis, value)
+            for axis, value in setting(result).items()
+            if others.get(axis) != value and axis not in leaves_out
+        ]
     return ", ".join(reported)

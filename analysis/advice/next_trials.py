@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim
-from analysis.advice.description import described
+from analysis.advice.description import described, told_apart
 from analysis.advice.expected import Expected, expected
 from analysis.advice.facts import Facts
 from analysis.advice.questions import Question
@@ -177,7 +177,8 @@ def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:
         lacking = max(more, REPEATS - len(one.scores))
         if lacking > 0:
             wanted.append((one.result.spec, len(one.result.repeats) + lacking))
-    names = [described(one.result) for one in both]
+    results = [one.result for one in both]
+    names = told_apart([described(one) for one in results], results)
     why = f"tells {names[0]} from {names[1]} ({behind.share:.1%} behind)"
     return asked.to_run(why, wanted, ranking.top.result.spec)
 
@@ -258,6 +259,7 @@ def _near(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     else:
         yield from _untried_strategies(asked, pick)
         yield from _halves(asked, pick)
+        yield from _compiled(asked, pick)
     yield from _more_gpus(asked, ranking)
     if pick.axes["batch_size"]:
         yield from _larger_batch(asked, pick)
@@ -301,7 +303,8 @@ def _more_gpus(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec
     num_machines = 1 if pick.is_on_one_machine else pick.hosts
     more = min(2 * most, each * num_machines)
     if pick.num_gpus == most and more > most and _may_win(asked, ranking, [pick], more):
-        yield f"the machine has {each} GPUs: does it scale on?", with_num_gpus(pick.spec, more)
+        why = f"the machine has {counted(each, 'GPU')}: does it scale on?"
+        yield why, with_num_gpus(pick.spec, more)
 
 
 def _larger_batch(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
@@ -326,6 +329,13 @@ def _halves(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
     if capability >= _HALVES and capability != _BUT_FOR and tried.isdisjoint(("fp16", "bf16")):
         spec = replace(pick.spec, precision="fp16", loss_scale="dynamic", data_format="NHWC")
         yield "fp16 was not tried: it computes faster, and changes the numerics", spec
+
+
+def _compiled(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
+    """Yield the pick compiled by XLA, where GPUs measured none so."""
+    is_of_gpus = pick.environment.device_kind is DeviceKind.GPU
+    if is_of_gpus and all(one.axes["xla"] == "off" for one in asked.question.choices):
+        yield "xla=on was not tried: it fuses operations", replace(pick.spec, xla="on")
 
 
 def _mended(asked: _Asked) -> Iterator[Next]:

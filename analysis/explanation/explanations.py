@@ -98,7 +98,7 @@ def _explained(
         host_links=host_links(fall, seen, of_ablations.get(Ablation.FAST_LINKS, NOTHING)),
         slow_replicas=replicas,
         replicas_timed_in="" if timed is target else timed.trial_id,
-        remedies=(*against_throttling(seen.gpus), *found),
+        remedies=(*against_throttling(seen.gpus, seen.clock_loss), *found),
         notes=tuple(_notes(fall)),
         measure_all=_measure_all(fall),
     )

@@ -49,7 +49,17 @@ class Observed:
 
     @property
     def launch_gap_share(self) -> float | None:
-        return None if self.profile is None else self.profile["launch_gap_share"]
+        """Share of the profiled step in which GPUs waited for the host to launch kernels.
+
+        From one step to the next they may wait for input, or for a reduction elsewhere, too.
+        """
+        if self.profile is None:
+            return None
+        within, between = self.profile["launch_gap_share"], self.profile.get("step_gap_share")
+        if within is None or between is None:
+            return None if within is None else float(within)
+        waits = self.profile["input_wait_s"] + self.profile["exposed_reduction_s"]
+        return float(within + max(0.0, between - waits / self.profile["step_s"]))
 
 
 NOTHING = Observed()

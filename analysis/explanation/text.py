@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, is_on_one_host, reads
 from analysis.explanation.evidence import Evidence, Method
@@ -15,7 +16,7 @@ from analysis.explanation.waterfall import Cause, shares_cores
 from analysis.results import Origin, Result, items_per_step
 from analysis.text.numbers import number, span, with_interval
 from scalemark.records.trial import unusual_axes
-from scalemark.text.wording import counted
+from scalemark.text.wording import counted, listed_phrases
 
 _NUMBERS = ("ms", "interval", "share")
 BAR_WIDTH = 24  # characters of a whole step
@@ -219,17 +220,29 @@ def _seen(explained: Explanation) -> Iterator[str]:
         yield f"{percent(seen.data_wait_share)} of the measured time was spent waiting for batches."
     if seen.cores_taken is not None and seen.cores_taken >= 0.05:
         yield f"Other programs took {percent(seen.cores_taken)} of the cores."
-    if seen.clock_loss is not None and (seen.throttled or seen.clock_loss >= 0.005):
+    if seen.clock_loss is not None and seen.clock_loss >= 0.005:
         throttled = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
         yield f"The slowest GPU ran {percent(seen.clock_loss)} below its highest clock{throttled}."
     if profile := seen.profile:
-        step_s = profile["step_s"]
-        yield (
-            "TensorFlow's profile, which takes time itself, has gradients being reduced for "
-            f"{percent(profile['reduction_s'] / step_s)} of a step, "
-            f"{percent(profile['exposed_reduction_s'] / step_s)} with nothing else beside, and "
-            f"waiting for input {percent(profile['input_wait_s'] / step_s)}."
+        parts = listed_phrases(_parts(profile))
+        yield f"TensorFlow's profile, which takes time itself, has {parts}."
+
+
+def _parts(profile: Mapping[str, Any]) -> list[str]:
+    """Return what a profile has of a step, as phrases; reductions only where it has any."""
+    step_s, parts = profile["step_s"], []
+    if profile["reduction_s"]:
+        parts.append(
+            f"gradients being reduced for {percent(profile['reduction_s'] / step_s)} of a step, "
+            f"{percent(profile['exposed_reduction_s'] / step_s)} with nothing else beside"
         )
+    if profile["launch_gap_share"] is not None:
+        idle = f"GPUs idle between kernels for {percent(profile['launch_gap_share'])} of a step"
+        if (between := profile.get("step_gap_share")) is not None:
+            idle = f"{idle}, and from one to the next for {percent(between)}"
+        parts.append(idle)
+    parts.append(f"waiting for input for {percent(profile['input_wait_s'] / step_s)}")
+    return parts
 
 
 def _host_links(explained: Explanation) -> Iterator[str]:

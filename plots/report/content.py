@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -37,6 +36,7 @@ from analysis.text.titles import (
 from plots.parts import Failed, attempted, in_words, stop
 from plots.source import Source
 from plots.tables.layout import Layout, lay_out
+from scalemark.host.own_version import own_version
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
@@ -330,7 +330,7 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
         stored_in=source.stored_in,
         command=source.command,
         sweep=source.selection.sweep or "",
-        version=version("scalemark"),
+        version=own_version(),
         missing=tuple(missing),
         screen=shown,
         answers=tuple(_advised(answer, positions) for answer in found),

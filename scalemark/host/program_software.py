@@ -18,13 +18,12 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
 from scalemark.host.cache_folder import cache_folder
+from scalemark.host.own_version import NOT_INSTALLED, own_version
 from scalemark.program import executable
 from scalemark.program.executable import PYTHON, SCRIPTS
 
@@ -109,7 +108,7 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     found = interpreter(command, folder, variables) if command else NONE
     root = checkout_of(words, folder)
     packages = dict(found.packages)
-    if own := own_version():
+    if (own := own_version()) != NOT_INSTALLED:
         packages["scalemark"] = own  # it times the steps
     return {
         "python": found.python,
@@ -142,15 +141,6 @@ def doubt(words: Sequence[str], found: Mapping[str, Any]) -> str:
                 "interpreter in the command, or set sweep.rerun=true after an upgrade"
             )
     return ""
-
-
-@cache
-def own_version() -> str:
-    """Return the version of scalemark; empty where it is not installed."""
-    try:
-        return version("scalemark")
-    except PackageNotFoundError:
-        return ""
 
 
 def interpreter_of(

@@ -211,6 +211,9 @@ class Profile:
     input_wait_s: float  # per step: waiting for a batch
     problems: str  # what TensorFlow could not record; empty when nothing
     folder: str  # in the run folder; TensorBoard and xprof open it
+    # of the step's time, GPUs idle from its last kernel to the next step's first; None on CPU
+    # devices, and in records of before it was counted
+    step_gap_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

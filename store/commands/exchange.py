@@ -62,7 +62,7 @@ def export_(
     if as_json:
         print_json(asdict(done))
     else:
-        print(f"{done.num_attempts:,} attempts exported to {', '.join(done.paths)}")
+        print(f"{counted(done.num_attempts, 'attempt')} exported to {', '.join(done.paths)}")
         _print_rejected(done.rejected, "left out")
     if done.rejected:
         raise typer.Exit(SOME_REJECTED)

@@ -12,6 +12,7 @@ import typer
 from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 from store.command_line import Db, Json, ask
 from store.database import locate
 
@@ -73,10 +74,10 @@ def vacuum(
     name = locate(db).name
     num = num_deleted(db) if deleted else 0
     if num:
-        ask(f"{num} deleted attempts would be removed for good", yes=yes)
+        ask(f"{counted(num, 'deleted attempt')} would be removed for good", yes=yes)
         num = remove_deleted(db, datetime.now(UTC))
         if not as_json:
-            print(f"{name}: {num} attempts removed for good")
+            print(f"{name}: {counted(num, 'attempt')} removed for good")
     elif deleted and not as_json:
         print(f"{name}: nothing in it is deleted")
     done = compact(db)

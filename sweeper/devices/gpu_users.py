@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from scalemark.host.gpu_processes import processes_of
+from scalemark.host.gpu_processes import memory_in_use, processes_of
 from scalemark.host.process_origin import started_by_scalemark
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
@@ -86,7 +86,7 @@ class GpuUsers:
         if others:
             used_bytes = _used_by(others, handle)
         elif not found.is_any and not _has_display(handle):
-            used_bytes = _used_bytes(handle)
+            used_bytes = memory_in_use(handle)
             if used_bytes is not None:
                 used_bytes -= found.mps_server_bytes
         if not self._is_much(used_bytes, others, handle, has_mps=found.has_mps):
@@ -119,24 +119,9 @@ def _used_by(others: Sequence[Any], handle: Any) -> int | None:
     total = 0
     for one in others:
         if one.usedGpuMemory is None:
-            return _used_bytes(handle)
+            return memory_in_use(handle)
         total += one.usedGpuMemory
     return total
-
-
-def _used_bytes(handle: Any) -> int | None:
-    """Return the memory in use, without what the driver reserves for itself.
-
-    Drivers before 510 know no other figure, and reserve nothing in it; later ones count 912 MB of
-    an idle A100 as used unless asked so (rust-nvml/nvml-wrapper#57).
-    """
-    get = pynvml.nvmlDeviceGetMemoryInfo
-    try:
-        return int(get(handle, version=pynvml.nvmlMemory_v2).used)
-    except pynvml.NVMLError_FunctionNotFound:
-        return _known(lambda: int(get(handle).used))
-    except pynvml.NVMLError:
-        return None
 
 
 def _has_display(handle: Any) -> bool:

@@ -21,6 +21,7 @@ from scalemark.host.own_code import module_command, python_path
 from scalemark.host.user_settings import DATABASE_VARIABLE
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import PYTHONPATH_VARIABLE
+from scalemark.text.wording import counted
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 
@@ -125,7 +126,7 @@ def gpus_of_hosts(
     if num_fit < max(1, num_hosts):
         raise SweepRefusedError(
             f"launcher.agents.num_hosts={num_hosts}: {where} has {num_fit} nodes that are up and "
-            f"have {wanted or 0} GPUs or more; ask for fewer hosts or GPUs"
+            f"have {counted(wanted or 0, 'GPU')} or more; ask for fewer hosts or GPUs"
         )
     return sorted(counts, reverse=True)[num_hosts - 1]
 

@@ -22,6 +22,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.text.untrusted import quoted, visible
+from scalemark.text.wording import counted
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 
 WIDE = 100  # columns; with fewer there is no room for repeats and expected times
@@ -99,7 +100,7 @@ class _View:
             room = max(1, options.max_height - len(lines) - 1)
             if len(body) > room:
                 num_cut = len(body) - room + 1
-                more = f"and {num_cut} more attempts; a higher window shows them"
+                more = f"and {counted(num_cut, 'more attempt')}; a higher window shows them"
                 body = [*body[: room - 1], Text(more, style="dim")]
             num_shown = min(len(tail), room - len(body))
             tail = tail[len(tail) - num_shown :]

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from conf.auto_batch import batch_factor
 from conf.resolve import auto_precision
+from costs.memory import is_half
 from scalemark.cli.terminal import print_columns
 from scalemark.host import gpu_libraries
 from scalemark.records import unread_variables
@@ -55,7 +56,11 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
         console.print(f"{kinds}: {mixed}; {CHOOSE_ONE}", markup=False)
     is_own = any(trial.spec.engine == Engine.tensorflow for trial in plan.trials)
     if is_own and inventory.kind is DeviceKind.GPU:
-        for note in (_auto_note(inventory), gpu_libraries.compiled_note(inventory.gpus)):
+        for note in (
+            _auto_note(inventory),
+            _xla_note(plan),
+            gpu_libraries.compiled_note(inventory.gpus),
+        ):
             if note:
                 console.print(note, markup=False)
     _print_trials(console, plan, races, inventory.kind)
@@ -94,6 +99,18 @@ def _auto_note(inventory: Inventory) -> str:
         gib = (inventory.memory_bytes or 0) / 2**30
         said.append(f"{times} times a model's batch where it fits, for {gib:.0f} GiB each")
     return f"auto on these GPUs: {'; '.join(said)}" if said else ""
+
+
+def _xla_note(plan: Plan) -> str:
+    """Say what XLA brought where all trials go without it; empty for other plans."""
+    specs = [trial.spec for trial in plan.trials]
+    tried = {spec.xla for spec in specs if spec.engine == Engine.tensorflow}
+    if tried != {"off"} or not any(is_half(spec.precision) for spec in specs):
+        return ""
+    return (
+        "xla=off: on an H200 xla=on was 1.5 times as fast for ResNet-50, and 3.9 times for GPT-2, "
+        "in bf16; xla=off,on compares"
+    )
 
 
 def plan_json(
@@ -161,13 +178,13 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
         return f"{machine.host}: {devices} as of {names}: {inventory.kind.meaning}"
     kind = f"{names}, driver {machine.driver}"
     if not in_use:
-        return f"{where}; {len(inventory.gpus)} usable GPUs: {kind}"
+        return f"{where}; {counted(len(inventory.gpus), 'usable GPU')}: {kind}"
     num_free = len(inventory.gpus) - len(in_use)
     taken = ", ".join(map(str, in_use))
     is_are = "is" if len(in_use) == 1 else "are"
     return (
-        f"{where}; {num_free} of {len(inventory.gpus)} GPUs free: {kind}; {taken} {is_are} in use "
-        "by others"
+        f"{where}; {num_free} of {counted(len(inventory.gpus), 'GPU')} free: {kind}; "
+        f"{taken} {is_are} in use by others"
     )
 
 
@@ -189,8 +206,8 @@ def _print_trials(
     print_columns(console, [*headings, "repeats"], rows)
     num_more = len(plan.trials) - len(trials)
     if num_more:
-        more = f"and {num_more} more trials: sweep.dry_run=true sweep.plan_format=json lists all"
-        console.print(more, markup=False)
+        more = f"and {counted(num_more, 'more trial')}"
+        console.print(f"{more}: sweep.dry_run=true sweep.plan_format=json lists all", markup=False)
 
 
 def _print_waiting(console: Console, plan: Plan, num_free: int) -> None:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from scalemark.records.measurement import unit_of
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.spread import Spread
+from scalemark.text.wording import counted
 from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.race.judge import Contender, Ruling, judge
 from sweeper.race.races import Race
@@ -50,7 +51,7 @@ class Saved:
         )
 
     def __str__(self) -> str:
-        return f"saved {self.num_spared} of {self.num_run + self.num_spared} repeats"
+        return f"saved {self.num_spared} of {counted(self.num_run + self.num_spared, 'repeat')}"
 
 
 class Tally:

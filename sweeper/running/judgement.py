@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+from scalemark.host.cudnn_limit import too_large
 from scalemark.host.host_memory import OUT_OF_HOST_MEMORY, other_limit, says_so
 from scalemark.records.cluster import RANK_LOST
 from scalemark.records.measurement import Result
@@ -77,6 +78,8 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
         return _judge_kill(ended)
     if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY
+    if reason := too_large(ended.last_error):
+        return Outcome.UNSUPPORTED, reason
     remedy = other_limit(ended.last_error)
     why = f" ({remedy})" if remedy else ""
     if ended.exit_code < 0:

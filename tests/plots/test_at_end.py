@@ -125,7 +125,7 @@ def test_a_part_of_a_sweep_replaces_none_of_its_files(results, reported, rerun):
     assert reported.files == ["report-a part.html"]
     assert all(path.read_bytes() == content for path, content in whole.items())
     again = "python -m plots report --sweep first --out figures/report.html"
-    assert f"kept figures/report.html, of the 2 trials of sweep first; {again} makes it anew" in (
+    assert f"kept figures/report.html, of 2 trials of sweep first; {again} makes it anew" in (
         reported
     )
 

@@ -547,7 +547,7 @@ def test_attempts_become_runs_of_mlflow_once(db):
         )
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.endswith(
-            "attempts exported to sqlite:///file:mlflow.db?uri=true&password=***\n"
+            "attempt exported to sqlite:///file:mlflow.db?uri=true&password=***\n"
         )
     with closing(sqlite3.connect("mlflow.db")) as connection:
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from scalemark.host.cudnn_limit import too_large
 from scalemark.records.cluster import RANK_CRASHED, RANK_LOST, WORKER_0, Rank
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome, Verdict
@@ -119,6 +120,8 @@ def _end_of_lost(rank: Rank, ends: RankEnds, see: str, but: str = "") -> TrialEn
         outcome = TRAINER_EXIT_CODES.get(exit_code)
         if outcome in _KNOWN_BY_EXIT:
             return trial_end(outcome, f"rank {rank.name}: {outcome}; {see}")
+    if reason := too_large(see):
+        return trial_end(Outcome.UNSUPPORTED, f"rank {rank.name}: {reason}")
     ended = f"rank {rank.name} {_ended(exit_code)}{but}"
     if exit_code == -signal.SIGKILL and ends.kernel_killed:
         # The kernel counts its kills for all of the control group, and so cannot say whose it was.

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pynvml
 
-from scalemark.host.gpu_processes import processes_of
+from scalemark.host.gpu_processes import memory_in_use, processes_of
 from scalemark.host.process_origin import started_by_scalemark
 
 Answer = TypeVar("Answer")
@@ -102,7 +102,7 @@ def _read(uuid: str, handle: object) -> Reading:
         power_limit_w=asked(lambda gpu: pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000),
         temperature_c=asked(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
         utilization=asked(lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
-        memory_used_bytes=asked(lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
+        memory_used_bytes=memory_in_use(handle),
         throttle_reasons=asked(lambda gpu: reason_names(_reasons(gpu))),
         pids=pids,
         num_others=num_others(pids or ()),

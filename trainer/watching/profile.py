@@ -64,20 +64,28 @@ def describe(profile: Profile) -> list[str]:
     lines = [
         f"profile: {_ms(step_s)} per step, mean of {profile.num_steps} while profiled; input wait "
         f"{_ms(profile.input_wait_s)}",
-        f"  gradients reduced during {_ms(profile.reduction_s)} "
-        f"({profile.reduction_s / step_s:.0%} of the step), {_ms(profile.exposed_reduction_s)} of "
-        f"it beside no other work; {profile.num_copies} copies between devices",
     ]
-    if profile.launch_gap_share is not None:
-        lines.append(f"  launch gaps {profile.launch_gap_share:.0%} of the step")
+    if profile.reduction_s:
+        lines.append(
+            f"  gradients reduced during {_ms(profile.reduction_s)} "
+            f"({profile.reduction_s / step_s:.0%} of the step), "
+            f"{_ms(profile.exposed_reduction_s)} of it beside no other work"
+        )
+    if profile.num_copies:
+        lines.append(f"  {profile.num_copies} copies and signals between devices")
+    if profile.launch_gap_share is not None and profile.step_gap_share is not None:
+        lines.append(
+            f"  GPUs idle for {profile.launch_gap_share + profile.step_gap_share:.0%} of the step: "
+            f"{profile.launch_gap_share:.0%} between its kernels, {profile.step_gap_share:.0%} "
+            "from one step to the next"
+        )
     if profile.tensor_core_share is not None:
         share = f"{profile.tensor_core_share:.0%}"
         lines.append(f"  tensor cores {share} of the time of convolutions and matmuls")
     for name, seconds in sorted(profile.op_class_s.items(), key=lambda item: -item[1]):
         lines.append(f"  {name:<14}{_ms(seconds):>12}  {seconds / total_s:>4.0%}")
-    for device, num_ops in sorted(profile.num_ops.items()):
-        busy = profile.busy_share.get(device, 0)
-        lines.append(f"  {device:<14}{num_ops:>8} ops  {busy:>4.0%} busy")
+    for device, busy in sorted(profile.busy_share.items()):
+        lines.append(f"  {device:<14}{profile.num_ops.get(device, 0):>8} ops  {busy:>4.0%} busy")
     if profile.problems:
         lines.append(f"  not recorded: {profile.problems}")
     return lines
@@ -114,6 +122,7 @@ def _add_up(
     either_ps = _length(_merge([*merged_reducing, *merged_computing]))
     kernels = [event for event in events if event.kernel]
     copied_bytes = sum(kernel.num_bytes for kernel in kernels)
+    within, between = _gap_shares(kernels, steps)
     return Profile(
         num_steps=num_steps,
         step_s=(end_ps - begin_ps) * _PS / num_steps,
@@ -127,7 +136,8 @@ def _add_up(
             device: _length(_merge(intervals)) / (end_ps - begin_ps)
             for device, intervals in busy.items()
         },
-        launch_gap_share=_launch_gap_share(kernels, steps),
+        launch_gap_share=within,
+        step_gap_share=between,
         tensor_core_share=_tensor_core_share(kernels),
         input_wait_s=input_wait_s,
         problems=trace.problems,
@@ -141,20 +151,34 @@ def _class(event: Event) -> str:
     return op_classes.classify(event.op, event.name, event.kernel)
 
 
-def _launch_gap_share(kernels: list[Event], steps: list[Interval]) -> float | None:
-    """Return the mean over the GPUs."""
-    gaps_ps: dict[str, int] = defaultdict(int)
+def _gap_shares(
+    kernels: list[Event], steps: list[Interval]
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the idle time within steps, and between them, as shares: means over the GPUs."""
+    begin_ps, end_ps = steps[0][0], steps[-1][1]
+    busy: dict[str, list[Interval]] = defaultdict(list)
+    for kernel in kernels:
+        busy[kernel.device].append((kernel.start_ps, min(kernel.end_ps, end_ps)))
+    if not busy:
+        return None, None
+    num_idle_ps = sum(end_ps - begin_ps - _length(_merge(times)) for times in busy.values())
+    whole_ps = len(busy) * (end_ps - begin_ps)
+    within_ps = _within_steps_ps(kernels, steps)
+    return within_ps / whole_ps, (num_idle_ps - within_ps) / whole_ps
+
+
+def _within_steps_ps(kernels: list[Event], steps: list[Interval]) -> int:
+    """Return how long GPUs are idle between the first and the last kernel of a step, in all."""
+    gaps_ps = 0
     for begin_ps, end_ps in steps:
         in_step: dict[str, list[Interval]] = defaultdict(list)
         for kernel in kernels:
             if begin_ps <= kernel.start_ps < end_ps:
                 in_step[kernel.device].append((kernel.start_ps, min(kernel.end_ps, end_ps)))
-        for device, intervals in in_step.items():
+        for intervals in in_step.values():
             merged = _merge(intervals)
-            gaps_ps[device] += merged[-1][1] - merged[0][0] - _length(merged)
-    if not gaps_ps:
-        return None
-    return sum(gaps_ps.values()) / len(gaps_ps) / (steps[-1][1] - steps[0][0])
+            gaps_ps += merged[-1][1] - merged[0][0] - _length(merged)
+    return gaps_ps
 
 
 def _tensor_core_share(kernels: list[Event]) -> float | None:

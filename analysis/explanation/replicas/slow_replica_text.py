@@ -22,7 +22,7 @@ def sentences(
         yield f"{_by_times(found)}{where}."
         if found.slow and kind is DeviceKind.CPU_DEVICE:
             yield "CPU devices share the cores: what slows one of them is software."
-    elif gpus:
+    elif len(gpus) > 1:
         yield f"Which replica is slow cannot be told: {found.unknown}; replica_times=true times it."
     for gpu, usual_mhz in slower_clocks(gpus):
         why = f", for {listed(gpu.reasons)}" if gpu.reasons else ""

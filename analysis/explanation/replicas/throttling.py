@@ -8,9 +8,18 @@ from analysis.explanation.remedies import Remedy
 from analysis.explanation.replicas.gpu_clocks import GpuClock
 from scalemark.text.wording import listed
 
+WORTH_A_REMEDY = 0.02  # of the clock: what a card at its power limit loses is mostly less
 
-def against_throttling(gpus: Sequence[GpuClock]) -> Iterator[Remedy]:
-    """Yield what to do against each reason that was seen, the gravest first."""
+
+def against_throttling(
+    gpus: Sequence[GpuClock], clock_loss: float | None = None
+) -> Iterator[Remedy]:
+    """Yield what to do against each reason that was seen, the gravest first.
+
+    `clock_loss` is of the slowest; nothing is done about a small one. None where it is not known.
+    """
+    if clock_loss is not None and clock_loss < WORTH_A_REMEDY:
+        return
     for reason, (change, why) in _AGAINST.items():
         meant = [gpu for gpu in gpus if reason in gpu.reasons]
         if not meant or (reason == "hw_slowdown" and _has_a_cause(meant)):

@@ -598,6 +598,28 @@ def test_one_trial_alone_is_no_choice_and_says_what_to_try(analysis):
     assert "replicated_nccl was not tried at all" in whys
     assert "the machine has 8 GPUs: does it scale on?" in whys
     assert "fp16 was not tried: it computes faster, and changes the numerics" in whys
+    assert "xla=on was not tried: it fuses operations" in whys
+
+
+def test_choices_that_differ_in_their_effort_alone_are_told_apart(analysis):
+    fill_gpus([(on_gpus(4), 300.0), (on_gpus(4, min_warm_up_s=1.0), 297.0)])
+    found = answer(analysis)
+    assert any(
+        "so replicated_none on 4 GPUs, min_warm_up_s 1.0 may be as good" in one
+        for one in found["sentences"]
+    )
+    whys = [one["why"] for one in found["next_trials"]]
+    (told,) = (why for why in whys if why.startswith("tells "))
+    first, other = told.removeprefix("tells ").split(" from ")
+    assert first.endswith("min_warm_up_s 0.0")
+    assert other.endswith("min_warm_up_s 1.0 (1.0% behind)")
+
+
+def test_what_xla_compiled_is_not_asked_for_again(analysis):
+    fill_gpus([(on_gpus(4), 300.0), (on_gpus(4, xla="auto"), 290.0)])
+    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    assert whys
+    assert "xla=on was not tried: it fuses operations" not in whys
 
 
 def test_half_precision_is_not_tried_where_gpus_are_slow_at_it(analysis):

@@ -667,10 +667,34 @@ def test_seconds_are_reported_in_whole_milliseconds():
     assert "input: 2270 ms more per step" in text.verdict(found)
 
 
+# of a step of ResNet-50, bf16 compiled by XLA, batch 256, on an H200: nothing is reduced there
+PROFILE_OF_AN_H200 = {
+    "step_s": 0.0421,
+    "reduction_s": 0.0,
+    "exposed_reduction_s": 0.0,
+    "input_wait_s": 2.38e-6,
+    "launch_gap_share": 0.0476,
+    "step_gap_share": 0.1075,
+}
+
+
+def test_a_profile_of_one_gpu_says_how_long_it_was_idle_and_nothing_of_reductions(snapshot):
+    target = result(100)
+    found = explained(target, seen={target.trial_id: Observed(profile=PROFILE_OF_AN_H200)})
+    assert [one for one in text.sentences(found) if "TensorFlow's profile" in one] == snapshot
+
+
+def test_what_gpus_wait_for_between_steps_is_launching_but_for_input_and_reductions():
+    assert Observed(profile=PROFILE_OF_AN_H200).launch_gap_share == pytest.approx(0.1550, abs=1e-4)
+    waits = {"input_wait_s": 0.0421 / 10, "exposed_reduction_s": 0.0421 / 10}
+    assert Observed(profile=PROFILE_OF_AN_H200 | waits).launch_gap_share == 0.0476
+
+
 @pytest.mark.parametrize(("lost", "is_known"), [(0.0, False), (0.004, False), (0.02, True)])
 def test_clocks_are_reported_only_where_some_of_them_is_lost(lost, is_known):
     target = result(100)
-    found = explained(target, seen={target.trial_id: Observed(clock_loss=lost)})
+    seen = Observed(clock_loss=lost, throttled=("sw_power_cap",))
+    found = explained(target, seen={target.trial_id: seen})
     assert (
         any("below its highest clock" in sentence for sentence in text.sentences(found)) is is_known
     )

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -14,6 +15,7 @@ from plots.pictures.theme import PALETTES, Theme
 from plots.report import content, libraries
 from plots.report.content import compose
 from plots.report.page import data
+from scalemark.host import own_version
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome, Verdict
@@ -60,6 +62,18 @@ def test_every_trial_is_on_the_page_with_its_numbers(everything, make):
         )
         assert (trial["speed_up"], trial["efficiency"]) == (result.speed_up, result.efficiency)
         assert trial["repeats"] == list(result.repeats)
+
+
+def test_a_page_is_drawn_where_scalemark_is_not_installed(everything, make, monkeypatch):
+    monkeypatch.setattr(own_version, "version", _not_installed)
+    own_version.own_version.cache_clear()
+    page = make(everything).read_text(encoding="utf-8")
+    own_version.own_version.cache_clear()
+    assert "by scalemark not installed</dd>" in page
+
+
+def _not_installed(name: str) -> str:
+    raise PackageNotFoundError(name)
 
 
 def test_a_line_and_a_row_of_the_heat_map_have_one_number_of_hosts(make):

@@ -296,7 +296,7 @@ def test_vacuum_removes_nothing_unasked_and_asks_only_a_person(store):
         "r.db: nothing in it is deleted\n"
     )
     delete("1")
-    reported = "store: 1 deleted attempts would be removed for good, and nobody is there to ask; say so with --yes\n"
+    reported = "store: 1 deleted attempt would be removed for good, and nobody is there to ask; say so with --yes\n"
     assert store("vacuum", "--deleted", "--db", "r.db") == (2, "", reported)
     assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [
         {"num": 1}
@@ -314,7 +314,7 @@ def test_vacuum_does_what_a_person_at_a_terminal_answers(typed, code, left):
     ended = subprocess.run(command, stdin=slave, capture_output=True, text=True)
     os.close(master)
     os.close(slave)
-    assert "1 deleted attempts would be removed for good: do it?" in ended.stderr
+    assert "1 deleted attempt would be removed for good: do it?" in ended.stderr
     assert (ended.returncode, "store: nothing was changed" in ended.stderr) == (code, code == 2)
     assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [
         {"num": left}

@@ -316,6 +316,13 @@ def test_launch_gaps_lie_between_the_first_and_the_last_kernel_of_a_step(two_gpu
     )
 
 
+def test_gaps_between_steps_are_all_other_idle_time(two_gpus):
+    idle_us = {"GPU:0": 950 - 400 - 300, "GPU:1": 950 - 500}
+    assert profile.read(two_gpus, input_wait_s=0.0).step_gap_share == pytest.approx(
+        sum(idle_us.values()) / 2 / 950
+    )
+
+
 def test_busy_is_the_share_of_the_step_with_anything_running(two_gpus):
     busy = profile.read(two_gpus, input_wait_s=0.0).busy_share
     assert busy == pytest.approx({"GPU:0": 400 / 950, "GPU:1": 500 / 950, "CPU:0": 100 / 950})
@@ -360,7 +367,11 @@ def test_a_profile_is_reported_in_a_few_lines(two_gpus):
     lines = profile.describe(profile.read(two_gpus, input_wait_s=0.002))
     assert lines[0] == "profile: 0.95 ms per step, mean of 1 while profiled; input wait 2 ms"
     assert lines[1].startswith(
-        "  gradients reduced during 0.198 ms (21% of the step), 0.1 ms of it beside no other work; 2 copies"
+        "  gradients reduced during 0.198 ms (21% of the step), 0.1 ms of it beside no other work"
+    )
+    assert lines[2] == "  2 copies and signals between devices"
+    assert lines[3] == (
+        "  GPUs idle for 53% of the step: 16% between its kernels, 37% from one step to the next"
     )
     assert "  convolution         0.6 ms   60%" in lines
     assert "  GPU:0                3 ops   42% busy" in lines

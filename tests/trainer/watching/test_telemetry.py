@@ -282,6 +282,14 @@ def test_an_old_driver_tells_who_computes(monkeypatch):
     assert (found.pids, found.memory_used_bytes) == ([NO_PROCESS + 1], 27 * 2**20)
 
 
+def test_memory_that_the_driver_reserves_is_nobodys(monkeypatch):
+    """An idle H200 in a virtual machine, as driver 580.159 tells of it: 615 MiB are reserved."""
+    gpu = FakeGpu("GPU-a", name="NVIDIA H200", memory_bytes=150_754_820_096)
+    FakeDriver([gpu], reserved_mib=615).install(monkeypatch)
+    (found,) = nvml.Gpus(["GPU-a"]).read()
+    assert found.memory_used_bytes == 0
+
+
 def test_every_reason_that_pynvml_knows_has_a_name():
     known = {
         getattr(pynvml, name) for name in dir(pynvml) if name.startswith("nvmlClocksThrottleReason")
@@ -292,7 +300,7 @@ def test_every_reason_that_pynvml_knows_has_a_name():
 
 
 def test_a_reading_that_the_gpu_does_not_support_is_none(monkeypatch):
-    def unsupported(*_: object) -> None:
+    def unsupported(*_: object, **__: object) -> None:
         raise pynvml.NVMLError_NotSupported
 
     for name in dir(pynvml):

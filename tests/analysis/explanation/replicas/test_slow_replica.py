@@ -152,6 +152,7 @@ def test_sentences_name_the_slow_one_or_say_why_not(snapshot):
         "varying": said(times(1, 1, 1, 1.2, noise=0.5)),
         "by clocks alone": said(gpus=(*CLOCKS, HOT)),
         "not timed": said(),
+        "one GPU": said(gpus=CLOCKS[:1]),
     } == snapshot
 
 

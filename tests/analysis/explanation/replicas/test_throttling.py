@@ -43,6 +43,12 @@ def test_gpus_with_one_reason_are_told_together():
     assert told.change == "to raise the power limit of GPU-0 and GPU-1"
 
 
+def test_a_card_at_its_power_limit_that_loses_next_to_nothing_needs_nothing():
+    capped = replace(GPU, reasons=("sw_power_cap",))
+    assert list(against_throttling([capped], 1 - 1965 / 1980)) == []  # as an H200 had it
+    assert list(against_throttling([capped], 0.05))
+
+
 def test_a_clock_far_below_the_others_is_found():
     slow = replace(GPU, uuid="GPU-1", clock_mhz=1260.0)
     third = replace(GPU, uuid="GPU-2")

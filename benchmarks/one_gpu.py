@@ -1,0 +1,88 @@
+"""Predicts what scalemark's own trainer measured on one GPU, by the profile and the physics alone.
+
+    python -m benchmarks.one_gpu
+
+Nothing is fitted to these figures; `costs/` and `analysis/calibration/` never read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.calibration.environments import Guess
+from analysis.calibration.predicted import predicted
+from analysis.calibration.predictive import Predictive
+from analysis.calibration.row import Row
+from costs.networks import network
+from costs.profiles import profile
+from costs.work import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A cell of one GPU; of several processes the median."""
+
+    model: str
+    precision: str
+    throughput: float  # items/s
+    batch_size: int = 256
+    xla: bool = False
+
+    @property
+    def row(self) -> Row:
+        """Return it as the cost model sees it."""
+        model = network(self.model)
+        work = Work(
+            network=model,
+            num_gpus=1,
+            batch_size=self.batch_size,
+            variable_update="replicated",
+            local_parameter_device="gpu",
+            all_reduce="nccl",
+            precision=self.precision,
+            xla=self.xla,
+        )
+        return Row(work=work, throughput=self.throughput, item=model.item)
+
+
+# NVIDIA H200, 700 W, driver 580.159.04, TensorFlow 2.21, cuDNN 9.19, November 2026, synthetic data;
+# each is one process, but bf16 of ResNet-50 (2 without XLA, 3 with it) and resnet18_cifar (7)
+H200 = (
+    Measured(model="resnet50", precision="bf16", throughput=4113),
+    Measured(model="resnet50", precision="bf16", throughput=6402, xla=True),
+    Measured(model="resnet50", precision="fp16", throughput=5341),
+    Measured(model="resnet50", precision="tf32", throughput=2128),
+    Measured(model="resnet18_cifar", precision="fp32", throughput=31477, batch_size=1024),
+    Measured(model="gpt2", precision="bf16", throughput=54325, batch_size=8),
+    Measured(model="gpt2", precision="bf16", throughput=212478, batch_size=8, xla=True),
+)
+
+
+def main() -> None:
+    box = profile("h200_8")
+    rows = [one.row for one in H200]
+    found = predicted((), rows, Guess(hardware=box, reason="its profile"))
+    print("| model | precision | XLA | batch | measured | predicted | interval | error | inside |")
+    print("|---|---|---|---:|---:|---:|---:|---:|---|")
+    for one, row, told in zip(H200, rows, found, strict=True):
+        print(_line(one, row, told))
+
+
+def _line(one: Measured, row: Row, told: Predictive) -> str:
+    inside = told.low <= one.throughput <= told.high
+    cells = [
+        one.model,
+        one.precision,
+        "on" if one.xla else "off",
+        f"{one.batch_size:,}",
+        f"{one.throughput:,.0f} {row.item}/s",
+        f"{told.throughput:,.0f}",
+        f"{told.low:,.0f} to {told.high:,.0f}",
+        f"{told.throughput / one.throughput - 1:+.0%}",
+        "yes" if inside else "no",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
