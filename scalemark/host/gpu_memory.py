@@ -24,13 +24,17 @@ _SURE = re.compile(
     r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED|Dst tensor is not initialized"
 )
-# error -> the line that has to be beside it: NCCL says the first of whatever CUDA refuses, and
-# TensorFlow the second of convolutions that fail for any reason
+# error -> the line that has to be beside it: NCCL says the first of whatever CUDA refuses,
+# TensorFlow the second of convolutions that fail for any reason, and the third of cuBLAS, which
+# needs some memory itself
 _DOUBTFUL = {
     re.compile(r"NCCL: unhandled cuda error"): re.compile(r"Cuda failure (?:\d+ )?'out of memory'"),
     re.compile(r"No algorithm worked"): re.compile(
         r"\(GPU_\d+_bfc\) ran out of memory trying to allocate"
         r"|cuMemAllocAsync failed to allocate|failed to allocate the scratch space"
+    ),
+    re.compile(r"No BLAS for stream"): re.compile(
+        r"failed to create cublas handle: the resource allocation failed"
     ),
 }
 _NCCL_CAUSE = re.compile(r"NCCL WARN (Cuda failure [^\n]*)")

@@ -26,6 +26,7 @@ from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records.cluster import WORKER_0, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.text.error_line import telling_line
 from trainer import devices, run
 from trainer.check import exactness, trials
 from trainer.check.records import Bench, Check, Part
@@ -185,7 +186,7 @@ class ModeCheck:
         except UnsupportedTrialError as error:
             problem, outcome = str(error), "unsupported"
         except Exception as error:  # whatever it is, it is this check that failed
-            problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            problem = f"{type(error).__name__}: {telling_line(str(error))}"
             outcome = "failed"
         return Check(mode=self._name, options=options, outcome=outcome, problem=problem, **found)
 

@@ -25,6 +25,16 @@ TRIED = (
         (NO_ALGORITHM, TRIED, True),
         (NO_ALGORITHM, "gpu_async_0 cuMemAllocAsync failed to allocate 9 bytes", True),
         ("No algorithm worked!\n  CUDNN failed to allocate the scratch space", "", True),
+        (
+            "No BLAS for stream.",
+            "failed to create cublas handle: the resource allocation failed",
+            True,
+        ),
+        (
+            "No BLAS for stream.",
+            "failed to create cublas handle: the library was not initialized",
+            False,
+        ),
         ("Matrix size-incompatible", TRIED, False),
     ],
 )

@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from conf.schema import Config, LauncherConfig, SweepConfig
+from conf.schema import Config, HardwareConfig, LauncherConfig, SweepConfig
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading.completed_repeats import CompletedRepeat
@@ -116,6 +116,10 @@ def test_where_nothing_races_the_plan_says_so():
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):
-    config = Config(launcher=LauncherConfig(name="local"), sweep=SweepConfig(**settings))
+    config = Config(
+        launcher=LauncherConfig(name="local"),
+        hardware=HardwareConfig(device_kind="auto"),
+        sweep=SweepConfig(**settings),
+    )
     with pytest.raises(SweepRefusedError, match=message):
         check(config)
