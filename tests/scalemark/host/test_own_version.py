@@ -16,8 +16,9 @@ def _asked_anew():
 
 
 def test_a_checkout_that_is_not_installed_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "path", [])  # where packages are looked for
-    assert own_version() == NOT_INSTALLED
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "path", [])  # where packages are looked for
+        assert own_version() == NOT_INSTALLED  # and is kept
     monkeypatch.setattr(sys, "argv", ["scalemark", "--version"])
     assert main() == 0
     assert capsys.readouterr().out == "scalemark not installed\n"
