@@ -18,8 +18,8 @@ AMPERE = (8, 0)  # has bfloat16 and TensorFloat-32
 _GIB_PER_IMAGE = 0.09
 _NUM_SIDES = 3  # of a comparison, alive at once
 _BATCH_SIZES = (256, 128, 64, 32)
-# of a mode of the self-check: two replicas of ResNet-18 for CIFAR, and a process' context
-_GIB_PER_MODE = 3
+# of a mode of the self-check: pieces of a GPU have 4 GiB at most, and there are two; CUDA's context
+_GIB_PER_MODE = 9
 _MOST_MODES = 8
 
 

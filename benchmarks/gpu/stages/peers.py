@@ -182,13 +182,13 @@ def _warm(
 ) -> Generator[Finding, None, dict[str, Worker]]:
     """Wait for all, then let each warm up alone; return those that work."""
     peers = dict(started)
-    for wait_alone in (True, False):
+    for are_started in (False, True):
         for line, peer in tuple(peers.items()):
             try:
-                if wait_alone:
-                    peer.wait_until_ready()
-                else:
+                if are_started:
                     peer.run(settings.num_warm_up_steps)
+                else:
+                    peer.wait_until_ready()
             except BrokenError as error:
                 del peers[line]
                 log = f"peers-{line}-{peer.candidate.model}"
