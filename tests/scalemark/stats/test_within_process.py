@@ -94,11 +94,12 @@ def test_a_quiet_process_may_lose_what_one_beside_it_loses():
     paused = calm.copy()
     paused[[20, 40]] = 0.4
     quiet, lossy = spread_within(calm), spread_within(paused)
-    beside = quiet.beside(lossy)
+    beside = quiet.beside([lossy])
     assert (quiet.slower, beside.left_out) == (0.0, "")
     assert beside.slower == pytest.approx(lossy.lost, rel=0.1)
-    assert lossy.beside(quiet) == lossy
-    assert quiet.beside(quiet).left_out == "pauses rarer than 1 in 40 steps"
+    assert quiet.beside([lossy, quiet]).slower == pytest.approx(lossy.lost / 2, rel=0.1)
+    assert (lossy.beside([quiet]), quiet.beside([])) == (lossy, quiet)
+    assert quiet.beside([quiet]).left_out == "pauses rarer than 1 in 20 steps"
 
 
 def test_pauses_make_an_interval_longer_on_the_side_of_slower():
