@@ -1,9 +1,9 @@
 """What is left of a warm-up: the first steps take longer, or shorter, and that fades.
 
 ```
-  step time  \\
-              \\__
-                 `--..________    size x exp(-step / length), beside a straight line
+  step time  |.
+             | `.
+             |   `--..__________    size x exp(-step / length), beside a straight line
 ```
 """
 
