@@ -242,6 +242,12 @@ def stored_cases() -> list[Times]:
             replace(usual, correlation=0.0, noise=0.01, fading=fading)
             for fading in (0.05, 0.1, 0.3)
         ]
+        warming = replace(usual, correlation=0.0, noise=0.01, fading=0.1)
+        found += [
+            replace(warming, fades_in=(0.05, 0.2)),
+            replace(warming, outliers=0.02),
+            replace(warming, correlation=0.6, noise=0.03),
+        ]
         found += [
             replace(usual, correlation=0.0, noise=noise, stay=stay)
             for noise in (0.01, 0.03)
@@ -257,7 +263,10 @@ def _told(times: Times) -> str:
     if times.drift:
         told.append(f"drift of {times.drift:.0%}")
     if times.fading:
-        told.append(f"noise {times.noise:.0%}, a warm-up of {times.fading:.0%} fades")
+        lengths = " and ".join(f"{length:.0%}" for length in times.fades_in)
+        told.append(
+            f"noise {times.noise:.0%}, a warm-up of {times.fading:.0%} fades in {lengths} of steps"
+        )
     if not math.isinf(times.stay):
         told.append(
             f"two speeds {APART:.0%} apart for {times.stay:g} steps each, noise {times.noise:.0%}"

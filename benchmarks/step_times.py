@@ -14,7 +14,6 @@ from scipy.signal import lfilter
 from analysis.statistics.sample import Sample
 
 BATCH = 64  # images per step
-FADES_IN = 0.1
 APART = 0.1  # of two speeds: how much longer the slower one's steps take, as a share
 _FORGOTTEN = 50  # steps before the first, by which an autoregression has forgotten how it began
 
@@ -28,9 +27,10 @@ class Times:
     noise: float = 0.03  # of the logarithm of a step within it
     correlation: float = 0.5  # of neighboring steps
     drift: float = 0.0  # growth over the attempt, as a share
-    # how much longer the first step takes, as a share: what is left of a warm-up, which fades by
-    # e in FADES_IN of all steps, and is none of the truth
+    # how much longer the first step takes, as a share: what is left of a warm-up, equal parts of
+    # which fade by e in these shares of all steps, and which is none of the truth
     fading: float = 0.0
+    fades_in: tuple[float, ...] = (0.1,)
     outliers: float = 0.0  # share of steps that take longer
     pause: float = 1.0  # by how many steps these take longer, on average
     stay: float = math.inf  # steps that each of two speeds lasts on average; of one speed no end
@@ -68,7 +68,9 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
     )
     steps *= times.mean_s * np.exp(times.process_noise * random.normal(size=(count, num, 1)))
     if times.fading:
-        steps *= 1 + times.fading * np.exp(-(_time(times.num_steps) + 0.5) / FADES_IN)
+        passed = _time(times.num_steps) + 0.5
+        parts = [np.exp(-passed / length) for length in times.fades_in]
+        steps *= 1 + times.fading * np.mean(parts, axis=0)
     if times.modes:
         steps *= 1 + times.modes * random.integers(0, 2, (count, num, 1))
     if not math.isinf(times.stay):

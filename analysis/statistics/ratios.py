@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from analysis.statistics.sample import Sample
 from scalemark.stats.welch import error_of_log_mean, ratio_interval, reach_of_sum
-from scalemark.stats.within_process import LARGEST_REACH, Spread, spread_within
+from scalemark.stats.within_process import Spread, interval_around, spread_within
 
 
 class Method(StrEnum):
@@ -66,22 +66,16 @@ def ratio(a: Sample, b: Sample) -> Ratio:
         note = "single run of each side"
         if a.num_processes != b.num_processes:
             note = f"single run of {'A' if a.num_processes == 1 else 'B'}"
-        of_a, of_b = _spread(a), _spread(b)
-        slower = faster = math.inf
+        of_a, of_b = _spread(a, b), _spread(b, a)
+        interval = None
         if of_a is not None and of_b is not None:
-            if a.num_processes == b.num_processes:
-                of_a, of_b = of_a.beside(of_b), of_b.beside(of_a)
-            reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
-            slower = math.hypot(reach, of_a.slower, of_b.faster)
-            faster = math.hypot(reach, of_a.faster, of_b.slower)
-        if of_a is None or of_b is None or max(slower, faster) > LARGEST_REACH:
+            interval = _within(found, of_a, of_b)
+        if interval is None:
             note += ", too few steps for an interval"
         else:
             method = Method.STEPS
-            low, high = found * math.exp(-slower), found * math.exp(faster)
+            low, high = interval
             note += ", the interval is within it"
-            if left_out := (of_a if a.num_processes == 1 else of_b).left_out:
-                note += f", without {left_out}"
     return Ratio(
         ratio=found,
         low=low,
@@ -93,8 +87,23 @@ def ratio(a: Sample, b: Sample) -> Ratio:
     )
 
 
-def _spread(side: Sample) -> Spread | None:
-    """Return that of the logarithm of throughput: a variance of shares is that of logarithms."""
-    if side.num_processes == 1:
-        return spread_within(side.durations_s[0]) if side.durations_s else None
-    return Spread(variance=error_of_log_mean(side.throughput) ** 2, freedom=side.num_processes - 1)
+def _within(found: float, of_a: Spread, of_b: Spread) -> tuple[float, float] | None:
+    reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
+    slower = math.hypot(reach, of_a.slower, of_b.faster)
+    faster = math.hypot(reach, of_a.faster, of_b.slower)
+    return interval_around(found, slower, faster, warmer=of_a.warmer - of_b.warmer)
+
+
+def _spread(side: Sample, other: Sample) -> Spread | None:
+    """Return that of the logarithm of throughput: a variance of shares is that of logarithms. Of a
+    single run it knows what pauses cost the other side.
+    """
+    if side.num_processes > 1:
+        return Spread(
+            variance=error_of_log_mean(side.throughput) ** 2, freedom=side.num_processes - 1
+        )
+    spread = spread_within(side.durations_s[0]) if side.durations_s else None
+    if spread is None or not spread.left_out:
+        return spread
+    others = [spread_within(one) for one in other.durations_s]
+    return spread.beside([one for one in others if one is not None])

@@ -44,9 +44,10 @@ def reaches(extra: NDArray[np.float64]) -> tuple[float, float]:
     """Return how much less, and how much more, pauses may take in all if a process runs on.
 
     They are the ends of a 95 % interval of a sum of rare events that are not alike (Fay & Feuer
-    1997, doi:10.1002/(SICI)1097-0258(19970415)16:7<791::AID-SIM500>3.0.CO;2-#), as if half a pause
-    more of the longest had come (mid-P), with the quantile of t instead of the normal one, since
-    nobody knows from few how long pauses are. Both are 0 where none came.
+    1997, doi:10.1002/(SICI)1097-0258(19970415)16:7<791::AID-SIM500>3.0.CO;2-#), as if one usual
+    pause more had come instead of the longest, which grows with how many came, and with the
+    quantile of t instead of the normal one, since nobody knows from few how long pauses are. Both
+    are 0 where none came.
     """
     less, more = _reaches(extra[extra > 0])
     more_of_short, less_of_short = _reaches(-extra[extra < 0])
@@ -58,10 +59,11 @@ def _reaches(extra: NDArray[np.float64]) -> tuple[float, float]:
     num = len(extra)
     if num == 0:
         return 0.0, 0.0
-    total, squares, longest = float(extra.sum()), float(np.dot(extra, extra)), float(extra.max())
+    total, squares = float(extra.sum()), float(np.dot(extra, extra))
     quantile = math.exp(log_quantile(num + 2))
     low = _gamma(total, squares, -_NORMAL_QUANTILE)
-    high = _gamma(total + longest / 2, squares + longest**2 / 2, quantile)
+    usual = squares / num  # of one, squared
+    high = _gamma(total + math.sqrt(usual), squares + usual, quantile)
     return total - low, high - total
 
 

@@ -44,19 +44,13 @@ def error_of_mean(around: NDArray[np.float64], *, num_series: float = 1.0) -> Er
     where the series does not tell them apart. Several series of one spectrum, (values, series),
     tell more: as much as `num_series` that are independent. The error is that of one.
     """
-    num_joined = math.ceil(len(around) / _MOST_VALUES)
-    num = len(around) // num_joined
-    joined = around[: num * num_joined].reshape(num, num_joined, -1).mean(axis=1)
+    power, num = _power(around)
     models = _models(num)
-    num_frequencies = models.weights.shape[1]
-    frequencies = np.arange(1, num_frequencies + 1)
-    power = (np.abs(np.fft.rfft(joined, axis=0)[1 : num_frequencies + 1]) ** 2).mean(axis=1) / num
-    power /= 1 - 3 / (np.pi * frequencies) ** 2  # a straight line has taken the rest away
-    num_powers = num_series * num_frequencies
+    num_powers = num_series * len(power)
     if not power.any():
         return Error(variance=0.0, freedom=2.0 * num_powers)
-    scales = models.weights @ power / num_frequencies  # variance of the series, by each model
-    log_weights = models.log_prior + num_series * models.log_constant - num_powers * np.log(scales)
+    scales = _scales(models, power)
+    log_weights = _log_weights(models, scales, len(power), num_series)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     # a t has the first two moments of the reciprocal variance, whose own is a gamma for each model
@@ -64,6 +58,41 @@ def error_of_mean(around: NDArray[np.float64], *, num_series: float = 1.0) -> Er
     mean = float(np.dot(weights, precisions))
     square = float(np.dot(weights, (precisions / mean) ** 2)) * (1 + 1 / num_powers)
     return Error(variance=1 / mean, freedom=max(2 / (square - 1), 1.0))
+
+
+def log_likelihood(around: NDArray[np.float64]) -> float:
+    """Return that of a series by all models, but for a constant; infinite where nothing varies."""
+    power, num = _power(around)
+    if not power.any():
+        return math.inf
+    models = _models(num)
+    log_weights = _log_weights(models, _scales(models, power), len(power), 1.0)
+    return float(np.logaddexp.reduce(log_weights))
+
+
+def _power(around: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Return that of each frequency, the mean of all series, and of how many values it is."""
+    num_joined = math.ceil(len(around) / _MOST_VALUES)
+    num = len(around) // num_joined
+    joined = around[: num * num_joined].reshape(num, num_joined, -1).mean(axis=1)
+    frequencies = np.arange(1, (num - 1) // 2 + 1)
+    power = (np.abs(np.fft.rfft(joined, axis=0)[frequencies]) ** 2).mean(axis=1) / num
+    power /= 1 - 3 / (np.pi * frequencies) ** 2  # a straight line has taken the rest away
+    return power, num
+
+
+def _scales(models: _Models, power: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the variance of the series by each model."""
+    scales: NDArray[np.float64] = models.weights @ power / len(power)
+    return scales
+
+
+def _log_weights(
+    models: _Models, scales: NDArray[np.float64], num_frequencies: int, num_series: float
+) -> NDArray[np.float64]:
+    constant = models.log_prior + num_series * models.log_constant
+    log_weights: NDArray[np.float64] = constant - num_series * num_frequencies * np.log(scales)
+    return log_weights
 
 
 @lru_cache(maxsize=4)  # attempts of a trial have as many steps

@@ -15,16 +15,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemark.stats.trend import without_trend
-
 # of fewer steps, those that resemble their neighbors for long are taken for two speeds too often
 FEWEST_STEPS = 70
 LEAST_SHARE = 0.03  # of all steps, at either speed: fewer are a pause
 # standard deviations of the steps at one speed between both: steps that resemble their neighbors
 # for long are taken for two speeds more often with less, and seldom speeds are missed with more
 LEAST_APART = 2.5
-MOST_BY_SLOPE = 6.0  # of the F test: beyond it are 4 % of steady runs of 10, 1.4 % of long ones
-EDGE_VALUES = 3  # on either side of a change of speed, which must show half of it
 _MOST_VALUES = 200  # of more, means of neighbors: all runs of them are looked at
 
 
@@ -44,10 +40,9 @@ class TwoSpeeds:
 
 def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoSpeeds | None:
     """Find the run of steps that differs most from all others (Levin & Kline 1985,
-    doi:10.1002/sim.4780040408); `around` is what a straight line leaves of the values.
+    doi:10.1002/sim.4780040408); `around` is what a drift or a warm-up leaves of the values.
 
-    Returns None for fewer than 70 steps, where it does not stand apart, where a line explains as
-    much, or where one passes into the other slowly.
+    Returns None for fewer than 70 steps, where it does not stand apart, or where that is no more.
     """
     if len(values) < FEWEST_STEPS:
         return None
@@ -59,10 +54,8 @@ def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoS
     speeds = np.where(is_in_run, speed, other)
     left = float(np.sum((joined - speeds) ** 2))
     least = LEAST_APART * math.sqrt(left / (len(joined) - 2))
-    line_left = float(np.sum(_joined(around, num_joined) ** 2))
-    if left >= line_left or not _stand_apart(joined[is_in_run], joined[~is_in_run], least):
-        return None
-    if not _is_abrupt(joined, run, abs(speed - other)):
+    around_left = float(np.sum(_joined(around, num_joined) ** 2))
+    if left >= around_left or not _stand_apart(joined[is_in_run], joined[~is_in_run], least):
         return None
     stop = len(values) if run.stop == len(joined) else run.stop * num_joined
     return _taken_apart(values, slice(run.start * num_joined, stop))
@@ -86,27 +79,6 @@ def _stand_apart(run: NDArray[np.float64], others: NDArray[np.float64], least: f
     if abs(run.mean() - others.mean()) <= least:
         return False
     return bool(abs(np.median(run) - np.median(others)) > least)
-
-
-def _is_abrupt(values: NDArray[np.float64], run: slice, apart: float) -> bool:
-    """Return whether the speed changes within a few steps, wherever the run begins or ends, and
-    stays within the run; both speeds are `apart`. What is left of a warm-up fades, and no two
-    speeds are true of it.
-    """
-    if _has_slope(values[run]):
-        return False
-    for edge in (run.start, run.stop):
-        before, after = values[:edge][-EDGE_VALUES:], values[edge:][:EDGE_VALUES]
-        if len(before) and len(after) and abs(after.mean() - before.mean()) < apart / 2:
-            return False
-    return True
-
-
-def _has_slope(values: NDArray[np.float64]) -> bool:
-    """Return whether a straight line explains them better than by chance (F test)."""
-    left = float(np.sum(without_trend(values) ** 2))
-    explained = float(np.sum((values - values.mean()) ** 2)) - left
-    return explained * (len(values) - 2) > MOST_BY_SLOPE * left
 
 
 def _mask(num: int, run: slice) -> NDArray[np.bool_]:

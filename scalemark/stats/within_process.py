@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scalemark.stats.pauses import pauses, reaches
+from scalemark.stats.pauses import Pauses, pauses, reaches
 from scalemark.stats.slow_noise import error_of_mean
 from scalemark.stats.student import log_quantile
 from scalemark.stats.trend import without_trend
-from scalemark.stats.two_speeds import two_speeds
+from scalemark.stats.two_speeds import TwoSpeeds, two_speeds
+from scalemark.stats.warm_up import WarmUp, rough_warm_up, warm_up
 
 FEWEST_STEPS = 8
 # where none of so many steps was a pause, pauses of one step in 50 are excluded with 98 %
@@ -33,6 +36,7 @@ class Spread:
     # one of two speeds: logarithms, 0 or more
     slower: float = 0.0
     faster: float = 0.0
+    warmer: float = 0.0  # logarithm: so much faster is it after its warm-up; below 0 slower
     lost: float | None = None  # share of its time that pauses took; None where none was seen
     num_steps: int = 0  # that were looked at for pauses
 
@@ -50,18 +54,23 @@ class Spread:
             return ""
         return f"pauses rarer than 1 in {self.num_steps // 3} steps"  # as 95 % of such would show
 
-    def beside(self, other: Spread) -> Spread:
-        """Return it as another process makes it known: what pauses cost the other they may cost
-        this one, too, which shows none by chance.
+    def beside(self, others: Sequence[Spread]) -> Spread:
+        """Return it as other processes make it known: what pauses cost these on average they may
+        cost this one, too, where it shows none by chance.
         """
-        if not self.left_out:
+        if not self.left_out or all(one.lost is None for one in others):
             return self
-        return replace(
-            self,
-            slower=math.hypot(self.slower, math.log1p(other.lost or 0.0)),
-            lost=other.lost,
-            num_steps=self.num_steps + other.num_steps,
-        )
+        lost = fmean(one.lost or 0.0 for one in others)
+        return replace(self, slower=math.hypot(self.slower, math.log1p(lost)), lost=lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The steps of a process, taken apart."""
+
+    pauses: Pauses
+    speeds: TwoSpeeds | None = None
+    warm_up: WarmUp | None = None  # never beside two speeds
 
 
 def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
@@ -74,16 +83,27 @@ def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[fl
         return None
     reach = math.exp(log_quantile(spread.freedom)) * math.sqrt(spread.variance)
     slower, faster = math.hypot(reach, spread.slower), math.hypot(reach, spread.faster)
-    if max(slower, faster) > LARGEST_REACH:
+    return interval_around(throughput, slower, faster, warmer=spread.warmer)
+
+
+def interval_around(
+    speed: float, slower: float, faster: float, *, warmer: float
+) -> tuple[float, float] | None:
+    """Return the interval that reaches so much down and up from the speed after a warm-up, and to
+    the speed itself; None where that is too far (`LARGEST_REACH`).
+    """
+    low, high = min(warmer - slower, 0.0), max(warmer + faster, 0.0)
+    if max(-low, high) > LARGEST_REACH:
         return None
-    return throughput * math.exp(-slower), throughput * math.exp(faster)
+    return speed * math.exp(low), speed * math.exp(high)
 
 
 def spread_within(durations_s: Sequence[float]) -> Spread | None:
     """Estimate it from the steps of one process; None for fewer than 8 of them.
 
-    A straight line is no error: the drift of this process is part of its speed. Two speeds that
-    took turns once or twice (`two_speeds`) leave both possible. Pauses are judged apart (`pauses`),
+    A straight line is no error: the drift of this process is part of its speed. A warm-up is not
+    (`warm_up`), and may take as much again, since nobody knows how it fades. Two speeds that took
+    turns once or twice (`two_speeds`) leave both possible. Pauses are judged apart (`pauses`),
     since few of them tell little of how often they come; what is left may resemble its neighbors
     (`slow_noise`). All reaches add up as those of independent errors do (Zou & Donner 2008,
     doi:10.1002/sim.3095). What is inside how often: `benchmarks/coverage.py`, docs/compare.md.
@@ -92,27 +112,45 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
     if num < FEWEST_STEPS:
         return None
     durations = np.asarray(durations_s, dtype=np.float64)
-    values = durations / durations.mean()
-    around = without_trend(values)
-    speeds = two_speeds(values, around)
-    found = pauses(around if speeds is None else without_trend(speeds.rest))
-    error = error_of_mean(without_trend(found.smooth))
-    extra = found.extra / num
+    parts = _parts(durations / durations.mean())
+    error = error_of_mean(without_trend(parts.pauses.smooth))
+    extra = parts.pauses.extra / num
     less, more = reaches(extra)
-    variance_of_speeds = slower = faster = 0.0
-    if speeds is not None:
-        variance_of_speeds = speeds.variance
-        slower, faster = _as_logarithms(speeds.slower, speeds.faster)
     slower_by_pauses, faster_by_pauses = _as_logarithms(more, less)
+    variance_of_speeds = slower = faster = 0.0
+    if parts.speeds is not None:
+        variance_of_speeds = parts.speeds.variance
+        slower, faster = _as_logarithms(parts.speeds.slower, parts.speeds.faster)
+    warmer, by_shape, inflation = 0.0, 0.0, 1.0
+    if parts.warm_up is not None:
+        _, warmer = _as_logarithms(0.0, float(parts.warm_up.extra.mean()))
+        by_shape, inflation = abs(warmer), parts.warm_up.inflation
     return Spread(
-        variance=error.variance,
+        variance=error.variance * inflation,
         freedom=error.freedom,
         variance_of_events=float(np.dot(extra, extra)) + variance_of_speeds,
-        slower=math.hypot(slower, slower_by_pauses),
-        faster=math.hypot(faster, faster_by_pauses),
+        slower=math.hypot(slower, slower_by_pauses, by_shape),
+        faster=math.hypot(faster, faster_by_pauses, by_shape),
+        warmer=warmer,
         lost=max(float(extra.sum()), 0.0) if len(extra) else None,
         num_steps=num,
     )
+
+
+def _parts(values: NDArray[np.float64]) -> _Parts:
+    """Take them apart: two speeds, where a line, with a warm-up or without, leaves more."""
+    line, rough = without_trend(values), rough_warm_up(values)
+    warmed = without_trend(values - rough)
+    around = warmed if np.dot(warmed, warmed) < np.dot(line, line) else line
+    speeds = two_speeds(values, around)
+    if speeds is not None:
+        return _Parts(pauses=pauses(without_trend(speeds.rest)), speeds=speeds)
+    found = pauses(warmed)
+    smooth = found.smooth + rough
+    fading = warm_up(smooth)
+    if fading is None:
+        return _Parts(pauses=pauses(line))
+    return _Parts(pauses=replace(found, smooth=smooth - fading.extra), warm_up=fading)
 
 
 def _as_logarithms(more: float, less: float) -> tuple[float, float]:

@@ -27,6 +27,9 @@ SLOW_FROM = 0.10  # above the median of the others; where no replica can be, non
 WRONGLY_NAMED = 0.01  # how often any of all replicas may be, where none is slow
 FEWEST_ROUNDS = 16
 LEAST_GAP = 0.6  # below those that stand apart, times what the rest are from each other at most
+# time that lies in that gap, as a share: of places that differ by 4 %, one that is no slower than
+# its place stands so far apart in 1 % of cases
+LEAST_APART = 0.09
 MOST_REPEATS = 10  # that are worth it
 
 Times = Mapping[str, Sequence[float]]
@@ -58,8 +61,8 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
 
     A replica is named when it takes 10 % longer than the median of the others or more, is slower at
     all with an error of 1 % over all replicas (Bonferroni), and stands apart: fewer than half do,
-    and the gap below them is wide beside what the rest are from each other. So what a socket or an
-    order has in common makes none slow.
+    and the gap below them is 9 % or more, and wide beside what the rest are from each other. So
+    what a socket or an order has in common makes none slow, nor what cards differ by nature.
     """
     if why := _too_little(processes):
         return SlowReplicas(slow=(), slowest=None, unknown=why)
@@ -141,8 +144,8 @@ def _standing_apart(positions: NDArray[np.float64]) -> list[int]:
     gaps = np.diff(ordered)
     first = int(np.argmax(gaps)) + 1
     num_apart = len(ordered) - first
-    spread_of_rest = ordered[first - 1] - ordered[0]
-    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < LEAST_GAP * spread_of_rest:
+    least = max(math.log1p(LEAST_APART), LEAST_GAP * (ordered[first - 1] - ordered[0]))
+    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < least:
         return []
     places: list[int] = order[first:].tolist()
     return places

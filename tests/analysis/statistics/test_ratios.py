@@ -51,6 +51,20 @@ def test_a_single_run_with_too_few_steps_has_no_interval(alone):
     assert found.note == "single run of A, too few steps for an interval"
 
 
+def test_a_quiet_single_run_may_lose_what_the_repeats_of_the_other_side_lose():
+    paused = (*steps(n=40)[:39], 0.5)
+    repeated = Sample(throughput=(80.0, 81.0), durations_s=(paused, paused))
+    quiet = Sample(throughput=(80.0, 81.0), durations_s=(steps(n=40),) * 2)
+    assert ratio(one(), repeated).low < 0.95 * ratio(one(), quiet).low
+    assert ratio(one(), repeated).high == ratio(one(), quiet).high
+
+
+def test_a_warm_up_of_one_side_makes_it_faster_than_it_seems():
+    warm = np.array(steps(n=100)) * (1 + 0.3 * np.exp(-np.arange(100) / 10))
+    found = ratio(Sample(throughput=(100.0,), durations_s=(tuple(warm),)), one(100.0, n=100))
+    assert (0.99 < found.low <= 1.0, 1.04 < found.high < 1.1) == (True, True)
+
+
 def test_without_any_spread_the_interval_has_no_width():
     assert ratio(Sample.of([4.0, 4.0]), Sample.of([2.0, 2.0])).high == pytest.approx(2.0)
     still = Sample(throughput=(10.0,), durations_s=((0.1,) * 20,))

@@ -48,6 +48,7 @@ def test_of_few_steps_with_a_pause_there_is_no_interval(steps):
 
 NEIGHBORS_ALIKE = Times(process_noise=0.0, correlation=0.9)
 TWO_SPEEDS = Times(process_noise=0.0, correlation=0.0, noise=0.01, stay=25.0)
+WARM_UP = Times(process_noise=0.0, correlation=0.0, noise=0.01, fading=0.05)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,8 @@ TWO_SPEEDS = Times(process_noise=0.0, correlation=0.0, noise=0.01, stay=25.0)
         pytest.param(replace(NEIGHBORS_ALIKE, drift=0.05), id="drift"),
         pytest.param(TWO_SPEEDS, id="two speeds"),
         pytest.param(replace(TWO_SPEEDS, noise=0.03), id="hidden two speeds"),
+        pytest.param(WARM_UP, id="warm-up"),
+        pytest.param(replace(WARM_UP, outliers=0.02, num_steps=300), id="warm-up, pauses"),
     ],
 )
 def test_the_stored_interval_holds_the_truth(times):
@@ -94,11 +97,12 @@ def test_a_quiet_process_may_lose_what_one_beside_it_loses():
     paused = calm.copy()
     paused[[20, 40]] = 0.4
     quiet, lossy = spread_within(calm), spread_within(paused)
-    beside = quiet.beside(lossy)
+    beside = quiet.beside([lossy])
     assert (quiet.slower, beside.left_out) == (0.0, "")
     assert beside.slower == pytest.approx(lossy.lost, rel=0.1)
-    assert lossy.beside(quiet) == lossy
-    assert quiet.beside(quiet).left_out == "pauses rarer than 1 in 40 steps"
+    assert quiet.beside([lossy, quiet]).slower == pytest.approx(lossy.lost / 2, rel=0.1)
+    assert (lossy.beside([quiet]), quiet.beside([])) == (lossy, quiet)
+    assert quiet.beside([quiet]).left_out == "pauses rarer than 1 in 20 steps"
 
 
 def test_pauses_make_an_interval_longer_on_the_side_of_slower():
@@ -122,6 +126,18 @@ def test_a_short_stay_at_another_speed_leaves_both_speeds_possible(stay):
     steps[stay] *= 1.1
     low, high = interval_within(100.0, steps)
     assert (89.0 < low < 92.0, 100.7 < high < 101.5) == (True, True)
+
+
+@pytest.mark.parametrize("size", [0.3, -0.2])
+def test_the_interval_reaches_from_the_speed_to_that_after_a_warm_up(size):
+    """It was 15 % wide on either side, since the first steps were taken for a pause."""
+    fading = 1 + size * np.exp(-np.arange(100) / 10)
+    steps = fading * np.random.default_rng(7).normal(0.1, 0.001, 100)
+    speed = 1 / steps.mean()
+    low, high = interval_within(speed, steps)
+    slower, faster = sorted([speed, 10.0])
+    assert slower - 0.3 < low <= slower
+    assert faster < high < faster + 0.5
 
 
 def test_a_drift_is_no_second_speed():
