@@ -16,18 +16,20 @@ from trainer.layers.batch_normalization import FusedBatchNormalization
 from trainer.layers.dropout import Dropout
 from trainer.layers.gelu import gelu
 from trainer.layers.layer_normalization import LayerNormalization
+from trainer.layers.max_pooling import MaxPooling
 from trainer.layers.recomputed import Recomputed
 from trainer.template import WHOLE_NUMBERS
 
 Built: TypeAlias = keras.KerasTensor
 
 
-def build(logits: Tensor, *, recompute: bool = False) -> keras.Model:
+def build(logits: Tensor, *, recompute: bool = False, compiled: bool = False) -> keras.Model:
     """Build a model: images (B, image_px, image_px, 3) or tokens (B, seq_len) -> logits float32.
 
     Layers are made in the order of the description, so that equal seeds give equal weights, in
     Keras' current data format and precision. With `recompute` what lies between two `kept` is
-    computed again in the backward pass.
+    computed again in the backward pass. What XLA will have `compiled` takes layers that it is
+    faster with.
     """
     network = network_of(logits)
     dtype = WHOLE_NUMBERS.name if takes_tokens(logits) else None
@@ -39,10 +41,10 @@ def build(logits: Tensor, *, recompute: bool = False) -> keras.Model:
             begin = built[part[0].inputs[0]]
             inner = keras.Input(begin.shape[1:], dtype=begin.dtype)
             ours = {part[0]: inner}
-            _build(part[1:], ours, tables, inner)
+            _build(part[1:], ours, tables, inner, compiled)
             built[part[-1]] = Recomputed(keras.Model(inner, ours[part[-1]]))(begin)
         else:
-            _build(part, built, tables, inputs)
+            _build(part, built, tables, inputs, compiled)
     return keras.Model(inputs, keras.layers.Activation("linear", dtype="float32")(built[logits]))
 
 
@@ -61,6 +63,7 @@ def _build(
     built: dict[Tensor, Built],
     tables: dict[Tensor, sequences.Embedding],
     inputs: Built,
+    compiled: bool,
 ) -> None:
     """Add the outputs of layers to `built`, and embeddings to `tables`; the first has `inputs`."""
     for tensor in network:
@@ -71,6 +74,9 @@ def _build(
             case nn.TiedLogits():
                 x, table = tensor.inputs
                 built[tensor] = tables[table](built[x], reverse=True)
+            case nn.Pool(kind="max") as layer if compiled:
+                pooling = MaxPooling(layer.size, layer.strides, layer.padding)
+                built[tensor] = pooling(built[tensor.inputs[0]])
             case _:
                 given = [built[one] for one in tensor.inputs] or [inputs]
                 built[tensor] = _apply(tensor.layer, given)

@@ -398,7 +398,10 @@ def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Templ
         return own_model.load(spec)
     logits = definition(spec)
     example = Example.of_model(logits, spec)
-    built = model() if model else keras_model.build(logits, recompute=spec.recompute)
+    compiled = spec.xla == "on"
+    built = (
+        model() if model else keras_model.build(logits, recompute=spec.recompute, compiled=compiled)
+    )
     if models.takes_tokens(logits):
         return Template(model=built, example=example, item=TOKENS, items_per_example=spec.seq_len)
     return Template(model=built, example=example)
