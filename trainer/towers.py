@@ -222,6 +222,11 @@ class Towers:
             _copy_of_state(template.model, replica, device)
             for replica, device in enumerate(devices.replicas, devices.first)
         ]
+        # of calls of several steps: what a loop hands on goes through the host in every step
+        self._last_losses: list[tf.Variable] = []
+        for device in devices.replicas if spec.steps_per_execution > 1 else ():
+            with tf.device(device):
+                self._last_losses.append(tf.Variable(0.0))
         self._tower = tf.function(
             self._tower_body,
             autograph=False,
@@ -293,20 +298,21 @@ class Towers:
         if num_steps == 1:
             return self._step_body(batches)
 
-        def body(index: tf.Tensor, _: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
-            return index + 1, self._step_body(self._at(batches, index) if self._at else batches)
+        def body(index: tf.Tensor) -> tuple[tf.Tensor]:
+            losses = self._step_body(self._at(batches, index) if self._at else batches)
+            for variable, loss in zip(self._last_losses, losses, strict=True):
+                with tf.device(variable.device):
+                    variable.assign(loss)
+            return (index + 1,)
 
-        none_yet = []
-        for device in self._devices.replicas:
-            with tf.device(device):
-                none_yet.append(tf.constant(0.0))
         with tf.device(self._devices.host):
-            _, losses = tf.while_loop(
-                lambda index, _: index < num_steps,
-                body,
-                (tf.constant(0), none_yet),
-                parallel_iterations=1,
+            tf.while_loop(
+                lambda index: index < num_steps, body, (tf.constant(0),), parallel_iterations=1
             )
+        losses = []
+        for variable in self._last_losses:
+            with tf.device(variable.device):
+                losses.append(variable.read_value())
         return losses
 
     def _step_body(self, batches: list[Batch]) -> list[tf.Tensor]:

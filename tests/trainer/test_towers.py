@@ -319,11 +319,13 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
     assert placement.problem(wanted) == "gradients were reduced by AddN, not NcclAllReduce"
 
 
+@pytest.mark.parametrize("num_steps", [1, 3])
 @pytest.mark.parametrize("mode", ["replicated_none", "ps_cpu", "mirrored_none"])
-def test_a_loss_stays_where_it_was_computed(make_devices, mode):
+def test_a_loss_stays_where_it_was_computed(make_devices, mode, num_steps):
     """On the host it would be there only when a GPU has done all else."""
     devices = make_devices(2)
-    training = build(small(num_gpus=2, **MODES[mode]), devices, convolutional)
+    spec = small(num_gpus=2, steps_per_execution=num_steps, **MODES[mode])
+    training = build(spec, devices, convolutional)
     returned = training.towers.step.trace(split(list(whole_batches(2, 1)), devices)).outputs
     assert [loss.op.inputs[0].device for loss in returned] == list(devices.replicas)
 

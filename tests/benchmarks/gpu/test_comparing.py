@@ -1,5 +1,6 @@
 """Peers start together and warm up alone, and one model of two may settle the line about tokens."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,14 +52,15 @@ def drained(generator):
             return found, None, error
 
 
-def test_peers_warm_up_once_all_are_ready():
+def test_peers_warm_up_once_all_are_ready(tmp_path):
     acts: list[str] = []
     started = {
         "keras_images": Side("keras_fit", acts),
         "torch_tokens": Side("torch", acts, "a trace\nno cuDNN"),
         "torch_images": Side("torch", acts),
     }
-    found, working, _ = drained(peers._warm(KIT, started, peers._settings(KIT.box)))
+    kit = replace(KIT, folder=tmp_path)
+    found, working, _ = drained(peers._warm(kit, started, peers._settings(kit.box)))
     assert acts == [
         "keras_fit is ready",
         "torch is ready",
