@@ -157,7 +157,7 @@ class Loss:
     """The mean loss over all replicas, of which each lies where it was computed.
 
     TensorFlow hands steps over to a GPU and goes on. One that brought its loss to the host would
-    end with the GPU's work, and the GPU would wait while the next is prepared: 2 to 4 ms of a step.
+    end with the GPU's work, and the GPU would wait while the next is prepared: 3 to 5 ms of a step.
     """
 
     def __init__(self, of_replicas: Sequence[tf.Tensor]) -> None:
