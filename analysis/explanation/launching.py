@@ -71,7 +71,7 @@ def launching(
         yield _launch(own, because, trials, is_direct=fall.base in _EXCHANGING_NOTHING)
     if seen.launch_gap_share:
         because = (
-            f"the profile has GPUs idle between kernels for {seen.launch_gap_share:.0%} of the step"
+            f"the profile has GPUs wait for launches for {seen.launch_gap_share:.0%} of the step"
         )
         seconds = about(seen.launch_gap_share * fall.step.value)
         yield observed_in(Bound.LAUNCH, seconds, because, fall, is_direct=False)

@@ -47,6 +47,8 @@ def _with_links(guess: Guess, links: ProbedLinks) -> Guess:
     if links.links and not any(link.num_nvlinks for link in links.links):
         found = {"nvlink_gb_per_s": None, "nvlink_clique": 0}
     found |= {field: value for field, value, _ in links.fields() if value is not None}
+    if not any(node is not None for node in links.numa_nodes.values()):
+        del found["num_sockets"]  # as in virtual machines: it says nothing of sockets
     box = guess.hardware
     # the driver may not know which GPUs share a board
     found["gpus_per_switch"] = max(found["gpus_per_switch"], box.gpus_per_board)

@@ -156,29 +156,28 @@ def _gap_shares(
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the idle time within steps, and between them, as shares: means over the GPUs."""
     begin_ps, end_ps = steps[0][0], steps[-1][1]
-    busy: dict[str, list[Interval]] = defaultdict(list)
+    by_gpu: dict[str, list[Interval]] = defaultdict(list)
     for kernel in kernels:
-        busy[kernel.device].append((kernel.start_ps, min(kernel.end_ps, end_ps)))
-    if not busy:
+        by_gpu[kernel.device].append((kernel.start_ps, min(kernel.end_ps, end_ps)))
+    if not by_gpu:
         return None, None
-    num_idle_ps = sum(end_ps - begin_ps - _length(_merge(times)) for times in busy.values())
-    whole_ps = len(busy) * (end_ps - begin_ps)
-    within_ps = _within_steps_ps(kernels, steps)
-    return within_ps / whole_ps, (num_idle_ps - within_ps) / whole_ps
+    within_ps = between_ps = 0
+    for intervals in by_gpu.values():
+        busy = _merge(intervals)
+        # a step is from its first kernel to its last; one may work on while the next begins
+        spans = [span for step in steps if (span := _span(intervals, step))]
+        in_steps_ps = _length(_merge([*busy, *spans]))
+        within_ps += in_steps_ps - _length(busy)
+        between_ps += end_ps - begin_ps - in_steps_ps
+    whole_ps = len(by_gpu) * (end_ps - begin_ps)
+    return within_ps / whole_ps, between_ps / whole_ps
 
 
-def _within_steps_ps(kernels: list[Event], steps: list[Interval]) -> int:
-    """Return how long GPUs are idle between the first and the last kernel of a step, in all."""
-    gaps_ps = 0
-    for begin_ps, end_ps in steps:
-        in_step: dict[str, list[Interval]] = defaultdict(list)
-        for kernel in kernels:
-            if begin_ps <= kernel.start_ps < end_ps:
-                in_step[kernel.device].append((kernel.start_ps, min(kernel.end_ps, end_ps)))
-        for intervals in in_step.values():
-            merged = _merge(intervals)
-            gaps_ps += merged[-1][1] - merged[0][0] - _length(merged)
-    return gaps_ps
+def _span(kernels: list[Interval], step: Interval) -> Interval | None:
+    """Return the time from the first to the last of the kernels that start in a step."""
+    begin_ps, end_ps = step
+    own = [one for one in kernels if begin_ps <= one[0] < end_ps]
+    return (min(own)[0], min(max(end for _, end in own), end_ps)) if own else None
 
 
 def _tensor_core_share(kernels: list[Event]) -> float | None:

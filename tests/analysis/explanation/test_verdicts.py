@@ -684,6 +684,14 @@ def test_a_profile_of_one_gpu_says_how_long_it_was_idle_and_nothing_of_reduction
     assert [one for one in text.sentences(found) if "TensorFlow's profile" in one] == snapshot
 
 
+def test_idle_time_of_two_kinds_is_not_said_in_the_words_of_one():
+    """A bug: 16 % idle between kernels, and a line below 5 %."""
+    target = result(100)
+    found = explained(target, seen={target.trial_id: Observed(profile=PROFILE_OF_AN_H200)})
+    told = [one.because for one in found.diagnosis.suspects]
+    assert "the profile has GPUs wait for launches for 16% of the step" in told
+
+
 def test_what_gpus_wait_for_between_steps_is_launching_but_for_input_and_reductions():
     assert Observed(profile=PROFILE_OF_AN_H200).launch_gap_share == pytest.approx(0.1550, abs=1e-4)
     waits = {"input_wait_s": 0.0421 / 10, "exposed_reduction_s": 0.0421 / 10}

@@ -323,6 +323,26 @@ def test_gaps_between_steps_are_all_other_idle_time(two_gpus):
     )
 
 
+def test_a_step_that_works_on_in_the_next_leaves_no_gap_there(tmp_path):
+    """A bug: time with an earlier step's kernel alone was a gap, and that between steps negative."""
+    space = xplane_pb2.XSpace()
+    steps = [
+        (begin, begin + 90, "train", {"step_num": begin // 100}) for begin in range(0, 500, 100)
+    ]
+    add_plane(space, "/host:CPU", {"python": steps})
+    streams = {
+        "Stream #13(Compute)": [(begin, begin + 10, "gemm", {}) for begin in range(100, 400, 10)],
+        "Stream #14(Compute)": [(begin + 20, begin + 120, "gemm", {}) for begin in (100, 200, 300)],
+    }
+    del streams["Stream #13(Compute)"][11:19]  # 210 to 290, while a kernel of the other works on
+    add_plane(space, "/device:GPU:0", streams)
+    path = tmp_path / "profile" / "plugins" / "profile" / "now" / "host.xplane.pb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(space.SerializeToString())
+    found = profile.read(path, input_wait_s=0.0)
+    assert (found.launch_gap_share, found.step_gap_share) == (0.0, 0.0)
+
+
 def test_busy_is_the_share_of_the_step_with_anything_running(two_gpus):
     busy = profile.read(two_gpus, input_wait_s=0.0).busy_share
     assert busy == pytest.approx({"GPU:0": 400 / 950, "GPU:1": 500 / 950, "CPU:0": 100 / 950})
