@@ -24,6 +24,8 @@ from scalemark.records.trial import TrialSpec
 from tests.specs import small
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from benchmarks.peers import Loop
 
 GEMM_SIZES = (1024, 2048, 3072, 4096)  # square matrices; the fastest makes the peak
@@ -87,7 +89,16 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
     }
     loop = builders[candidate.kind](_spec(candidate))
     num_items = candidate.items_per_step
-    return lambda num_steps: _synchronized(loop.step, num_steps, num_items), loop.num_parameters
+    step = loop.step if candidate.kind == "ours" else _copying(loop.step)
+    return lambda num_steps: _synchronized(step, num_steps, num_items), loop.num_parameters
+
+
+def _copying(step: Callable[[], tf.Tensor]) -> Callable[[], SupportsFloat]:
+    """Let a peer's loss come to the host as ours does, while its next step is prepared."""
+    from trainer.towers import Loss, new_copies
+
+    copies = new_copies()
+    return lambda: Loss([step()], copies)
 
 
 def _ours(spec: TrialSpec) -> Loop:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import SupportsFloat, TextIO
 
 import torch
 from torch.nn import functional
@@ -42,7 +42,7 @@ def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
 
 def _training(
     spec: TrialSpec, logits: Tensor, device: str
-) -> tuple[Callable[[], torch.Tensor], int]:
+) -> tuple[Callable[[], SupportsFloat], int]:
     """Return what takes a step and gives its loss, and the number of trained parameters."""
     torch.manual_seed(spec.seed)
     torch.backends.cudnn.benchmark = True
@@ -63,15 +63,29 @@ def _training(
 
     forward = torch.compile(loss_of) if device == "cuda" else loss_of
 
-    def step() -> torch.Tensor:
+    def step() -> SupportsFloat:
         optimizer.zero_grad(set_to_none=True)
         loss = forward(inputs, labels)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
-        return loss.detach()
+        return _Loss(loss.detach()) if device == "cuda" else loss.detach()
 
     return step, sum(one.numel() for one in network.parameters())
+
+
+class _Loss:
+    """A loss on its way to the host. Asked for later, it would wait for the next step, too."""
+
+    def __init__(self, on_gpu: torch.Tensor) -> None:
+        self._on_host = torch.empty((), pin_memory=True)
+        self._on_host.copy_(on_gpu, non_blocking=True)
+        self._is_there = torch.cuda.Event()
+        self._is_there.record()
+
+    def __float__(self) -> float:
+        self._is_there.synchronize()
+        return float(self._on_host)
 
 
 def _batch(spec: TrialSpec, logits: Tensor, device: str) -> tuple[torch.Tensor, torch.Tensor]:
