@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalemark.records.machine import GpuLink, PcieLevel
@@ -17,6 +17,7 @@ Sourced = tuple[str, Any, str]
 
 _BELOW_ONE_SWITCH = (PcieLevel.SAME_BOARD, PcieLevel.SINGLE_SWITCH, PcieLevel.MULTIPLE_SWITCHES)
 _DIRECT = 0.75  # of PCIe's rate; a copy by way of the host's memory reaches about half
+_BEYOND = 1.5  # times PCIe's rate: no copy by way of PCIe is so fast
 _READ = 2 / 3  # of the bytes that a sum in place moves
 _HOP_US = {True: 3.4, False: 5.7}  # with NVLink, without
 _HOP_SOURCE = "NCCL src/graph/tuning.cc at 5067397c, ring, Simple"
@@ -36,8 +37,7 @@ class ProbedLinks:
 
     def fields(self) -> Iterator[Sourced]:
         """Yield each figure of a link."""
-        rates = map(self.probe.least, (Probed.TO_DEVICE, Probed.TO_HOST))
-        pcie = min(filter(None, rates), default=None)
+        pcie = self._pcie
         yield "pcie_gb_per_s", gb(pcie), f"{self.measured}: the slower way of the slowest GPU"
         yield "gpus_per_switch", self._gpus_per_switch(), DRIVER
         yield from self._peer_to_peer(pcie)
@@ -53,9 +53,40 @@ class ProbedLinks:
             f"{self.measured}: what a sum in the host's memory reads",
         )
 
+    @property
+    def has_nvlinks(self) -> bool:
+        return any(link.num_nvlinks for link in self._between_probed())
+
+    @property
+    def _pcie(self) -> float | None:
+        """The slower way between the host and the slowest GPU, in bytes/s."""
+        rates = map(self.probe.least, (Probed.TO_DEVICE, Probed.TO_HOST))
+        return min(filter(None, rates), default=None)
+
     def _between_probed(self) -> list[GpuLink]:
-        uuids = set(self.probe.uuids)
-        return [link for link in self.links if uuids.issuperset(link.between)]
+        """Return the links between GPUs that were probed.
+
+        In virtual machines the driver counts no NVLinks: what is faster than PCIe is one.
+        """
+        found = []
+        for link in self.links:
+            if not set(self.probe.uuids).issuperset(link.between):
+                continue
+            rate, pcie = self._rate(link), self._pcie
+            if not link.num_nvlinks and rate and pcie and rate > _BEYOND * pcie:
+                link = replace(link, num_nvlinks=1)
+            found.append(link)
+        return found
+
+    def _rate(self, link: GpuLink) -> float | None:
+        """Return the slower way of a pair, in bytes/s; None where it was not probed."""
+        pair = {self.probe.uuids.index(uuid) for uuid in link.between}
+        rates = [
+            figure.value
+            for figure in self.probe.of(Probed.PAIR)
+            if {figure.source, figure.target} == pair and figure.value
+        ]
+        return min(rates, default=None)
 
     def _pair_rates(self, *levels: PcieLevel) -> list[float]:
         """Return the rates of the pairs without NVLink at these levels."""

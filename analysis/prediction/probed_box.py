@@ -44,7 +44,7 @@ def _link(row: dict[str, Any]) -> GpuLink:
 def _with_links(guess: Guess, links: ProbedLinks) -> Guess:
     """Change one box: where links were guessed it is the only one that it may be."""
     found: dict[str, Any] = {}
-    if links.links and not any(link.num_nvlinks for link in links.links):
+    if links.links and not links.has_nvlinks:
         found = {"nvlink_gb_per_s": None, "nvlink_clique": 0}
     found |= {field: value for field, value, _ in links.fields() if value is not None}
     if not any(node is not None for node in links.numa_nodes.values()):

@@ -36,6 +36,11 @@ def test_nvlinks_have_the_bus_bandwidth_of_a_reduction():
     assert found.peer_to_peer
 
 
+def test_pairs_faster_than_pcie_have_nvlinks_that_a_virtual_machine_hides():
+    found = profile_from(box(8, "NVIDIA H200"), pair=380e9, bus=360e9)
+    assert (found.nvlink_gb_per_s, found.nvlink_clique, found.hop_us) == (360.0, 8, 3.4)
+
+
 def test_a_box_without_nvlink_has_none():
     found = profile_from(box(4, "NVIDIA L4"), pair=24e9, bus=20e9)
     assert (found.nvlink_gb_per_s, found.nvlink_clique, found.hop_us) == (None, 0, 5.7)
