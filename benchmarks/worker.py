@@ -89,15 +89,15 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
     }
     loop = builders[candidate.kind](_spec(candidate))
     num_items = candidate.items_per_step
-    step = loop.step if candidate.kind == "ours" else _copying(loop.step)
+    step = loop.step if candidate.kind == "ours" else _copying(loop.step, candidate)
     return lambda num_steps: _synchronized(step, num_steps, num_items), loop.num_parameters
 
 
-def _copying(step: Callable[[], tf.Tensor]) -> Callable[[], SupportsFloat]:
+def _copying(step: Callable[[], tf.Tensor], candidate: Candidate) -> Callable[[], SupportsFloat]:
     """Let a peer's loss come to the host as ours does, while its next step is prepared."""
-    from trainer.towers import Loss, new_copies
+    from trainer.towers import Loss, copies_from
 
-    copies = new_copies()
+    copies = copies_from(_spec(candidate).device_kind)
     return lambda: Loss([step()], copies)
 
 

@@ -164,28 +164,30 @@ class Loss:
     (GPUUtil::CopyGPUTensorToCPU). So it is asked for at once, on a thread of TensorFlow's own.
     """
 
-    def __init__(self, of_replicas: Sequence[tf.Tensor], copies: executor.Executor) -> None:
-        """`copies` is of `new_copies`."""
-        with context.executor_scope(copies), tf.device("CPU:0"):
-            self._on_host = [tf.identity(loss) for loss in of_replicas]
+    def __init__(self, of_replicas: Sequence[tf.Tensor], copies: executor.Executor | None) -> None:
+        """`copies` is of `copies_from`."""
+        self._on_host = of_replicas
+        if copies:
+            with context.executor_scope(copies), tf.device("CPU:0"):
+                self._on_host = [tf.identity(loss) for loss in of_replicas]
 
     def __float__(self) -> float:
         """Wait for the devices."""
         return float(np.mean([loss.numpy() for loss in self._on_host]))
 
 
-def new_copies() -> executor.Executor:
-    """Return what copies losses while others go on."""
-    return executor.new_executor(enable_async=True)
+def copies_from(kind: DeviceKind) -> executor.Executor | None:
+    """Return what copies losses while others go on; None for CPU devices, which end with a step."""
+    return executor.new_executor(enable_async=True) if kind is DeviceKind.GPU else None
 
 
 class Step:
     """Takes K training steps of all replicas by a call of a tf.function."""
 
-    def __init__(self, body: Callable[[list[Batch]], list[tf.Tensor]]) -> None:
+    def __init__(self, body: Callable[[list[Batch]], list[tf.Tensor]], kind: DeviceKind) -> None:
         """`body` returns the last loss of each replica."""
         self._function = tf.function(body, autograph=False)
-        self._copies = new_copies()
+        self._copies = copies_from(kind)
 
     def __call__(self, batches: list[Batch]) -> Loss:
         return Loss(self._function(batches), self._copies)
@@ -244,7 +246,7 @@ class Towers:
             autograph=False,
             **_compilation(spec.xla, devices, update.inlines_towers),
         )
-        self.step = Step(self._execution_body)
+        self.step = Step(self._execution_body, devices.kind)
 
     def state(self, replica: int) -> list[np.ndarray]:
         """Return non-trainable values of a replica: batch statistics and dropout seeds."""
