@@ -8,6 +8,8 @@ Nothing is fitted to these figures; `costs/` and `analysis/calibration/` never r
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.calibration.environments import Guess
@@ -59,8 +61,8 @@ H200 = (
 )
 
 
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+def main(arguments: Sequence[str]) -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args(arguments)
     box = profile("h200_8")
     rows = [one.row for one in H200]
     found = predicted((), rows, Guess(hardware=box, reason="its profile"))
@@ -87,4 +89,4 @@ def _line(one: Measured, row: Row, told: Predictive) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
