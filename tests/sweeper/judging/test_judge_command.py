@@ -98,6 +98,7 @@ def test_a_change_of_the_users_own_program_is_judged(judge):
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--margin", "5")
     assert ended.exit_code == 0, ended.stderr
     assert ended.stdout.startswith("better: it is faster\nthroughput +")
+    assert re.search(r"\[ 1/60\] .* ETA (?!0:00)", ended.stderr), "of 59 more runs at most"
 
     program("new", 900.0)
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--json")
