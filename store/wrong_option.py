@@ -29,6 +29,8 @@ def reworded(message: str, errors: list[Any]) -> str:
     if wanted is None:
         return message.removeprefix("Value error, ")
     typed = visible(str(first["input"])[:_LONGEST])
+    if typed.strip().lower().lstrip("+-") == "nan":  # which no limit holds
+        return f"{typed}; wanted a number"
     limits = {}
     for name, limit in first.get("ctx", {}).items():
         is_whole = isinstance(limit, float) and limit.is_integer()

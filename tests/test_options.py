@@ -96,3 +96,14 @@ def test_a_command_that_changes_something_tells_it_in_json(capsys, monkeypatch, 
     fill("results.db", [(small(), 100.0)])
     ended = run_app(store, "store", capsys, monkeypatch, *words, "--json")
     assert (ended.exit_code, set(json.loads(ended.stdout))) == (0, keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("analysis", ["guard", "--min-change", "nan"]), ("plots", ["serve", "--every", "-NaN"])],
+)
+def test_what_is_no_number_is_told_so_and_not_that_it_is_too_large(
+    capsys, monkeypatch, name, words
+):
+    ended = run_app(APPS[name], name, capsys, monkeypatch, *words)
+    assert (ended.exit_code, f"{words[-1]}; wanted a number " in ended.stderr) == (2, True)

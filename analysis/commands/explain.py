@@ -104,7 +104,8 @@ def explain(
         chosen = newest.selection
     of_models = [result for result in everything.results if not result.is_of_program]
     finder = AblationFinder(of_models)
-    targets = _targets(chosen, everything.results, finder, trial)
+    asked = _asked(chosen, everything.results, trial)
+    targets = _targets(asked, chosen, finder, trial)
     found = explain_all(targets, finder, observer(everything), _bandwidths(everything, gb_per_s))
     if as_json:
         print_json([_record(one) for one in found])
@@ -116,7 +117,7 @@ def explain(
     notes = [*chosen.notes, *of_others]
     if trial is None and (lacking := trials_without_number(chosen)):
         notes.append(lacking)
-    if len(of_models) < len(everything.results):
+    if any(result.is_of_program for result in asked):
         notes.append(f"left out: {NOT_TAKEN_APART}")
     if not shows_all:
         return show(console, screen(found, chosen), newest, notes, brief=brief)
@@ -129,10 +130,8 @@ def explain(
         say(console, note)
 
 
-def _targets(
-    asked_for: Selection, everything: Sequence[Result], finder: AblationFinder, trial: str | None
-) -> list[Result]:
-    """Raise StoreError when there is nothing to explain, with what there is instead."""
+def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None) -> list[Result]:
+    """Raise StoreError when `trial` is none of them."""
     asked = list(everything)
     if asked_for.trial_filters or asked_for.sweep:
         asked = load(asked_for)
@@ -144,6 +143,13 @@ def _targets(
                 f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
                 f"{ID_BEGINNING}; {own_command(asked_for.db, 'store', 'list')} names them"
             )
+    return asked
+
+
+def _targets(
+    asked: Sequence[Result], asked_for: Selection, finder: AblationFinder, trial: str | None
+) -> list[Result]:
+    """Raise StoreError when there is nothing to explain, with what there is instead."""
     if all(result.is_of_program for result in asked):
         raise StoreError(NOT_TAKEN_APART)
     asked = [result for result in asked if not result.is_of_program]

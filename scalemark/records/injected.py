@@ -56,7 +56,7 @@ def read_injected(text: str) -> dict[str, float]:
         except ValueError:
             raise ValueError(f"injected={text}: wanted NAME=NUMBER, found {part}") from None
         if not 0 <= values[name] < float("inf"):
-            raise ValueError(f"injected={text}: wanted finite numbers, 0 or more")
+            raise ValueError(f"injected.{part}: wanted a finite number, 0 or more")
     if injected_text(values) != text:
         raise ValueError(
             f"injected={text}: wanted {injected_text(values)}, each name once and in order"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.references import Rejected
-from scalemark.text.wording import listed
+from scalemark.text.wording import counted, listed
 from store.exchange.portable import PortableAttempt
 from store.finished_attempt import environment_values
 
@@ -21,24 +21,30 @@ Curve = dict[int, dict[str, list[float]]]
 
 
 def lines(attempts: Iterable[PortableAttempt], left_out: list[Rejected]) -> Iterator[str]:
-    """Yield the lines of the curves on those numbers of GPUs that most curves have; the others are
-    added to `left_out`.
+    """Yield the lines of the curves on those numbers of GPUs that most curves have; the others, and
+    what is on one number alone, are added to `left_out`.
     """
     curves: dict[str, Curve] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for attempt in attempts:
         for metric, value in _metrics(attempt):
             curves[_name(attempt)][attempt.spec.num_gpus][metric].append(value)
-    counts = Counter(tuple(sorted(curve)) for curve in curves.values())
+    counts = Counter(tuple(sorted(curve)) for curve in curves.values() if len(curve) > 1)
     chosen = max(counts, key=lambda nums: (counts[nums], len(nums)), default=())
     for name, curve in curves.items():
         if tuple(sorted(curve)) == chosen:
             yield from _lines(name, curve)
         else:
-            reason = f"on {_words(sorted(curve))}, and this file is of curves on {_words(chosen)}"
-            left_out.append(Rejected(where=name, reason=reason))
+            left_out.append(Rejected(where=name, reason=_reason(sorted(curve), chosen)))
 
 
-def _words(nums: Iterable[int]) -> str:
+def _reason(nums: Sequence[int], chosen: Sequence[int]) -> str:
+    """Return why a curve is left out of a file of other ones."""
+    if len(nums) == 1:
+        return f"on {counted(nums[0], 'GPU')} alone; a curve is on 2 numbers of GPUs or more"
+    return f"on {_words(nums)}, and this file is of curves on {_words(chosen)}"
+
+
+def _words(nums: Sequence[int]) -> str:
     return f"{listed([str(num) for num in nums])} GPUs"
 
 

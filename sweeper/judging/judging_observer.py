@@ -4,13 +4,14 @@ is sure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from scalemark.records.outcomes import Outcome
 from sweeper.judging.judging import Judging
 from sweeper.judging.rule import Side
 from sweeper.loop.backlog import Backlog
 from sweeper.race.racing_observer import Observer
+from sweeper.running.schedule import Task
 
 
 class JudgingObserver(Observer):
@@ -39,6 +40,9 @@ class JudgingObserver(Observer):
             self._judging.budget.completed(self._side_of(key))
         elif final not in (None, Outcome.INTERRUPTED):
             self._judging.failed(self._side_of(key), final)
+
+    def expected(self) -> Collection[Task]:
+        return self.held_back.values()  # at most: the verdict may be sure before
 
     def steer(self, key: int) -> None:
         self.steer_all()

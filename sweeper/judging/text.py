@@ -169,8 +169,10 @@ def _gain_text(gain: Gain) -> str:
 
 
 def _trial_text(spec: TrialSpec, expected_s: float | None) -> str:
-    took = f", {duration_text(expected_s)} per attempt" if expected_s else ""
-    return f"{spec.trial_id[:ID_DIGITS]}{took}"
+    took = "of unknown duration"
+    if expected_s is not None:
+        took = f"{duration_text(expected_s)} per attempt"
+    return f"{spec.trial_id[:ID_DIGITS]}, {took}"
 
 
 def _changes(proposal: Proposal) -> str:

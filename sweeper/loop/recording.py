@@ -88,7 +88,8 @@ class Recorder:
             if repeat.task.expected_s is None:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
         self.observer.ended(repeat.task.key, outcome if again is None else None)
-        self._eta.update(self._backlog.waiting(), self._supervision.running())
+        waiting = [*self._backlog.waiting(), *self.observer.expected()]
+        self._eta.update(waiting, self._supervision.running())
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)

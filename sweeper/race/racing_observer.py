@@ -8,7 +8,7 @@ was thought, it is wanted again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from scalemark.records.outcomes import Outcome
 from sweeper.loop.backlog import Backlog
@@ -35,6 +35,10 @@ class Observer:
     def wants(self, task: Task) -> bool:
         """Say whether a repeat that could start now is still worth it."""
         return True
+
+    def expected(self) -> Collection[Task]:
+        """Return what is held back and yet counts as left, for the ETA."""
+        return ()
 
     def steer(self, key: int) -> None:
         """Judge again after something became of this repeat. Raises StoreError."""

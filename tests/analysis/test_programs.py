@@ -202,6 +202,8 @@ def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
         "left out: the steps of your own programs"
         in analysis("explain", "--all", "--origin", "measured").stdout
     )
+    of_filter = analysis("explain", "model=trivial", "--all", "--origin", "measured")
+    assert (of_filter.exit_code, "your own programs" in of_filter.stdout) == (0, False)
 
 
 @pytest.mark.parametrize(

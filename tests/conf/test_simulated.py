@@ -73,6 +73,7 @@ def test_trials_that_really_run_can_wait_on_purpose():
         ("hang=0.5", "0 or 1"),
         ("failure_rate=2", "1 or less"),
         ("noise=-1", "0 or more"),
+        ("noise=nan", "a finite number"),
         ("noise=1e9", "1 or less"),
         ("process_noise=2", "1 or less"),
         ("input_s=1e308", "3600 or less"),
@@ -81,7 +82,9 @@ def test_trials_that_really_run_can_wait_on_purpose():
     ],
 )
 def test_faults_that_mean_nothing_are_refused(fault, wanted):
-    with pytest.raises(TrialRefusedError, match=f"injected.*wanted.*{wanted}"):
+    with pytest.raises(
+        TrialRefusedError, match=rf"injected\.{fault.partition('=')[0]}=.*wanted.*{wanted}"
+    ):
         simulated(f"injected.{fault}")
 
 

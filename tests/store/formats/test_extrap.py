@@ -57,6 +57,17 @@ def test_a_curve_on_other_numbers_of_gpus_is_left_out_and_that_is_told():
     )
 
 
+def test_what_is_on_one_number_of_gpus_is_no_curve():
+    alone = [(small(num_gpus=1, seed=seed), 100.0) for seed in range(2, 9)]
+    fill("results.db", [*curves(), *alone])
+    done, lines = written()
+    assert {line["params"]["num_gpus"] for line in lines} == {1, 2, 4, 8, 16}
+    assert len(done.rejected) == len(alone)
+    assert {one.reason for one in done.rejected} == {
+        "on 1 GPU alone; a curve is on 2 numbers of GPUs or more"
+    }
+
+
 def test_what_has_no_number_or_does_not_count_is_left_out():
     fill("results.db", [*curves(), (small(num_gpus=32), None)])
     with changing("results.db") as connection:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -90,9 +91,14 @@ def test_a_change_of_the_users_own_program_is_judged(judge):
     program("best", 1000.0)
     trial = sweep("command=python3 best/train.py", "read=metric")
     program("new", 1100.0)
+    Path("new/other.py").write_text("")
+    planned = judge("--baseline", trial, "command.run=python3 new/other.py", "--dry-run")
+    assert re.search("^change .*, of unknown duration: ", planned.stdout, re.MULTILINE)
+
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--margin", "5")
     assert ended.exit_code == 0, ended.stderr
     assert ended.stdout.startswith("better: it is faster\nthroughput +")
+    assert re.search(r"\[ 1/60\] .* ETA (?!0:00)", ended.stderr), "of 59 more runs at most"
 
     program("new", 900.0)
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--json")

@@ -26,6 +26,7 @@ class Played:
     ran: str  # C the change, B the baseline
     given_up: list[str]  # why, for each repeat
     told: list[str]  # while it ran
+    num_expected: list[int]  # still to run, at the end of each run
 
 
 def play(
@@ -70,7 +71,7 @@ def play(
 
     observer = JudgingObserver(judging, backlog, skip, told.append)
     observer.steer_all()
-    ran = ""
+    ran, num_expected = "", []
     while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
         assert not backlog.queue, "one waits at a time"
         trial_id = backlog[task.key].open.trial_id
@@ -85,9 +86,10 @@ def play(
             completed[trial_id].append(CompletedRepeat(throughput=speed, item=item))
         final = found if isinstance(found, Outcome) else Outcome.COMPLETED
         observer.ended(task.key, None if found is None else final)
+        num_expected.append(len(observer.expected()))
         observer.steer(task.key)
     assert not observer.held_back, "nothing is left over"
-    return Played(judging=judging, ran=ran, given_up=given_up, told=told)
+    return Played(judging=judging, ran=ran, given_up=given_up, told=told, num_expected=num_expected)
 
 
 def _open(trials: Sequence[PlannedTrial]) -> Iterator[OpenRepeat]:
@@ -109,6 +111,11 @@ def test_runs_take_turns_until_the_verdict_is_sure():
     assert played.judging.verdict is ChangeVerdict.BETTER
     assert played.ran == "CBBCCBBCCBBC"
     assert played.given_up == ["judge: better"] * 28
+
+
+def test_all_that_may_still_run_counts_in_the_eta():
+    played = play([Outcome.COMPLETED] * 4, SLOW, budget=6, num_repeats=3)
+    assert played.num_expected == [5, 4, 3]
 
 
 def test_the_budget_ends_it():

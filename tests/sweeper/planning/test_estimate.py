@@ -13,7 +13,9 @@ from store.database import open_for_reading
 from store.reading.durations import recorded_durations_s
 from sweeper.planning.estimate import Estimate, Total
 from sweeper.planning.plan import Plan, make_plan
+from tests.analysis.gpu_box import GPU_BOX
 from tests.filled import MACHINE, fill
+from tests.programs import fill_programs, program
 from tests.specs import small
 
 
@@ -106,6 +108,14 @@ def test_steps_that_compute_more_are_expected_to_take_longer():
     longer = estimate.expected_s(small(**tokens | {"seq_len": 256}))
     assert 9.7 + 1.0 < longer < 9.7 + 1.5  # attention grows with the square
     assert estimate.expected_s(small(**own | {"batch_size": 8})) == pytest.approx(9.7 + 1.0)
+
+
+def test_a_program_is_expected_to_take_as_long_with_another_command_line():
+    fill_programs([(program(), 1.0)])
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE attempts SET duration_s = 10.0")
+    estimate = Estimate.of(open_for_reading("results.db"), GPU_BOX.key)
+    assert estimate.expected_s(program(command="python3 other/train.py")) == 10.0
 
 
 def test_the_seconds_that_devices_are_simulated_to_take_are_no_seconds_of_a_sweep():
