@@ -163,7 +163,7 @@ class Result:
     is_valid: bool  # nothing is to be said against any of the repeats
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
-    item: str = IMAGES  # what is counted per second
+    item: str = IMAGES  # what is counted per second; empty where nobody knows
     told_axes: tuple[str, ...] = ()  # of a figure of others: free axes that its strategy names
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
@@ -253,8 +253,8 @@ class Result:
 
     @property
     def unit(self) -> str:
-        """The unit of its throughput, as `images/s`."""
-        return unit_of(self.item)
+        """The unit of its throughput, as `images/s`; `throughput` where nobody knows."""
+        return unit_of(self.item) if self.item else "throughput"
 
     @property
     def counts_steps(self) -> bool:
@@ -322,8 +322,27 @@ def measured(
         grouped[trial["id"], where, _is_on_one_machine(attempt)].append(attempt)
     environments = _environments(grouped)
     brought = {_repeat(attempt) for attempt in attempts if is_quotable(attempt)}
-    found = [_result(of, environments[where], brought) for (_, where, _), of in grouped.items()]
+    items = _items_of_programs(attempts)
+    found = []
+    for (_, where, _), of_trial in grouped.items():
+        found.append(_result(of_trial, environments[where], brought, items))
     return with_baselines(found, rule)
+
+
+def _items_of_programs(attempts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what each program counts, by its name, as far as any attempt has told."""
+    found = {}
+    for attempt in attempts:
+        if attempt["trial"]["engine"] == Engine.command and attempt["item"]:
+            found[attempt["trial"]["model"]] = attempt["item"]
+    return found
+
+
+def _item_without_number(trial: Mapping[str, Any], items: Mapping[str, str]) -> str:
+    """Return what a trial without a number would count; empty of a program where nobody knows."""
+    if trial["engine"] != Engine.command:
+        return IMAGES
+    return str(trial.get("item") or items.get(trial["model"], ""))
 
 
 def _repeat(attempt: Mapping[str, Any]) -> tuple[object, ...]:
@@ -414,9 +433,14 @@ def _gpus(machine: Mapping[str, Any]) -> Gpus:
 
 
 def _result(
-    of_trial: Sequence[Mapping[str, Any]], environment: Environment, brought: Collection[object]
+    of_trial: Sequence[Mapping[str, Any]],
+    environment: Environment,
+    brought: Collection[object],
+    items: Mapping[str, str],
 ) -> Result:
-    """`brought` are the repeats that brought a number to quote, here or elsewhere."""
+    """`brought` are the repeats that brought a number to quote, here or elsewhere; `items` is what
+    programs count.
+    """
     quotable = [attempt for attempt in of_trial if is_quotable(attempt)]
     repeats = tuple(attempt["throughput"] for attempt in quotable)
     low, high = None, None
@@ -442,7 +466,7 @@ def _result(
         low=low,
         high=high,
         is_valid=all(_is_valid(attempt) for attempt in quotable),
-        item=quotable[0]["item"] if quotable else trial.get("item") or IMAGES,
+        item=quotable[0]["item"] if quotable else _item_without_number(trial, items),
         is_reported=any(attempt.get("reported") for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
         usage=usage_of(quotable),

@@ -131,7 +131,12 @@ def _asked(
         metavar="H",
         help="2 or more: check the modes of several hosts, as processes of this machine",
     )
-    parser.add_argument("--modes", nargs="+", metavar="MODE", help="only these, as in the table")
+    parser.add_argument(
+        "--modes",
+        nargs="+",
+        metavar="MODE",
+        help="only these, as in the table; commas between them will do, too",
+    )
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="check so many modes at once (default 1)"
     )
@@ -155,7 +160,8 @@ def _asked(
     if asked.out and not asked.out.absolute().parent.is_dir():
         parser.error(f"--out {asked.out}: there is no folder {asked.out.absolute().parent}")
     modes = {mode.name: mode for mode in all_modes() if mode.is_distributed == (asked.hosts > 1)}
-    if unknown := set(asked.modes or ()) - set(modes):
+    chosen = [name for word in asked.modes or () for name in word.strip(",").split(",")]
+    if unknown := set(chosen) - set(modes):
         parser.error(
             f"no mode {', '.join(sorted(unknown))} with --hosts {asked.hosts}; "
             f"choose from {', '.join(modes)}"
@@ -175,7 +181,7 @@ def _asked(
             asked.out.touch()
     except OSError as error:
         parser.error(f"--out {asked.out}: {error.strerror}; choose another file")
-    return asked, [modes[name] for name in asked.modes or modes], bench
+    return asked, [modes[name] for name in chosen or modes], bench
 
 
 def _own_model(parser: argparse.ArgumentParser, reference: str) -> OwnModel:

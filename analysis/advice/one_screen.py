@@ -18,6 +18,7 @@ from analysis.text import badges
 from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import Screen
 from analysis.text.titles import named
+from scalemark.text.decimals import fixed
 from scalemark.text.wording import counted, listed
 from store.reading.not_run import NotRun
 
@@ -126,7 +127,7 @@ def _of_one(one: Answer) -> _Table:
         doubts = doubts_of(ranking, candidate, behind)
         if len(rows) < _MOST_ROWS:  # others are not on the screen
             used |= dict.fromkeys(doubts)
-        against = "best" if behind is None else f"{1 / behind.ratio:.2f}x"
+        against = "best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x"
         row = [name, _throughput(one, candidate), *_score(one, candidate), against]
         if candidate is ranking.pick and behind is not None:
             doubts = ["taken", *doubts]
@@ -209,7 +210,7 @@ def _other_way(ranking: Ranking) -> str:
         said += [named(axis, after.get(axis)) for axis in dict.fromkeys(shown)]
         if one.result.width != pick.result.width:
             said.append(f"on {one.result.width}")
-        return f"{', '.join(said)}: {one.score / pick.score:.2f}x"
+        return f"{', '.join(said)}: {fixed(one.score / pick.score, 2)}x"
     return ""
 
 

@@ -41,6 +41,7 @@ from analysis.text.titles import (
 )
 from analysis.without_number import trials_without_number
 from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.text.decimals import fixed
 from store.command_line import Db, Json
 from store.reading.not_run import NotRun
 
@@ -215,7 +216,7 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
 
 
 def _against(behind: Behind) -> str:
-    text = f"{1 / behind.ratio:.2f}x"
+    text = f"{fixed(1 / behind.ratio, 2)}x"
     if behind.low is not None and behind.high is not None:
         text += f" [{1 / behind.high:.2f}, {1 / behind.low:.2f}]"
     return text

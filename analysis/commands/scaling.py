@@ -32,6 +32,7 @@ from analysis.text.numbers import number, span
 from analysis.text.titles import step_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.records.devices import DeviceKind
+from scalemark.text.decimals import fixed
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
@@ -107,9 +108,9 @@ def _row(curve: Curve, point: Point) -> list[str]:
     if result.low is not None and result.high is not None:
         cells["throughput"] += f" [{span(result.low, result.high, images)}]"
     if result.speed_up is not None:
-        cells["speed-up"] = f"{result.speed_up:.2f}x"
+        cells["speed-up"] = f"{fixed(result.speed_up, 2)}x"
     if result.efficiency is not None:
-        cells["efficiency"] = f"{100 * result.efficiency:.1f} %"
+        cells["efficiency"] = f"{fixed(100 * result.efficiency, 1)} %"
     if point.speed_up_low is not None:
         cells["speed-up"] += f" [{point.speed_up_low:.2f}, {point.speed_up_high:.2f}]"
     if point.added is not None:

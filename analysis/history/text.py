@@ -101,8 +101,8 @@ def notes(records: Sequence[Record]) -> Iterator[str]:
     young = sum(len(record.cells) for record in records if len(record.nights) < FEWEST_NIGHTS)
     if young:
         yield (
-            f"{counted(young, 'trial')} with less than {FEWEST_NIGHTS} nights: nothing can be sure "
-            "yet"
+            f"{counted(young, 'trial')} with fewer than {FEWEST_NIGHTS} nights: nothing can be "
+            "sure yet"
         )
     if meanings := badges.foot(_badges(records)):
         yield meanings

@@ -1,15 +1,17 @@
-"""Numbers for people: without an exponent, and with as many digits as the articles have."""
+"""Numbers for people: without an exponent below 1e15, with as many digits as the articles have."""
 
 from __future__ import annotations
 
 import math
+
+from scalemark.text.decimals import fixed
 
 
 def number(value: float, *, exactly: bool = False) -> str:
     """Return 0.0123, 3.14, 91.8, 142 or 10509; with `exactly` all digits of another number."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite"
-    text = f"{value:.{_decimals(abs(value))}f}"
+    text = fixed(value, _decimals(abs(value)))
     if exactly and float(text) != value and 1e-4 <= abs(value) < 1e10:
         return f"{value:.10g}"
     return text
@@ -18,7 +20,7 @@ def number(value: float, *, exactly: bool = False) -> str:
 def span(low: float, high: float, around: float) -> str:
     """Return `88.7, 93.2`, with as many decimals as the number that they lie around."""
     decimals = _decimals(abs(around))
-    return f"{low:.{decimals}f}, {high:.{decimals}f}"
+    return f"{fixed(low, decimals)}, {fixed(high, decimals)}"
 
 
 def with_interval(value: float, low: float | None, high: float | None) -> str:

@@ -131,7 +131,7 @@ def draw_y(axes: Axes, shown: Range, share: float) -> None:
 
 def tick_names(ticks: Sequence[float]) -> list[str]:
     """Return the numbers beside an axis, as `1,500` or `0.25`."""
-    return [f"{tick:,.0f}" if tick >= 100 else f"{tick:.3g}" for tick in ticks]
+    return [f"{tick:,.0f}" if 100 <= tick < 1e15 else f"{tick:.3g}" for tick in ticks]
 
 
 def even_ticks(end: float) -> list[float]:

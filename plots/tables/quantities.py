@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from analysis.results import Origin, Result, items_per_step
 from analysis.text.numbers import number, span
+from scalemark.text.decimals import fixed
 from store.errors import StoreError
 from store.filters.selection import nearest
 
@@ -67,11 +68,11 @@ def _interval(result: Result) -> str:
 
 
 def _speed_up(result: Result) -> str:
-    return "" if result.speed_up is None else f"{result.speed_up:.2f}x"
+    return "" if result.speed_up is None else f"{fixed(result.speed_up, 2)}x"
 
 
 def _efficiency(result: Result) -> str:
-    return "" if result.efficiency is None else f"{100 * result.efficiency:.1f} %"
+    return "" if result.efficiency is None else f"{fixed(100 * result.efficiency, 1)} %"
 
 
 def _repeats(result: Result) -> str:

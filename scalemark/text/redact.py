@@ -27,6 +27,8 @@ _HARMLESS = re.compile(  # before key, private, signature or pass
 _WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
 # parts of every name that _is_named_secret takes for one
 _WORDS = ("auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "sig", "token")
+_REASON = re.compile(r" [A-Za-z]+ [a-z]+\b")  # what is said of a path: two plain words or more
+_LONGEST_PATH = 4096
 _SHAPES = (
     r"gh[oprsu]_\w{16,}",  # GitHub
     r"github_pat_\w{16,}",
@@ -151,10 +153,26 @@ def _without_named(text: str) -> str:
     return shown + text[rest:]
 
 
+def _ends_a_path(found: re.Match[str]) -> bool:
+    """Return whether a name is the last part of a path that something is said of, as in
+    `/etc/passwd: file is not a database`.
+    """
+    text, start = found.string, found.start()
+    if found["sign"] != ":" or text[start - 1 : start] != "/":
+        return False
+    if not _REASON.match(text, found.end("sign")):
+        return False
+    folder = text[max(0, start - _LONGEST_PATH) : start].rsplit(maxsplit=1)[-1].lstrip("'\"(")
+    begins = folder.startswith(("/", "./", "../", "~/"))
+    return begins and ":" not in folder and len(folder) < _LONGEST_PATH
+
+
 def _is_named_secret(found: re.Match[str]) -> bool:
     """Return whether a name or flag is that of a secret: `db_pass` is, while `warm_up_pass`,
     `passes` and "2 tests pass: a" are not.
     """
+    if _ends_a_path(found):
+        return False
     name = found["name"] or found["flag"]
     if name in _WORKING_FOLDERS and found.string.startswith("/", found.end()):
         return False

@@ -22,6 +22,8 @@ from sweeper.devices.gpu_mask import HIDE_ALL, visible_gpus
 from sweeper.devices.nvml_inventory import NOTHING, find_gpus
 from sweeper.errors import SweepRefusedError
 
+MOST_CPU_DEVICES = 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
@@ -80,6 +82,11 @@ def cpu_devices(hardware: HardwareConfig) -> Inventory:
     num = hardware.num_cpu_devices
     if num < 1:
         raise SweepRefusedError(f"hardware.num_cpu_devices={num}: wanted 1 or more")
+    if num > MOST_CPU_DEVICES:
+        raise SweepRefusedError(
+            f"hardware.num_cpu_devices={num}: wanted {MOST_CPU_DEVICES:,} or fewer; they are "
+            "parts of one machine's cores; plan for more GPUs with engine=simulated"
+        )
     return Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=num)
 
 

@@ -21,6 +21,7 @@ from rich.text import Text
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.text.decimals import fixed
 from scalemark.text.untrusted import quoted, visible
 from scalemark.text.wording import counted
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
@@ -237,7 +238,7 @@ def _recent(ended: EndedAttempt) -> Text:
 
 
 def _speed(ended: EndedAttempt) -> str:
-    return f"{ended.throughput or 0:9.2f} {unit_of(ended.item or IMAGES)}"
+    return f"{fixed(ended.throughput or 0, 2):>9} {unit_of(ended.item or IMAGES)}"
 
 
 def _doubt(ended: EndedAttempt) -> str:

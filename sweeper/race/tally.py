@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from scalemark.records.measurement import unit_of
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.spread import Spread
+from scalemark.text.decimals import fixed
 from scalemark.text.wording import counted
 from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.race.judge import Contender, Ruling, judge
@@ -114,7 +115,7 @@ class Tally:
         }
         best = speeds.pop(ruling.leader)
         unit = unit_of(self._completed[ruling.leader][0].item)
-        leads = f"{names[ruling.leader]} leads with {best:.1f} {unit}"
+        leads = f"{names[ruling.leader]} leads with {fixed(best, 1)} {unit}"
         if ruling.tied:
             return f"{leads}, in a tie with {', '.join(names[one] for one in ruling.tied)}"
         if not speeds:

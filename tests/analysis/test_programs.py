@@ -8,11 +8,14 @@ from functools import partial
 import pytest
 
 from analysis.pivot import pivot
+from analysis.results import measured
 from analysis.selection import Selection, load
 from scalemark.records.devices import DeviceKind
 from scalemark.records.earlier_trial import with_changes
 from scalemark.records.overrides import overrides
 from scalemark.text.natural import natural
+from store.database import open_for_reading
+from store.reading import queries
 from tests.analysis.commands.command import analysis as run
 from tests.analysis.gpu_box import around, fill_gpus, on_gpus, repeated
 from tests.app import Ended
@@ -27,6 +30,7 @@ from tests.programs import (
     grid,
     program,
 )
+from tests.tables import changing
 
 EVERY = [
     ("scaling",),
@@ -368,3 +372,17 @@ def test_steps_on_more_gpus_are_compared_as_steps(analysis):
     counting_steps(100.0, 150.0)
     shown = analysis("compare", "num_gpus=2", "num_gpus=1").stdout
     assert "num_gpus=2 does 1.50x [1.48, 1.52] the steps/s of num_gpus=1, over" in shown
+
+
+@pytest.mark.parametrize(
+    ("read", "units"),
+    [
+        ([(1, 10.0), (2, None)], ["items/s", "items/s"]),
+        ([(1, None), (2, None)], ["throughput", "throughput"]),
+    ],
+)
+def test_a_trial_without_a_number_counts_what_its_program_counts_elsewhere(read, units):
+    fill("r.db", [(program(num_gpus=num, item=""), found) for num, found in read])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'items'")
+    assert [one.unit for one in measured(queries.measured(open_for_reading("r.db")))] == units

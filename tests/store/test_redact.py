@@ -211,11 +211,32 @@ def test_ordinary_commands_are_stored_as_they_are(command):
         "sort_key=lambda batch: 1; 'batch_key': 2, cache_key: 0x7f, group_key=1, software_key=0",
         "warm_up_pass=3; forward_pass: 2; function_signature: (TensorSpec(shape=(None,)), input_signature=None",
         "PWD=/home/x OLDPWD=/home/y",
+        "/etc/passwd: file is not a database; ./my/token: No such file or directory",
         "http://localhost:8080 is not reachable, mail me@host; see http://[::1]:80/ or me@host",
     ],
 )
 def test_ordinary_messages_are_left_as_they_are(message):
     assert without_secrets(message) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "/login/password: s3cr3t is too short",
+        "login/password: s3cr3t is too short",
+        "/etc/passwd=s3cr3t is too short",
+        "/spec/token:s3cr3t",
+        "https://host/password: s3cr3t",
+        '/spec/password: "s3cr3t too"',
+    ],
+)
+def test_a_value_behind_a_path_is_masked(message):
+    assert "s3cr3t" not in without_secrets(message)
+
+
+@pytest.mark.parametrize("path", ["login/passwd", "https://host/passwd", "passwd"])
+def test_what_begins_as_no_path_is_none(path):
+    assert without_secrets(f"{path}: file is not") == f"{path}: *** is not"
 
 
 def test_a_password_in_an_address_may_have_spaces():

@@ -104,6 +104,7 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
     [
         (["--model", "my_modle.py:build"], "my_modle.py: there is no such file"),
         (["--modes", "telepathy"], "no mode telepathy with --hosts 1; choose from "),
+        (["--modes", "ps_cpu,telepathy"], "no mode telepathy with --hosts 1; choose from "),
         (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_device"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
         (["--jobs", "0"], "--jobs 0: wanted 1 or more"),
@@ -158,6 +159,18 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
     reported = capsys.readouterr().out
     assert "3 hosts with 2 CPU devices each (processes of this machine)" in reported
     assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +1e-06", reported, re.MULTILINE)
+
+
+def test_modes_are_parted_by_commas_or_spaces(monkeypatch):
+    checked = []
+
+    def check(mode, bench, over):
+        checked.append(mode.name)
+        return []
+
+    monkeypatch.setattr(selfcheck, "_check", check)
+    selfcheck.main(["--devices", "cpu_device", "--modes", "ps_cpu,sharded,", "independent"])
+    assert checked == ["ps_cpu", "sharded", "independent"]
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):

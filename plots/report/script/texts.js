@@ -12,13 +12,16 @@ const decimals = (size) => {
   if (size >= 9.995) return 1;
   return size > 0 && size < 0.1 ? Math.min(2 - Math.floor(Math.log10(size)), 6) : 2;
 };
-const number = (value) => (value === null ? "" : value.toFixed(decimals(Math.abs(value))));
+/** Of huge numbers not every digit, as scalemark/text/decimals.py. */
+const fixed = (value, places) =>
+  Math.abs(value) >= 1e15 ? value.toExponential(3).replace(/\.?0+e/, "e") : value.toFixed(places);
+const number = (value) => (value === null ? "" : fixed(value, decimals(Math.abs(value))));
 const withInterval = ({ throughput, low, high }) => {
   if (throughput === null || low === null || high === null) return number(throughput);
   const places = decimals(throughput);
-  return `${number(throughput)} [${low.toFixed(places)}, ${high.toFixed(places)}]`;
+  return `${number(throughput)} [${fixed(low, places)}, ${fixed(high, places)}]`;
 };
-const times = (value) => (value === null ? "" : `${value.toFixed(2)}x`);
+const times = (value) => (value === null ? "" : `${fixed(value, 2)}x`);
 const percent = (value) => (value === null ? "" : `${Math.round(100 * value)}%`);
 const spoken = (outcome) => outcome.replaceAll("_", " ");
 const inThousands = (count) => count.toLocaleString("en");

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.text.numbers import number, span
+from analysis.text.numbers import number, span, with_interval
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ from analysis.text.numbers import number, span
         (142.0, "142"),
         (10509.4, "10509"),
         (1234567.8, "1234568"),
+        (1e300, "1e+300"),
         (1e-9, "0.000000"),
         (math.nan, "not a number"),
         (math.inf, "infinite"),
@@ -46,3 +47,7 @@ def test_published_numbers_keep_every_digit(value, text):
 
 def test_an_interval_has_the_decimals_of_its_number():
     assert span(93.84, 100.2, 97.1) == "93.8, 100.2"
+
+
+def test_an_interval_of_huge_numbers_is_short():
+    assert with_interval(1e300, 9.5e299, 1.05e300) == "1e+300 [9.5e+299, 1.05e+300]"

@@ -61,6 +61,16 @@ def test_cpu_devices_are_known_by_their_numbers_where_there_are_gpus_too():
     assert inventory.uuids((0, 3)) == ("cpu-device-0", "cpu-device-3")
 
 
+def test_more_cpu_devices_than_any_trial_needs_are_refused():
+    most = HardwareConfig(device_kind="cpu_device", num_cpu_devices=1024)
+    assert take_inventory(BOX, most, {}).num_devices == 1024
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"hardware\.num_cpu_devices=100000: wanted 1,024 or fewer; ",
+    ):
+        take_inventory(BOX, replace(most, num_cpu_devices=100_000), {})
+
+
 def test_asking_for_gpus_where_the_mask_leaves_none_is_refused():
     with pytest.raises(
         SweepRefusedError,
