@@ -68,37 +68,32 @@ class ProbedLinks:
 
         In virtual machines the driver counts no NVLinks: what is faster than PCIe is one.
         """
+        uuids, pcie = set(self.probe.uuids), self._pcie
         found = []
         for link in self.links:
-            if not set(self.probe.uuids).issuperset(link.between):
+            if not uuids.issuperset(link.between):
                 continue
-            rate, pcie = self._rate(link), self._pcie
-            if not link.num_nvlinks and rate and pcie and rate > _BEYOND * pcie:
+            slower = min(self._rates(link), default=None)
+            if not link.num_nvlinks and slower and pcie and slower > _BEYOND * pcie:
                 link = replace(link, num_nvlinks=1)
             found.append(link)
         return found
 
-    def _rate(self, link: GpuLink) -> float | None:
-        """Return the slower way of a pair, in bytes/s; None where it was not probed."""
+    def _rates(self, link: GpuLink) -> list[float]:
+        """Return those of a pair that were probed, both ways, in bytes/s."""
         pair = {self.probe.uuids.index(uuid) for uuid in link.between}
-        rates = [
-            figure.value
-            for figure in self.probe.of(Probed.PAIR)
-            if {figure.source, figure.target} == pair and figure.value
-        ]
-        return min(rates, default=None)
+        found = []
+        for figure in self.probe.of(Probed.PAIR):
+            if {figure.source, figure.target} == pair and figure.value:
+                found.append(figure.value)
+        return found
 
     def _pair_rates(self, *levels: PcieLevel) -> list[float]:
         """Return the rates of the pairs without NVLink at these levels."""
-        numbers = {uuid: number for number, uuid in enumerate(self.probe.uuids)}
-        wanted = set()
+        found: list[float] = []
         for link in self._between_probed():
             if not link.num_nvlinks and link.pcie in levels:
-                wanted.add(frozenset(numbers[uuid] for uuid in link.between))
-        found = []
-        for figure in self.probe.of(Probed.PAIR):
-            if frozenset({figure.source, figure.target}) in wanted and figure.value:
-                found.append(figure.value)
+                found += self._rates(link)
         return found
 
     def _gpus_per_switch(self) -> int:

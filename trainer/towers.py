@@ -442,9 +442,9 @@ class Towers:
         for placed, gradient in updates:
             by_device[placed.variable.device].append((placed, gradient))
         self._optimizer.begin_step(list(by_device))
+        # summed gradients come one by one, and are applied while others are on their way
+        is_compiled = self._spec.xla == "on" and self._update.num_summed == 1
         for device, of_device in by_device.items():
-            # summed gradients come one by one, and are applied while others are on their way
-            is_compiled = self._spec.xla == "on" and self._update.num_summed == 1
             if is_compiled and device in self._devices.replicas:
                 with tf.device(device):
                     self._apply_compiled(of_device)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import keras
 import tensorflow as tf
@@ -31,8 +30,8 @@ class MaxPooling(keras.layers.Layer):
         return _pooled(_Windows(self.size, self.stride, self.axes, counts), x)
 
     def compute_output_spec(self, x: keras.KerasTensor) -> keras.KerasTensor:
-        pooling = partial(keras.ops.max_pool, pool_size=self.size, strides=self.stride)
-        return keras.KerasTensor(pooling(x, padding=self.padding).shape, dtype=x.dtype)
+        pooled: keras.KerasTensor = keras.ops.max_pool(x, self.size, self.stride, self.padding)
+        return pooled
 
 
 @dataclass(frozen=True, slots=True)
