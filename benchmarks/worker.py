@@ -24,8 +24,6 @@ from scalemark.records.trial import TrialSpec
 from tests.specs import small
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from benchmarks.peers import Loop
 
 GEMM_SIZES = (1024, 2048, 3072, 4096)  # square matrices; the fastest makes the peak
@@ -93,12 +91,21 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
     return lambda num_steps: _synchronized(step, num_steps, num_items), loop.num_parameters
 
 
-def _copying(step: Callable[[], tf.Tensor], candidate: Candidate) -> Callable[[], SupportsFloat]:
-    """Let a peer's loss come to the host as ours does, while its next step is prepared."""
-    from trainer.towers import Loss, copies_from
+def _copying(
+    step: Callable[[], SupportsFloat], candidate: Candidate
+) -> Callable[[], SupportsFloat]:
+    """Let a peer's loss come to the host of a GPU as ours does, with the next step."""
+    from benchmarks.peers import device_names
+    from trainer.devices import Devices
+    from trainer.towers import Losses, Step
 
-    copies = copies_from(_spec(candidate).device_kind)
-    return lambda: Loss([step()], copies)
+    spec = _spec(candidate)
+    if spec.device_kind is DeviceKind.CPU_DEVICE:
+        return step
+    first, *_ = device_names(spec)
+    losses = Losses(Devices(kind=spec.device_kind, host="CPU:0", replicas=(first,)))
+    copying = Step(lambda batches: losses.keep([step()]), losses)
+    return lambda: copying([])
 
 
 def _ours(spec: TrialSpec) -> Loop:

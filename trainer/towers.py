@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Protocol
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context, executor
 
 from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
@@ -154,47 +153,88 @@ class Input(Protocol):
 At = Callable[[list[Batch], tf.Tensor], list[Batch]]  # Input.at
 
 
+class Losses:
+    """The last loss of each replica, on its device, and those of the call before on the host."""
+
+    def __init__(self, devices: Devices) -> None:
+        self._host = devices.host
+        self._last = []
+        for device in devices.replicas:
+            with tf.device(device):
+                self._last.append(tf.Variable(0.0))
+        with tf.device(devices.host):
+            self._before = tf.Variable(tf.zeros([len(devices.replicas)]))
+
+    def bring_to_host(self) -> None:
+        """Called in a training function before anything is kept."""
+        losses = []
+        for variable in self._last:
+            with tf.device(variable.device):
+                losses.append(variable.read_value())
+        with tf.device(self._host):
+            self._before.assign(tf.stack(losses))
+
+    def keep(self, losses: Sequence[tf.Tensor]) -> None:
+        """Called in a training function with the losses of a step."""
+        for variable, loss in zip(self._last, losses, strict=True):
+            with tf.device(variable.device):
+                variable.assign(loss)
+
+    def of_last_call(self) -> float:
+        """Return the mean over all replicas. Waits for the devices."""
+        return float(np.mean([variable.numpy() for variable in self._last]))
+
+    def of_call_before(self) -> float:
+        """Return the mean over all replicas, which is on the host."""
+        return float(np.mean(self._before.numpy()))
+
+
 class Loss:
-    """The mean loss over all replicas, on its way to the host.
+    """The mean loss over all replicas, of a call that devices may still be at."""
 
-    TensorFlow hands steps over to a GPU and goes on. A step that brought its loss to the host would
-    end with the GPU's work, and the GPU would wait while the next is prepared: 3 to 5 ms on an
-    H200. So it would for a copy that is asked for once the next step is handed over, because a GPU
-    copies to the host when it has done all that it was given until then
-    (GPUUtil::CopyGPUTensorToCPU). So it is asked for at once, on a thread of TensorFlow's own.
-    """
-
-    def __init__(self, of_replicas: Sequence[tf.Tensor], copies: executor.Executor | None) -> None:
-        """`copies` is of `copies_from`."""
-        self._on_host = of_replicas
-        if copies:
-            with context.executor_scope(copies), tf.device("CPU:0"):
-                self._on_host = [tf.identity(loss) for loss in of_replicas]
+    def __init__(self, last: Losses) -> None:
+        self._last = last
+        self.value: float | None = None  # known with the next call
 
     def __float__(self) -> float:
-        """Wait for the devices."""
-        return float(np.mean([loss.numpy() for loss in self._on_host]))
-
-
-def copies_from(kind: DeviceKind) -> executor.Executor | None:
-    """Return what copies losses while others go on; None for CPU devices, which end with a step."""
-    return executor.new_executor(enable_async=True) if kind is DeviceKind.GPU else None
+        return self._last.of_last_call() if self.value is None else self.value
 
 
 class Step:
-    """Takes K training steps of all replicas by a call of a tf.function."""
+    """Takes K training steps of all replicas by a call of a tf.function.
 
-    def __init__(self, body: Callable[[list[Batch]], list[tf.Tensor]], kind: DeviceKind) -> None:
-        """`body` returns the last loss of each replica."""
-        self._function = tf.function(body, autograph=False)
-        self._copies = copies_from(kind)
+    Each call brings the losses of the one before to the host:
+
+    ```
+      host  call n | call n + 1 ......... waits | call n + 2 ......
+      GPU       step n ───────────► loss n ─┘ step n + 1 ────────►
+    ```
+    TensorFlow hands a step over to a GPU and goes on. A step that brought its own loss to the host
+    would end with the GPU's work, and the GPU would wait while the next is prepared: 3 to 5 ms on
+    an H200. A tensor that the function returned would wait for its updates. And what copies it
+    beside the function waits behind up to 1,024 kernels that were handed over by then; to memory
+    that is not pinned, as `Tensor.numpy` copies, CUDA lets no thread start kernels meanwhile.
+    """
+
+    def __init__(self, body: Callable[[list[Batch]], None], losses: Losses) -> None:
+        """`body` keeps the losses."""
+        self._body, self._losses = body, losses
+        self._function = tf.function(self._call, autograph=False)
+        self._last = Loss(losses)
 
     def __call__(self, batches: list[Batch]) -> Loss:
-        return Loss(self._function(batches), self._copies)
+        self._function(batches)
+        self._last.value = self._losses.of_call_before()
+        self._last = Loss(self._losses)
+        return self._last
 
     def trace(self, batches: list[Batch]) -> tf.Graph:
         """Trace it without running it."""
         return self._function.get_concrete_function(batches).graph
+
+    def _call(self, batches: list[Batch]) -> None:
+        self._losses.bring_to_host()
+        self._body(batches)
 
 
 def run_explicit_towers(
@@ -236,17 +276,14 @@ class Towers:
             _copy_of_state(template.model, replica, device)
             for replica, device in enumerate(devices.replicas, devices.first)
         ]
-        # of calls of several steps: what a loop hands on goes through the host in every step
-        self._last_losses: list[tf.Variable] = []
-        for device in devices.replicas if spec.steps_per_execution > 1 else ():
-            with tf.device(device):
-                self._last_losses.append(tf.Variable(0.0))
         self._tower = tf.function(
             self._tower_body,
             autograph=False,
             **_compilation(spec.xla, devices, update.inlines_towers),
         )
-        self.step = Step(self._execution_body, devices.kind)
+        # variables, because what a loop hands on goes through the host in every step
+        self._losses = Losses(devices)
+        self.step = Step(self._execution_body, self._losses)
 
     def state(self, replica: int) -> list[np.ndarray]:
         """Return non-trainable values of a replica: batch statistics and dropout seeds."""
@@ -307,30 +344,23 @@ class Towers:
         traced = alone.get_concrete_function(batches)
         return lambda: traced(batches)[0]
 
-    def _execution_body(self, batches: list[Batch]) -> list[tf.Tensor]:
+    def _execution_body(self, batches: list[Batch]) -> None:
         num_steps = self._spec.steps_per_execution
         if num_steps == 1:
-            return self._step_body(batches)
+            self._step_body(batches)
+            return
 
         def body(index: tf.Tensor) -> tuple[tf.Tensor]:
-            losses = self._step_body(self._at(batches, index) if self._at else batches)
-            for variable, loss in zip(self._last_losses, losses, strict=True):
-                with tf.device(variable.device):
-                    variable.assign(loss)
+            self._step_body(self._at(batches, index) if self._at else batches)
             return (index + 1,)
 
         with tf.device(self._devices.host):
             tf.while_loop(
                 lambda index: index < num_steps, body, (tf.constant(0),), parallel_iterations=1
             )
-        losses = []
-        for variable in self._last_losses:
-            with tf.device(variable.device):
-                losses.append(variable.read_value())
-        return losses
 
-    def _step_body(self, batches: list[Batch]) -> list[tf.Tensor]:
-        """Take a step on the batch of every replica; return the loss of each."""
+    def _step_body(self, batches: list[Batch]) -> None:
+        """Take a step on the batch of every replica."""
         scale = self.loss_scale.read()
 
         def tower(replica: int, weights: Sequence[tf.Tensor], batch: Batch) -> TowerResult:
@@ -348,7 +378,7 @@ class Towers:
         self.loss_scale.apply_if_finite(
             lambda: self._apply(updates), lambda: self._all_finite(updates)
         )
-        return [result.loss for result in results]
+        self._losses.keep([result.loss for result in results])
 
     def _run_tower(
         self,

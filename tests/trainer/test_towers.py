@@ -319,15 +319,43 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
     assert placement.problem(wanted) == "gradients were reduced by AddN, not NcclAllReduce"
 
 
-@pytest.mark.parametrize("num_steps", [1, 3])
 @pytest.mark.parametrize("mode", ["replicated_none", "ps_cpu", "mirrored_none"])
-def test_a_loss_stays_where_it_was_computed(make_devices, mode, num_steps):
+def test_a_loss_stays_where_it_was_computed(make_devices, mode):
     """On the host it would be there only when a GPU has done all else."""
     devices = make_devices(2)
-    spec = small(num_gpus=2, steps_per_execution=num_steps, **MODES[mode])
-    training = build(spec, devices, convolutional)
-    returned = training.towers.step.trace(split(list(whole_batches(2, 1)), devices)).outputs
-    assert [loss.op.inputs[0].device for loss in returned] == list(devices.replicas)
+    training = build(small(num_gpus=2, **MODES[mode]), devices, convolutional)
+    graph = training.towers.step.trace(split(list(whole_batches(2, 1)), devices))
+    kept = []
+    for op in graph.get_operations():
+        if op.type == "AssignVariableOp" and op.inputs[1].shape == []:
+            kept.append((op.device, op.inputs[1].op.device))
+    assert kept == [(replica, replica) for replica in devices.replicas]
+
+
+def test_a_call_waits_for_the_losses_of_the_call_before_and_not_for_its_own(make_devices):
+    devices = make_devices(2)
+    training = build(small(num_gpus=2, **MODES["replicated_none"]), devices, convolutional)
+    graph = training.towers.step.trace(split(list(whole_batches(2, 1)), devices))
+    assert graph.outputs == []
+    (on_host,) = [op for op in graph.get_operations() if op.type == "Pack"]
+    assert on_host.device == devices.host
+    for loss, replica in zip(on_host.inputs, devices.replicas, strict=True):
+        (read,) = [one.op for one in loss.op.inputs]
+        assert (read.type, read.device) == ("ReadVariableOp", replica)
+        assert list(read.control_inputs) == []  # of this call: it is read before all else
+
+
+@pytest.mark.parametrize("num_steps", [1, 3])
+def test_a_loss_read_late_is_that_of_its_call(make_devices, num_steps):
+    devices = make_devices(2)
+    spec = small(num_gpus=2, steps_per_execution=num_steps, **MODES["replicated_none"])
+    batches = split(list(whole_batches(2, 1)), devices)
+    at_once = build(spec, devices, convolutional).towers.step
+    read_at_once = [float(at_once(batches)) for _ in range(3)]
+    late = build(spec, devices, convolutional).towers.step
+    losses = [late(batches) for _ in range(3)]
+    assert [float(loss) for loss in losses] == read_at_once
+    assert len(set(read_at_once)) == 3
 
 
 @pytest.mark.integration
