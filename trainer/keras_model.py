@@ -18,6 +18,7 @@ from trainer.layers.gelu import gelu
 from trainer.layers.layer_normalization import LayerNormalization
 from trainer.layers.max_pooling import MaxPooling
 from trainer.layers.recomputed import Recomputed
+from trainer.layers.space_to_depth import SpaceToDepthConvolution
 from trainer.template import WHOLE_NUMBERS
 
 Built: TypeAlias = keras.KerasTensor
@@ -77,6 +78,10 @@ def _build(
             case nn.Pool(kind="max") as layer if compiled:
                 pooling = MaxPooling(layer.size, layer.strides, layer.padding)
                 built[tensor] = pooling(built[tensor.inputs[0]])
+            case nn.Conv() as layer if compiled and _takes_strided_images(tensor):
+                built[tensor] = _convolution(layer, SpaceToDepthConvolution)(
+                    built[tensor.inputs[0]]
+                )
             case _:
                 given = [built[one] for one in tensor.inputs] or [inputs]
                 built[tensor] = _apply(tensor.layer, given)
@@ -143,7 +148,17 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
             assert_never(unknown)
 
 
-def _convolution(layer: nn.Conv) -> keras.Layer:
+def _takes_strided_images(tensor: Tensor) -> bool:
+    """Return whether it convolves images (B, H, W, 3) by strides with a kernel of 7 or more."""
+    layer = tensor.layer
+    assert isinstance(layer, nn.Conv)
+    has_images = tensor.inputs[0].layer is Plain.IMAGES and _channel_axis() == -1
+    return has_images and layer.strides > 1 and min(layer.kernel) >= 7
+
+
+def _convolution(
+    layer: nn.Conv, kind: type[keras.layers.Conv2D] = keras.layers.Conv2D
+) -> keras.Layer:
     if layer.depthwise:
         return keras.layers.DepthwiseConv2D(
             layer.kernel,
@@ -153,7 +168,7 @@ def _convolution(layer: nn.Conv) -> keras.Layer:
             use_bias=layer.bias,
             depthwise_initializer="he_normal",
         )
-    return keras.layers.Conv2D(
+    return kind(
         layer.filters,
         layer.kernel,
         layer.strides,
