@@ -180,6 +180,13 @@ class Losses:
             with tf.device(variable.device):
                 variable.assign(loss)
 
+    def first(self) -> tf.Tensor:
+        """Called in a training function: return the first replica's, on its device."""
+        variable, *_ = self._last
+        with tf.device(variable.device):
+            loss: tf.Tensor = variable.read_value()
+            return loss
+
     def of_last_call(self) -> float:
         """Return the mean over all replicas. Waits for the devices."""
         return float(np.mean([variable.numpy() for variable in self._last]))
@@ -232,9 +239,11 @@ class Step:
         """Trace it without running it."""
         return self._function.get_concrete_function(batches).graph
 
-    def _call(self, batches: list[Batch]) -> None:
+    def _call(self, batches: list[Batch]) -> tf.Tensor:
+        """Return what stays on its device: a function without a result is not optimized."""
         self._losses.bring_to_host()
         self._body(batches)
+        return self._losses.first()
 
 
 def run_explicit_towers(
