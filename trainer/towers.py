@@ -157,22 +157,19 @@ class Losses:
     """The last loss of each replica, on its device, and those of the call before on the host."""
 
     def __init__(self, devices: Devices) -> None:
-        self._host = devices.host
-        self._last = []
-        for device in devices.replicas:
-            with tf.device(device):
-                self._last.append(tf.Variable(0.0))
-        with tf.device(devices.host):
-            self._before = tf.Variable(tf.zeros([len(devices.replicas)]))
+        self._last = [_zero(device) for device in devices.replicas]
+        self._before = [_zero(devices.host) for _ in devices.replicas]
 
     def bring_to_host(self) -> None:
-        """Called in a training function before anything is kept."""
-        losses = []
-        for variable in self._last:
-            with tf.device(variable.device):
-                losses.append(variable.read_value())
-        with tf.device(self._host):
-            self._before.assign(tf.stack(losses))
+        """Called in a training function before anything is kept.
+
+        One by one: TensorFlow rewrites a stack of one so that it waits for all of a step.
+        """
+        for before, last in zip(self._before, self._last, strict=True):
+            with tf.device(last.device):
+                loss = last.read_value()
+            with tf.device(before.device):
+                before.assign(loss)
 
     def keep(self, losses: Sequence[tf.Tensor]) -> None:
         """Called in a training function with the losses of a step."""
@@ -189,11 +186,24 @@ class Losses:
 
     def of_last_call(self) -> float:
         """Return the mean over all replicas. Waits for the devices."""
-        return float(np.mean([variable.numpy() for variable in self._last]))
+        return _mean(self._last)
 
     def of_call_before(self) -> float:
         """Return the mean over all replicas, which is on the host."""
-        return float(np.mean(self._before.numpy()))
+        return _mean(self._before)
+
+
+def _zero(device: str) -> tf.Variable:
+    with tf.device(device):
+        return tf.Variable(0.0)
+
+
+def _mean(variables: Sequence[tf.Variable]) -> float:
+    values = []
+    for variable in variables:
+        with tf.device(variable.device):  # else a GPU takes it first, when it has done all else
+            values.append(variable.numpy())
+    return float(np.mean(values))
 
 
 class Loss:

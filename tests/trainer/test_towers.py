@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES
 from scalemark.records.devices import DeviceKind
@@ -23,6 +24,7 @@ from trainer.check.exactness import (
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.run import build, cannot_cancel
+from trainer.towers import Losses, Step
 from trainer.watching import op_placement
 
 MODES = {
@@ -327,23 +329,44 @@ def test_a_loss_stays_where_it_was_computed(make_devices, mode):
     graph = training.towers.step.trace(split(list(whole_batches(2, 1)), devices))
     kept = []
     for op in graph.get_operations():
-        if op.type == "AssignVariableOp" and op.inputs[1].shape == []:
+        is_loss = op.type == "AssignVariableOp" and op.inputs[1].shape == []
+        if is_loss and op.device != devices.host:
             kept.append((op.device, op.inputs[1].op.device))
     assert kept == [(replica, replica) for replica in devices.replicas]
 
 
-def test_a_call_waits_for_the_losses_of_the_call_before_and_not_for_its_own(make_devices):
-    devices = make_devices(2)
-    training = build(small(num_gpus=2, **MODES["replicated_none"]), devices, convolutional)
-    graph = training.towers.step.trace(split(list(whole_batches(2, 1)), devices))
-    (returned,) = graph.outputs
-    assert returned.op.inputs[0].device == devices.replicas[0]
-    (on_host,) = [op for op in graph.get_operations() if op.type == "Pack"]
-    assert on_host.device == devices.host
-    for loss, replica in zip(on_host.inputs, devices.replicas, strict=True):
-        (read,) = [one.op for one in loss.op.inputs]
-        assert (read.type, read.device) == ("ReadVariableOp", replica)
-        assert list(read.control_inputs) == []  # of this call: it is read before all else
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_a_call_waits_for_the_losses_of_the_call_before_and_not_for_its_own(
+    all_devices, num_replicas
+):
+    """What no device is named for runs on CPU:0, as it runs on the first GPU: both hold replicas."""
+    names = [device.name for device in tf.config.list_logical_devices("CPU")]
+    first, *others, host = [f"/job:localhost/replica:0/task:0{name[-13:]}" for name in names]
+    devices = replace(all_devices, host=host, replicas=(first, *others)[:num_replicas])
+    losses = Losses(devices)
+    weights = [tf.Variable(0.0) for _ in devices.replicas]
+
+    def train(batches):
+        found = []
+        for variable, replica in zip(weights, devices.replicas, strict=True):
+            with tf.device(replica):
+                variable.assign_add(1.0)
+                found.append(2 * variable.read_value())
+        losses.keep(found)
+
+    step = Step(train, losses)
+    context.enable_run_metadata()
+    try:
+        step([])
+    finally:
+        metadata = context.export_run_metadata()
+        context.disable_run_metadata()
+    arrivals = []
+    for graph in metadata.function_graphs[0].partition_graphs:
+        for node in graph.node:
+            if node.op == "_Recv" and node.device == host:
+                arrivals.append(node.attr["send_device"].s.decode())
+    assert sorted(arrivals) == sorted(devices.replicas)
 
 
 @pytest.mark.parametrize("num_steps", [1, 3])
