@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -27,6 +28,7 @@ from conf.schema import Config
 from scalemark import models
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_free
+from sweeper.grid.variable_text import unreadable
 
 ConfigError = HydraException | OmegaConfBaseException
 
@@ -37,7 +39,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        if problem := _free_axis_name(str(error.override)):
+        if problem := _free_axis(str(error.override)):
             return problem
         wanted = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
         if str(error.override).startswith("sweep.exclude="):
@@ -54,7 +56,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if not override:
         found = re.search(r"Error merging override (.*)", text)
         override = found[1].strip() if found else ""
-    if problem := _free_axis_name(override):
+    if problem := _free_axis(override):
         return problem
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
@@ -134,8 +136,10 @@ def _settings(group: str) -> list[str]:
     return [field.name for field in fields(kind)] if is_dataclass(kind) else []
 
 
-def _free_axis_name(override: str) -> str:
-    """Say what is wrong with the name of a free axis; empty where nothing is, and of other axes."""
+def _free_axis(override: str) -> str:
+    """Say what is wrong with the name of a free axis, or with the value of a variable; empty where
+    nothing is, and of other axes.
+    """
     found = re.match(r"\++((?:axes|env)\.(.*?))=", override)
     if not found:
         return ""
@@ -143,7 +147,7 @@ def _free_axis_name(override: str) -> str:
         free_axes({found[1]: 0})
     except ValueError as error:
         return str(error)
-    return ""
+    return unreadable(override, OverridesParser.create())
 
 
 def _no_such_choice(error: MissingConfigException) -> str:
