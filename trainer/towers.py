@@ -186,7 +186,15 @@ class Step:
 
     def __init__(self, body: Callable[[list[Batch]], list[tf.Tensor]], kind: DeviceKind) -> None:
         """`body` returns the last loss of each replica."""
-        self._function = tf.function(body, autograph=False)
+
+        def in_place(batches: list[Batch]) -> list[tf.Tensor]:
+            losses = body(batches)
+            # behind this function TensorFlow adds an op that copies what is returned, and would run
+            # it on the first GPU: no scope of a device that ends here holds for it
+            losses[0].graph._add_device_to_stack(_device_of_copy)
+            return losses
+
+        self._function = tf.function(in_place, autograph=False)
         self._copies = copies_from(kind)
 
     def __call__(self, batches: list[Batch]) -> Loss:
@@ -195,6 +203,11 @@ class Step:
     def trace(self, batches: list[Batch]) -> tf.Graph:
         """Trace it without running it."""
         return self._function.get_concrete_function(batches).graph
+
+
+def _device_of_copy(op: tf.Operation) -> str:
+    """Choose the device of what a copy is of; other ops stay where they are."""
+    return str(op.inputs[0].device if op.type == "Identity" else op.device)
 
 
 def run_explicit_towers(

@@ -322,12 +322,15 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
 @pytest.mark.parametrize("num_steps", [1, 3])
 @pytest.mark.parametrize("mode", ["replicated_none", "ps_cpu", "mirrored_none"])
 def test_a_loss_stays_where_it_was_computed(make_devices, mode, num_steps):
-    """On the host it would be there only when a GPU has done all else."""
+    """On the host it would be there only when a GPU has done all else; TensorFlow returned it by way of
+    the first GPU.
+    """
     devices = make_devices(2)
     spec = small(num_gpus=2, steps_per_execution=num_steps, **MODES[mode])
     training = build(spec, devices, convolutional)
     returned = training.towers.step.trace(split(list(whole_batches(2, 1)), devices)).outputs
     assert [loss.op.inputs[0].device for loss in returned] == list(devices.replicas)
+    assert [loss.device for loss in returned] == list(devices.replicas)
 
 
 @pytest.mark.integration
