@@ -175,7 +175,7 @@ def _pivot(
     cells = _values(results, (*rows_by, *columns_by), pivoted | apart)
     variants = _variants(results, rest, of_model)
     of_rest = _values(results, rest)
-    told = {axis for result in results for axis in result.told_axes}
+    named_axes = {axis for result in results for axis in result.named_axes}
     if by_strategy:
         of_rest = [_beside(one, rest, of, apart) for one, of in zip(results, of_rest, strict=True)]
     grouped: dict[Label, list[Result]] = defaultdict(list)
@@ -189,7 +189,7 @@ def _pivot(
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
-        settings[key] = _setting(result, rest, values, told, apart)
+        settings[key] = _setting(result, rest, values, named_axes, apart)
         settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values())
     found = []
@@ -231,26 +231,26 @@ def _variables_apart(results: Sequence[Result], pivoted: Collection[str]) -> set
 
 def _beside(result: Result, axes: Sequence[str], values: Label, apart: Collection[str]) -> Label:
     """Return the values without those that the strategy stands for, where it names free axes."""
-    if not result.is_told_by_free_axes:
+    if not result.is_named_by_free_axes:
         return values
-    told = {axis for axis in result.strategy_axes if axis not in apart}
-    return tuple(None if axis in told else value for axis, value in zip(axes, values, strict=True))
+    names = {axis for axis in result.strategy_axes if axis not in apart}
+    return tuple(None if axis in names else value for axis, value in zip(axes, values, strict=True))
 
 
 def _setting(
     result: Result,
     axes: Sequence[str],
     values: Label,
-    told: Collection[str],
+    by_name: Collection[str],
     apart: Collection[str],
 ) -> dict[str, object]:
     """Return the axes with their values; a trial of ours does not have those that it lacks, and of
-    others the strategy names those that are `told`. A variable that it lacks is inherited.
+    others the strategy names those `by_name`. A variable that it lacks is inherited.
     """
     found = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
         return {
-            axis: value for axis, value in found.items() if value is not None or axis not in told
+            axis: value for axis, value in found.items() if value is not None or axis not in by_name
         }
     named = {}
     for axis, value in found.items():

@@ -240,7 +240,7 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
 def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
     monkeypatch, capsys, tmp_path
 ):
-    """A bug: `timeout` left an empty file. Of a mode that had not ended, its checks are told."""
+    """A bug: `timeout` left an empty file. Of a mode that had not ended, its checks are reported."""
     passed = Check(**PLAIN, outcome="passed")
 
     def terminated(part, variables, over):
