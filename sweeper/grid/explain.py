@@ -10,7 +10,6 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -39,7 +38,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        if problem := _free_axis(str(error.override)):
+        if problem := _free_axis_name(error.override) or unreadable(error.override):
             return problem
         wanted = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
         if str(error.override).startswith("sweep.exclude="):
@@ -56,7 +55,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if not override:
         found = re.search(r"Error merging override (.*)", text)
         override = found[1].strip() if found else ""
-    if problem := _free_axis(override):
+    if problem := _free_axis_name(override):
         return problem
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
@@ -66,7 +65,7 @@ def explain(error: ConfigError, override: str = "") -> str:
         key = cause.full_key or cause.key
         return f"{key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
-        return _wrong_value(override, str(cause))
+        return unreadable(override) or _wrong_value(override, str(cause))
     found = re.search(r"An item is already at '(.+)'", text)
     if found and f"{found[1]}." in PREFIXES:
         name = "zero" if found[1] == PREFIX[:-1] else "NAME"
@@ -136,10 +135,8 @@ def _settings(group: str) -> list[str]:
     return [field.name for field in fields(kind)] if is_dataclass(kind) else []
 
 
-def _free_axis(override: str) -> str:
-    """Say what is wrong with the name of a free axis, or with the value of a variable; empty where
-    nothing is, and of other axes.
-    """
+def _free_axis_name(override: str) -> str:
+    """Say what is wrong with the name of a free axis; empty where nothing is, and of other axes."""
     found = re.match(r"\++((?:axes|env)\.(.*?))=", override)
     if not found:
         return ""
@@ -147,7 +144,7 @@ def _free_axis(override: str) -> str:
         free_axes({found[1]: 0})
     except ValueError as error:
         return str(error)
-    return unreadable(override, OverridesParser.create())
+    return ""
 
 
 def _no_such_choice(error: MissingConfigException) -> str:

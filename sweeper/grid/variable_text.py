@@ -38,13 +38,13 @@ def no_text(override: Override, parser: OverridesParser) -> str:
     return _refusal(argument, remedy)
 
 
-def unreadable(argument: str, parser: OverridesParser) -> str:
+def unreadable(argument: str) -> str:
     """Say how to write a value that is not read at all, as int(a) or a list; empty where quotes
     or leaving out a cast do not help, and of other axes.
     """
     if not is_variable(argument.partition("=")[0].lstrip("+~")):
         return ""
-    return _refusal(argument, _remedy(argument, parser))
+    return _refusal(argument, _remedy(argument, OverridesParser.create()))
 
 
 def reads_as(value: str, axis: str, parser: OverridesParser) -> bool:
