@@ -50,5 +50,5 @@ def _of(run: OtherRun, baseline: TrialSpec, now: Mapping[str, Any]) -> Iterator[
     program = run.software.get("program", {})
     if program != now.get("program", {}):
         parts = [f"{name} {value[:_DIGITS]}" for name, value in program.items() if value]
-        yield f"code ({', '.join(parts)})"
+        yield f"code ({', '.join(parts) or 'not recorded'})"
     yield from (part for part in _PARTS if run.software[part] != now[part])
