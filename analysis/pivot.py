@@ -171,12 +171,13 @@ def _pivot(
     own = _OF_OUR_MODEL if results[0].environment.origin.is_ours else _OF_A_PUBLISHED_MODEL
     of_model = [axis for axis in others if axis in own] if "model" in pivoted else []
     rest = [axis for axis in others if axis not in of_model]
-    cells = _values(results, (*rows_by, *columns_by), pivoted)
+    apart = _variables_apart(results, pivoted)
+    cells = _values(results, (*rows_by, *columns_by), pivoted | apart)
     variants = _variants(results, rest, of_model)
     of_rest = _values(results, rest)
-    told = {axis for result in results for axis in result.told_axes}
+    named_axes = {axis for result in results for axis in result.named_axes}
     if by_strategy:
-        of_rest = [_beside(one, rest, of) for one, of in zip(results, of_rest, strict=True)]
+        of_rest = [_beside(one, rest, of, apart) for one, of in zip(results, of_rest, strict=True)]
     grouped: dict[Label, list[Result]] = defaultdict(list)
     settings: dict[Label, dict[str, object]] = {}
     num_in: Counter[Label] = Counter()
@@ -188,7 +189,7 @@ def _pivot(
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
-        settings[key] = _setting(result, rest, values, told)
+        settings[key] = _setting(result, rest, values, named_axes, apart)
         settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values())
     found = []
@@ -216,28 +217,44 @@ def _in_order_of_free_axes(tables: Sequence[Table]) -> list[Table]:
     return [tables[place] for place in order]
 
 
-def _beside(result: Result, axes: Sequence[str], values: Label) -> Label:
+def _variables_apart(results: Sequence[Result], pivoted: Collection[str]) -> set[str]:
+    """Return the environment variables that get a table for each value, though strategies of
+    programs name them as free axes: those that differ where strategies name other axes, too.
+    """
+    programs = [result for result in results if result.is_of_program]
+    free = {axis for one in programs for axis in one.strategy_axes if axis not in pivoted}
+    variables = {axis for axis in free if is_variable(axis)}
+    if variables == free:
+        return set()
+    return {axis for axis in variables if len({one.free.get(axis) for one in programs}) > 1}
+
+
+def _beside(result: Result, axes: Sequence[str], values: Label, apart: Collection[str]) -> Label:
     """Return the values without those that the strategy stands for, where it names free axes."""
-    if not result.is_told_by_free_axes:
+    if not result.is_named_by_free_axes:
         return values
-    told = result.strategy_axes
-    return tuple(None if axis in told else value for axis, value in zip(axes, values, strict=True))
+    names = {axis for axis in result.strategy_axes if axis not in apart}
+    return tuple(None if axis in names else value for axis, value in zip(axes, values, strict=True))
 
 
 def _setting(
-    result: Result, axes: Sequence[str], values: Label, told: Collection[str]
+    result: Result,
+    axes: Sequence[str],
+    values: Label,
+    by_name: Collection[str],
+    apart: Collection[str],
 ) -> dict[str, object]:
     """Return the axes with their values; a trial of ours does not have those that it lacks, and of
-    others the strategy names those that are `told`. A variable that it lacks is inherited.
+    others the strategy names those `by_name`. A variable that it lacks is inherited.
     """
     found = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
         return {
-            axis: value for axis, value in found.items() if value is not None or axis not in told
+            axis: value for axis, value in found.items() if value is not None or axis not in by_name
         }
     named = {}
     for axis, value in found.items():
-        is_inherited = is_variable(axis) and axis not in result.strategy_axes
+        is_inherited = is_variable(axis) and (axis in apart or axis not in result.strategy_axes)
         if (value is not None or is_inherited) and (value != "" or axis not in PROGRAM_AXES):
             named[axis] = value
     return named
@@ -270,9 +287,9 @@ def with_variables(axes: Sequence[str], results: Sequence[Result]) -> tuple[str,
     those in which trials differ.
     """
     found = [result.variables for result in results]
-    names = sorted({name for one in found for name in one})
-    differing = [name for name in names if len({one.get(name) for one in found}) > 1]
-    return (*axes, *differing)
+    names = {name for one in found for name in one}
+    differing = {name for name in names if len({one.get(name) for one in found}) > 1}
+    return (*axes, *sorted(differing | _variables_apart(results, axes)))
 
 
 def by_hosts(of: Table) -> list[Table]:
@@ -318,7 +335,7 @@ def table(
 
     `of_model` are the axes that vary with the model.
     """
-    pivoted = {*rows_by, *columns_by}
+    pivoted = {*rows_by, *columns_by, *setting}
     rows, columns = _values(results, rows_by, pivoted), _values(results, columns_by, pivoted)
     placed = dict(zip(zip(rows, columns, strict=True), results, strict=True))
     along_row = bool(_SIZES.intersection(rows_by)) or tuple(rows_by) == ("hosts",)
@@ -403,7 +420,7 @@ def _values(
     micro-batches are those of all GPUs.
 
     With `num_gpus` among the axes they need not be. A strategy does not repeat the free axes that
-    are `pivoted`, for down and across are labels of their own.
+    are `pivoted`: down, across and in the title they are labels of their own.
     """
     has_batch = "batch_size" in axes and "num_gpus" not in axes
     has_micro = "gradient_accumulation" in axes and "num_gpus" not in axes

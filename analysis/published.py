@@ -234,7 +234,7 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         repeats=(reference["throughput"],),
         throughput=reference["throughput"],
         item=reference["item"],
-        told_axes=tuple(map(name_of_record, _compared(reference))),
+        named_axes=tuple(map(name_of_record, _compared(reference))),
         low=None,
         high=None,
         is_valid="?" not in f"{reference['model']}{reference['data']}{reference['precision']}",

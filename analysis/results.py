@@ -163,8 +163,8 @@ class Result:
     is_valid: bool  # nothing is to be said against any of the repeats
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
-    item: str = IMAGES  # what is counted per second; empty where nobody knows
-    told_axes: tuple[str, ...] = ()  # of a figure of others: free axes that its strategy names
+    item: str = IMAGES  # what is counted per second; empty where unknown
+    named_axes: tuple[str, ...] = ()  # of a figure of others: free axes that its strategy names
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
@@ -198,12 +198,14 @@ class Result:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """Environment variables that are axes of a trial of ours, and not told by its strategy."""
+        """Return the environment variables that are axes of a trial of ours, without those that its
+        strategy names.
+        """
         if not self.environment.origin.is_ours:
             return {}
-        told = self.strategy_axes
+        named = self.strategy_axes
         free = self.free.items()
-        return {name: value for name, value in free if is_variable(name) and name not in told}
+        return {name: value for name, value in free if is_variable(name) and name not in named}
 
     @property
     def way(self) -> str:
@@ -239,12 +241,12 @@ class Result:
     @property
     def strategy_axes(self) -> tuple[str, ...]:
         """Return the axes that its strategy stands for."""
-        return self.told_axes or strategy_axes(self.axes)
+        return self.named_axes or strategy_axes(self.axes)
 
     @property
-    def is_told_by_free_axes(self) -> bool:
+    def is_named_by_free_axes(self) -> bool:
         """Say whether its strategy is the name of its free axes, and no word of ours."""
-        return self.is_of_program or bool(self.told_axes)
+        return self.is_of_program or bool(self.named_axes)
 
     @property
     def spec(self) -> TrialSpec:
@@ -253,7 +255,7 @@ class Result:
 
     @property
     def unit(self) -> str:
-        """The unit of its throughput, as `images/s`; `throughput` where nobody knows."""
+        """The unit of its throughput, as `images/s`; `throughput` where the item is unknown."""
         return unit_of(self.item) if self.item else "throughput"
 
     @property
@@ -330,7 +332,7 @@ def measured(
 
 
 def _items_of_programs(attempts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what each program counts, by its name, as far as any attempt has told."""
+    """Return what each program counts, by its name, as far as any attempt has reported it."""
     found = {}
     for attempt in attempts:
         if attempt["trial"]["engine"] == Engine.command and attempt["item"]:
@@ -339,7 +341,7 @@ def _items_of_programs(attempts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _item_without_number(trial: Mapping[str, Any], items: Mapping[str, str]) -> str:
-    """Return what a trial without a number would count; empty of a program where nobody knows."""
+    """Return what a trial without a number would count; empty of a program where it is unknown."""
     if trial["engine"] != Engine.command:
         return IMAGES
     return str(trial.get("item") or items.get(trial["model"], ""))
@@ -566,7 +568,7 @@ def setting(result: Result) -> dict[str, object]:
         for axis in result.strategy_axes if result.is_of_program else ():
             found.pop(axis, None)
     else:
-        outside = {*_OUTSIDE_CURVE, *result.told_axes}
+        outside = {*_OUTSIDE_CURVE, *result.named_axes}
         found = {axis: value for axis, value in result.axes.items() if axis not in outside}
     if found.get("scaling") == "strong":
         found["batch_size"] = global_batch(result)

@@ -200,10 +200,10 @@ def stored(
     for times in cases or stored_cases():
         found = list(processes(times, 1, comparisons, _random()))
         for name in methods or STORED:
-            rows.append(_stored_row(_told(times), name, found, times))
+            rows.append(_stored_row(_described(times), name, found, times))
         if times.outliers:
             known = [one for one in found if not _leaves_out(one)]
-            rows.append(_stored_row(f"{_told(times)}, pauses known", OURS, known, times))
+            rows.append(_stored_row(f"{_described(times)}, pauses known", OURS, known, times))
     return rows
 
 
@@ -256,22 +256,22 @@ def stored_cases() -> list[Times]:
     return found
 
 
-def _told(times: Times) -> str:
-    told = [f"stored, {times.num_steps} steps, neighbors correlate by {times.correlation:g}"]
+def _described(times: Times) -> str:
+    parts = [f"stored, {times.num_steps} steps, neighbors correlate by {times.correlation:g}"]
     if times.outliers:
-        told.append(f"{times.outliers:.0%} take {1 + times.pause:g} times as long")
+        parts.append(f"{times.outliers:.0%} take {1 + times.pause:g} times as long")
     if times.drift:
-        told.append(f"drift of {times.drift:.0%}")
+        parts.append(f"drift of {times.drift:.0%}")
     if times.fading:
         lengths = " and ".join(f"{length:.0%}" for length in times.fades_in)
-        told.append(
+        parts.append(
             f"noise {times.noise:.0%}, a warm-up of {times.fading:.0%} fades in {lengths} of steps"
         )
     if not math.isinf(times.stay):
-        told.append(
+        parts.append(
             f"two speeds {APART:.0%} apart for {times.stay:g} steps each, noise {times.noise:.0%}"
         )
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
 def _stored(one: Sample) -> Interval | None:

@@ -68,21 +68,21 @@ def main(arguments: Sequence[str]) -> None:
     found = predicted((), rows, Guess(hardware=box, reason="its profile"))
     print("| model | precision | XLA | batch | measured | predicted | interval | error | inside |")
     print("|---|---|---|---:|---:|---:|---:|---:|---|")
-    for one, row, told in zip(H200, rows, found, strict=True):
-        print(_line(one, row, told))
+    for one, row, prediction in zip(H200, rows, found, strict=True):
+        print(_line(one, row, prediction))
 
 
-def _line(one: Measured, row: Row, told: Predictive) -> str:
-    inside = told.low <= one.throughput <= told.high
+def _line(one: Measured, row: Row, prediction: Predictive) -> str:
+    inside = prediction.low <= one.throughput <= prediction.high
     cells = [
         one.model,
         one.precision,
         "on" if one.xla else "off",
         f"{one.batch_size:,}",
         f"{one.throughput:,.0f} {row.item}/s",
-        f"{told.throughput:,.0f}",
-        f"{told.low:,.0f} to {told.high:,.0f}",
-        f"{told.throughput / one.throughput - 1:+.0%}",
+        f"{prediction.throughput:,.0f}",
+        f"{prediction.low:,.0f} to {prediction.high:,.0f}",
+        f"{prediction.throughput / one.throughput - 1:+.0%}",
         "yes" if inside else "no",
     ]
     return f"| {' | '.join(cells)} |"

@@ -28,7 +28,7 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
-from sweeper.program_software import check_programs, key_of_programs, words_of_programs
+from sweeper.program_software import check_programs, describe_programs, words_of_programs
 from sweeper.race.planned import with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
@@ -49,15 +49,19 @@ class LocalSweep:
         else:
             self.machine = describe_machine(config.hardware)
             self.inventory = take_inventory(self.machine, config.hardware)
-        self.software_key = software.key(software.describe())
+        self.software = software.describe()
+
+    @property
+    def software_key(self) -> str:
+        return software.key(self.software)
 
     def check(self, specs: Sequence[TrialSpec]) -> None:
         """Find a user's programs and their software; resolving the grid refused what does not fit
         here. Raises SweepRefusedError.
         """
-        if self.config.engine is Engine.command:
+        if self.config.engine is Engine.command and specs:
             check_programs(specs)
-            self.software_key = key_of_programs(words_of_programs(specs))
+            self.software = describe_programs(words_of_programs(specs))
 
     def num_completed(
         self, engine: sa.Engine | None, specs: Sequence[TrialSpec]

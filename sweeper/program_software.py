@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from scalemark.host import program_software, software
 from scalemark.program import executable, template, values
@@ -41,7 +42,15 @@ def _is_known(spec: TrialSpec) -> bool:
 
 
 def key_of_programs(programs: Words, inherited: Mapping[str, str] = os.environ) -> str:
-    """Return the key that attempts at them will have, as `scalemark.host.software.key`.
+    """Return the key that attempts at them will have, as `scalemark.host.software.key`; empty
+    without any. Raises SweepRefusedError.
+    """
+    found = describe_programs(programs, inherited)
+    return software.key(found) if found else ""
+
+
+def describe_programs(programs: Words, inherited: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Return what attempts at them will record of their software; nothing without any.
 
     They run in the current folder. Raises SweepRefusedError for programs of several environments: a
     sweep has one. Says on stderr what is not known of one.
@@ -50,17 +59,17 @@ def key_of_programs(programs: Words, inherited: Mapping[str, str] = os.environ) 
     variables.pop("PYTHONPATH", None)
     if own := variables.pop(PYTHONPATH_VARIABLE, ""):
         variables["PYTHONPATH"] = own
-    keys: dict[str, str] = {}  # key -> the first command with it
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {}  # key -> the first command with it
     for words in programs:
         found = program_software.describe(words, Path.cwd(), variables)
         command = " ".join(words)
         if doubt := program_software.doubt(words, found):
             print(f"sweep: `{quoted(command, 200)}`: {doubt}", file=sys.stderr)
-        keys.setdefault(software.key(found), command)
-    if len(keys) > 1:
-        first, second, *_ = (quoted(command, 200) for command in keys.values())
+        kinds.setdefault(software.key(found), (command, found))
+    if len(kinds) > 1:
+        first, second, *_ = (quoted(command, 200) for command, _ in kinds.values())
         raise SweepRefusedError(
             f"command.run: `{first}` and `{second}` have different interpreters, packages or code; "
             "their numbers are never mixed: make a sweep of each"
         )
-    return next(iter(keys), "")
+    return next((found for _, found in kinds.values()), {})

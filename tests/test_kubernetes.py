@@ -35,7 +35,9 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
 def test_manifests_are_of_the_schema(path, version):
-    for manifest in manifests(path.name).values():
+    found = manifests(path.name)
+    assert found, "an empty file would pass"
+    for manifest in found.values():
         kubernetes_validate.validate(manifest, version, strict=True)
 
 

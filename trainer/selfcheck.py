@@ -26,7 +26,6 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import NoReturn
 
 import pynvml
 
@@ -64,9 +63,9 @@ def main(
     # what TensorFlow says at its start is no finding
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     start = time.monotonic()
-    with _sigterm_as_interrupt():
+    with _stop_signals() as received:
         print(f"checking on {bench.described}", file=sys.stderr)
-        checks, interrupted = _checked(modes, bench, asked.jobs)
+        checks, interrupted = _checked(modes, bench, asked.jobs, received)
         took_s = time.monotonic() - start
         _tell(asked, checks, bench, took_s)
     if interrupted:
@@ -79,27 +78,28 @@ def main(
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM, as `timeout` and Slurm send it, end the block as Ctrl-C does; once, for
-    `timeout` sends two.
+def _stop_signals() -> Iterator[list[int]]:
+    """Yield a list to which Ctrl-C adds, and SIGTERM, as `timeout` and Slurm send it. Neither
+    interrupts the block: a report that has begun is printed whole.
     """
+    received: list[int] = []
 
-    def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
+    def receive(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, receive)
     try:
-        yield
+        yield received
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in heard:
+            signal.signal(number, before[number])
 
 
 def _tell(asked: argparse.Namespace, checks: Sequence[Check], bench: Bench, took_s: float) -> None:
-    """Print the report, and write the checks where that was asked for."""
-    for line in report(checks, bench, asked.jobs):
-        print(line)
-    print(f"\n{_counted(checks)}; took {took_s:.0f} s")
+    """Write the checks where that was asked for, and print the report."""
     if asked.out:
         content = {
             "devices": asdict(bench),
@@ -108,6 +108,14 @@ def _tell(asked: argparse.Namespace, checks: Sequence[Check], bench: Bench, took
             "checks": [asdict(check) for check in checks],
         }
         asked.out.write_text(json.dumps(content, indent=1) + "\n")
+    try:
+        for line in report(checks, bench, asked.jobs):
+            print(line)
+        print(f"\n{_counted(checks)}; took {took_s:.0f} s", flush=True)
+    except BrokenPipeError:  # who read it has read enough
+        from scalemark.cli.terminal import silence  # here, because each trial imports this file
+
+        silence(sys.stdout)
 
 
 def _asked(
@@ -280,28 +288,29 @@ def _row(check: Check) -> tuple[str, ...]:
     )
 
 
-def _checked(modes: Sequence[Mode], bench: Bench, jobs: int) -> tuple[list[Check], bool]:
-    """Check so many modes at once; return the checks in the order of the modes, and whether it
-    was interrupted.
+def _checked(
+    modes: Sequence[Mode], bench: Bench, jobs: int, received: Sequence[int]
+) -> tuple[list[Check], bool]:
+    """Check so many modes at once, until all have ended or a signal is `received`; return the
+    checks in the order of the modes, and whether it was interrupted.
 
     Each mode has a thread, which waits for its processes. Linux kills a process with the thread
     that started it (`parent.die_with`): those of the pool live until all modes have ended.
     """
     over = threading.Event()
-    interrupted, num_ended = False, 0
+    num_ended = 0
     with ThreadPoolExecutor(jobs) as pool:
         running = {pool.submit(_check, mode, bench, over): mode for mode in modes}
         waiting = set(running)
         try:
-            while waiting:  # with pauses, as a signal just before an endless wait is not heard
+            while waiting and not received:
                 ended, waiting = wait(waiting, LOOK_EVERY_S, FIRST_COMPLETED)
                 for one in ended:
                     num_ended += 1
                     counted = f"{running[one].name}: {_counted(one.result())}"
                     print(f"[{num_ended}/{len(modes)}] {counted}", file=sys.stderr)
-        except KeyboardInterrupt:
-            print("interrupted: what was checked so far", file=sys.stderr)
-            interrupted = True
+            if waiting:
+                print("interrupted: what was checked so far", file=sys.stderr)
         finally:
             over.set()
             pool.shutdown(cancel_futures=True)
@@ -309,7 +318,7 @@ def _checked(modes: Sequence[Mode], bench: Bench, jobs: int) -> tuple[list[Check
     for one in running:
         if not one.cancelled() and one.exception() is None:
             checks += one.result()
-    return checks, interrupted
+    return checks, bool(waiting)
 
 
 def _check(mode: Mode, bench: Bench, over: threading.Event) -> list[Check]:

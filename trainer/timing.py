@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import SupportsFloat, TypeVar
+from typing import Generic, SupportsFloat, TypeVar
 
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
@@ -80,57 +80,18 @@ def run_steps(
     there before its update is done. `on_window` is called when the window begins and when it ends;
     `on_sample` between calls, outside every duration.
     """
-    samples: list[StepSample] = []
-    pending: list[tuple[StepSample, SupportsFloat]] = []  # one call at most
-    durations_s: list[float] = []  # of all calls started
-    begin = clock()
-
-    def read_pending() -> list[StepSample]:
-        """Return the call that was started last, once its loss is there."""
-        finished = [replace(sample, loss=_finite(float(loss))) for sample, loss in pending]
-        pending.clear()
-        return finished
-
-    def keep(finished: list[StepSample]) -> None:
-        samples.extend(finished)
-        for sample in finished:
-            on_sample(sample)
-
-    def take(phase: Phase) -> None:
-        start = clock()
-        batch = next_batch()
-        fetched = clock()
-        loss = step(batch)
-        finished = read_pending()
-        end = clock()
-        sample = StepSample(
-            step=effort.steps_per_call * len(durations_s),
-            phase=phase,
-            start_s=start - begin,
-            duration_s=end - start,
-            data_wait_s=fetched - start,
-            loss=None,
-            num_steps=effort.steps_per_call,
-        )
-        pending.append((sample, loss))
-        durations_s.append(sample.duration_s)
-        keep(finished)
-
-    def drain() -> None:
-        finished = read_pending()
-        synchronize()
-        keep(finished)
-
+    loop = _Loop(next_batch, step, synchronize, effort.steps_per_call, on_sample, clock)
     min_calls = effort.calls(effort.min_warm_up_steps)
     max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS) if min_calls else 0
+    durations_s = loop.durations_s
     while (
         len(durations_s) < min_calls
-        or clock() - begin < effort.min_warm_up_s
+        or clock() - loop.begin < effort.min_warm_up_s
         or (len(durations_s) < max_calls and not is_steady(durations_s))
     ):
-        take(Phase.WARM_UP)
+        loop.take(Phase.WARM_UP)
     steady = is_steady(durations_s)
-    drain()
+    loop.drain()
     on_window()
     window_start, cpu_start = clock(), cpu_clock()
     num_calls = effort.calls(effort.num_steps)
@@ -139,13 +100,74 @@ def run_steps(
         len(durations_s) - num_warm_up_calls < num_calls
         or clock() - window_start < effort.min_window_s
     ):
-        take(Phase.MEASURE)
-    drain()
+        loop.take(Phase.MEASURE)
+    loop.drain()
     window_s, cpu_s = clock() - window_start, cpu_clock() - cpu_start
     on_window()
     return Timed(
-        samples=samples, steady=steady, window_start_s=window_start, window_s=window_s, cpu_s=cpu_s
+        samples=loop.samples,
+        steady=steady,
+        window_start_s=window_start,
+        window_s=window_s,
+        cpu_s=cpu_s,
     )
+
+
+class _Loop(Generic[Batches]):
+    """Takes one call after the other, and reads the loss of each after the next was started."""
+
+    def __init__(
+        self,
+        next_batch: Callable[[], Batches],
+        step: Callable[[Batches], SupportsFloat],
+        synchronize: Callable[[], None],
+        steps_per_call: int,
+        on_sample: Callable[[StepSample], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._next_batch, self._step, self._synchronize = next_batch, step, synchronize
+        self._steps_per_call, self._on_sample, self._clock = steps_per_call, on_sample, clock
+        self.samples: list[StepSample] = []  # of calls whose loss was read
+        self.durations_s: list[float] = []  # of all calls started
+        self._pending: list[tuple[StepSample, SupportsFloat]] = []  # one call at most
+        self.begin = clock()
+
+    def take(self, phase: Phase) -> None:
+        start = self._clock()
+        batch = self._next_batch()
+        fetched = self._clock()
+        loss = self._step(batch)
+        finished = self._read_pending()
+        end = self._clock()
+        sample = StepSample(
+            step=self._steps_per_call * len(self.durations_s),
+            phase=phase,
+            start_s=start - self.begin,
+            duration_s=end - start,
+            data_wait_s=fetched - start,
+            loss=None,
+            num_steps=self._steps_per_call,
+        )
+        self._pending.append((sample, loss))
+        self.durations_s.append(sample.duration_s)
+        self._keep(finished)
+
+    def drain(self) -> None:
+        """Wait for the call that was started last, and for the devices."""
+        finished = self._read_pending()
+        self._synchronize()
+        self._keep(finished)
+
+    def _read_pending(self) -> list[StepSample]:
+        """Return the call that was started last, once its loss is there."""
+        finished = [replace(sample, loss=_finite(float(loss))) for sample, loss in self._pending]
+        self._pending.clear()
+        return finished
+
+    def _keep(self, finished: list[StepSample]) -> None:
+        self.samples.extend(finished)
+        for sample in finished:
+            self._on_sample(sample)
 
 
 def _finite(loss: float) -> float | None:

@@ -139,7 +139,7 @@ def _work(result: Result) -> dict[str, object]:
         return {axis: value for axis in named if (value := result.axes[axis]) not in (None, "")}
     named = list(_WORK)
     if not result.environment.origin.is_ours:
-        named += [axis for axis in result.free if axis not in result.told_axes]
+        named += [axis for axis in result.free if axis not in result.named_axes]
     found = {axis: result.axes[axis] for axis in named if axis in result.axes}
     if result.environment.origin is Origin.ELSEWHERE:  # what rows do not say is not said
         found = {axis: value for axis, value in found.items() if value not in ("", "?")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -103,6 +104,13 @@ def advise(
         return show(console, shown, newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
+    return _print_all(console, found, shown.next_step, notes)
+
+
+def _print_all(
+    console: Console, found: Sequence[Answer], step: NextStep | None, notes: Sequence[str]
+) -> None:
+    """Print every answer, then the next step, the notes, and what badges mean."""
     environments = {one.question.environment.key for one in found}
     if len(environments) > 1:
         say(
@@ -111,7 +119,6 @@ def advise(
             "none across them.",
         )
         console.print()
-    step = shown.next_step
     for one in found:
         _print(console, one, step)
     if step:
@@ -121,7 +128,6 @@ def advise(
     used = [badge for one in found for badge in _badges(one)]
     if meanings := badges.foot([*used, *(step.badges if step else ())]):
         say(console, meanings, "dim")
-    return None
 
 
 def _badges(one: Answer) -> list[str]:

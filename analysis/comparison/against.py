@@ -175,7 +175,7 @@ def _notes(
     results: Sequence[Result],
     environment: Environment,
     open_axes: set[str],
-    told_axes: set[str],
+    reported_axes: set[str],
     num_ambiguous: int,
 ) -> Iterator[str]:
     kinds = {result.environment.device_kind for result in results} | {environment.device_kind}
@@ -194,7 +194,7 @@ def _notes(
     if open_axes:
         ordered = [axis for axis in results[0].axes if axis in open_axes]
         yield f"the source leaves open or in doubt: {', '.join(ordered)}"
-    if untold := _not_in_sources(results, told_axes):
+    if untold := _not_in_sources(results, reported_axes):
         yield f"the source does not tell what is here {', '.join(untold)}"
     datas = sorted({str(result.axes["data"]) for result in results} - {"synthetic", "None"})
     if datas:
@@ -206,10 +206,10 @@ def _notes(
         )
 
 
-def _not_in_sources(results: Sequence[Result], told_axes: set[str]) -> list[str]:
+def _not_in_sources(results: Sequence[Result], reported_axes: set[str]) -> list[str]:
     """Return axes of ours that sources do not have, where they matter."""
     values: dict[str, set[str]] = {}
-    left_out = {"xla", "precision", "hosts", *told_axes}
+    left_out = {"xla", "precision", "hosts", *reported_axes}
     for result in results:
         for axis in ("image_px", "optimizer", *unusual_axes(result.axes)):
             if axis not in left_out and result.axes[axis] is not None:

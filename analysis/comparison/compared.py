@@ -90,7 +90,7 @@ def _compared(
 def _names(pair: Pair, a: Side, b: Side) -> tuple[str, str]:
     """Name both by the axes in which they differ; a strategy stands for its three axes."""
     shown = list(pair.compared)
-    if pair.a.is_told_by_free_axes or pair.b.is_told_by_free_axes:
+    if pair.a.is_named_by_free_axes or pair.b.is_named_by_free_axes:
         shown = [axis for axis in shown if axis != "strategy"]
     elif "strategy" in shown:
         shown = [axis for axis in shown if axis not in STRATEGY_AXES]

@@ -99,7 +99,7 @@ def _share_attempts(one: Result, other: Result) -> bool:
 
 def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
     """Return them with what goes with them: a strategy may be the name of free axes."""
-    parts = {axis for one in results if one.is_told_by_free_axes for axis in one.strategy_axes}
+    parts = {axis for one in results if one.is_named_by_free_axes for axis in one.strategy_axes}
     if "strategy" in free:
         return free | parts
     return free | {"strategy"} if free & parts else free
@@ -168,7 +168,7 @@ def _environment_names(results: Sequence[Result]) -> dict[str, str]:
 
 def _place(one: Result) -> tuple[object, ...]:
     """Return the key to sort pairs by: also by the free axes of which a strategy is the name."""
-    own = natural(one.strategy) if one.is_told_by_free_axes else ()
+    own = natural(one.strategy) if one.is_named_by_free_axes else ()
     return str(one.axes["model"]), one.num_gpus, own
 
 

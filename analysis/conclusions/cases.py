@@ -82,7 +82,7 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
     groups: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
         # with the strategy, the free axes that it is the name of
-        varied = {*free, *result.told_axes} if "strategy" in free else set(free)
+        varied = {*free, *result.named_axes} if "strategy" in free else set(free)
         fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in varied)
         groups[result.environment.key, *fixed].append(result)
     found = [of for group in groups.values() for of in by_item(group)]

@@ -74,8 +74,8 @@ class Waterfall:
 
     @property
     def least_efficiency(self) -> float | None:
-        """The least that it reaches of an ideal that nobody measured: a step of one replica alone
-        with k times the batch takes k times as long at most.
+        """Return a lower bound of its efficiency against an ideal that was not measured: a step of
+        one replica alone with k times the batch takes k times as long at most.
         """
         alone = self.larger_alone
         return None if alone is None else alone.seconds.value / self.step.value

@@ -18,6 +18,7 @@ from scalemark.text.wording import as_typed, counted
 
 _UNCERTAIN = "uncertain"  # the badge
 _MOST_NAMED = 6  # refused cells of one cause that are named
+_MOST_LISTED = 5  # causes, and notes, where nothing was predicted
 
 
 def order(one: Prediction) -> tuple[object, ...]:
@@ -39,7 +40,9 @@ def show(
     """Print predictions, which are in order. `target` names the box that they are for, where it is
     not the rows' own.
     """
-    lines: list[str] = []
+    if all(one.refusal is not None for one in found):
+        _show_refused(console, found, notes)
+        return
     for kind in dict.fromkeys(one.kind for one in found):
         of_kind = [one for one in found if one.kind == kind]
         _say(console, [_heading(of_kind, target)])
@@ -57,6 +60,21 @@ def show(
         used.update(badges.of_environment(one.environment))
     if meanings := badges.foot(used):
         console.print(visible(meanings), style="dim", markup=False, soft_wrap=True)
+
+
+def _show_refused(console: Console, found: Sequence[Prediction], notes: Sequence[str]) -> None:
+    """Print the first causes, those of most cells first, and the first notes: a table of nothing
+    but refusals says no more.
+    """
+    causes = sorted(_causes(found).items(), key=lambda cause: -len(cause[1]))
+    for reason, of in causes[:_MOST_LISTED]:
+        _say(console, _cause(reason, of))
+    if others := causes[_MOST_LISTED:]:
+        cells = counted(sum(len(of) for _, of in others), "cell")
+        _say(console, [f"and {counted(len(others), 'more reason')}, of {cells}: --json has them"])
+    _say(console, notes[:_MOST_LISTED])
+    if more := len(notes[_MOST_LISTED:]):
+        _say(console, [f"and {counted(more, 'more note')}: --json has them"])
 
 
 def _say(console: Console, lines: Sequence[str]) -> None:
@@ -170,19 +188,30 @@ def _uncertain(found: Sequence[Prediction]) -> list[str]:
 
 
 def _refused(found: Sequence[Prediction]) -> list[str]:
-    """Say each cause once: one measurement is enough for all cells of a cause."""
+    lines = []
+    for reason, of in _causes(found).items():
+        lines += _cause(reason, of)
+    return lines
+
+
+def _causes(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    """Return the refused cells by their reasons."""
     causes: dict[str, list[Prediction]] = defaultdict(list)
     for one in found:
         if one.refusal is not None:
             causes[one.refusal.reason].append(one)
-    lines = []
-    for reason, of in causes.items():
-        named = "; ".join(_name(one) for one in of[:_MOST_NAMED])
-        more = f" and {len(of) - _MOST_NAMED} more" if len(of) > _MOST_NAMED else ""
-        lines += [f"refused, {counted(len(of), 'cell')}: {reason}", f"  of {named}{more}"]
-        measure = [one.measure_first for one in of if one.measure_first]
-        if measure:
-            lines.append(f"  first measure: {measure[0]}")
+    return causes
+
+
+def _cause(reason: str, of: Sequence[Prediction]) -> list[str]:
+    """Say it once, with one measurement, which is enough for all cells of a cause."""
+    names = list(dict.fromkeys(_name(one) for one in of))  # boxes have cells of one name
+    named = "; ".join(names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    lines = [f"refused, {counted(len(of), 'cell')}: {reason}", f"  of {named}{more}"]
+    measure = [one.measure_first for one in of if one.measure_first]
+    if measure:
+        lines.append(f"  first measure: {measure[0]}")
     return lines
 
 

@@ -91,8 +91,8 @@ def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
 
 
 def _frameworks(environment: Mapping[str, Any]) -> str:
-    """Return `Python 3.12.1 with PyTorch 2.9.0 installed` of a user's program: whether it uses what
-    its interpreter has, nobody knows.
+    """Return `Python 3.12.1 with PyTorch 2.9.0 installed` of a user's program, which may use less
+    than its interpreter has.
     """
     description = environment["description"] or {}
     if "program" not in description:

@@ -33,7 +33,7 @@ _MOST_CAUSES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was said of one trial, and by how much of its step that is wrong."""
+    """The verdict on one trial, and by how much of its step that is wrong."""
 
     bound: Bound | None
     confidence: Confidence

@@ -76,25 +76,19 @@ def serve(
     from plots.serve.site import Shown, Site, path_of
 
     _check_names(allow_host or ())
-    filters = filters or []
-    if not any(map(unknown_name, filters)):
-        attempt_ids(filters)  # what is no filter is refused before anything listens
-    locate(db)
-    chosen = Selection(
-        db=db, filters=tuple(filters), origin=_own(origin or Origin.MEASURED), baseline=baseline
-    )
+    chosen = _chosen(db, filters or [], origin, baseline)
     site = Site(Shown(selection=chosen, origin=origin, command=command(), every_s=every))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     ports = PORTS if port is None else [port]
     with listen(host, ports, site.answer, allow_hosts=allow_host or (), verbose=verbose) as server:
         if port is None and server.server_port != PORTS[0]:
-            print(
-                f"plots: port {PORTS[0]} is in use; this is port {server.server_port}",
-                file=sys.stderr,
-            )
+            _warn(f"port {PORTS[0]} is in use; this is port {server.server_port}")
         page.prepare()
         if not server.is_loopback:
-            _warn(server.url, masked(db))
+            _warn(
+                f"everybody who reaches {server.url} can read what it shows of {masked(db)}, "
+                "without a password; without --host only this machine can"
+            )
         url = server.url if sweep is None else f"{server.url[:-1]}{path_of(sweep)}"
         facts = {"url": url, "host": host, "port": server.server_port}
         print(json.dumps(facts) if as_json else url, flush=True)
@@ -104,14 +98,20 @@ def serve(
             raise typer.Exit(INTERRUPTED) from None
 
 
-def _own(origin: Origin) -> Origin:
-    """Raise StoreError for figures of others."""
+def _chosen(
+    db: str, filters: Sequence[str], origin: Origin | None, baseline: BaselineRule
+) -> Selection:
+    """Raise StoreError for what cannot be served, before anything listens."""
+    if not any(map(unknown_name, filters)):
+        attempt_ids(filters)  # refuses what is no filter
+    locate(db)
+    origin = origin or Origin.MEASURED
     if not origin.is_ours:
         raise StoreError(
             f"--origin {origin}: others ran no sweep here; see {typed('plots')} tables "
             f"--origin {origin}"
         )
-    return origin
+    return Selection(db=db, filters=tuple(filters), origin=origin, baseline=baseline)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -123,8 +123,5 @@ def _check_names(names: Sequence[str]) -> None:
             )
 
 
-def _warn(url: str, database: str) -> None:
-    who = f"everybody who reaches {url} can read what it shows of {database}"
-    print(
-        f"plots: {who}, without a password; without --host only this machine can", file=sys.stderr
-    )
+def _warn(text: str) -> None:
+    print(f"plots: {text}", file=sys.stderr)

@@ -101,7 +101,7 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
 
 def overrides_of_precision(precision: str, inherited: Mapping[str, str]) -> Iterator[str]:
     """Say in a sentence where NVIDIA's libraries would compute in another precision on GPUs: they
-    heed the variable whatever TensorFlow asks of them.
+    follow the variable whatever TensorFlow asks of them.
     """
     override = inherited.get("NVIDIA_TF32_OVERRIDE")
     if override and override != str(int(_rounds(precision))):

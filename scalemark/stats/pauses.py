@@ -46,7 +46,7 @@ def reaches(extra: NDArray[np.float64]) -> tuple[float, float]:
     They are the ends of a 95 % interval of a sum of rare events that are not alike (Fay & Feuer
     1997, doi:10.1002/(SICI)1097-0258(19970415)16:7<791::AID-SIM500>3.0.CO;2-#), as if one usual
     pause more had come instead of the longest, which grows with how many came, and with the
-    quantile of t instead of the normal one, since nobody knows from few how long pauses are. Both
+    quantile of t instead of the normal one, since few do not tell how long pauses are. Both
     are 0 where none came.
     """
     less, more = _reaches(extra[extra > 0])

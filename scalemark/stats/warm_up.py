@@ -1,4 +1,4 @@
-"""What is left of a warm-up: the first steps take longer, or shorter, and that fades.
+"""Finds the rest of a warm-up: the first steps take longer, or shorter, and that fades.
 
 ```
   step time  |.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scalemark.stats.slow_noise import log_likelihood
 from scalemark.stats.trend import without_trend
 
-FEWEST_STEPS = 70  # as of two speeds, from which it is told
+FEWEST_STEPS = 70  # from which it is distinguished, as of two speeds
 # so much more likely are the steps with it: of steady ones that do not resemble their neighbors
 # 1 in 25 seem to be, and lose little by it
 LEAST_GAIN = math.log(20.0)
@@ -32,7 +32,7 @@ _MOST_MEANS = 2000  # of neighbors, by which it is fitted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """What a warm-up takes of the steps of a process."""
+    """The time that a warm-up adds to the steps of a process."""
 
     extra: NDArray[np.float64]  # of each step; below 0 where the first ones are faster
     # times as much as without it the mean of the others varies, since size and length are estimates

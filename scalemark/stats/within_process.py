@@ -102,7 +102,7 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
     """Estimate it from the steps of one process; None for fewer than 8 of them.
 
     A straight line is no error: the drift of this process is part of its speed. A warm-up is not
-    (`warm_up`), and may take as much again, since nobody knows how it fades. Two speeds that took
+    (`warm_up`), and may take as much again, since how it fades is unknown. Two speeds that took
     turns once or twice (`two_speeds`) leave both possible. Pauses are judged apart (`pauses`),
     since few of them tell little of how often they come; what is left may resemble its neighbors
     (`slow_noise`). All reaches add up as those of independent errors do (Zou & Donner 2008,

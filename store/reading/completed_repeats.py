@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.records.measurement import IMAGES
+from scalemark.records.trial import TrialSpec
 from store.database import reading
-from store.filters.selection import deleted_at
-from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow, SweepRow
+from store.filters.selection import deleted_at, id_begins_with
+from store.schema import (
+    AttemptRow,
+    EnvironmentRow,
+    MachineRow,
+    MeasurementRow,
+    SweepRow,
+    TrialRow,
+)
 from store.sweeps.repeat_states import in_chunks
 
 
@@ -59,6 +68,50 @@ def completed_repeats_of_sweep(
     """Return the same of the repeats that a sweep has completed, with whatever software."""
     statement = _completed().join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
     return _by_trial(engine, statement.where(SweepRow.name == sweep), trial_ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherRun:
+    """One process that measured a trial with other code or software."""
+
+    spec: TrialSpec
+    software: Mapping[str, Any]  # as `scalemark.host.software.describe` gives it
+
+
+def runs_of_other_software(
+    engine: sa.Engine,
+    named: str,
+    trial_id: str,
+    machine_key: str,
+    software_key: str,
+    *,
+    since: datetime,
+) -> list[OtherRun]:
+    """Return the completed runs, oldest first, of a trial and of those whose ids begin as `named`
+    that are not of this trial with this software.
+    """
+    counts = sa.and_(TrialRow.id == trial_id, EnvironmentRow.software_key == software_key)
+    statement = (
+        sa.select(TrialRow.spec, EnvironmentRow.description)
+        .select_from(AttemptRow)
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .where(
+            AttemptRow.outcome == "completed",
+            deleted_at(False),
+            AttemptRow.started_at >= since,
+            MachineRow.key == machine_key,
+            sa.or_(id_begins_with(named), TrialRow.id == trial_id),
+            ~counts,
+        )
+        .order_by(AttemptRow.id)
+    )
+    with reading(engine) as connection:
+        return [
+            OtherRun(spec=TrialSpec.from_json(spec), software=description)
+            for spec, description in connection.execute(statement)
+        ]
 
 
 def _completed() -> sa.Select[str, float, str]:

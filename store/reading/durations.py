@@ -141,7 +141,7 @@ def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:
     duration_s: float = row["duration_s"]
     asked = (spec.num_steps, spec.min_window_s, 1.0)
     if row["step_s"] is None or row["num_steps"] is None or not spec.num_steps:
-        return duration_s  # nobody told a program how many steps to take
+        return duration_s  # no number of steps was given to a program
     if (row["num_steps"], row["min_window_s"], times) == asked:
         return duration_s
     step_s: float = row["step_s"]

@@ -29,6 +29,7 @@ from scalemark.text.redact import masked
 from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import explain, nearest
+from sweeper.grid.variable_text import no_text, reads_as
 
 # settings, not axes
 WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
@@ -143,37 +144,9 @@ def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
     return found
 
 
-_ELEMENT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?:[^,()'"\\]|\\.)+""")
-"""A value as it was typed, or the name of a function: also within choice(...) and its like."""
-
-
 def _refuse_what_is_no_text(override: Override, parser: OverridesParser) -> None:
-    """Refuse values of a variable that Hydra reads as numbers and would write differently, before
-    it is lost how they were typed; lists of YAML are refused later.
-    """
-    if isinstance(override.value(), RangeSweep):
-        return  # its values were not typed
-    axis, _, given = str(override.input_line).partition("=")
-
-    def as_text(found: re.Match[str]) -> str:
-        element, text = found[0], found[0].strip()
-        is_function = given.startswith("(", found.end())
-        return element.replace(text, f"'{text}'") if not is_function and rewrites(text) else element
-
-    def rewrites(text: str) -> bool:
-        try:
-            one = parser.parse_override(f"{axis}={text}").value()
-        except HydraException:  # a part of a list
-            return False
-        return isinstance(one, bool | float) or (isinstance(one, int) and str(one) != text)
-
-    typed_as = _ELEMENT.sub(as_text, given)
-    if typed_as != given:
-        remedy = masked(f"{axis}={typed_as}")
-        raise SweepRefusedError(
-            f"{masked(f'{axis}={given}')}: wanted text, as a variable holds its very characters; "
-            f'put these in quotes, as "{remedy}"'
-        )
+    if problem := no_text(override, parser):
+        raise SweepRefusedError(problem)
 
 
 def _argument(axis: str, values: object) -> str:
@@ -309,10 +282,9 @@ def _choices(override: Override, parser: OverridesParser) -> list[Choice]:
 
 
 def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> Choice:
-    if isinstance(value, str) and is_variable(override.key_or_group):
-        read_again = parser.parse_override(f"{axis}={Transformer.str(value)}").value()
-        if read_again != value:  # quotes within choice(...) are lost
-            value = QuotedString(text=value, quote=Quote.single)
+    is_text = isinstance(value, str) and is_variable(override.key_or_group)
+    if is_text and not reads_as(str(value), axis, parser):  # quotes within choice(...) are lost
+        value = QuotedString(text=str(value), quote=Quote.single)
     text = f"{axis}={Transformer.str(value)}"  # type: ignore[arg-type]  # of Hydra's own iterator
     if isinstance(value, int | float | QuotedString):  # these are what their text means
         parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)

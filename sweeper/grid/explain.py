@@ -27,6 +27,7 @@ from conf.schema import Config
 from scalemark import models
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_free
+from sweeper.grid.variable_text import unreadable
 
 ConfigError = HydraException | OmegaConfBaseException
 
@@ -37,7 +38,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        if problem := _free_axis_name(str(error.override)):
+        if problem := _free_axis_name(error.override) or unreadable(error.override):
             return problem
         wanted = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
         if str(error.override).startswith("sweep.exclude="):
@@ -64,7 +65,7 @@ def explain(error: ConfigError, override: str = "") -> str:
         key = cause.full_key or cause.key
         return f"{key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
-        return _wrong_value(override, str(cause))
+        return unreadable(override) or _wrong_value(override, str(cause))
     found = re.search(r"An item is already at '(.+)'", text)
     if found and f"{found[1]}." in PREFIXES:
         name = "zero" if found[1] == PREFIX[:-1] else "NAME"

@@ -12,7 +12,7 @@ from sweeper.judging.rule import Side
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What else a verdict would take, of one that the budget ended."""
+    """The rest that a verdict would take, of a proposal that the budget ended."""
 
     attempts: int | None  # None where too few runs tell
     seconds: float | None  # of these; None without a completed run

@@ -16,7 +16,7 @@ from analysis.scaling.crossovers import leads
 from analysis.scaling.curves import scalings
 from analysis.scaling.text import sentences
 from analysis.text.summary import summarize
-from analysis.text.titles import host_notes, row_title, table_title
+from analysis.text.titles import host_notes, short_title, table_title
 from plots.pictures.file_names import file_names
 from scalemark.records.devices import DeviceKind
 from store.database import open_for_reading
@@ -92,7 +92,7 @@ def test_without_one_gpu_the_fewest_over_the_fewest_hosts_are_the_baseline():
 def test_a_row_is_a_strategy_over_so_many_hosts_where_these_differ():
     results = stored(mixed())
     (table,) = pivot(results, lines(results))
-    assert [row_title(table, row) for row in table.rows] == [
+    assert [short_title(table, table.rows_by, row) for row in table.rows] == [
         *("distributed_ps", "distributed_ps over 2 hosts", "distributed_ps over 4 hosts"),
         *(
             "distributed_ring",

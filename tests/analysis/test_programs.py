@@ -7,12 +7,14 @@ from functools import partial
 
 import pytest
 
-from analysis.pivot import pivot
+from analysis.pivot import pivot, usual_tables, with_variables
 from analysis.results import measured
 from analysis.selection import Selection, load
+from analysis.text.titles import short_title, title
 from scalemark.records.devices import DeviceKind
 from scalemark.records.earlier_trial import with_changes
 from scalemark.records.overrides import overrides
+from scalemark.records.trial import TrialSpec
 from scalemark.text.natural import natural
 from store.database import open_for_reading
 from store.reading import queries
@@ -168,6 +170,37 @@ def test_the_compared_axis_is_the_strategy_and_others_are_the_setting(analysis):
         one["work"]["axes.offload"]
         for one in json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
     ]
+
+
+def with_algorithm(value: str | None, **free: object) -> TrialSpec:
+    """A trial that sets a variable beside free axes, or inherits it."""
+    return program(free=free | ({"env.NCCL_ALGO": value} if value else {}))
+
+
+def test_values_of_a_variable_beside_other_free_axes_have_a_table_each():
+    """A bug: one table had rows zero=0, zero=0 NCCL_ALGO=Ring, zero=0 NCCL_ALGO=Tree, ..."""
+    values = (None, "Ring", "Tree")
+    fill_programs([(with_algorithm(one, zero=zero), 9.0) for one in values for zero in (0, 2)])
+    results = load(Selection(db="results.db"))
+    tables = usual_tables(results)
+    assert [title(table.setting).partition(" ")[2] for table in tables] == [
+        "(env.NCCL_ALGO inherited)",
+        "(env.NCCL_ALGO Ring)",
+        "(env.NCCL_ALGO Tree)",
+    ]
+    assert {table.rows for table in tables} == {(("zero=0",), ("zero=2",))}
+    assert with_variables(("strategy",), results) == ("strategy", "env.NCCL_ALGO")
+
+
+def test_values_of_a_variable_that_is_the_only_free_axis_are_rows_of_one_table():
+    """A bug: the row of trials that inherit it was called as the program is."""
+    fill_programs([(with_algorithm(one), 9.0) for one in (None, "Ring", "Tree")])
+    (table,) = usual_tables(load(Selection(db="results.db")))
+    assert {short_title(table, table.rows_by, row) for row in table.rows} == {
+        "NCCL_ALGO=inherited",
+        "NCCL_ALGO=Ring",
+        "NCCL_ALGO=Tree",
+    }
 
 
 def test_bare_names_of_free_axes_are_their_filters(analysis):

@@ -1,5 +1,6 @@
 """`python -m trainer selfcheck` finds what is right and what is wrong, and says what cannot run here."""
 
+import io
 import json
 import os
 import re
@@ -226,8 +227,10 @@ def test_a_box_on_which_nothing_could_be_checked_has_not_passed(modes, monkeypat
 
 
 def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
-    def interrupted(*_):
-        raise KeyboardInterrupt
+    def interrupted(_part, _variables, over):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert over.wait(60)
+        return []
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
     assert selfcheck.main(["--devices", "cpu_device"]) == 130
@@ -237,7 +240,7 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
 def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
     monkeypatch, capsys, tmp_path
 ):
-    """A bug: `timeout` left an empty file. Of a mode that had not ended, its checks are told."""
+    """A bug: `timeout` left an empty file. Of a mode that had not ended, its checks are reported."""
     passed = Check(**PLAIN, outcome="passed")
 
     def terminated(part, variables, over):
@@ -255,6 +258,28 @@ def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
     assert found == [("ring", "passed"), ("ring", "passed"), ("ps_cpu", NOT_REACHED)]
     assert "ps_cpu: not all of its checks were reached in time" in capsys.readouterr().out
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_report_is_printed_loses_no_line_of_it(number, monkeypatch):
+    """A bug: the report ended there; and what had not been flushed was lost to a later signal."""
+    passed = Check(**PLAIN, outcome="passed")
+    whole = list(selfcheck.report([passed], Bench(kind="cpu_device", num_replicas=2)))
+
+    def report(*_):
+        for line in whole:
+            os.kill(os.getpid(), number)
+            yield line
+
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda *_: [passed])
+    monkeypatch.setattr(selfcheck, "report", report)
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written))
+    assert selfcheck.main(["--devices", "cpu_device", "--modes", "ps_cpu"]) == 0
+    printed = written.getvalue().decode()
+    assert printed.startswith("\n".join(whole))
+    assert "checks passed, 0 failed" in printed
 
 
 def test_a_process_is_ended_when_the_check_is_over():

@@ -609,8 +609,8 @@ def test_choices_that_differ_in_their_effort_alone_are_told_apart(analysis):
         for one in found["sentences"]
     )
     whys = [one["why"] for one in found["next_trials"]]
-    (told,) = (why for why in whys if why.startswith("tells "))
-    first, other = told.removeprefix("tells ").split(" from ")
+    (why,) = (why for why in whys if why.startswith("tells "))
+    first, other = why.removeprefix("tells ").split(" from ")
     assert first.endswith("min_warm_up_s 0.0")
     assert other.endswith("min_warm_up_s 1.0 (1.0% behind)")
 

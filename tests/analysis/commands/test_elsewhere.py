@@ -102,7 +102,7 @@ def take_in_nights(ways_of_second: str = "ring,ps") -> None:
 
 
 def test_two_nights_are_paired_though_the_version_changed(analysis, snapshot):
-    """What all rows of a night share tells no trials apart, as for `guard`."""
+    """A version that all rows of a night share distinguishes no trials, as for `guard`."""
     take_in_nights()
     ended = analysis("compare", "when=2026-03-13", "when=2026-03-14")
     assert ended.exit_code == 0, ended.stderr

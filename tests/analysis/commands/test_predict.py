@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 
@@ -623,6 +624,21 @@ def test_more_gpus_than_the_box_has_are_refused_once_with_the_way_out(analysis) 
     assert "--on dgx2_v100" in reported.stdout
     for way in (("--link", "num_gpus=16"), ("--on", "dgx2_v100")):
         assert simulated(analysis, "--to", "num_gpus=16", *way).exit_code == 0
+
+
+def test_refusals_are_counted_by_reason_and_the_first_are_shown(analysis) -> None:
+    """A bug: where all cells were refused, hundreds of lines named each."""
+    asked = ("predict", "--origin", "published", "model=vgg16", "--to", "batch_size=100000")
+    reported = analysis(*asked)
+    records = json.loads(analysis(*asked, "--json").stdout)["predictions"]
+    count = Counter(record["refused"] for record in records)
+    reason, most = count.most_common(1)[0]
+    lines = reported.stdout.splitlines()
+    assert reported.exit_code == 2
+    assert lines[0] == f"refused, {most} cells: {reason}"
+    assert sum(line.startswith("refused, ") for line in lines) == 5 < len(count)
+    assert f"and {len(count) - 5} more reasons, of " in reported.stdout
+    assert re.search(r"^and \d+ more notes: --json has them$", reported.stdout, re.MULTILINE)
 
 
 def test_a_link_may_be_unknown(analysis) -> None:

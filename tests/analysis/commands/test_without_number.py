@@ -45,7 +45,7 @@ def test_only_those_under_the_filter_are_named(analysis, command):
     assert "1 trial (1 not run yet); " in line(analysis(command, "model=trivial", "num_gpus!=4"))
     assert line(analysis(command, "strategy=replicated_nccl")) == ""
     assert "2 trials (2 not run yet); " in line(analysis(command, "sweep=night"))
-    # on which host the rest would run nobody knows
+    # the host of the rest is unknown
     assert "2 trials (1 ran out of memory, 1 failed); " in line(analysis(command, "host=gpubox"))
 
 

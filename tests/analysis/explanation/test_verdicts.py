@@ -688,8 +688,8 @@ def test_idle_time_of_two_kinds_is_not_said_in_the_words_of_one():
     """A bug: 16 % idle between kernels, and a line below 5 %."""
     target = result(100)
     found = explained(target, seen={target.trial_id: Observed(profile=PROFILE_OF_AN_H200)})
-    told = [one.because for one in found.diagnosis.suspects]
-    assert "the profile has GPUs wait for launches for 16% of the step" in told
+    reasons = [one.because for one in found.diagnosis.suspects]
+    assert "the profile has GPUs wait for launches for 16% of the step" in reasons
 
 
 def test_what_gpus_wait_for_between_steps_is_launching_but_for_input_and_reductions():

@@ -4,6 +4,7 @@ import pytest
 
 from tests.filled import fill
 from tests.plots.charts.charting import picture, pictures, resnet
+from tests.programs import fill_programs, program
 
 RING = "replicated_none, NCCL_ALGO=Ring"
 TREE = "replicated_none, NCCL_ALGO=Tree"
@@ -45,6 +46,16 @@ def test_each_value_of_a_variable_has_a_bar():
 def test_each_value_of_a_variable_has_a_curve_of_batch_sizes():
     fill("results.db", [*trials(batch_size=8), *trials(batch_size=16)])
     assert set(curves(picture("batch_sizes"))) == {"replicated_none", RING, TREE}
+
+
+def test_each_value_of_a_variable_of_a_program_has_a_bar():
+    specs = [program(free={"zero": 0, **of}) for of in ({}, {"env.NCCL_ALGO": "Ring"})]
+    fill_programs(list(zip(specs, (100.0, 130.0), strict=True)))
+    bars = {
+        str(bars.get_label()): bars[0].get_height()
+        for bars in picture("throughput").axes[0].containers
+    }
+    assert bars == {"zero=0 x 1": 100.0, "zero=0 NCCL_ALGO=Ring x 1": 130.0}
 
 
 def test_a_value_over_several_hosts_has_the_color_of_it_over_one():

@@ -147,13 +147,13 @@ def test_a_program_may_be_given_what_an_axis_of_ours_would_set():
     assert list(contradictions(spec, {"TF_GPU_THREAD_MODE": "gpu_private"})) == []
 
 
-def test_a_program_that_is_told_tf32_is_not_given_what_switches_it_off():
+def test_a_program_that_is_given_tf32_is_not_given_what_switches_it_off():
     """A bug: its numbers were of fp32 without a word."""
     override = {"NVIDIA_TF32_OVERRIDE": "0"}
-    told = spec_of("python t.py --precision {precision}", precision="tf32", **GPU)
-    (found,) = contradictions(told, override)
+    spec = spec_of("python t.py --precision {precision}", precision="tf32", **GPU)
+    (found,) = contradictions(spec, override)
     assert found.endswith("override precision=tf32; unset it")
-    assert list(contradictions(replace(told, device_kind=DeviceKind.CPU_DEVICE), override)) == []
+    assert list(contradictions(replace(spec, device_kind=DeviceKind.CPU_DEVICE), override)) == []
     assert list(contradictions(spec_of("python t.py", **GPU), {"NVIDIA_TF32_OVERRIDE": "1"})) == []
 
 

@@ -1,4 +1,4 @@
-"""What is left of a warm-up is found where it is, whatever pauses there are, and seldom elsewhere."""
+"""The rest of a warm-up is found where it is, whatever pauses there are, and seldom elsewhere."""
 
 import numpy as np
 import pytest

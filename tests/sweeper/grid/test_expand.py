@@ -228,7 +228,8 @@ def test_what_makes_no_grid_is_refused(argument, message, loader):
             "+env.FOO=shuffle(choice('1_000','2_000',a))",
         ),
         ("+env.FOO=sort(1_000,2_000,reverse=true)", "+env.FOO=sort('1_000','2_000',reverse=true)"),
-        ("+env.FOO=str(1_000)", "+env.FOO=str('1_000')"),
+        ("+env.FOO=range(0,1,0.5)", "+env.FOO='0.0','0.5'"),
+        ("+env.FOO=[1,2]", "+env.FOO='[1,2]'"),
     ],
 )
 def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
@@ -242,8 +243,41 @@ def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
 
 
 @pytest.mark.parametrize(
+    ("argument", "remedy"),
+    [
+        ("+env.FOO=str(1.50)", "+env.FOO='1.50'"),
+        ("+env.FOO=str(1_000)", "+env.FOO='1_000'"),
+        ("+env.FOO=int('1_000')", "+env.FOO='1_000'"),
+        ("+env.FOO=int(3.5)", "+env.FOO='3.5'"),
+        ("+env.FOO=int(a)", "+env.FOO=a"),
+        ("+env.FOO=float(1)", "+env.FOO=1"),
+        ("+env.FOO=bool(true,0)", "+env.FOO='true',0"),
+        ("+env.FOO=str(null)", "+env.FOO=null"),
+        ("+env.FOO=str(range(1,4))", "+env.FOO=range(1,4)"),
+        ("+env.FOO=float(range(0,1,0.5))", "+env.FOO='0.0','0.5'"),
+        ("+env.FOO=choice(str(1.50),'str(a)')", "+env.FOO=choice('1.50','str(a)')"),
+        ("+env.FOO=json_str({a: 1})", "+env.FOO='{a: 1}'"),
+    ],
+)
+def test_a_cast_that_changes_what_was_typed_is_to_be_left_out(argument, remedy):
+    """A bug: the remedies were int('3.5'), which cannot be read, int('1_000'), which is 1000, and none."""
+    with pytest.raises(SweepRefusedError) as refused:
+        cells(argument)
+    assert str(refused.value) == (
+        f"{argument}: wanted text, as a variable holds its very characters; leave the cast out, as "
+        f'"{remedy}"'
+    )
+    assert cells(remedy)
+
+
+@pytest.mark.parametrize(
     ("argument", "values"),
     [
+        ("+env.FOO=int(3)", ["int(3)"]),
+        ("+env.FOO=int('3',4)", ["3", "4"]),
+        ("+env.FOO=str(true,Ring)", ["'true'", "Ring"]),
+        ("""+env.FOO=str('it\\'s')""", ["""str('it\\'s')"""]),
+        ("""+env.FOO=str('it\\'s',2)""", ["""'it\\'s'""", "'2'"]),
         ("+env.FOO=choice('1_000',2,-1)", ["'1_000'", "2", "-1"]),
         ("+env.FOO=range(1,4)", ["1", "2", "3"]),
         ("+env.FOO=1_000 x,a\\,1_000", ["1_000\\ x", "a\\,1_000"]),

@@ -66,6 +66,14 @@ def test_a_free_axis_that_is_given_twice_is_named():
         (["+env=FOO"], "+env: wanted a name with it, as +env.NAME=VALUE,VALUE"),
         (["+axes=FOO"], "+axes: wanted a name with it, as +axes.zero=VALUE,VALUE"),
         (
+            ["+env.FOO=int(a)"],
+            '+env.FOO=int(a): wanted text, as a variable holds its very characters; leave the cast out, as "+env.FOO=a"',
+        ),
+        (
+            ["+env.FOO=[1,2]"],
+            "+env.FOO=[1,2]: wanted text, as a variable holds its very characters; put these in quotes, as \"+env.FOO='[1,2]'\"",
+        ),
+        (
             ["hardware=here/none.yaml"],
             "hardware=here/none.yaml: there is no such file; wanted a profile, by a path from {here}",
         ),

@@ -105,6 +105,15 @@ def test_a_change_of_the_users_own_program_is_judged(judge):
     assert ended.exit_code == 1, ended.stderr
     assert json.loads(ended.stdout)["verdict"] == "worse"
 
+    program("best", 1001.0)
+    planned = judge("--baseline", trial, "command.run=python3 new/train.py", "--dry-run")
+    assert re.search(
+        rf"^\d+ runs of it in that time left out, with other code \(code \w{{8}}\); judge with that "
+        rf"again, or measure the baseline anew: python sweep.py from={trial} sweep.repeats=8$",
+        planned.stdout,
+        re.MULTILINE,
+    )
+
     Path("new/train.py").write_text("raise SystemExit('boom')")
     ended = judge("--baseline", trial, "command.run=python3 new/train.py")
     assert ended.exit_code == 1

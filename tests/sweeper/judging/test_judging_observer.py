@@ -25,7 +25,7 @@ class Played:
     judging: Judging
     ran: str  # C the change, B the baseline
     given_up: list[str]  # why, for each repeat
-    told: list[str]  # while it ran
+    said: list[str]  # while it ran
     num_expected: list[int]  # still to run, at the end of each run
 
 
@@ -64,12 +64,12 @@ def play(
         packs=False,
     )
     given_up: list[str] = []
-    told: list[str] = []
+    said: list[str] = []
 
     def skip(keys: Sequence[int], reason: str) -> None:
         given_up.extend(reason for _ in keys)
 
-    observer = JudgingObserver(judging, backlog, skip, told.append)
+    observer = JudgingObserver(judging, backlog, skip, said.append)
     observer.steer_all()
     ran, num_expected = "", []
     while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
@@ -89,7 +89,7 @@ def play(
         num_expected.append(len(observer.expected()))
         observer.steer(task.key)
     assert not observer.held_back, "nothing is left over"
-    return Played(judging=judging, ran=ran, given_up=given_up, told=told, num_expected=num_expected)
+    return Played(judging=judging, ran=ran, given_up=given_up, said=said, num_expected=num_expected)
 
 
 def _open(trials: Sequence[PlannedTrial]) -> Iterator[OpenRepeat]:
@@ -123,7 +123,7 @@ def test_the_budget_ends_it():
     assert (played.ran, played.judging.verdict) == ("CBBCC", ChangeVerdict.UNDECIDED)
     assert played.judging.why == "the budget is spent"
     assert played.judging.needs == Needs(attempts=17, seconds=17 * 45.0)
-    assert not played.told, "of time nothing is said where it has no bound"
+    assert not played.said, "of time nothing is said where it has no bound"
 
 
 CLOSE: list[Shown] = [102.0, 103.0, 102.0, 102.5]
@@ -137,7 +137,7 @@ def test_no_run_starts_that_the_time_left_would_not_hold():
         "the time is spent: 20 s of 4 min left, and a run of the baseline takes 60 s"
     )
     assert played.judging.needs == Needs(attempts=17, seconds=17 * 45.0)
-    assert played.told == [
+    assert played.said == [
         "judge: 4 min of 4 min left",
         "judge: 3 min of 4 min left: 6 runs at most",
         "judge: 2 min of 4 min left: 2 runs at most",
@@ -165,7 +165,7 @@ def test_of_two_bounds_the_first_that_is_reached_counts():
 
 def test_a_run_that_fails_says_nothing_of_how_long_one_takes():
     played = play([None, None, None, *CLOSE], BASE, limit_s=100)
-    assert played.ran == "CCCC", "10 s are left, and nobody knows that they are too few"
+    assert played.ran == "CCCC", "10 s are left, and that they are too few is unknown"
 
 
 def test_runs_that_leave_no_number_end_it_before_the_budget_does():

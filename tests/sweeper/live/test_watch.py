@@ -209,6 +209,7 @@ def test_a_missing_database_is_waited_for():
         terminal.wait_for("results.db: no such database")
         fill("results.db", [(small(), 50.0)])
         terminal.wait_for(" 50.00 images/s")
+        assert terminal.process.poll() is None, "it goes on watching"
 
 
 def test_a_name_that_no_sweep_has_is_refused_at_once():

@@ -129,20 +129,20 @@ def test_a_plan_counts_one_gpu_in_the_singular():
 
 
 @pytest.mark.parametrize(
-    ("axes", "is_told"),
+    ("axes", "is_noted"),
     [
         ([{"precision": "bf16"}, {"precision": "fp32"}], True),
         ([{"precision": "bf16"}, {"precision": "bf16", "xla": "on"}], False),
         ([{"precision": "fp32"}, {"precision": "tf32"}], False),
     ],
 )
-def test_a_plan_of_half_precision_without_xla_says_once_what_xla_brought(axes, is_told):
+def test_a_plan_of_half_precision_without_xla_says_once_what_xla_brought(axes, is_noted):
     plan = make_plan([small(device_kind="gpu", **one) for one in axes], [], SweepConfig(), {})
-    told = (
+    note = (
         "xla=off: on an H200 xla=on was 1.5 times as fast for ResNet-50, and 3.9 times for GPT-2, "
         "in bf16; xla=off,on compares"
     )
-    assert shown_on_gpus(plan, [], ["H200"]).count(told) == is_told
+    assert shown_on_gpus(plan, [], ["H200"]).count(note) == is_noted
 
 
 def test_a_plan_names_kinds_of_gpus_that_differ(snapshot):

@@ -69,6 +69,7 @@ def test_the_trainer_loads_in_one_thread_and_without_libcuda():
 def test_the_server_ends_well_at_the_end_of_its_socket():
     with closing(Server("tests.sweeper.starts.scripted")) as server:
         server.answer()
+    assert server.process.returncode == 0
 
 
 def test_an_impossible_order_ends_the_trainer_and_not_the_server(folder, tmp_path):

@@ -108,7 +108,7 @@ def test_a_supervisor_that_is_killed_leaves_no_rank_on_any_node(begin):
     shell = psutil.Process(int((trial.folder.path / "supervisor").read_text()))
     (supervisor,) = [child for child in shell.children() if "python" in child.name()]
     supervisor.kill()
-    until(lambda: not trial.alive())
+    assert until(lambda: not trial.alive())
 
 
 @pytest.mark.slow  # a supervisor that is killed leaves no rank, either
