@@ -1,4 +1,4 @@
-"""Counts a model's products layer by layer, and its gradient tensors."""
+"""Counts a model layer by layer: work, gradient tensors, operations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import assert_never
 from scalemark import layers as nn
 from scalemark.layers import Plain, Tensor, network_of
 
+LOSS_OPERATIONS = 8  # softmax, cross entropy, their gradients, the mean
 SHORTENED = ((3, 3), (5, 5))  # kernels of convolutions that Winograd's algorithm shortens
 
 
@@ -21,24 +22,35 @@ class Counts:
     backward_flops: int = 0
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
     product_flops: int = 0  # part of them, in products of matrices
+    num_operations: int = 0  # forward and backward
     tensors: tuple[int, ...] = ()  # elements of each gradient tensor
 
 
 def count(logits: Tensor) -> Counts:
-    """Count a whole model, its gradient tensors in the order of the trainer's."""
+    """Count a whole model with its loss, its gradient tensors in the order of the trainer's.
+
+    Operations are as the layers have them: of a convolution and a dense layer one forward and two
+    backward, of bias, norm, ReLU and pooling one each way, one per sum of two gradients.
+    """
     layers: dict[Tensor, Counts] = {}
     trained: set[Tensor] = set()  # what has a gradient; the pictures have none
+    num_uses = 0
     for tensor in network_of(logits):
         inputs = trained.intersection(tensor.inputs)
+        num_uses += sum(one in trained for one in tensor.inputs)
         layers[tensor] = _count(tensor, has_gradient=bool(inputs))
         if inputs or layers[tensor].tensors:
             trained.add(tensor)
+    # An output that is used more than once has the sum of as many gradients. Only the logits have
+    # no use.
+    num_sums = num_uses - (len(trained) - 1)
     counted = layers.values()
     return Counts(
         flops=sum(one.flops for one in counted),
         backward_flops=sum(one.backward_flops for one in counted),
         winograd_flops=sum(one.winograd_flops for one in counted),
         product_flops=sum(one.product_flops for one in counted),
+        num_operations=sum(one.num_operations for one in counted) + num_sums + LOSS_OPERATIONS,
         tensors=tuple(size for tensor in in_keras_order(logits) for size in layers[tensor].tensors),
     )
 
@@ -73,39 +85,64 @@ def in_keras_order(logits: Tensor) -> list[Tensor]:
 
 def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
     """Count one layer; `has_gradient` says that its input needs one."""
+    elements = tensor.num_elements
     layer = tensor.layer
     match layer:
         case nn.Conv() | nn.Dense():
             return _count_product(tensor, layer, has_gradient=has_gradient)
         case nn.BatchNorm():
             channels = tensor.channels
-            return Counts(tensors=(channels, channels) if layer.scale else (channels,))
-        case nn.Embed():
-            return Counts(tensors=(layer.num_symbols * layer.width,))
-        case nn.Positions():
-            return Counts(tensors=(layer.num_positions * tensor.channels,))
-        case nn.Segments():
-            return Counts(tensors=(layer.num_segments * tensor.channels,))
-        case Plain.CLASS_TOKEN | Plain.BIAS:
-            return Counts(tensors=(tensor.channels,))
-        case nn.LayerNorm():
-            return Counts(tensors=(tensor.channels, tensor.channels))
-        case nn.Attend():
-            return _count_attention(tensor)
-        case nn.TiedLogits():
-            flops = 2 * tensor.num_elements * tensor.inputs[0].channels
-            return Counts(flops=flops, backward_flops=2 * flops, product_flops=flops)
-        case Plain() | nn.Pool() | nn.PadChannels() | nn.Dropout() | nn.Masked() | nn.Every():
+            tensors = (channels, channels) if layer.scale else (channels,)
+            return Counts(num_operations=2, tensors=tensors)
+        case Plain.RELU | nn.Pool():
+            return Counts(num_operations=2)
+        case Plain.ADD:
+            return Counts(num_operations=1)
+        case Plain.CONCAT:  # backward, each branch gets its slice
+            return Counts(num_operations=1 + len(tensor.inputs))
+        case Plain.GLOBAL_MEAN | nn.PadChannels():
+            return Counts(num_operations=2)
+        case nn.Dropout():  # draws, compares and multiplies; multiplies again on the way back
+            return Counts(num_operations=4)
+        case Plain.IMAGES | Plain.FLATTEN | Plain.TOKENS | Plain.KEPT | Plain.IN_A_ROW:
             return Counts()
+        case nn.Masked():
+            return Counts(num_operations=1)
+        case nn.Every() | Plain.FIRST:
+            return Counts(num_operations=2)
+        case nn.Embed():
+            return Counts(num_operations=2, tensors=(layer.num_symbols * layer.width,))
+        case nn.Positions():
+            return Counts(num_operations=2, tensors=(layer.num_positions * tensor.channels,))
+        case nn.Segments():
+            return Counts(num_operations=3, tensors=(layer.num_segments * tensor.channels,))
+        case Plain.CLASS_TOKEN:
+            return Counts(num_operations=2, tensors=(tensor.channels,))
+        case Plain.BIAS:
+            return Counts(num_operations=2, tensors=(tensor.channels,))
+        case nn.LayerNorm():
+            return Counts(num_operations=2, tensors=(tensor.channels, tensor.channels))
+        case nn.Attend():
+            return _count_attention(tensor, layer)
+        case nn.TiedLogits():
+            width = tensor.inputs[0].channels
+            flops = 2 * elements * width
+            return Counts(
+                flops=flops,
+                backward_flops=2 * flops,
+                product_flops=flops,
+                num_operations=3,
+            )
         case unknown:
             assert_never(unknown)
 
 
 def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: bool) -> Counts:
-    """Count the product, and its gradients by weights and input."""
+    """Count the product, its gradients by weights and input, and bias and activation each way."""
     *positions, outputs = tensor.shape
     weights = tensor.inputs[0].channels * outputs
     bias, is_shortened = True, False
+    is_activated = layer.activation != "linear"
     if isinstance(layer, nn.Conv):
         weights = prod(layer.kernel) * (outputs if layer.depthwise else weights)
         bias = layer.bias
@@ -116,12 +153,19 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
         backward_flops=flops * (1 + has_gradient),
         winograd_flops=flops if is_shortened else 0,
         product_flops=0 if isinstance(layer, nn.Conv) else flops,
+        num_operations=2 + has_gradient + 2 * bias + 2 * is_activated,
         tensors=(weights, outputs) if bias else (weights,),
     )
 
 
-def _count_attention(tensor: Tensor) -> Counts:
+def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
     """Count the two products of each head, all scores even where a causal model masks half."""
     length, width = tensor.shape
     flops = 4 * length * length * width
-    return Counts(flops=flops, product_flops=flops, backward_flops=2 * flops)
+    return Counts(
+        flops=flops,
+        product_flops=flops,
+        backward_flops=2 * flops,
+        # split, scale, softmax, join, and two products: one each way, of products two back; mask
+        num_operations=14 + layer.is_causal + 4 * (layer.dropout_rate > 0),
+    )

@@ -37,6 +37,7 @@ class Network:
     kept_again: Kept  # the same where the backward pass computes again
     num_working: int  # of one example, at most in the backward pass of one layer
     num_normalized: int  # of one example, in the largest tensor of batch normalization
+    num_operations: int  # of the layers, forward and backward: fewer than kernels
     num_tied: int  # elements of tables that begin and end the model
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
     winograd_share: float
@@ -138,6 +139,7 @@ def _counted(
         kept_again=kept(logits, recompute=True),
         num_working=working(logits),
         num_normalized=most_normalized(logits),
+        num_operations=counts.num_operations,
         num_tied=tied(logits),
         winograd_share=counts.winograd_flops / counts.flops,
         product_share=counts.product_flops / counts.flops,

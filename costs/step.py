@@ -188,8 +188,8 @@ class Step:
         memory = hardware.memory_gb_per_s * 1e9
         launch_s = hardware.launch_us * 1e-6
         parameters = 4.0 * network.num_parameters
-        kernels = num_kernels(network, num_batches, recompute=work.recompute, xla=work.xla)
-        kernels += _TENSOR_KERNELS * len(network.tensors)
+        launched = (network.fused if work.xla else network.op_by_op).num_kernels
+        kernels = launched * num_batches * again + _TENSOR_KERNELS * len(network.tensors)
         weight_passes = (_WEIGHT_PASSES + work.recompute) * activation_share
         if num_batches > 1:
             weight_passes += _SUM_PASSES
@@ -416,10 +416,9 @@ def _passes(work: Work) -> float:
     return 1 + _BACKWARD + work.recompute
 
 
-def num_kernels(network: Network, num_batches: int, *, recompute: bool, xla: bool = False) -> float:
-    """Return the kernels that the passes of all micro-batches of an update launch on a GPU."""
-    once = (network.fused if xla else network.op_by_op).num_kernels
-    return once * num_batches * (1 + recompute / (1 + _BACKWARD))
+def num_operations(network: Network, num_batches: int, *, recompute: bool) -> float:
+    """Return the operations of layers in the passes of all micro-batches of an update."""
+    return network.num_operations * num_batches * (1 + recompute / (1 + _BACKWARD))
 
 
 def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:

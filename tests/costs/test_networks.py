@@ -131,6 +131,11 @@ def test_only_plain_convolutions_of_stride_1_are_shortened():
     assert 0.4 < network("resnet50").winograd_share < 0.5
 
 
+def test_operations_are_counted_from_the_layers():
+    """Three affine layers: 4 + 5 + 5 with two ReLUs each way, and the loss."""
+    assert network("trivial").num_operations == 4 + 5 + 5 + 2 * 2 + 8
+
+
 def test_a_network_is_counted_once():
     assert network("resnet152") is network("ResNet-152")
     assert network("resnet50", num_classes=10) is not network("resnet50")
