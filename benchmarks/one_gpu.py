@@ -19,6 +19,7 @@ from analysis.calibration.row import Row
 from costs.networks import network
 from costs.profiles import profile
 from costs.work import Work
+from scalemark.abilities import PRECISIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Measured:
             all_reduce="nccl",
             precision=self.precision,
             xla=self.xla,
+            data_format=PRECISIONS[self.precision].gpu_data_format,
         )
         return Row(work=work, throughput=self.throughput, item=model.item)
 

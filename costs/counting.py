@@ -55,10 +55,15 @@ def count(logits: Tensor) -> Counts:
     )
 
 
-def most_normalized(logits: Tensor) -> int:
-    """Return the elements of the largest tensor that batch normalization reads, of one example."""
-    normalized = [one for one in network_of(logits) if isinstance(one.layer, nn.BatchNorm)]
-    return max((one.num_elements for one in normalized), default=0)
+def normalized(logits: Tensor) -> tuple[tuple[int, int], ...]:
+    """Return the elements and channels of each tensor that batch normalization reads, of one
+    example.
+    """
+    return tuple(
+        (one.num_elements, one.channels)
+        for one in network_of(logits)
+        if isinstance(one.layer, nn.BatchNorm)
+    )
 
 
 def in_keras_order(logits: Tensor) -> list[Tensor]:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from costs.counting import count, most_normalized
+from costs.counting import count, normalized
 from costs.fused import fused
 from costs.kept import Kept, kept, tied, working
 from costs.memory_bound import MemoryBound
@@ -36,7 +36,8 @@ class Network:
     kept: Kept  # for the backward pass
     kept_again: Kept  # the same where the backward pass computes again
     num_working: int  # of one example, at most in the backward pass of one layer
-    num_normalized: int  # of one example, in the largest tensor of batch normalization
+    # elements of one example, and channels, of each tensor that batch normalization reads
+    normalized: tuple[tuple[int, int], ...]
     num_operations: int  # of the layers, forward and backward: fewer than kernels
     num_tied: int  # elements of tables that begin and end the model
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
@@ -48,6 +49,11 @@ class Network:
     @property
     def num_parameters(self) -> int:
         return sum(self.tensors)
+
+    @property
+    def num_normalized(self) -> int:
+        """Return the elements of the largest tensor that batch normalization reads."""
+        return max((elements for elements, _ in self.normalized), default=0)
 
     @property
     def examples(self) -> str:
@@ -138,7 +144,7 @@ def _counted(
         kept=kept(logits),
         kept_again=kept(logits, recompute=True),
         num_working=working(logits),
-        num_normalized=most_normalized(logits),
+        normalized=normalized(logits),
         num_operations=counts.num_operations,
         num_tied=tied(logits),
         winograd_share=counts.winograd_flops / counts.flops,
