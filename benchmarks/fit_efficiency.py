@@ -90,7 +90,7 @@ def _figure(source: str, row: Row, hardware: Hardware, used: Software) -> Figure
     layout = Layout.of([row], is_known=True, efficiency=_BEFORE)
     rates = layout.rates(row, hardware)(layout.start)
     seconds = step.seconds(rates)
-    computed_s = step.flops_s + (step.traffic_s + step.weights_s) / MEMORY
+    computed_s = step.flops_s + (step.beside.traffic_s + step.weights_s) / MEMORY
     own_s = computed_s / rates.compute + rates.start * step.kernels_s
     rest_s = float(seconds.busy_s - own_s)
     return Figure(

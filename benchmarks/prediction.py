@@ -309,7 +309,7 @@ def _eight(references: References) -> str:
 
 
 _BY_HAND = [
-    *((step, name) for name in ("_PASSES", "_XLA_TRAFFIC", "_XLA_KERNELS", "_CALL_S")),
+    *((step, name) for name in ("_TENSOR_KERNELS", "_CALL_S")),
     *((step, name) for name in ("_LAUNCH_CONTENTION", "_COPIES_AT_ONCE", "_STOLEN", "_ISSUED")),
     *((step, name) for name in ("_SUM_PASSES", "_UNDISTORTED")),
     *((doubts, name) for name in ("_VISIBLE", "_WRONG_BY", "_HOST_WRONG_BY", "_GUESSED_WRONG_BY")),

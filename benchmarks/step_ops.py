@@ -1,6 +1,7 @@
 """`python -m benchmarks.step_ops resnet50 fp16`: counts the ops of one replica's training step.
 
 Counted in the graph as it is traced, before TensorFlow optimizes it; on GPUs most start a kernel.
+What the ops beside products read and write for an example stands beside what `costs/` counts.
 With `--data photos` its inputs, whose bytes are counted too, come from the host in each step.
 """
 
@@ -9,13 +10,17 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
+from dataclasses import replace
 
 import tensorflow as tf
 
+from costs.memory import is_half
+from costs.networks import network
 from scalemark.models import published_sizes
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
 from tests.trainer.gpu_kernels import step_graph, step_nodes
+from tests.trainer.moved_bytes import moved_bytes
 from trainer import devices
 
 # these name or pass on values, and start no kernel
@@ -37,6 +42,10 @@ def main(model: str, precision: str, data: str) -> None:
     )
     claimed = devices.claim(DeviceKind.CPU_DEVICE, 1)
     graph = step_graph(spec, claimed)
+    larger = step_graph(replace(spec, batch_size=2 * spec.batch_size), claimed)
+    moved = (moved_bytes(larger).total() - moved_bytes(graph).total()) / spec.batch_size
+    counted = network(model).op_by_op.num_bytes(2.0 if is_half(precision) else 4.0)
+    print(f"{moved / 1e6:,.1f} MB beside products of an example, {counted / 1e6:,.1f} counted")
     counts = Counter(node.op for node in step_nodes(graph, claimed) if node.op not in _FREE)
     of_network = Counter({op: num for op, num in counts.items() if op.startswith(_NETWORK)})
     others = counts - of_network

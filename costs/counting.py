@@ -1,4 +1,4 @@
-"""Counts a model layer by layer: work, gradient tensors, outputs, kernels."""
+"""Counts a model layer by layer: work, gradient tensors, operations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import assert_never
 from scalemark import layers as nn
 from scalemark.layers import Plain, Tensor, network_of
 
-LOSS_KERNELS = 8  # softmax, cross entropy, their gradients, the mean
+LOSS_OPERATIONS = 8  # softmax, cross entropy, their gradients, the mean
 SHORTENED = ((3, 3), (5, 5))  # kernels of convolutions that Winograd's algorithm shortens
 
 
@@ -22,15 +22,14 @@ class Counts:
     backward_flops: int = 0
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
     product_flops: int = 0  # part of them, in products of matrices
-    num_outputs: int = 0  # elements that layers write
-    num_kernels: int = 0  # forward and backward
+    num_operations: int = 0  # forward and backward
     tensors: tuple[int, ...] = ()  # elements of each gradient tensor
 
 
 def count(logits: Tensor) -> Counts:
     """Count a whole model with its loss, its gradient tensors in the order of the trainer's.
 
-    One kernel is counted per operation: of a convolution and a dense layer one forward and two
+    Operations are as the layers have them: of a convolution and a dense layer one forward and two
     backward, of bias, norm, ReLU and pooling one each way, one per sum of two gradients.
     """
     layers: dict[Tensor, Counts] = {}
@@ -51,16 +50,20 @@ def count(logits: Tensor) -> Counts:
         backward_flops=sum(one.backward_flops for one in counted),
         winograd_flops=sum(one.winograd_flops for one in counted),
         product_flops=sum(one.product_flops for one in counted),
-        num_outputs=sum(one.num_outputs for one in counted),
-        num_kernels=sum(one.num_kernels for one in counted) + num_sums + LOSS_KERNELS,
+        num_operations=sum(one.num_operations for one in counted) + num_sums + LOSS_OPERATIONS,
         tensors=tuple(size for tensor in in_keras_order(logits) for size in layers[tensor].tensors),
     )
 
 
-def most_normalized(logits: Tensor) -> int:
-    """Return the elements of the largest tensor that batch normalization reads, of one example."""
-    normalized = [one for one in network_of(logits) if isinstance(one.layer, nn.BatchNorm)]
-    return max((one.num_elements for one in normalized), default=0)
+def normalized(logits: Tensor) -> tuple[tuple[int, int], ...]:
+    """Return the elements and channels of each tensor that batch normalization reads, of one
+    example.
+    """
+    return tuple(
+        (one.num_elements, one.channels)
+        for one in network_of(logits)
+        if isinstance(one.layer, nn.BatchNorm)
+    )
 
 
 def in_keras_order(logits: Tensor) -> list[Tensor]:
@@ -95,39 +98,35 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
         case nn.BatchNorm():
             channels = tensor.channels
             tensors = (channels, channels) if layer.scale else (channels,)
-            return Counts(num_outputs=elements, num_kernels=2, tensors=tensors)
+            return Counts(num_operations=2, tensors=tensors)
         case Plain.RELU | nn.Pool():
-            return Counts(num_outputs=elements, num_kernels=2)
+            return Counts(num_operations=2)
         case Plain.ADD:
-            return Counts(num_outputs=elements, num_kernels=1)
+            return Counts(num_operations=1)
         case Plain.CONCAT:  # backward, each branch gets its slice
-            return Counts(num_outputs=elements, num_kernels=1 + len(tensor.inputs))
+            return Counts(num_operations=1 + len(tensor.inputs))
         case Plain.GLOBAL_MEAN | nn.PadChannels():
-            return Counts(num_kernels=2)
+            return Counts(num_operations=2)
         case nn.Dropout():  # draws, compares and multiplies; multiplies again on the way back
-            return Counts(num_kernels=4)
+            return Counts(num_operations=4)
         case Plain.IMAGES | Plain.FLATTEN | Plain.TOKENS | Plain.KEPT | Plain.IN_A_ROW:
             return Counts()
         case nn.Masked():
-            return Counts(num_kernels=1)
+            return Counts(num_operations=1)
         case nn.Every() | Plain.FIRST:
-            return Counts(num_kernels=2)
+            return Counts(num_operations=2)
         case nn.Embed():
-            return Counts(
-                num_outputs=elements, num_kernels=2, tensors=(layer.num_symbols * layer.width,)
-            )
+            return Counts(num_operations=2, tensors=(layer.num_symbols * layer.width,))
         case nn.Positions():
-            return Counts(num_kernels=2, tensors=(layer.num_positions * tensor.channels,))
+            return Counts(num_operations=2, tensors=(layer.num_positions * tensor.channels,))
         case nn.Segments():
-            return Counts(num_kernels=3, tensors=(layer.num_segments * tensor.channels,))
+            return Counts(num_operations=3, tensors=(layer.num_segments * tensor.channels,))
         case Plain.CLASS_TOKEN:
-            return Counts(num_outputs=elements, num_kernels=2, tensors=(tensor.channels,))
+            return Counts(num_operations=2, tensors=(tensor.channels,))
         case Plain.BIAS:
-            return Counts(num_kernels=2, tensors=(tensor.channels,))
+            return Counts(num_operations=2, tensors=(tensor.channels,))
         case nn.LayerNorm():
-            return Counts(
-                num_outputs=elements, num_kernels=2, tensors=(tensor.channels, tensor.channels)
-            )
+            return Counts(num_operations=2, tensors=(tensor.channels, tensor.channels))
         case nn.Attend():
             return _count_attention(tensor, layer)
         case nn.TiedLogits():
@@ -137,8 +136,7 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
                 flops=flops,
                 backward_flops=2 * flops,
                 product_flops=flops,
-                num_outputs=elements,
-                num_kernels=3,
+                num_operations=3,
             )
         case unknown:
             assert_never(unknown)
@@ -148,10 +146,8 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
     """Count the product, its gradients by weights and input, and bias and activation each way."""
     *positions, outputs = tensor.shape
     weights = tensor.inputs[0].channels * outputs
-    bias, num_outputs, is_shortened = True, 0, False
+    bias, is_shortened = True, False
     is_activated = layer.activation != "linear"
-    if positions:  # of a sequence, or of an image
-        num_outputs = tensor.num_elements * (1 + is_activated)
     if isinstance(layer, nn.Conv):
         weights = prod(layer.kernel) * (outputs if layer.depthwise else weights)
         bias = layer.bias
@@ -162,8 +158,7 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
         backward_flops=flops * (1 + has_gradient),
         winograd_flops=flops if is_shortened else 0,
         product_flops=0 if isinstance(layer, nn.Conv) else flops,
-        num_outputs=num_outputs,
-        num_kernels=2 + has_gradient + 2 * bias + 2 * is_activated,
+        num_operations=2 + has_gradient + 2 * bias + 2 * is_activated,
         tensors=(weights, outputs) if bias else (weights,),
     )
 
@@ -171,14 +166,11 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
 def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
     """Count the two products of each head, all scores even where a causal model masks half."""
     length, width = tensor.shape
-    scores = length * length * layer.num_heads
-    num_kept = 2 if layer.dropout_rate else 1  # weights before and after dropout
     flops = 4 * length * length * width
     return Counts(
         flops=flops,
         product_flops=flops,
         backward_flops=2 * flops,
-        num_outputs=tensor.num_elements + num_kept * scores,
         # split, scale, softmax, join, and two products: one each way, of products two back; mask
-        num_kernels=14 + layer.is_causal + 4 * (layer.dropout_rate > 0),
+        num_operations=14 + layer.is_causal + 4 * (layer.dropout_rate > 0),
     )

@@ -1,4 +1,4 @@
-"""Counts of a network by its name: gradient tensors, work per image, activations."""
+"""Counts of a network by its name: gradient tensors, work per example, activations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from costs.counting import count, most_normalized
+from costs.counting import count, normalized
+from costs.fused import fused
 from costs.kept import Kept, kept, tied, working
+from costs.memory_bound import MemoryBound
+from costs.op_by_op import op_by_op
 from scalemark import models
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES, TOKENS
@@ -28,14 +31,15 @@ class Network:
     # of one example: as many again for the gradients of the weights, and of the inputs that need
     # one
     backward_flops: float
-    # of one example in fp32, written forward: outputs of convolutions, norms, ReLUs, sums, joins
-    activation_bytes: float
+    op_by_op: MemoryBound  # beside products, by TensorFlow without XLA
+    fused: MemoryBound  # the same with XLA
     kept: Kept  # for the backward pass
     kept_again: Kept  # the same where the backward pass computes again
     num_working: int  # of one example, at most in the backward pass of one layer
-    num_normalized: int  # of one example, in the largest tensor of batch normalization
+    # elements of one example, and channels, of each tensor that batch normalization reads
+    normalized: tuple[tuple[int, int], ...]
+    num_operations: int  # of the layers, forward and backward: fewer than kernels
     num_tied: int  # elements of tables that begin and end the model
-    num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
     winograd_share: float
     product_share: float  # of forward_flops, in products of matrices
@@ -45,6 +49,11 @@ class Network:
     @property
     def num_parameters(self) -> int:
         return sum(self.tensors)
+
+    @property
+    def num_normalized(self) -> int:
+        """Return the elements of the largest tensor that batch normalization reads."""
+        return max((elements for elements, _ in self.normalized), default=0)
 
     @property
     def examples(self) -> str:
@@ -76,9 +85,6 @@ def network(
 ) -> Network:
     """Return the counts of a model by its name, published spellings included, as `ResNet-50 v1.5`;
     None is the published size, as is one that the model does not have.
-
-    num_kernels leaves out the update of the variables, and the layout changes and second passes of
-    cuDNN, so that a GPU launches rather more.
 
     Raises UnknownNetworkError, and ValueError for an image that is too small for the network.
     """
@@ -133,13 +139,14 @@ def _counted(
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
         backward_flops=float(counts.backward_flops),
-        activation_bytes=4.0 * counts.num_outputs,
+        op_by_op=op_by_op(logits),
+        fused=fused(logits),
         kept=kept(logits),
         kept_again=kept(logits, recompute=True),
         num_working=working(logits),
-        num_normalized=most_normalized(logits),
+        normalized=normalized(logits),
+        num_operations=counts.num_operations,
         num_tied=tied(logits),
-        num_kernels=counts.num_kernels,
         winograd_share=counts.winograd_flops / counts.flops,
         product_share=counts.product_flops / counts.flops,
     )

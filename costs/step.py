@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from costs.beside_products import BesideProducts
 from costs.communication import Exchange, exchange
 from costs.hardware import Hardware
 from costs.memory import is_half, memory_bytes
@@ -35,7 +36,7 @@ class Rates:
     memory: Values = 0.7  # share of the GPU's memory bandwidth that element-wise work reaches
     # times launch_us that each kernel takes whatever the batch: its blocks do not fill the GPU at
     # its end
-    start: Values = 2.0
+    start: Values = 0.7
     link: Values = 0.8  # share of the bandwidth of PCIe and NVLink that communication reaches
     # of the link between CPU sockets; profiles tell what peers reach over it, not its raw speed
     sockets: Values = 0.9
@@ -132,10 +133,6 @@ TENSOR_CORES = 0.4
 # by such, and idle sooner with less: with 128 columns the medians are 71 and 28 %.
 _PRODUCTS = 1.68
 _BACKWARD = 2.0  # times the flops of the forward pass: gradients of inputs and of weights
-# how often activations go through memory: written, read by the next layer, and both again backward
-_PASSES = 3.5
-_PASSES_AGAIN = 2.0  # more, where they are computed again
-_XLA_TRAFFIC, _XLA_KERNELS = 0.6, 0.4  # left of them once element-wise work is fused
 _CALL_S = 0.4e-3  # of a call of the training function, before its first kernel
 _LAUNCH_CONTENTION = 0.1  # of launching, per GPU more that one process launches for
 _COPIES_AT_ONCE = 2.0  # that the host has in hand
@@ -144,6 +141,8 @@ _STOLEN = 0.1  # of the time of NCCL's kernels, which take multiprocessors
 # assumed
 _ISSUED = 1 / 3
 _WEIGHT_PASSES = 3.0  # read forward, backward, and their gradients written
+# of each gradient tensor: momentum updates it by two, and there is weight decay or a cast
+_TENSOR_KERNELS = 3.0
 _SUM_PASSES = 3.0  # of each micro-batch: gradients and their sum read, and the sum written
 _H2D_BYTES = 4.0  # of a color of a pixel, as batches are copied to GPUs
 _UNDISTORTED = 1.5  # times as many images are decoded per second without distortions
@@ -158,7 +157,7 @@ class Step:
     hardware: Hardware
     exchange: Exchange
     flops_s: float  # at the peak
-    traffic_s: float  # at the full bandwidth of the GPU's memory
+    beside: BesideProducts
     kernels_s: float  # launches of all kernels of one GPU
     weights_s: float
     packing_s: float
@@ -178,6 +177,7 @@ class Step:
         network, batch = work.network, work.batch_size
         activation_share = 0.5 if is_half(work.precision) else 1.0
         num_batches = work.gradient_accumulation
+        again = _passes(work) / (1 + _BACKWARD)
         flops = _passes(work) * network.forward_flops * batch * num_batches
         peak = peak_tflops(hardware, work.precision)
         if has_tensor_cores(hardware, work.precision):
@@ -188,15 +188,11 @@ class Step:
         memory = hardware.memory_gb_per_s * 1e9
         launch_s = hardware.launch_us * 1e-6
         parameters = 4.0 * network.num_parameters
-        passes = _PASSES + _PASSES_AGAIN * work.recompute
-        traffic = passes * network.activation_bytes * batch * num_batches * activation_share
-        kernels = num_kernels(network, num_batches, recompute=work.recompute)
+        launched = (network.fused if work.xla else network.op_by_op).num_kernels
+        kernels = launched * num_batches * again + _TENSOR_KERNELS * len(network.tensors)
         weight_passes = (_WEIGHT_PASSES + work.recompute) * activation_share
         if num_batches > 1:
             weight_passes += _SUM_PASSES
-        if work.xla:
-            traffic *= _XLA_TRAFFIC
-            kernels *= _XLA_KERNELS
         packing_s = 0.0
         if sent.num_casts:
             packing_s = sent.num_casts * launch_s + 2 * parameters / memory
@@ -207,7 +203,7 @@ class Step:
             hardware=hardware,
             exchange=sent,
             flops_s=flops / (peak * 1e12),
-            traffic_s=traffic / memory,
+            beside=BesideProducts.of(work, hardware, num_batches * again),
             kernels_s=kernels * launch_s,
             weights_s=weight_passes * num_batches * parameters / memory,
             packing_s=packing_s,
@@ -259,7 +255,8 @@ class Step:
     def _compute_s(self, rates: Rates) -> Values:
         alone = (
             self.flops_s / rates.compute
-            + (self.traffic_s + self.weights_s) / rates.memory
+            + self.beside.seconds(rates.memory)
+            + self.weights_s / rates.memory
             + rates.start * self.kernels_s
         )
         shares_board = self.hardware.gpus_per_board > 1 and self.work.num_gpus > 1
@@ -419,9 +416,9 @@ def _passes(work: Work) -> float:
     return 1 + _BACKWARD + work.recompute
 
 
-def num_kernels(network: Network, num_batches: int, *, recompute: bool) -> float:
-    """Return the kernels that the passes of all micro-batches of an update launch on a GPU."""
-    return network.num_kernels * num_batches * (1 + recompute / (1 + _BACKWARD))
+def num_operations(network: Network, num_batches: int, *, recompute: bool) -> float:
+    """Return the operations of layers in the passes of all micro-batches of an update."""
+    return network.num_operations * num_batches * (1 + recompute / (1 + _BACKWARD))
 
 
 def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:

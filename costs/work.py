@@ -22,6 +22,7 @@ class Work:
     all_reduce: str
     precision: str = "fp32"
     xla: bool = False
+    data_format: str = ""  # NHWC or NCHW; empty where nobody says, as of published figures
     real_data: bool = False
     distortions: bool = False
     gradient_repacking: int = 0
@@ -71,6 +72,7 @@ class Work:
             all_reduce=axes["all_reduce"],
             precision=precision,
             xla=bool(compiler) or axes.get("xla", "off") != "off",
+            data_format=axes.get("data_format") or "",
             real_data=data != "synthetic",
             distortions=bool(axes.get("distortions", data != "synthetic")),
             gradient_repacking=axes.get("gradient_repacking", 0),

@@ -50,9 +50,9 @@ GUESSED_PRECISION = Prior(median=1.0, spread=0.4)
 MODEL_AND_PRECISION = Prior(median=1.0, spread=0.1)
 """Times both: not every network gains alike."""
 
-BATCH_START = Prior(median=2.0, spread=0.6)
-"""Launches' time that a kernel takes whatever the batch; of convolutions its median is fitted
-(`efficiency.py`).
+BATCH_START = Prior(median=0.5, spread=0.6)
+"""Launches' time that a kernel takes whatever the batch: an H200 waited 0.4 for each of GPT-2's. Of
+convolutions its median is fitted (`efficiency.py`).
 """
 
 LINK = Prior(median=0.75, spread=0.35)

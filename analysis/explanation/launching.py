@@ -13,7 +13,7 @@ from analysis.explanation.suspects import Bound, Suspect, observed_in
 from analysis.explanation.waterfall import Waterfall, shares_cores
 from analysis.results import Result
 from costs.networks import network
-from costs.step import num_kernels
+from costs.step import num_operations
 from scalemark.records.devices import DeviceKind
 
 # of the step, from which on what does not grow with the batch is held against launching: small
@@ -153,4 +153,4 @@ def kernels_s(axes: Mapping[str, Any]) -> float | None:
     except ValueError:  # unknown, or of a size that it does not take
         return None
     num_batches = axes.get("gradient_accumulation") or 1
-    return LAUNCH_S * num_kernels(known, num_batches, recompute=bool(axes.get("recompute")))
+    return LAUNCH_S * num_operations(known, num_batches, recompute=bool(axes.get("recompute")))

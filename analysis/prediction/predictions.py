@@ -382,6 +382,7 @@ _NAMING = {"strategy", "variable_update"}
 """Axes of `--to` after which nothing is assumed of how variables are shared."""
 
 _SEEN = {field.name for field in fields(Work)} | {*STRATEGY_AXES, "image_px", "seq_len"}
-_PARTLY_SEEN = ("model", "data", "precision")  # not which data set, nor whose half precision
+# not which data set, whose half precision, or each effect of a data format
+_PARTLY_SEEN = ("model", "data", "precision", "data_format")
 _NOT_SEEN = (*_PARTLY_SEEN, *(axis for axis in COMPARED if axis not in (*_SEEN, *_PARTLY_SEEN)))
 """Axes of which the cost model sees nothing, or not all."""

@@ -49,7 +49,7 @@ CAUSES: Mapping[str, Weight] = {
     "bytes over the links": lambda net, _: net.num_parameters,
     "a share of the compute (power, memory)": lambda _, compute_s: compute_s,
     "a fixed time per step (host)": lambda _net, _compute_s: 1.0,
-    "a time per kernel (host)": lambda net, _: net.num_kernels,
+    "a time per kernel (host)": lambda net, _: net.num_operations,
 }
 COMMUNICATION = "bytes over the links"
 

@@ -16,6 +16,7 @@ class PrecisionAbilities:
     tolerance: float  # of weights after 3 steps, against those of fp32; 0 = it is the measure
     tensor_float_32: bool = False  # GPUs may round the inputs of float32 products to 10 bits
     is_loss_scaled: bool = False  # small gradients vanish without a loss scale
+    has_scalar_kernels: bool = False  # TensorFlow's elementwise ones take one value at a time
     gpu_data_format: str = "NHWC"  # that cuDNN's kernels are made for; tensor cores want NHWC
     gpu_only: str = ""  # why CPU devices cannot run it; empty where they can
     no_nchw_on_cpu: str = ""  # why CPU devices cannot run it with NCHW

@@ -15,3 +15,11 @@ def test_every_measured_cell_is_predicted(capsys):
         assert low < predicted < high
         assert row["error"] == f"{predicted / one.throughput - 1:+.0%}"
         assert row["inside"] == ("yes" if low <= one.throughput <= high else "no")
+
+
+def test_intervals_hold_what_one_gpu_reached(capsys):
+    """Two lay outside, when work beside products was counted alike with and without XLA."""
+    one_gpu.main([])
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert all(line.endswith("| yes |") for line in lines)
+    assert lines[7].startswith("| bert_base, 128 tokens | bf16 | off | 64 | 104,718 tokens/s | ")

@@ -24,7 +24,7 @@ ELSEWHERE = {
 }
 
 WITHOUT_INFLUENCE = {"learning_rate", "learning_rate_warm_up", "weight_decay", "data_dir"}
-WITHOUT_INFLUENCE |= {"data_format", "cache", "seed"}
+WITHOUT_INFLUENCE |= {"cache", "seed"}
 """Simulated trials may have them, and the cost model gives them no time of their own. Neither has
 `momentum`; but that is the name of an optimizer, too, which the cost model knows.
 """

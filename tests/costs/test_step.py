@@ -362,7 +362,8 @@ def test_accumulation_computes_often_and_communicates_once() -> None:
     )
     assert four.communication_s == one.communication_s
     assert four.update_s == one.update_s
-    assert 4 * one.compute_s < four.compute_s < 4.5 * one.compute_s  # sums of gradients, too
+    # sums of gradients, too, but each tensor's own kernels once
+    assert 3.9 * one.compute_s < four.compute_s < 4.5 * one.compute_s
     assert four.items == 4 * one.items == 4 * 8 * 8 * 512
     assert four.throughput > one.throughput
 

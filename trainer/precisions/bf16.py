@@ -7,6 +7,7 @@ ABILITIES = PrecisionAbilities(
     compute_type="bfloat16",
     activation_bytes=2,
     product_bits=16,
+    has_scalar_kernels=True,
     tolerance=3e-2,
     compute_capability=(8, 0),
     fastest_from=(8, 0),

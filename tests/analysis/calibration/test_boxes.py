@@ -17,7 +17,7 @@ from costs.work import Work
 
 GUESS = guessed("10 x GeForce RTX 2080 Ti", 4)
 HALF = replace(GUESS.hardware, gpus_per_switch=5, num_sockets=1)
-TRUE = Rates(compute=0.3, memory=0.42, start=3.0, link=0.5, overlap=0.4, host_s=5e-4, sync=0.01)
+TRUE = Rates(compute=0.33, memory=0.46, start=1.0, link=0.5, overlap=0.4, host_s=5e-4, sync=0.01)
 MODELS = {"vgg16": 64, "resnet50": 64, "alexnet": 256}
 
 

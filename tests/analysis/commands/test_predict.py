@@ -70,7 +70,7 @@ def test_figures_that_judge_predictions_are_not_learned_from(analysis) -> None:
     assert {(one["item"], one["model"]) for one in of_source} == {("sequences", "bert_large")}
     for one in reported["predictions"]:
         assert one["rests_on"] == []
-    furthest = {"mixed": 0.15, "tf32": 0.15, "fp32": 0.15}
+    furthest = {"mixed": 0.10, "tf32": 0.22, "fp32": 0.10}
     for one in of_source:
         assert abs(one["error"]) < furthest[one["precision"]]
     assert any("--fit-held-out learns from them" in note for note in reported["notes"])

@@ -324,7 +324,7 @@ def test_launching_takes_longest_of_many_micro_batches_computed_again():
         )
 
     one = at_most_s() - floor.value
-    assert one == pytest.approx(LAUNCH_S * network("gpt_mini").num_kernels)
+    assert one == pytest.approx(LAUNCH_S * network("gpt_mini").num_operations)
     assert at_most_s(gradient_accumulation=3) - floor.value == pytest.approx(3 * one)
     again = at_most_s(gradient_accumulation=3, recompute=True)
     assert again - floor.value == pytest.approx(4 * one)
