@@ -34,6 +34,7 @@ class Measured:
     batch_size: int = 256
     xla: bool = False
     seq_len: int | None = None  # None: the published one
+    data_format: str = ""  # of images; empty: what scalemark takes on GPUs
 
     @property
     def row(self) -> Row:
@@ -48,7 +49,7 @@ class Measured:
             all_reduce="nccl",
             precision=self.precision,
             xla=self.xla,
-            data_format=PRECISIONS[self.precision].gpu_data_format,
+            data_format=self.data_format or PRECISIONS[self.precision].gpu_data_format,
         )
         return Row(work=work, throughput=self.throughput, item=model.item)
 
@@ -60,6 +61,8 @@ H200 = (
     Measured(model="resnet50", precision="bf16", throughput=7062, xla=True),
     Measured(model="resnet50", precision="fp16", throughput=5341),
     Measured(model="resnet50", precision="tf32", throughput=2128),
+    Measured(model="resnet50", precision="tf32", throughput=1897, data_format="NHWC"),
+    Measured(model="resnet50", precision="fp32", throughput=985),
     Measured(model="resnet18_cifar", precision="fp32", throughput=31477, batch_size=1024),
     Measured(model="gpt2", precision="bf16", throughput=54325, batch_size=8),
     Measured(model="gpt2", precision="bf16", throughput=236838, batch_size=8, xla=True),
@@ -73,7 +76,9 @@ H200 = (
         seq_len=128,
     ),
     Measured(model="vgg16", precision="fp16", throughput=2501, batch_size=128),
-    Measured(model="inception3", precision="tf32", throughput=1174, batch_size=128),
+    Measured(
+        model="inception3", precision="tf32", throughput=1174, batch_size=128, data_format="NHWC"
+    ),
 )
 
 
@@ -92,7 +97,7 @@ def _line(one: Measured, row: Row, prediction: Predictive) -> str:
     inside = prediction.low <= one.throughput <= prediction.high
     cells = [
         one.model + (f", {one.seq_len} tokens" if one.seq_len else ""),
-        one.precision,
+        f"{one.precision} {one.data_format}".rstrip(),
         "on" if one.xla else "off",
         f"{one.batch_size:,}",
         f"{one.throughput:,.0f} {row.item}/s",

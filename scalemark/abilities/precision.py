@@ -17,7 +17,7 @@ class PrecisionAbilities:
     tensor_float_32: bool = False  # GPUs may round the inputs of float32 products to 10 bits
     is_loss_scaled: bool = False  # small gradients vanish without a loss scale
     has_scalar_kernels: bool = False  # TensorFlow's elementwise ones take one value at a time
-    gpu_data_format: str = "NHWC"  # that cuDNN's kernels are made for; tensor cores want NHWC
+    gpu_data_format: str = "NHWC"  # the faster: that of tensor cores, unless much is transposed
     gpu_only: str = ""  # why CPU devices cannot run it; empty where they can
     no_nchw_on_cpu: str = ""  # why CPU devices cannot run it with NCHW
     # the least compute capability of a GPU that has it in hardware; None = every GPU
