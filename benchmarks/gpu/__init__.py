@@ -1,1 +1,1 @@
-"""The proof kit: what must hold on a box of GPUs, in twenty minutes."""
+"""The proof kit: what must hold on a box of GPUs, in a quarter of an hour."""
