@@ -4,11 +4,9 @@ import pytest
 
 from costs.memory import is_half
 from costs.networks import network
-from scalemark.records.devices import DeviceKind
 from tests.specs import small
 from tests.trainer.gpu_kernels import step_graph
 from tests.trainer.moved_bytes import moved_bytes
-from trainer import devices
 
 
 @pytest.mark.parametrize(
@@ -19,8 +17,8 @@ from trainer import devices
         ("gpt_mini", {"seq_len": 128, "num_classes": 256, "image_px": 0}, "bf16"),
     ],
 )
-def test_what_ops_read_and_write_is_counted(model, sizes, precision):
-    claimed = devices.claim(DeviceKind.CPU_DEVICE, 1)
+def test_what_ops_read_and_write_is_counted(make_devices, model, sizes, precision):
+    claimed = make_devices(1)
     two, four = (
         moved_bytes(
             step_graph(
