@@ -49,7 +49,7 @@ class Measured:
             all_reduce="nccl",
             precision=self.precision,
             xla=self.xla,
-            data_format=self.data_format or PRECISIONS[self.precision].gpu_data_format,
+            data_format=self.data_format or PRECISIONS[self.precision].data_format(xla=self.xla),
         )
         return Row(work=work, throughput=self.throughput, item=model.item)
 

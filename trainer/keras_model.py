@@ -149,11 +149,14 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
 
 
 def _takes_strided_images(tensor: Tensor) -> bool:
-    """Return whether it convolves images (B, H, W, 3) by strides with a kernel of 7 or more."""
+    """Return whether it convolves images (B, H, W, 3) by strides, with windows of 7 x 7 or more
+    that overlap.
+    """
     layer = tensor.layer
     assert isinstance(layer, nn.Conv)
     has_images = tensor.inputs[0].layer is Plain.IMAGES and _channel_axis() == -1
-    return has_images and layer.strides > 1 and min(layer.kernel) >= 7
+    rows, columns = layer.kernel
+    return has_images and rows == columns >= 7 and 1 < layer.strides < rows
 
 
 def _convolution(

@@ -45,6 +45,7 @@ from trainer.check.records import Bench, Check, Mode, Part
 MODE_BUDGET_S = 480.0  # after so long a mode's process begins no further check
 CHECK_TIMEOUT_S = 300.0  # one that takes longer hangs; the first has to import and build
 LOOK_EVERY_S = 1.0
+AGAIN_S = 1.0  # after which a second Ctrl-C is another; `timeout` sends two signals at once
 NUM_CPU_DEVICES = 2
 NOT_REACHED = "not reached"
 MOST_GPUS = 8
@@ -78,14 +79,17 @@ def main(
 
 
 @contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """Yield a list to which Ctrl-C adds, and SIGTERM, as `timeout` and Slurm send it. Neither
-    interrupts the block: a report that has begun is printed whole.
+def _stop_signals() -> Iterator[list[float]]:
+    """Yield a list to which Ctrl-C adds the time, and SIGTERM, as `timeout` and Slurm send it.
+    Neither interrupts the block, so that a report that has begun is printed whole; but a Ctrl-C
+    that comes a second later does, for processes that do not end.
     """
-    received: list[int] = []
+    received: list[float] = []
 
     def receive(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
+        received.append(time.monotonic())
+        if number == signal.SIGINT and received[-1] - received[0] > AGAIN_S:
+            raise KeyboardInterrupt
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
@@ -289,7 +293,7 @@ def _row(check: Check) -> tuple[str, ...]:
 
 
 def _checked(
-    modes: Sequence[Mode], bench: Bench, jobs: int, received: Sequence[int]
+    modes: Sequence[Mode], bench: Bench, jobs: int, received: Sequence[float]
 ) -> tuple[list[Check], bool]:
     """Check so many modes at once, until all have ended or a signal is `received`; return the
     checks in the order of the modes, and whether it was interrupted.

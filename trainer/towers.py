@@ -166,8 +166,7 @@ class Losses:
         One by one: TensorFlow rewrites a stack of one so that it waits for all of a step.
         """
         for before, last in zip(self._before, self._last, strict=True):
-            with tf.device(last.device):
-                loss = last.read_value()
+            loss = read_where_it_is(last)
             with tf.device(before.device):
                 before.assign(loss)
 
@@ -179,10 +178,7 @@ class Losses:
 
     def first(self) -> tf.Tensor:
         """Called in a training function: return the first replica's, on its device."""
-        variable, *_ = self._last
-        with tf.device(variable.device):
-            loss: tf.Tensor = variable.read_value()
-            return loss
+        return read_where_it_is(self._last[0])
 
     def of_last_call(self) -> float:
         """Return the mean over all replicas. Waits for the devices."""
@@ -199,11 +195,13 @@ def _zero(device: str) -> tf.Variable:
 
 
 def _mean(variables: Sequence[tf.Variable]) -> float:
-    values = []
-    for variable in variables:
-        with tf.device(variable.device):  # else a GPU takes it first, when it has done all else
-            values.append(variable.numpy())
-    return float(np.mean(values))
+    return float(np.mean([read_where_it_is(variable).numpy() for variable in variables]))
+
+
+def read_where_it_is(variable: tf.Variable) -> tf.Tensor:
+    """Read it on its own device: elsewhere the first GPU takes it, when it has done all else."""
+    with tf.device(variable.device):
+        return variable.read_value()
 
 
 class Loss:

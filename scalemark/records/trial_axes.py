@@ -122,7 +122,7 @@ class TrialAxes:
     )
     distortions: bool = axis("random crop, flip and colors", auto=True, engines=OWN_MODELS)
     data_format: str = axis(
-        "order of dimensions; auto = NCHW for fp32 and tf32 on GPUs, else NHWC",
+        "order of dimensions; auto = NCHW on GPUs for fp32 and, without XLA, tf32, else NHWC",
         default="NHWC",
         choices=("NHWC", "NCHW"),
         auto=True,

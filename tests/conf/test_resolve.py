@@ -474,6 +474,9 @@ def test_a_loss_scale_is_one_trial_however_it_is_written():
 def test_the_default_data_format_is_the_one_the_kernels_are_made_for():
     assert trial().data_format == "NHWC"
     assert trial(kind=GPU).data_format == "NCHW"
+    # TensorFlow transposes around each normalization in float32; XLA has none of it
+    assert trial("precision=tf32", kind=GPU).data_format == "NCHW"
+    assert trial("precision=tf32", "xla=on", kind=GPU).data_format == "NHWC"
     assert trial("precision=fp16", kind=GPU).data_format == "NHWC"
 
 

@@ -261,6 +261,21 @@ def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
     assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
 
 
+def test_a_second_ctrl_c_ends_it_at_once(monkeypatch):
+    """A bug: a process that the driver does not let go kept it for ever."""
+    monkeypatch.setattr(selfcheck, "AGAIN_S", -1.0)
+
+    def interrupted(part, variables, over):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert over.wait(60)
+        return []
+
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        selfcheck.main(["--devices", "cpu_device", "--modes", "ps_cpu"])
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_while_the_report_is_printed_loses_no_line_of_it(number, monkeypatch):
     """A bug: the report ended there; and what had not been flushed was lost to a later signal."""

@@ -24,7 +24,7 @@ from trainer.check.exactness import (
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.run import build, cannot_cancel
-from trainer.towers import Losses, Step
+from trainer.towers import Losses, Step, read_where_it_is
 from trainer.watching import op_placement
 
 MODES = {
@@ -380,6 +380,22 @@ def test_a_loss_read_late_is_that_of_its_call(make_devices, num_steps):
     losses = [late(batches) for _ in range(3)]
     assert [float(loss) for loss in losses] == read_at_once
     assert len(set(read_at_once)) == 3
+
+
+def test_a_loss_is_the_mean_of_all_replicas(make_devices):
+    losses = []
+    for num in (1, 2):
+        spec = small(num_gpus=num, **MODES["replicated_none"])
+        step = build(spec, make_devices(num), convolutional).towers.step
+        losses.append(float(step(split(list(whole_batches(2, 1)), make_devices(num)))))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_a_variable_is_read_on_its_own_device():
+    with tf.device("CPU:2"):
+        variable = tf.Variable(1.0)
+    assert read_where_it_is(variable).device == variable.device
+    assert variable.read_value().device != variable.device  # TensorFlow's own way
 
 
 @pytest.mark.integration

@@ -60,6 +60,7 @@ def stem(spec: TrialSpec, make_devices) -> keras.layers.Layer:
         ("resnet18", "off", "NHWC", False),
         ("resnet18", "on", "NCHW", False),
         ("resnet18_cifar", "on", "NHWC", False),  # its kernel is 3 x 3, without strides
+        ("vit_b16", "on", "NHWC", False),  # its patches do not overlap
     ],
 )
 def test_it_is_the_stem_where_xla_compiles_it(make_devices, model, xla, data_format, is_rearranged):
