@@ -416,7 +416,7 @@ def _data_format(config: Config, around: _Around) -> str:
         return "NHWC"
     if "image_px" not in _published(config):
         return "NHWC"
-    return PRECISIONS[around.precision].data_format(xla=config.xla.value != "off")
+    return PRECISIONS[around.precision].data_format(xla=config.xla.name != "off")
 
 
 def _image_px(config: Config, around: _Around) -> int:
