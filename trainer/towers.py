@@ -154,21 +154,25 @@ At = Callable[[list[Batch], tf.Tensor], list[Batch]]  # Input.at
 
 
 class Losses:
-    """The last loss of each replica, on its device, and those of the call before on the host."""
+    """The last loss of each replica, on its device, and the mean of the call before on the host."""
 
     def __init__(self, devices: Devices) -> None:
-        self._last = [_zero(device) for device in devices.replicas]
-        self._before = [_zero(devices.host) for _ in devices.replicas]
+        self._last = []
+        for device in devices.replicas:
+            with tf.device(device):
+                self._last.append(tf.Variable(0.0))
+        with tf.device(devices.host):
+            self._before = tf.Variable(0.0)
 
     def bring_to_host(self) -> None:
         """Called in a training function before anything is kept.
 
-        One by one: TensorFlow rewrites a stack of one so that it waits for all of a step.
+        They are added, not stacked: a stack of one TensorFlow rewrites so that it waits for all of
+        a step.
         """
-        for before, last in zip(self._before, self._last, strict=True):
-            loss = read_where_it_is(last)
-            with tf.device(before.device):
-                before.assign(loss)
+        losses = [read_where_it_is(variable) for variable in self._last]
+        with tf.device(self._before.device):
+            self._before.assign(tf.add_n(losses) / len(losses))
 
     def keep(self, losses: Sequence[tf.Tensor]) -> None:
         """Called in a training function with the losses of a step."""
@@ -182,20 +186,11 @@ class Losses:
 
     def of_last_call(self) -> float:
         """Return the mean over all replicas. Waits for the devices."""
-        return _mean(self._last)
+        return float(np.mean([read_where_it_is(variable).numpy() for variable in self._last]))
 
     def of_call_before(self) -> float:
         """Return the mean over all replicas, which is on the host."""
-        return _mean(self._before)
-
-
-def _zero(device: str) -> tf.Variable:
-    with tf.device(device):
-        return tf.Variable(0.0)
-
-
-def _mean(variables: Sequence[tf.Variable]) -> float:
-    return float(np.mean([read_where_it_is(variable).numpy() for variable in variables]))
+        return float(read_where_it_is(self._before).numpy())
 
 
 def read_where_it_is(variable: tf.Variable) -> tf.Tensor:
