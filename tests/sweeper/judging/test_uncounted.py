@@ -3,12 +3,15 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from scalemark.host import software
 from store.database import open_for_reading
 from store.reading.completed_repeats import completed_repeats
 from sweeper.judging.uncounted import Uncounted, uncounted
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
+from tests.tables import changing
 
 BASELINE = small()
 THEN = {**ENVIRONMENT, "program": {"commit": "8672327dd1a802dc", "diff": "", "code": ""}}
@@ -33,6 +36,17 @@ def test_runs_that_count_or_are_old_are_not_left_out():
     fill("results.db", [(BASELINE, 20.0)], environment=THEN)
     assert looked_for(now=THEN) is None
     assert looked_for(since=NOON + timedelta(hours=2)) is None
+
+
+@pytest.mark.parametrize(
+    "reason", ["attempts SET shares_host = true", "measurements SET throughput = 0"]
+)
+def test_runs_that_would_count_with_no_software_are_not_named(reason):
+    """A bug: other code was blamed for runs side by side with others, which never count."""
+    fill("results.db", [(BASELINE, 20.0)], environment=THEN)
+    with changing("results.db") as connection:
+        connection.exec_driver_sql(f"UPDATE {reason}")
+    assert looked_for() is None
 
 
 def test_runs_with_another_file_of_the_model_are_found_by_the_id_that_was_named():
