@@ -14,8 +14,11 @@ from tests.specs import small
 from tests.tables import changing
 
 BASELINE = small()
-THEN = {**ENVIRONMENT, "program": {"commit": "8672327dd1a802dc", "diff": "", "code": ""}}
-NOW = {**ENVIRONMENT, "program": {"commit": "99f1a1b0cc3d1e5f", "diff": "77aa", "code": ""}}
+HEAD = "8672327dd1a802dc"
+CLEAN = {"commit": HEAD, "diff": "", "code": "", "files": ""}
+DIRTY = {**CLEAN, "commit": f"{HEAD}+dirty", "diff": "77aabbccddeeff00"}
+THEN = {**ENVIRONMENT, "program": CLEAN}
+NOW = {**ENVIRONMENT, "program": {**CLEAN, "commit": "99f1a1b0cc3d1e5f"}}
 
 
 def looked_for(
@@ -30,6 +33,25 @@ def test_runs_of_other_code_are_named_by_its_commit():
     engine, ids = open_for_reading("results.db"), [BASELINE.trial_id]
     assert completed_repeats(engine, ids, MACHINE.key, software.key(NOW)) == {}
     assert looked_for() == Uncounted(num=2, differences=("code (commit 8672327d)",))
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "had"),
+    [
+        (CLEAN, DIRTY, "without changes"),
+        (DIRTY, CLEAN, "diff 77aabbcc"),
+        (CLEAN, {**DIRTY, "commit": "99f1a1b0+dirty"}, "commit 8672327d, without changes"),
+        ({**CLEAN, "files": "aaaabbbbcccc"}, {**CLEAN, "files": "dddd"}, "files aaaabbbb"),
+        ({"commit": "", "diff": "", "code": "1122aabbcc"}, CLEAN, "without commit, code 1122aabb"),
+        (CLEAN, {"commit": "", "diff": "", "code": "1122aabb"}, "commit 8672327d"),
+        ({}, DIRTY, "not recorded"),
+    ],
+)
+def test_only_what_differs_of_code_is_named(then, now, had):
+    """A bug: of other files or changes the commit was named, though it was the same."""
+    fill("results.db", [(BASELINE, 20.0)], environment={**ENVIRONMENT, "program": then})
+    found = looked_for({**ENVIRONMENT, "program": now})
+    assert found == Uncounted(num=1, differences=(f"code ({had})",))
 
 
 def test_runs_that_count_or_are_old_are_not_left_out():
