@@ -10,7 +10,6 @@ from analysis.results import Environment, Result, over, scales_strongly
 from scalemark.own_model import is_own
 from scalemark.records import unread_variables
 from scalemark.records.environment_axes import INHERITED, is_variable
-from scalemark.records.free_axes import bare_name
 from scalemark.text.wording import as_typed, counted, listed
 
 SIMULATED = "simulated: "  # before the title of such a table
@@ -162,22 +161,7 @@ def _value(table: Table, axis: str, value: object) -> str:
         if table.environment.origin.is_ours:
             shown = {axis: of for axis, of in shown.items() if of is not None}
         return title({"model": value} | shown)
-    if axis == "strategy" and (inherited := _inherited(table, value)):
-        return inherited
     return str(value) if value and axis in _SPEAKING else named(axis, value)
-
-
-def _inherited(table: Table, strategy: object) -> str:
-    """Name a program without free axes by the variables that it inherits and that others in the
-    table set; empty of any other strategy.
-    """
-    programs = [one for one in table.results if one.is_of_program]
-    if not any(one.axes["model"] == strategy for one in programs):
-        return ""
-    elsewhere = {*table.rows_by, *table.columns_by, *table.setting}
-    set_by_others = {axis for one in programs for axis in one.strategy_axes} - elsewhere
-    variables = sorted(filter(is_variable, set_by_others))
-    return " ".join(f"{bare_name(axis)}={INHERITED}" for axis in variables)
 
 
 def made_with(environment: Environment) -> str:

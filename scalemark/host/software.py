@@ -48,6 +48,7 @@ SOURCES: tuple[str, ...] = (
 )
 SOURCES += ("store", "sweep.py", "sweeper", "trainer")
 UNKNOWN_DIFF = "unknown"
+DIRTY = "+dirty"  # behind the commit of a checkout with changes
 _GIT_WITHIN_S = 5.0  # it takes hundredths of a second, unless the disk is another host's
 _MOST_HASHED_BYTES = 2**20  # of one untracked file: a data set that lies about is no source
 _DRIVER_FILES = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
@@ -108,7 +109,7 @@ def _may_change_results(name: str) -> bool:
 
 def commit(root: Path = ROOT) -> str:
     """Return this checkout's git commit, '+dirty' when files differ; empty outside a checkout."""
-    found = _git(root, "describe", "--always", "--abbrev=40", "--dirty=+dirty", "--match=")
+    found = _git(root, "describe", "--always", "--abbrev=40", f"--dirty={DIRTY}", "--match=")
     return found.decode().strip() if found else ""
 
 

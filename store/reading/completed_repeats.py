@@ -48,17 +48,13 @@ def completed_repeats(
     """
     statement = (
         _completed()
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
         .where(
-            MachineRow.key == machine_key,
+            _counts_here(machine_key, shares_host, since),
             EnvironmentRow.software_key == software_key,
-            AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
             AttemptRow.id > after,
         )
     )
-    if since is not None:
-        statement = statement.where(AttemptRow.started_at >= since)
     return _by_trial(engine, statement, trial_ids)
 
 
@@ -87,23 +83,21 @@ def runs_of_other_software(
     *,
     since: datetime,
 ) -> list[OtherRun]:
-    """Return the completed runs, oldest first, of a trial and of those whose ids begin as `named`
-    that are not of this trial with this software.
+    """Return the runs, oldest first, of a trial and of those whose ids begin as `named` that
+    `completed_repeats` would count if they were of this trial with this software.
     """
-    counts = sa.and_(TrialRow.id == trial_id, EnvironmentRow.software_key == software_key)
+    is_counted = sa.and_(TrialRow.id == trial_id, EnvironmentRow.software_key == software_key)
     statement = (
         sa.select(TrialRow.spec, EnvironmentRow.description)
         .select_from(AttemptRow)
+        .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
         .where(
-            AttemptRow.outcome == "completed",
-            deleted_at(False),
-            AttemptRow.started_at >= since,
-            MachineRow.key == machine_key,
+            _is_completed(),
+            _counts_here(machine_key, False, since),
             sa.or_(id_begins_with(named), TrialRow.id == trial_id),
-            ~counts,
+            ~is_counted,
         )
         .order_by(AttemptRow.id)
     )
@@ -118,8 +112,26 @@ def _completed() -> sa.Select[str, float, str]:
     return (
         sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item)
         .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
-        .where(AttemptRow.outcome == "completed", MeasurementRow.throughput > 0, deleted_at(False))
+        .where(_is_completed())
         .order_by(AttemptRow.id)
+    )
+
+
+def _is_completed() -> sa.ColumnElement[bool]:
+    return sa.and_(
+        AttemptRow.outcome == "completed", MeasurementRow.throughput > 0, deleted_at(False)
+    )
+
+
+def _counts_here(
+    machine_key: str, shares_host: bool, since: datetime | None
+) -> sa.ColumnElement[bool]:
+    """Return the condition that a completed repeat counts on a machine, whatever its software."""
+    machines = sa.select(MachineRow.id).where(MachineRow.key == machine_key)
+    return sa.and_(
+        AttemptRow.machine_id.in_(machines),
+        AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
+        AttemptRow.started_at >= since if since is not None else sa.true(),
     )
 
 

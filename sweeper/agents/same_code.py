@@ -33,7 +33,7 @@ class Code:
 
     @property
     def commit(self) -> str:
-        return self.revision.removesuffix("+dirty")
+        return self.revision.removesuffix(software.DIRTY)
 
     def __str__(self) -> str:
         if not self.revision:

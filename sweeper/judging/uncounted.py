@@ -47,8 +47,21 @@ def _of(run: OtherRun, baseline: TrialSpec, now: Mapping[str, Any]) -> Iterator[
     """Yield in what a run differs."""
     if run.spec.model_digest != baseline.model_digest:
         yield f"code ({baseline.model} of digest {run.spec.model_digest[:_DIGITS]})"
-    program = run.software.get("program", {})
-    if program != now.get("program", {}):
-        parts = [f"{name} {value[:_DIGITS]}" for name, value in program.items() if value]
-        yield f"code ({', '.join(parts) or 'not recorded'})"
+    program, program_now = run.software.get("program", {}), now.get("program", {})
+    if program != program_now:
+        yield f"code ({', '.join(_of_code(program, program_now)) or 'not recorded'})"
     yield from (part for part in _PARTS if run.software[part] != now[part])
+
+
+def _of_code(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a run's code had that differs; that it is dirty is said by its diff."""
+    for name, value in then.items():
+        had = value.removesuffix(software.DIRTY)
+        if had == now.get(name, "").removesuffix(software.DIRTY):
+            continue
+        if had:
+            yield f"{name} {had[:_DIGITS]}"
+        elif name == "diff":
+            yield "without changes"
+        elif name != "code":  # of a checkout this is empty
+            yield f"without {name}"

@@ -229,12 +229,13 @@ def test_what_makes_no_grid_is_refused(argument, message, loader):
         ),
         ("+env.FOO=sort(1_000,2_000,reverse=true)", "+env.FOO=sort('1_000','2_000',reverse=true)"),
         ("+env.FOO=range(0,1,0.5)", "+env.FOO='0.0','0.5'"),
+        ("+env.FOO=range(0.0,0.2,0.05)", "+env.FOO='0.00','0.05','0.10','0.15'"),
         ("+env.FOO=[1,2]", "+env.FOO='[1,2]'"),
     ],
 )
 def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
     """A bug: the remedies for 1.50 and true were 1.5 and True, which measure something else; in a
-    choice(...) 1_000 became 1000 without a word.
+    choice(...) 1_000 became 1000 without a word, and of a range 0.15 became 0.15000000000000002.
     """
     with pytest.raises(SweepRefusedError) as refused:
         cells(argument)
@@ -246,6 +247,7 @@ def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
     ("argument", "remedy"),
     [
         ("+env.FOO=str(1.50)", "+env.FOO='1.50'"),
+        ("+env.FOO=str( 1.50 )", "+env.FOO='1.50'"),
         ("+env.FOO=str(1_000)", "+env.FOO='1_000'"),
         ("+env.FOO=int('1_000')", "+env.FOO='1_000'"),
         ("+env.FOO=int(3.5)", "+env.FOO='3.5'"),
@@ -271,9 +273,38 @@ def test_a_cast_that_changes_what_was_typed_is_to_be_left_out(argument, remedy):
 
 
 @pytest.mark.parametrize(
+    ("argument", "which"),
+    [
+        ("+env.FOO=float(interval(0,1))", "its values"),
+        ("+env.FOO=str(interval(0,1))", "its values"),
+        ("+env.FOO=sort(3,1.5)", "its values"),
+        ("+env.FOO=str(sort(3,1.5))", "its values"),
+        ("+env.FOO=range(0,1,0.01)", "those that you want of its more than 20 values"),
+        ("+env.FOO=str(range(0,1,0.01))", "those that you want of its more than 20 values"),
+    ],
+)
+def test_a_variable_without_a_ready_remedy_is_to_be_written_out(argument, which):
+    """A bug: these ended in Hydra's errors, or had a remedy that is refused, or 20 values of 100."""
+    with pytest.raises(SweepRefusedError) as refused:
+        cells(argument)
+    assert str(refused.value) == (
+        f"{argument}: wanted text, as a variable holds its very characters; write out {which}, each "
+        "in quotes, as in +env.FOO='0.25','0.50'"
+    )
+
+
+@pytest.mark.parametrize("argument", ["+env.FOO=range(0.0,inf,1)", "+env.FOO=range(0.0,nan,1)"])
+def test_a_variable_of_an_endless_range_has_no_finite_list(argument):
+    """A bug: of nan a range ended in an error of decimals."""
+    with pytest.raises(SweepRefusedError, match="no finite list"):
+        cells(argument)
+
+
+@pytest.mark.parametrize(
     ("argument", "values"),
     [
         ("+env.FOO=int(3)", ["int(3)"]),
+        ("+env.FOO=int( 3 )", ["int( 3 )"]),
         ("+env.FOO=int('3',4)", ["3", "4"]),
         ("+env.FOO=str(true,Ring)", ["'true'", "Ring"]),
         ("""+env.FOO=str('it\\'s')""", ["""str('it\\'s')"""]),
