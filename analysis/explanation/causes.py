@@ -125,7 +125,7 @@ def _lump(
             because = lost_to(" or ".join(part.causes), left_s, fall)
             yield inferred(None, part.seconds, because, trials)
             return
-        left_s -= seen.data_wait_share * fall.step.value  # which `_waiting` yields
+        left_s -= _waited_before_distorting_s(fall, seen.data_wait_share)  # which `_waiting` yields
         causes = [cause for cause in causes if _BOUND.get(cause) is not Bound.INPUT]
     if Cause.COMMUNICATION in causes and seen.exposed_share is not None:
         exposed_s = max(0.0, min(left_s, seen.exposed_share * fall.step.value))
@@ -146,6 +146,14 @@ def _lump(
     if left_s <= 0:
         return
     yield _rest(causes, left_s, part, fall, links, tests)
+
+
+def _waited_before_distorting_s(fall: Waterfall, share: float) -> float:
+    """Return the wait for batches without what distortions add to it, where these were subtracted
+    for themselves.
+    """
+    distorting = [one.seconds.value for one in fall.parts if one.causes == (Cause.DISTORTIONS,)]
+    return max(0.0, share * fall.step.value - sum(distorting))
 
 
 def _shown(

@@ -45,31 +45,33 @@ def played(
     random = np.random.default_rng(seed)
     names = [list(KINDS)[number % len(KINDS)] for number in range(num_cases)]
     cases = [(name, drawn(name, random, selection)) for name in names]
-    runs = folder / "runs" / "cases"
+    runs = folder / "runs"
     for number, (_, setting) in enumerate(cases):
-        for spec in (setting.spec, *ablations(setting.spec)):
-            for repeat in range(1, REPEATS + 1):
-                _play(
-                    replace(setting, spec=spec),
-                    repeat,
-                    runs / f"{number}-{spec.trial_id[:8]}-r{repeat}-a1",
-                )
+        _play_case(setting, runs / f"case-{number}", sweep_uid=f"{number:016x}")
     database = str(folder / "results.db")
-    if rejected := rebuild(database, [str(runs.parent)]).added.rejected:
+    if rejected := rebuild(database, [str(runs)]).added.rejected:
         raise RuntimeError(f"the simulator left what cannot be read: {rejected[0]}")
     source = Source(selection=Selected(db=database, origin=Origin.SIMULATED))
     return list(_answers(cases, source))
 
 
-def _play(setting: Setting, repeat: int, path: Path) -> None:
+def _play_case(setting: Setting, sweep: Path, sweep_uid: str) -> None:
+    """Give each case a sweep of its own: two may ask for one trial on different machines."""
+    for spec in (setting.spec, *ablations(setting.spec)):
+        for repeat in range(1, REPEATS + 1):
+            path = sweep / f"{spec.trial_id[:8]}-r{repeat}-a1"
+            _play(replace(setting, spec=spec), repeat, path, sweep_uid)
+
+
+def _play(setting: Setting, repeat: int, path: Path, sweep_uid: str) -> None:
     """As an orchestrator would have it, but in this process."""
     path.mkdir(parents=True)
     folder, spec = RunFolder(path), setting.spec
     folder.trial.write_text(spec.to_json())
     folder.machine.write_text(machine_of(setting.hardware).to_json())
     begin = AttemptBegin(
-        sweep_uid=_DIGEST,
-        sweep="cases",
+        sweep_uid=sweep_uid,
+        sweep=path.parent.name,
         trial_id=spec.trial_id,
         repeat=repeat,
         attempt=1,

@@ -357,15 +357,22 @@ _SIDES = ("ps_cpu", "ps_gpu")
 
 
 def test_accumulation_computes_often_and_communicates_once() -> None:
-    one, four = (
-        costs(work("bert_base", gradient_accumulation=num, batch_size=8), NVLINK) for num in (1, 4)
-    )
+    one, four = (costs(_accumulating(num), NVLINK, Rates(start=0.0)) for num in (1, 4))
     assert four.communication_s == one.communication_s
     assert four.update_s == one.update_s
-    # sums of gradients, too, but each tensor's own kernels once
-    assert 3.9 * one.compute_s < four.compute_s < 4.5 * one.compute_s
+    assert 4 * one.compute_s < four.compute_s < 4.5 * one.compute_s  # sums of gradients, too
     assert four.items == 4 * one.items == 4 * 8 * 8 * 512
     assert four.throughput > one.throughput
+
+
+def test_kernels_of_each_gradient_are_launched_once_per_update() -> None:
+    one, four = (Step.of(_accumulating(num), NVLINK).kernels_s for num in (1, 4))
+    once_s = 3 * len(network("bert_base").tensors) * NVLINK.launch_us * 1e-6
+    assert four - once_s == pytest.approx(4 * (one - once_s))
+
+
+def _accumulating(num_batches: int) -> Work:
+    return work("bert_base", gradient_accumulation=num_batches, batch_size=8)
 
 
 def test_gradients_of_micro_batches_are_sent_after_the_last() -> None:

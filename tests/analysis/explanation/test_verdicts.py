@@ -303,6 +303,27 @@ def test_the_known_input_is_no_part_of_what_other_causes_take():
     )
 
 
+def test_a_wait_for_distortions_is_no_part_of_a_step_without_them():
+    """A bug: communication was less by that wait, and a smaller input was sure."""
+    target = result(300, num_gpus=8, **DISTORTED)
+    others = [
+        result(200, num_gpus=8, **PHOTOS),
+        result(81, num_gpus=8, **INDEPENDENT),
+        result(80, **INDEPENDENT),
+        result(159, batch_size=2 * BATCH, **INDEPENDENT),
+    ]
+    found = explained(target, *others, seen={target.trial_id: Observed(data_wait_share=1 / 3)})
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (
+        Bound.COMMUNICATION,
+        Confidence.LIKELY,
+    )
+    assert found.diagnosis.evidence == (
+        "communication: 119 ms more per step (40% of the step)",
+        "distortions: 100 ms more per step (33% of the step)",
+        "33% of the step is spent waiting for batches (33% of the step)",
+    )
+
+
 def test_measured_contention_is_not_blamed_for_what_a_profile_misses():
     target, alone, independent = (
         result(200, num_gpus=8, **PHOTOS),
