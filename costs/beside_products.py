@@ -77,10 +77,13 @@ class BesideProducts:
 
 
 def _bias_gradients_s(work: Work, num_passes: float) -> float:
-    """Return what gradients of biases take, where channels come last."""
-    if work.data_format != "NHWC":
+    """Return what gradients of biases take, where channels come last: of dense layers always."""
+    if not work.data_format:  # a published figure, of whatever software
         return 0.0
-    return num_passes * work.network.op_by_op.num_bias_gradients * _BIAS_GRADIENT_S
+    num_last = sum(
+        work.data_format == "NHWC" or not one.is_of_convolution for one in work.network.biases
+    )
+    return num_passes * num_last * _BIAS_GRADIENT_S
 
 
 def _transposed(work: Work) -> float:
