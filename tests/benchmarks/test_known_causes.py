@@ -58,12 +58,12 @@ def test_what_is_not_right_is_so_with_the_trials_that_are_named_as_missing():
 
 def test_of_several_causes_at_once_none_is_surely_mistaken():
     found = [
-        one for thinned in (False, True) for one in verdicts(seed=5, num_cases=60, thinned=thinned)
+        one for thinned in (False, True) for one in verdicts(seed=2, num_cases=60, thinned=thinned)
     ]
     sure = [one for one in found if one.confidence is Confidence.SURE]
     assert len(sure) >= 30
     assert max(one.wrong_by for one in sure) < 0.02
-    assert max(one.wrong_by for one in found) > 0.02  # likely ones may be
+    assert max(one.wrong_by for one in found) > 0.1  # likely ones may be
 
 
 @pytest.mark.slow
