@@ -88,7 +88,7 @@ class BesideProducts:
 
 def _bias_gradients_s(work: Work) -> float:
     """Return what gradients of biases take, where channels come last: of dense layers always."""
-    if not work.data_format:  # a published figure, of whatever software
+    if not work.is_of_trainer:
         return 0.0
     num_adds = 0
     for one in work.network.biases:

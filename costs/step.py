@@ -420,9 +420,9 @@ def _passes(work: Work) -> float:
 
 
 def _compiles_updates(work: Work, sent: Exchange) -> bool:
-    """Return whether XLA compiles updates as the passes: of gradients that wait for no others."""
+    """Return whether the trainer has XLA compile updates: of gradients that wait for no others."""
     is_alone = work.num_gpus == 1 or trains_apart(work.variable_update)
-    return work.xla and is_alone and not sent.updates_on_host
+    return work.xla and work.is_of_trainer and is_alone and not sent.updates_on_host
 
 
 def num_operations(network: Network, num_batches: int, *, recompute: bool) -> float:
