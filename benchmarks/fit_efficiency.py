@@ -66,7 +66,7 @@ class Figure:
     flops_s: float  # at the whole peak
     start_s: float  # of one launch for each kernel
     rest_s: float  # of the step: what efficiency does not change
-    exposed: float  # share of the step: communication and the like
+    exposed: float  # share of the step: the part of rest_s that GPUs do not compute
     is_by_input: bool
 
     @property
@@ -93,6 +93,7 @@ def _figure(source: str, row: Row, hardware: Hardware, used: Software) -> Figure
     computed_s = step.flops_s + (step.beside.traffic_s + step.weights_s) / MEMORY
     own_s = computed_s / rates.compute + rates.start * step.kernels_s
     rest_s = float(seconds.busy_s - own_s)
+    besides_s = step.beside.seconds(rates.memory) - step.beside.traffic_s / rates.memory
     return Figure(
         source=source,
         row=row,
@@ -101,7 +102,7 @@ def _figure(source: str, row: Row, hardware: Hardware, used: Software) -> Figure
         flops_s=computed_s,
         start_s=step.kernels_s,
         rest_s=rest_s,
-        exposed=rest_s / float(seconds.step_s),
+        exposed=(rest_s - float(besides_s)) / float(seconds.step_s),
         is_by_input=float(seconds.input_s / seconds.step_s) > _BY_INPUT,
     )
 

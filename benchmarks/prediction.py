@@ -8,7 +8,7 @@ on 1 to 4.
 
 `--halves` also chooses what the physics leaves out (`analysis.calibration.priors.LeftOut`) by one
 half of the sources, and tells how the other half fares with it. `--sensitivity` halves and doubles
-each constant that was set by hand.
+each constant that was set by hand, or by profiles of one GPU.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from analysis.calibration import doubts, weights
 from analysis.calibration.efficiency import Efficiency
 from analysis.calibration.layout import precision_class
 from analysis.calibration.priors import LEFT_OUT, LeftOut
+from benchmarks import one_gpu
 from benchmarks.beside_rules import beside_rules, is_on, nearer_rules
 from benchmarks.fit_efficiency import figures, fit
 from benchmarks.predicting import (
@@ -42,7 +43,7 @@ from benchmarks.predicting import (
     without_rows,
 )
 from benchmarks.sources import further, sources
-from costs import step
+from costs import beside_products, step
 from store.database import open_existing
 from store.reading.queries import known_references
 
@@ -281,22 +282,23 @@ def halves(references: Sequence[Mapping[str, Any]]) -> str:
 
 
 def sensitivity(references: References) -> str:
-    """Tell what constants that were set by hand decide, on 8 GPUs from up to 4: each halved and
-    doubled.
+    """Tell what constants that were set by hand decide, on 8 GPUs from up to 4 and, without any
+    row, on one H200: each halved and doubled.
     """
     lines = [
-        "| constant | value | halved | doubled |",
-        "|---|---:|---|---|",
-        f"| as they are | | {_eight(references)} | |",
+        "| constant | value | halved | doubled | one H200, halved | doubled |",
+        "|---|---:|---|---|---|---|",
+        f"| as they are | | {_eight(references)} | | {one_gpu.summary()} | |",
     ]
     for module, name in _BY_HAND:
         value = getattr(module, name)
-        cells = []
+        cells, of_h200 = [], []
         for changed in (value / 2, value * 2):
             setattr(module, name, changed)
             cells.append(_eight(references))
+            of_h200.append(one_gpu.summary())
         setattr(module, name, value)
-        lines.append(f"| `{name}` | {value:g} | {' | '.join(cells)} |")
+        lines.append(f"| `{name}` | {value:g} | {' | '.join(cells + of_h200)} |")
     return "\n".join(lines)
 
 
@@ -309,14 +311,17 @@ def _eight(references: References) -> str:
 
 
 _BY_HAND = [
-    *((step, name) for name in ("_TENSOR_KERNELS", "_CALL_S")),
+    *((step, name) for name in ("_TENSOR_KERNELS", "_COMPILED_TENSOR_KERNELS", "_CALL_S")),
     *((step, name) for name in ("_LAUNCH_CONTENTION", "_COPIES_AT_ONCE", "_STOLEN", "_ISSUED")),
     *((step, name) for name in ("_SUM_PASSES", "_UNDISTORTED")),
     *((doubts, name) for name in ("_VISIBLE", "_WRONG_BY", "_HOST_WRONG_BY", "_GUESSED_WRONG_BY")),
-    *((doubts, name) for name in ("_SATURATION_ERROR", "_CONTRADICTS")),
+    *((doubts, name) for name in ("_SATURATION_ERROR", "_CONTRADICTS", "_BIASES_WRONG_BY")),
+    *((beside_products, name) for name in ("_PER_CLOCK", "_ADD_S", "_MOST_BLOCKS")),
+    *((beside_products, name) for name in ("_CHANNEL_BYTES_PER_S", "_TRANSPOSES")),
     *((weights, name) for name in ("_OTHER", "_LARGEST")),
 ]
-"""Constants with neither a source nor a fit."""
+"""Constants with neither a source nor a fit; those of `beside_products` are of profiles of one H200
+alone."""
 
 _CHOICES = [
     LeftOut(noise=LEFT_OUT.noise, walk=walk, shared_walk=walk * 0.6, overhead=overhead)

@@ -11,6 +11,7 @@ half precision takes is contention of atomic sums. The constants are of profiles
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,12 +29,17 @@ _PER_CLOCK = 3.4
 # instructions)
 _LANES = {"8.0": 64}
 _USUAL_LANES = 128
-_BIAS_GRADIENT_S = 0.45e-3  # whatever the bias's size: 48 of GPT-2 take 21.6 ms
+# TensorFlow's kernel of a bias's gradient (bias_op_gpu.cu.cc) has a block for so many values, and
+# no more blocks than multiprocessors: of an H200, whatever the GPU
+_BLOCK_VALUES = 1024
+_MOST_BLOCKS = 132
+# that a block waits at each channel of the output until the one before has added its sum: 48
+# gradients of GPT-2 of 8,192 tokens, which have all blocks, take 21.6 ms
+_ADD_S = 3.4e-6
 # of one block, both ways: of resnet18_cifar's 16 channels each 33.6 MB in 1.96 ms
 _CHANNEL_BYTES_PER_S = 17e9
 _NORM_PASSES = 8  # as `costs.op_by_op` counts them
 _TRANSPOSES = 10  # passes: the input and output forward, and three tensors backward
-_MEMORY_SHARE = 0.7  # of the bandwidth that normalization reaches with channels enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +49,10 @@ class BesideProducts:
     traffic_s: float  # at the full bandwidth of the GPU's memory
     scalar_traffic_s: float = 0.0  # the same, of kernels that handle one value at a time
     scalar_s: float = 0.0  # what these take at least
-    serial_s: float = 0.0  # of bias gradients and of channels, besides
+    bias_gradients_s: float = 0.0  # besides
+    # of normalization, by its number of channels: the part of traffic_s, and what blocks take at
+    # least
+    by_channels_s: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(cls, work: Work, hardware: Hardware, num_passes: float) -> BesideProducts:
@@ -51,36 +60,42 @@ class BesideProducts:
         num_examples = num_passes * work.batch_size
         per_second = hardware.memory_gb_per_s * 1e9
         element_bytes = 2.0 if is_half(work.precision) else 4.0
+        counted = work.network.fused if work.xla else work.network.op_by_op
+        moved = num_examples * counted.num_bytes(element_bytes)
         if work.xla:
-            moved = num_examples * work.network.fused.num_bytes(element_bytes)
             return cls(traffic_s=moved / per_second)
-        serial_s = _bias_gradients_s(work, num_passes)
-        moved = num_examples * work.network.op_by_op.num_bytes(element_bytes)
         if not is_half(work.precision):
-            moved += num_examples * element_bytes * _transposed(work)
-            serial_s = _waiting_s(work, num_examples * element_bytes, per_second)
-        if not _has_scalar_kernels(work):
-            return cls(traffic_s=moved / per_second, serial_s=serial_s)
-        num_values = num_examples * work.network.op_by_op.elementwise
+            return cls(
+                traffic_s=(moved + num_examples * element_bytes * _transposed(work)) / per_second,
+                by_channels_s=_by_channels_s(work, num_examples * element_bytes, per_second),
+            )
+        num_values = num_examples * counted.elementwise if _has_scalar_kernels(work) else 0.0
         return cls(
             traffic_s=(moved - element_bytes * num_values) / per_second,
             scalar_traffic_s=element_bytes * num_values / per_second,
             scalar_s=num_values / (_PER_CLOCK * _clocks_per_s(hardware)),
-            serial_s=serial_s,
+            bias_gradients_s=_bias_gradients_s(work),
         )
 
     def seconds(self, memory: Values) -> Values:
         """Return how long it takes, by the share of the memory's bandwidth that is reached."""
         scalar_s = np.maximum(self.scalar_traffic_s / memory, self.scalar_s)
-        total_s: Values = self.traffic_s / memory + scalar_s + self.serial_s
+        total_s: Values = self.traffic_s / memory + scalar_s + self.bias_gradients_s
+        for traffic_s, least_s in self.by_channels_s:
+            total_s = total_s + np.maximum(0.0, least_s - traffic_s / memory)
         return total_s
 
 
-def _bias_gradients_s(work: Work, num_passes: float) -> float:
-    """Return what gradients of biases take, where channels come last."""
-    if work.data_format != "NHWC":
+def _bias_gradients_s(work: Work) -> float:
+    """Return what gradients of biases take, where channels come last: of dense layers always."""
+    if not work.is_of_trainer:
         return 0.0
-    return num_passes * work.network.op_by_op.num_bias_gradients * _BIAS_GRADIENT_S
+    num_adds = 0
+    for one in work.network.biases:
+        if work.data_format == "NHWC" or not one.is_of_convolution:
+            num_blocks = math.ceil(work.batch_size * one.num_elements / _BLOCK_VALUES)
+            num_adds += min(num_blocks, _MOST_BLOCKS)
+    return work.gradient_accumulation * num_adds * _ADD_S
 
 
 def _transposed(work: Work) -> float:
@@ -90,14 +105,20 @@ def _transposed(work: Work) -> float:
     return _TRANSPOSES * sum(elements for elements, _ in work.network.normalized)
 
 
-def _waiting_s(work: Work, example_bytes: float, per_second: float) -> float:
-    """Return what normalization by channels takes longer than its memory would."""
-    total_s = 0.0
+def _by_channels_s(
+    work: Work, element_bytes: float, per_second: float
+) -> tuple[tuple[float, float], ...]:
+    """Return what normalization takes at the full bandwidth, and by its blocks, for each number of
+    channels; `element_bytes` are of one element of all examples.
+    """
+    passes: Counter[int] = Counter()
     for elements, channels in work.network.normalized:
-        num_bytes = _NORM_PASSES * elements * example_bytes
-        by_memory_s = num_bytes / (_MEMORY_SHARE * per_second)
-        total_s += max(0.0, num_bytes / (channels * _CHANNEL_BYTES_PER_S) - by_memory_s)
-    return total_s
+        passes[channels] += _NORM_PASSES * elements
+    found = []
+    for channels, num in passes.items():
+        num_bytes = num * element_bytes
+        found.append((num_bytes / per_second, num_bytes / (channels * _CHANNEL_BYTES_PER_S)))
+    return tuple(found)
 
 
 def _has_scalar_kernels(work: Work) -> bool:

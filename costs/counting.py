@@ -66,6 +66,26 @@ def normalized(logits: Tensor) -> tuple[tuple[int, int], ...]:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bias:
+    """A bias, whose gradient sums a tensor over all but its channels."""
+
+    num_elements: int  # of that tensor, of one example
+    is_of_convolution: bool  # its channels come where the data format says; else last
+
+
+def biases(logits: Tensor) -> tuple[Bias, ...]:
+    """Return the biases of a model."""
+    found = []
+    for tensor in network_of(logits):
+        layer = tensor.layer
+        is_of_convolution = isinstance(layer, nn.Conv) and layer.bias
+        if is_of_convolution or isinstance(layer, nn.Dense) or layer is Plain.BIAS:
+            bias = Bias(num_elements=tensor.num_elements, is_of_convolution=is_of_convolution)
+            found.append(bias)
+    return tuple(found)
+
+
 def in_keras_order(logits: Tensor) -> list[Tensor]:
     """Return the tensors of a model as Keras orders their layers.
 

@@ -28,7 +28,6 @@ class MemoryBound:
     elementwise: int = 0  # by kernels of TensorFlow or XLA, in the type of activations
     float32: int = 0  # in float32 under every precision
     casts: int = 0  # in half precision: read in one type, and written in the other
-    num_bias_gradients: int = 0  # whatever the batch
     num_kernels: int = 0  # whatever the batch, products included
 
     def num_bytes(self, element_bytes: float) -> float:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from costs.counting import count, normalized
+from costs.counting import Bias, biases, count, normalized
 from costs.fused import fused
 from costs.kept import Kept, kept, tied, working
 from costs.memory_bound import MemoryBound
@@ -38,6 +38,7 @@ class Network:
     num_working: int  # of one example, at most in the backward pass of one layer
     # elements of one example, and channels, of each tensor that batch normalization reads
     normalized: tuple[tuple[int, int], ...]
+    biases: tuple[Bias, ...]
     num_operations: int  # of the layers, forward and backward: fewer than kernels
     num_tied: int  # elements of tables that begin and end the model
     # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
@@ -145,6 +146,7 @@ def _counted(
         kept_again=kept(logits, recompute=True),
         num_working=working(logits),
         normalized=normalized(logits),
+        biases=biases(logits),
         num_operations=counts.num_operations,
         num_tied=tied(logits),
         winograd_share=counts.winograd_flops / counts.flops,

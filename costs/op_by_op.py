@@ -60,7 +60,7 @@ def _of_layer(tensor: Tensor) -> MemoryBound:
         case nn.Positions() | nn.Segments() | Plain.CLASS_TOKEN:
             return MemoryBound(elementwise=4 * out, num_kernels=4)
         case Plain.BIAS:
-            return MemoryBound(elementwise=_BIAS * out, num_bias_gradients=1, num_kernels=2)
+            return MemoryBound(elementwise=_BIAS * out, num_kernels=2)
         case nn.LayerNorm():  # forward 12, backward 21
             return MemoryBound(float32=33 * out, casts=4 * out, num_kernels=24)
         case nn.Attend():
@@ -77,7 +77,6 @@ def _of_product(layer: nn.Conv | nn.Dense, out: int) -> MemoryBound:
     passes, num_kernels = _ACTIVATION[layer.activation]
     return MemoryBound(
         elementwise=(passes + _BIAS * is_biased) * out,
-        num_bias_gradients=int(is_biased),
         num_kernels=3 + num_kernels + 2 * is_biased,
     )
 

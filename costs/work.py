@@ -34,6 +34,11 @@ class Work:
     recompute: bool = False  # the backward pass computes activations again
 
     @property
+    def is_of_trainer(self) -> bool:
+        """Whether scalemark's trainer runs it; a published figure is of whatever software."""
+        return bool(self.data_format)
+
+    @property
     def num_examples(self) -> int:
         """The examples of an update, of all GPUs."""
         return self.num_gpus * self.gradient_accumulation * self.batch_size

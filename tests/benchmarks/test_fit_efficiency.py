@@ -30,6 +30,13 @@ def test_the_factors_that_come_with_scalemark_are_those_that_are_fitted(
     assert shipped == pytest.approx(dict(logs), abs=2e-3)
 
 
+def test_what_kernels_take_besides_memory_is_not_exposed(found: list[Figure]) -> None:
+    """A bug: blocks of few channels counted as communication, by which little is learned."""
+    figures = [one for one in found if one.row.work.network.name == "resnet110_cifar"]
+    assert [one.exposed < 0.01 for one in figures] == [True] * 3
+    assert all(one.rest_s > 0.04 * one.row.step_s for one in figures)
+
+
 def test_a_generation_that_is_twice_as_fast_has_twice_the_share(found: list[Figure]) -> None:
     """Of its two factors together; what a model reaches elsewhere stays."""
     kepler = [("generation", "Kepler"), ("generation and precision", "Kepler fp32")]

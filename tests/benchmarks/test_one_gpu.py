@@ -23,3 +23,12 @@ def test_intervals_hold_what_one_gpu_reached(capsys):
     lines = capsys.readouterr().out.splitlines()[2:]
     outside = [line for line in lines if not line.endswith("| yes |")]
     assert [line.split(" | ")[:2] for line in outside] == [["| resnet50", "fp32"]]
+
+
+def test_the_summary_is_of_all_cells(capsys):
+    one_gpu.main([])
+    cells = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    errors = sorted(abs(int(one[-2].rstrip("%"))) for one in cells)
+    num_inside = sum(one[-1] == "yes |" for one in cells)
+    wanted = f"{errors[len(errors) // 2]}%, {num_inside} of {len(cells)} inside"
+    assert one_gpu.summary() == wanted

@@ -12,7 +12,6 @@ def test_passes_and_kernels_are_counted_from_the_layers():
     of_trivial = network("trivial").op_by_op
     assert of_trivial.elementwise == (3 + 5) * (1 + 4096) + 3 * 1001
     assert (of_trivial.float32, of_trivial.casts) == (9 * 1001, 2 * 1001)
-    assert of_trivial.num_bias_gradients == 3
     assert of_trivial.num_kernels == 3 * (3 + 2) + 2 * 2 + 10
 
 

@@ -57,6 +57,28 @@ def test_products_reach_more_of_ordinary_cores_than_convolutions() -> None:
         assert reached == pytest.approx(share, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("num_gpus", "strategy", "data_format", "of_variable"),
+    [
+        (1, "nccl", "NHWC", 1),
+        (2, "independent", "NHWC", 1),
+        (2, "nccl", "NHWC", 3),
+        (1, "ps_cpu", "NHWC", 3),
+        (1, "nccl", "", 3),
+    ],
+)
+def test_xla_compiles_updates_of_gradients_that_wait_for_no_others(
+    num_gpus: int, strategy: str, data_format: str, of_variable: int
+) -> None:
+    """A bug: the kernels of each update were counted one by one, though one replica compiles them
+    into a program; variables on the host are none of it, nor is what others published.
+    """
+    asked = work(num_gpus=num_gpus, strategy=strategy, xla=True, data_format=data_format)
+    num_kernels = Step.of(asked, BOX).kernels_s / (BOX.launch_us * 1e-6)
+    of_updates = num_kernels - asked.network.fused.num_kernels
+    assert of_updates == pytest.approx(of_variable * len(asked.network.tensors))
+
+
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "ps_cpu"])
 def test_one_gpu_communicates_nothing(strategy: str) -> None:
     one = costs(work(num_gpus=1, strategy=strategy), BOX)

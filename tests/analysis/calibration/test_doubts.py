@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from analysis.calibration.boxes import possible
+from analysis.calibration.doubts import doubts
 from analysis.calibration.environments import Guess
+from analysis.calibration.fit import Fit, Prepared, fit
 from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.row import Row
@@ -97,3 +101,20 @@ def test_more_than_twice_the_gpus_of_all_rows_are_doubted_where_links_are_guesse
     assert not any("times the most GPUs" in why for why in four.reasons)
     described = one(asked[0], two)
     assert not any("times the most GPUs" in why for why in described.reasons)
+
+
+def test_what_gradients_of_biases_wait_is_doubted_until_a_row_shows_it() -> None:
+    """A bug: of one GPU it was profiled, and taken for certain of all."""
+    asked = row("vgg16", 1, "nccl")
+    half = replace(asked, work=replace(asked.work, precision="fp16", data_format="NHWC"))
+    unknown = replace(half, work=replace(half.work, data_format=""))
+    without = fit(rows(), [half, unknown], BOX)
+    waited_s, step_s = (15 * 132 + 63) * 3.4e-6, without.targets[0].costs(without.vector).step_s
+    errors = [errors_of(target, without) for target in without.targets]
+    assert errors == [pytest.approx(0.5 * waited_s / step_s), 0.0]
+    shown = fit([replace(half, throughput=250.0)], [half], BOX)
+    assert errors_of(shown.targets[0], shown) == 0.0
+
+
+def errors_of(target: Prepared, found: Fit) -> float:
+    return sum(doubt.error for doubt in doubts(target, found))
