@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,8 @@ from typing import Any
 from benchmarks.gpu.anonymous import Names
 from benchmarks.gpu.box import find_box
 from benchmarks.gpu.found import Ended, Finding, Judged, Note, Number, StageResult, Verdict
-from benchmarks.gpu.kit import Kit, say
+from benchmarks.gpu.interruption import interruptible
+from benchmarks.gpu.kit import Kit, say, say_result
 from benchmarks.gpu.packing import pack
 from benchmarks.gpu.report import counted, machine_values, report, verdicts
 from benchmarks.gpu.running import earlier_results, minutes, run_stages
@@ -64,19 +65,29 @@ def main(arguments: Sequence[str]) -> int:
             say(f"{name}: ended in an earlier run; --stages {name} runs it again")
         named = [name for name in named if name not in ended]
     stages = {name: STAGES[name] for name in named}
-    is_interrupted = False
-    try:
-        for result in run_stages(kit, stages, total_s, _tell):
-            results[result.stage] = result
-    except KeyboardInterrupt:
-        say("interrupted: the same command goes on with this stage")
-        is_interrupted = True
-    judged = _write(kit, results, options.json)
+    with interruptible():
+        is_interrupted = _run(kit, stages, total_s, results)
+        judged = _write(kit, results, named, options.json)
     if is_interrupted:
         return 130
     has_missed = any(one.verdict == Verdict.MISSED for one in judged)
     has_broken = any(result.ended == Ended.BROKEN for result in results.values())
     return int(has_missed or has_broken)
+
+
+def _run(
+    kit: Kit, stages: Mapping[str, Stage], total_s: float, results: dict[str, StageResult]
+) -> bool:
+    """Add the results of these stages to those there are; return whether it was interrupted."""
+    try:
+        for result in run_stages(kit, stages, total_s, _tell):
+            results[result.stage] = result
+            if result.ended == Ended.INTERRUPTED:
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        say("interrupted: the same command goes on from here")
+        return True
+    return False
 
 
 def _claim(kit: Kit) -> str:
@@ -126,26 +137,28 @@ def _tell(stage: str, finding: Finding) -> None:
     """Print one line for a finding."""
     match finding:
         case Number():
-            print(f"{stage}  {finding.what}: {finding.text}", flush=True)
+            say_result(f"{stage}  {finding.what}: {finding.text}")
         case Judged():
             text = STAGES[stage].LINES[finding.line]
-            print(f"{stage}  {finding.verdict}: {text} ({finding.why})", flush=True)
+            say_result(f"{stage}  {finding.verdict}: {text} ({finding.why})")
         case Note():
-            print(f"{stage}  {finding.text}", flush=True)
+            say_result(f"{stage}  {finding.text}")
 
 
-def _write(kit: Kit, results: dict[str, StageResult], also: Path | None) -> list[Judged]:
+def _write(
+    kit: Kit, results: dict[str, StageResult], asked: Sequence[str], also: Path | None
+) -> list[Judged]:
     """Write the report, the numbers as JSON, and the file to attach; return all verdicts."""
     names = Names.of_this_machine()
     ordered = {name: results[name] for name in STAGES if name in results}
     values = machine_values(kit.box, _environment(kit))
     made_at = datetime.now(UTC)
-    judged = [one for _, one in verdicts(STAGES, ordered)]
+    lines = list(verdicts(STAGES, ordered, asked))
     content = {
         "made_at": made_at.isoformat(timespec="seconds"),
         "device": kit.box.hardware,
         "machine": values,
-        "lines": [{"text": text, **asdict(one)} for text, one in verdicts(STAGES, ordered)],
+        "lines": [{"text": text, **asdict(one)} for text, one in lines],
         "stages": {name: asdict(result) for name, result in ordered.items()},
     }
     text = names.masked(json.dumps(content, indent=1)) + "\n"
@@ -153,8 +166,9 @@ def _write(kit: Kit, results: dict[str, StageResult], also: Path | None) -> list
     if also:
         also.write_text(text)
     page = kit.folder / "report.md"
-    page.write_text(names.masked(report(STAGES, ordered, values, made_at)))
-    print(counted(judged))
+    page.write_text(names.masked(report(STAGES, ordered, asked, values, made_at)))
+    judged = [one for _, one in lines]
+    say_result(counted(judged))
     say(f"report: {page}\nto attach: {pack(kit, names)}")
     return judged
 

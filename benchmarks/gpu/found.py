@@ -66,7 +66,14 @@ class Ended(StrEnum):
     COMPLETED = "completed"
     NOT_RUN = "not run"
     OUT_OF_TIME = "out of time"
+    INTERRUPTED = "interrupted"
     BROKEN = "broken"
+
+    def told(self, why: str) -> str:
+        """Say how and why, as `broken: see the log` or `interrupted after 9 s`."""
+        if not why:
+            return self.value
+        return f"{self} {why}" if self == Ended.INTERRUPTED else f"{self}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import OutOfTimeError
+from scalemark.cli.terminal import silence
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 _GRACE_S = 10.0  # from SIGINT to SIGKILL
@@ -89,7 +90,7 @@ def end(process: subprocess.Popen[bytes], grace_s: float = _GRACE_S) -> None:
     """Interrupt it, and kill it with all that it started where it takes longer than the grace."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second one kills it
             process.wait(grace_s)
     if process.poll() is None:
         with suppress(ProcessLookupError):
@@ -113,4 +114,16 @@ def logged(kit: Kit, name: str, error: str) -> str:
 
 def say(text: str) -> None:
     """Tell progress."""
-    print(text, file=sys.stderr, flush=True)
+    _print(text, sys.stderr)
+
+
+def say_result(text: str) -> None:
+    """Print a line of stdout."""
+    _print(text, sys.stdout)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:  # its terminal was closed, or Ctrl-C ended `tee`; the report is wanted still
+        silence(stream)

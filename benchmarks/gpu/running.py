@@ -39,7 +39,9 @@ def run_stages(
     total_s: float,
     tell: Callable[[str, Finding], None],
 ) -> Iterator[StageResult]:
-    """Run these stages, and write each one's result into the kit's folder once it has ended."""
+    """Run these stages, and write each one's result into the kit's folder once it has ended; an
+    interruption ends the last.
+    """
     over_s = time.monotonic() + total_s
     names = list(stages)
     for position, name in enumerate(names):
@@ -51,12 +53,14 @@ def run_stages(
         path.parent.mkdir(exist_ok=True)
         path.write_text(result.to_json() + "\n")
         yield result
+        if result.ended == Ended.INTERRUPTED:
+            return
 
 
 def run_stage(
     kit: Kit, name: str, stage: Stage, limit_s: float, tell: Callable[[str, Finding], None]
 ) -> StageResult:
-    """Run one stage; what it found before it ran out of time, or broke, is kept."""
+    """Run one stage; what it found before it ran out of time, was interrupted or broke is kept."""
     start_s = time.monotonic()
     found: list[Finding] = []
     ended, why = Ended.COMPLETED, ""
@@ -69,6 +73,9 @@ def run_stage(
         ended, why = Ended.NOT_RUN, str(error)
     except OutOfTimeError as error:
         ended, why = Ended.OUT_OF_TIME, str(error)
+    except KeyboardInterrupt:
+        ended = Ended.INTERRUPTED
+        why = f"after {time.monotonic() - start_s:.0f} s; the same command runs the stage again"
     except BrokenError as error:
         ended, why = Ended.BROKEN, logged(kit, f"{name}-broken", str(error))
     except Exception:  # a defect of ours: the other stages and the report are still worth it
@@ -76,7 +83,7 @@ def run_stage(
     judged = {one.line: one for one in found if isinstance(one, Judged)}
     for line in stage.LINES:
         if line not in judged:
-            judged[line] = Judged(line=line, verdict=Verdict.NOT_RUN, why=f"{ended}: {why}")
+            judged[line] = Judged(line=line, verdict=Verdict.NOT_RUN, why=ended.told(why))
             tell(name, judged[line])
     return StageResult(
         stage=name,

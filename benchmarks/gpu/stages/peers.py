@@ -67,7 +67,7 @@ def _images(kit: Kit, torch: str | None) -> Iterator[Finding]:
 
 def _tokens(kit: Kit, torch: str | None) -> Iterator[Finding]:
     """Compare one model after the other, and judge by the better; also where time is over between
-    them, or one is broken.
+    them, somebody interrupts, or one is broken.
     """
     line = "torch_tokens"
     if torch is None:
@@ -75,7 +75,7 @@ def _tokens(kit: Kit, torch: str | None) -> Iterator[Finding]:
         return
     plans = [planned(kit, grid) for grid in tokens_grids(kit.box)]
     ratios: list[Ratio] = []
-    stopped: list[BrokenError | OutOfTimeError] = []
+    stopped: list[BrokenError | OutOfTimeError | KeyboardInterrupt] = []
     unmeasured = [specs[0].model for specs in plans]
     for specs in plans:
         try:
@@ -83,7 +83,7 @@ def _tokens(kit: Kit, torch: str | None) -> Iterator[Finding]:
         except BrokenError as error:
             stopped.append(error)
             continue
-        except OutOfTimeError as error:
+        except (OutOfTimeError, KeyboardInterrupt) as error:
             stopped.append(error)
             break
         ratios += found

@@ -30,11 +30,12 @@ def run(kit: Kit) -> Iterator[Finding]:
         kind = "gpu" if len(kit.box.gpus) > 1 else "logical_gpu"
     command = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--out", str(out)]
     command += ["--jobs", str(kit.box.num_modes_at_once)]
-    over: OutOfTimeError | None = None
+    over: OutOfTimeError | KeyboardInterrupt | None = None
     try:
         with program([*command, "--modes", *modes], log, dict(os.environ)) as process:
             process.wait()
-    except OutOfTimeError as error:  # it was interrupted, and wrote what it had checked so far
+    except (OutOfTimeError, KeyboardInterrupt) as error:
+        # it was interrupted, and wrote what it had checked so far
         over = error
     is_written = out.exists() and out.stat().st_size > 0  # it makes the file at its start
     if is_written:

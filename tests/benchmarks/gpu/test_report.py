@@ -44,7 +44,7 @@ def test_the_report_is_a_page_of_verdicts_machine_and_numbers(snapshot):
     )
     values = machine_values(box(H100), ENVIRONMENT)
     made_at = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)
-    page = report(STAGES, {"peers": peers, "selfcheck": broken}, values, made_at)
+    page = report(STAGES, {"peers": peers, "selfcheck": broken}, ["xla"], values, made_at)
     assert "box7" not in page
     assert page == snapshot
 

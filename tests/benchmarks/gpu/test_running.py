@@ -21,10 +21,10 @@ def kit() -> Kit:
     return Kit(box=box(), folder=Path("kit").absolute(), torch_python="python")
 
 
-def stage(*found: Finding | Exception, wait_s: float = 0.0, minutes: float = 1.0) -> Any:
+def stage(*found: Finding | BaseException, wait_s: float = 0.0, minutes: float = 1.0) -> Any:
     def run(_: Kit) -> Iterator[Finding]:
         for one in found:
-            if isinstance(one, Exception):
+            if isinstance(one, BaseException):
                 raise one
             yield one
         time.sleep(wait_s)
