@@ -188,6 +188,8 @@ def _asked(
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
         here = wording.counted(num_gpus, "GPU")
         parser.error(f"{bench.described} are wanted, and this machine has {here}")
+    if asked.out and asked.out.is_dir():
+        parser.error(f"--out {asked.out}: a folder, wanted a file")
     try:
         if asked.out:
             asked.out.touch()

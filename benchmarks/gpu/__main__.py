@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.gpu.anonymous import Names
 from benchmarks.gpu.box import find_box
+from benchmarks.gpu.claim import ClaimError, check_writable, claimed
 from benchmarks.gpu.found import Ended, Finding, Judged, Note, Number, StageResult, Verdict
 from benchmarks.gpu.interruption import interruptible
 from benchmarks.gpu.kit import Kit, say, say_result
@@ -40,7 +41,6 @@ STAGES: dict[str, Stage] = {
     "xla": xla,
 }
 _ENDED = (Ended.COMPLETED, Ended.NOT_RUN)  # another run of them would be no other
-_IDENTITY = "box.json"  # what the numbers of a folder were made on
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,8 +55,17 @@ def main(arguments: Sequence[str]) -> int:
     except SweepRefusedError as error:
         parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
     kit = Kit(box=box, folder=options.out.resolve(), torch_python=options.torch_python)
-    if problem := _claim(kit) or _why_unwritable(options.json):
-        parser.error(problem)
+    try:
+        if options.json:
+            check_writable("--json", options.json)
+        with claimed(kit), interruptible():
+            return _prove(kit, named, options)
+    except ClaimError as error:
+        parser.error(str(error))
+
+
+def _prove(kit: Kit, named: list[str], options: argparse.Namespace) -> int:
+    """Run the stages that are left of those named, and write the report; return the exit code."""
     results = earlier_results(kit, list(STAGES))
     total_s = 60 * (options.minutes or minutes([STAGES[name] for name in named], options.device))
     if options.stages is None:
@@ -65,9 +74,8 @@ def main(arguments: Sequence[str]) -> int:
             say(f"{name}: ended in an earlier run; --stages {name} runs it again")
         named = [name for name in named if name not in ended]
     stages = {name: STAGES[name] for name in named}
-    with interruptible():
-        is_interrupted = _run(kit, stages, total_s, results)
-        judged = _write(kit, results, named, options.json)
+    is_interrupted = _run(kit, stages, total_s, results)
+    judged = _write(kit, results, named, options.json)
     if is_interrupted:
         return 130
     has_missed = any(one.verdict == Verdict.MISSED for one in judged)
@@ -88,42 +96,6 @@ def _run(
         say("interrupted: the same command goes on from here")
         return True
     return False
-
-
-def _claim(kit: Kit) -> str:
-    """Begin or go on in a folder; return why it cannot be this one, if it cannot."""
-    identity = {
-        "machine": kit.box.machine.key,
-        "hardware": kit.box.hardware,
-        "gpus": [gpu.uuid for gpu in kit.box.gpus],
-    }
-    path = kit.folder / _IDENTITY
-    if path.exists():
-        if json.loads(path.read_text()) != identity:
-            return (
-                f"--out {kit.folder}: it has the numbers of another machine or device; choose "
-                "another folder"
-            )
-        return ""
-    if kit.folder.exists() and any(kit.folder.iterdir()):
-        return f"--out {kit.folder}: found other files, wanted a new folder or one of the kit's"
-    try:
-        kit.folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(identity, indent=1) + "\n")
-    except OSError as error:
-        return f"--out {kit.folder}: {error.strerror}; choose a folder that can be written"
-    return ""
-
-
-def _why_unwritable(path: Path | None) -> str:
-    """Find before hours of work that a file cannot be written; empty where it can."""
-    if path is None:
-        return ""
-    try:
-        path.touch()
-    except OSError as error:
-        return f"--json {path}: {error.strerror}; choose a file that can be written"
-    return ""
 
 
 def _minutes(text: str) -> float:

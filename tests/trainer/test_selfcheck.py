@@ -119,6 +119,7 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
             "no mode distributed_ring with --hosts 1; choose from independent, ",
         ),
         (["--out", "/nowhere/x.json"], "there is no folder /nowhere"),
+        (["--out", "/proc"], "--out /proc: a folder, wanted a file"),
         (
             ["--out", "/proc/x.json"],
             "--out /proc/x.json: No such file or directory; choose another",

@@ -1,0 +1,53 @@
+"""What cannot be written is refused before a stage runs, and so is a folder that is in use."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.claim import ClaimError, claimed
+from benchmarks.gpu.kit import Kit
+from tests.benchmarks.gpu.boxes import H100, box
+
+KIT = Kit(box=box(), folder=Path("kit"), torch_python="python")
+
+
+def refused(kit: Kit) -> str:
+    with pytest.raises(ClaimError) as error, claimed(kit):
+        pass
+    return str(error.value)
+
+
+def test_a_folder_is_claimed_by_one_kit_at_a_time():
+    with claimed(KIT):
+        told = f"--out kit: in use by process {os.getpid()}; wait for it, or choose another folder"
+        assert refused(KIT) == told
+    with claimed(KIT):
+        pass
+
+
+def test_a_folder_of_another_machine_or_of_other_files_is_refused():
+    with claimed(KIT):
+        pass
+    assert "the numbers of another machine or device" in refused(replace(KIT, box=box(H100)))
+    Path("notes").mkdir()
+    Path("notes/mine.txt").touch()
+    assert "found other files, wanted a new folder" in refused(replace(KIT, folder=Path("notes")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--json", "."], "--json .: a folder, wanted a file"),
+        (["--json", "nowhere/x.json"], "--json nowhere/x.json: No such file or directory; choose"),
+        (["--out", "a_file"], "a_file: a file, wanted a folder"),
+        (["--out", "a_file/kit"], "a_file/kit: Not a directory; choose a folder that can be"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_at_once(arguments, said, capsys):
+    Path("a_file").touch()
+    with pytest.raises(SystemExit) as ended:
+        main(["--device", "cpu", *arguments])
+    assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
