@@ -40,11 +40,14 @@ STAGES: dict[str, Stage] = {
     "selfcheck": selfcheck,
     "xla": xla,
 }
+_NOTHING_PROVED = 3  # 2 is wrong usage
 _ENDED = (Ended.COMPLETED, Ended.NOT_RUN)  # another run of them would be no other
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when nothing was missed and nothing broke, 130 when interrupted, else 1."""
+    """Return 0 when lines were met, 1 when one was missed or a stage broke, 3 when nothing was met
+    or missed, 130 when interrupted.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     named = list(STAGES) if options.stages is None else options.stages.split(",")
@@ -67,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 def _prove(kit: Kit, named: list[str], options: argparse.Namespace) -> int:
     """Run the stages that are left of those named, and write the report; return the exit code."""
     results = earlier_results(kit, list(STAGES))
-    total_s = 60 * (options.minutes or minutes([STAGES[name] for name in named], options.device))
+    total_s = 60 * (options.minutes or minutes(STAGES.values(), options.device))
     if options.stages is None:
         ended = [name for name, result in results.items() if result.ended in _ENDED]
         for name in ended:
@@ -78,9 +81,13 @@ def _prove(kit: Kit, named: list[str], options: argparse.Namespace) -> int:
     judged = _write(kit, results, named, options.json)
     if is_interrupted:
         return 130
-    has_missed = any(one.verdict == Verdict.MISSED for one in judged)
-    has_broken = any(result.ended == Ended.BROKEN for result in results.values())
-    return int(has_missed or has_broken)
+    found = {one.verdict for one in judged}
+    if Verdict.MISSED in found or any(one.ended == Ended.BROKEN for one in results.values()):
+        return 1
+    if Verdict.MET not in found:
+        say("no line was met or missed: the report says why")
+        return _NOTHING_PROVED
+    return 0
 
 
 def _run(
@@ -131,7 +138,7 @@ def _write(
         "device": kit.box.hardware,
         "machine": values,
         "lines": [{"text": text, **asdict(one)} for text, one in lines],
-        "stages": {name: asdict(result) for name, result in ordered.items()},
+        "stages": {name: json.loads(result.to_json()) for name, result in ordered.items()},
     }
     text = names.masked(json.dumps(content, indent=1)) + "\n"
     (kit.folder / "kit.json").write_text(text)
@@ -163,7 +170,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--stages", help=f"default all: {','.join(STAGES)}")
     parser.add_argument(
-        "--minutes", type=_minutes, help="for all stages together (default 18, on CPU devices 3)"
+        "--minutes",
+        type=_minutes,
+        help="for all stages together, or for those named (default 18, on CPU devices 3)",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-kit"), help="folder of all files (default gpu-kit)"

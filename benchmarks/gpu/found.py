@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -87,6 +88,8 @@ class StageResult(JsonRecord):
     numbers: tuple[Number, ...]
     judged: tuple[Judged, ...]  # every line of the stage
     notes: tuple[Note, ...]
+    began_at: datetime | None = None  # unknown of folders of earlier versions, as the commit
+    commit: str = ""  # with +dirty where files differ from it
 
 
 class NotRunError(Exception):

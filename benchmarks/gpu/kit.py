@@ -44,7 +44,11 @@ class Kit:
 
 @contextmanager
 def limited(limit_s: float) -> Iterator[None]:
-    """Raise OutOfTimeError in the block when it takes longer, whatever it waits for."""
+    """Raise OutOfTimeError in the block when it takes longer, whatever it waits for; at once where
+    there is no time.
+    """
+    if limit_s <= 0:
+        raise OutOfTimeError("no time was left for it; the same command runs the stage")
 
     def over(_number: int, _frame: FrameType | None) -> NoReturn:
         raise OutOfTimeError(
@@ -52,7 +56,7 @@ def limited(limit_s: float) -> Iterator[None]:
         )
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, max(limit_s, 0.001))
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield
     finally:

@@ -47,7 +47,7 @@ def machine_values(box: Box, environment: Mapping[str, Any]) -> dict[str, str]:
         values[f"GPU {number}"] = ", ".join([*told, gpu.uuid])
     if machine.driver:
         values["driver"] = machine.driver
-    for name in ("kernel", "python", "cuda", "cudnn", "cuda_build", "cudnn_build", "commit"):
+    for name in ("kernel", "python", "cuda", "cudnn", "cuda_build", "cudnn_build"):
         if environment.get(name):
             values[name] = str(environment[name])
     packages = environment.get("packages", {})
@@ -102,10 +102,17 @@ def _stage_table(
         if name in results:
             result = results[name]
             ended = Ended(result.ended).told(result.why)
-            rows.append((name, stage.ABOUT, ended, f"{result.took_s:.0f} s"))
+            began = f"{result.began_at:%Y-%m-%d %H:%M}" if result.began_at else ""
+            took = f"{result.took_s:.0f} s"
+            rows.append((name, stage.ABOUT, ended, took, began, _short(result.commit)))
         else:
-            rows.append((name, stage.ABOUT, _missing(name, asked), ""))
-    return _table(("stage", "about", "ended", "took"), rows)
+            rows.append((name, stage.ABOUT, _missing(name, asked), "", "", ""))
+    return _table(("stage", "about", "ended", "took", "began (UTC)", "commit"), rows)
+
+
+def _short(commit: str) -> str:
+    revision, plus, changed = commit.partition("+")
+    return f"{revision[:12]}{plus}{changed}"
 
 
 def _findings(result: StageResult) -> list[str]:

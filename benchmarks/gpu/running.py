@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.gpu.found import (
@@ -21,6 +22,7 @@ from benchmarks.gpu.found import (
 from benchmarks.gpu.kit import Kit, limited, logged, say
 from benchmarks.gpu.stages import Stage
 from benchmarks.trainer import BrokenError
+from scalemark.host import software
 
 
 def minutes(stages: Iterable[Stage], device: str) -> float:
@@ -30,7 +32,7 @@ def minutes(stages: Iterable[Stage], device: str) -> float:
 
 def share_s(left_s: float, stages: Sequence[Stage], device: str) -> float:
     """Return what the first of these stages may take: what others leave goes to those after."""
-    return left_s * stages[0].MINUTES[device] / minutes(stages, device)
+    return max(0.0, left_s) * stages[0].MINUTES[device] / minutes(stages, device)
 
 
 def run_stages(
@@ -61,7 +63,7 @@ def run_stage(
     kit: Kit, name: str, stage: Stage, limit_s: float, tell: Callable[[str, Finding], None]
 ) -> StageResult:
     """Run one stage; what it found before it ran out of time, was interrupted or broke is kept."""
-    start_s = time.monotonic()
+    start_s, began_at, commit = time.monotonic(), datetime.now(UTC), software.commit()
     found: list[Finding] = []
     ended, why = Ended.COMPLETED, ""
     try:
@@ -93,6 +95,8 @@ def run_stage(
         numbers=tuple(one for one in found if isinstance(one, Number)),
         judged=tuple(judged.values()),
         notes=tuple(one for one in found if isinstance(one, Note)),
+        began_at=began_at,
+        commit=commit,
     )
 
 
