@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.gpu.anonymous import Names
 from benchmarks.gpu.box import find_box
-from benchmarks.gpu.claim import ClaimError, check_writable, claimed
+from benchmarks.gpu.claim import ClaimError, check_writable, claimed, found_python
 from benchmarks.gpu.found import Ended, Finding, Judged, Note, Number, StageResult, Verdict
 from benchmarks.gpu.interruption import interruptible
 from benchmarks.gpu.kit import Kit, say, say_result
@@ -57,8 +57,9 @@ def main(arguments: Sequence[str]) -> int:
         box = find_box(options.device)
     except SweepRefusedError as error:
         parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
-    kit = Kit(box=box, folder=options.out.resolve(), torch_python=options.torch_python)
     try:
+        torch_python = found_python("--torch-python", options.torch_python)
+        kit = Kit(box=box, folder=options.out.resolve(), torch_python=torch_python)
         if options.json:
             check_writable("--json", options.json)
         with claimed(kit), interruptible():

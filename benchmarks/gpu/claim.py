@@ -1,9 +1,13 @@
-"""Claims the folder of a kit: for one machine and device, and for one process at a time."""
+"""Claims the folder of a kit, for one machine and one process at a time, and checks what else it is
+given before minutes of work.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +51,7 @@ def claimed(kit: Kit) -> Iterator[None]:
 
 
 def check_writable(option: str, path: Path) -> None:
-    """Find before minutes of work that a file cannot be written. Raises ClaimError."""
+    """Raise ClaimError where a file cannot be written."""
     try:
         if path.is_dir():
             raise ClaimError(f"{option} {path}: a folder, wanted a file")
@@ -56,6 +60,26 @@ def check_writable(option: str, path: Path) -> None:
         raise ClaimError(
             f"{option} {path}: {error.strerror}; choose a file that can be written"
         ) from None
+
+
+def found_python(option: str, name: str) -> str:
+    """Return the whole path of a Python. Raises ClaimError where it does not start."""
+    path = shutil.which(name)
+    if path is None:
+        raise ClaimError(f"{option} {name}: found no such program, wanted a Python")
+    try:
+        ended = subprocess.run(
+            [path, "-c", "import sys; print(sys.version_info[0])"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        raise ClaimError(f"{option} {name}: {error.strerror}; wanted a Python") from None
+    if ended.stdout.strip() != "3":
+        raise ClaimError(f"{option} {name}: found another program, wanted a Python")
+    return str(Path(path).absolute())  # not resolved: an environment's is a link
 
 
 def _identify(kit: Kit) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.gpu.found import Judged, Verdict
 from benchmarks.gpu.stages import faults, selfcheck
-from benchmarks.gpu.stages.peers import judged, torch_version
+from benchmarks.gpu.stages.peers import judged, lack_of_torch
 from benchmarks.ratio import Ratio
 from tests.benchmarks.gpu.boxes import MEASURED
 from tests.specs import small
@@ -21,9 +21,9 @@ def ratio(*ratios: float, ours: str = "ours") -> Ratio:
 
 
 def on_a_gpu(
-    *ratios: Ratio, line: str = "torch_images", spec=RESNET50, has_torch=True, unmeasured=()
+    *ratios: Ratio, line: str = "torch_images", spec=RESNET50, torch_lack="", unmeasured=()
 ) -> Judged:
-    return judged(line, ratios, spec, on_gpus=True, has_torch=has_torch, unmeasured=unmeasured)
+    return judged(line, ratios, spec, on_gpus=True, torch_lack=torch_lack, unmeasured=unmeasured)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_line_that_another_model_may_meet_is_not_missed():
 
 
 def test_cpu_devices_settle_nothing_about_gpus():
-    found = judged("torch_images", [ratio(2, 2)], RESNET50, on_gpus=False, has_torch=True)
+    found = judged("torch_images", [ratio(2, 2)], RESNET50, on_gpus=False)
     assert (found.verdict, found.why) == ("not run", "on CPU devices ours: 2.000 [2.000, 2.000]")
 
 
@@ -65,10 +65,11 @@ def test_another_batch_or_precision_than_the_lines_settles_nothing():
 
 
 def test_without_pytorch_its_lines_were_not_run():
-    found = on_a_gpu(has_torch=False)
-    assert (found.verdict, found.why) == ("not run", "PyTorch is not installed")
-    assert torch_version("no/such/python") is None
-    assert torch_version(sys.executable) is None  # it is no dependency of ours
+    lack = lack_of_torch(sys.executable)  # it is no dependency of ours
+    told = "has no PyTorch that can be imported: ModuleNotFoundError: No module named 'torch'"
+    assert lack == f"{sys.executable} {told}"
+    found = on_a_gpu(torch_lack=lack)
+    assert (found.verdict, found.why) == ("not run", lack)
 
 
 def test_fork_and_spawn_agree_by_their_first_losses_then_by_their_speed():
