@@ -15,7 +15,9 @@ class Verdict(StrEnum):
 
     MET = "met"
     MISSED = "missed"
-    OPEN = "open"  # measured, and the interval has the limit within it
+    # measured, and the interval has the limit within it; or all that can run here is as it must be,
+    # and the rest needs other devices
+    OPEN = "open"
     NOT_RUN = "not run"
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN_S = 1.0  # after which a second Ctrl-C is another; `timeout` sends two signals at once
 
 
@@ -17,7 +16,8 @@ def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt in the block at the first of these signals.
 
     Those that follow change nothing, so that programs are ended and the report is written; but a
-    Ctrl-C a second later raises again. A signal that `nohup` had ignored stays so.
+    Ctrl-C a second later raises again. SIGHUP is not heard where `nohup` ignores it; SIGINT also
+    where a shell has it ignored in the background, as the programs that it shall end would.
     """
     received_s: list[float] = []
 
@@ -29,12 +29,12 @@ def interruptible() -> Iterator[None]:
         if len(received_s) == 1 or is_again:
             raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-    for number in heard:
-        signal.signal(number, receive)
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, receive) for number in heard}
     try:
         yield
     finally:
-        for number in heard:
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -12,7 +12,7 @@ from benchmarks.gpu.stages import Stage
 
 _KEY = (
     "Met and missed were measured; open: measured, and the limit is within the 95 % interval, "
-    "which stands in brackets. Logs are in the file to attach."
+    "which stands in brackets, or a part of it cannot run here. Logs are in the file to attach."
 )
 
 

@@ -76,6 +76,19 @@ def test_signals_that_come_together_interrupt_once():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+def test_a_kit_in_the_background_hears_sigint_and_under_nohup_no_sighup():
+    """A bug: programs that were ended by SIGINT ignored it, too, and lost what they had found."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+    try:
+        with interruptible():
+            send(signal.SIGHUP)
+            with pytest.raises(KeyboardInterrupt):
+                send(signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_an_interrupted_stage_does_not_run_out_of_time_while_it_ends():
     left_s = []
 
