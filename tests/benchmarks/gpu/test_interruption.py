@@ -104,8 +104,15 @@ def test_an_interrupted_stage_does_not_run_out_of_time_while_it_ends():
     assert left_s == [0.0]
 
 
-def test_a_second_ctrl_c_kills_a_program_that_does_not_end(monkeypatch):
+def test_a_second_ctrl_c_interrupts_what_the_first_began(monkeypatch):
     monkeypatch.setattr(interruption, "AGAIN_S", -1.0)
+    with interruptible():
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                send(signal.SIGINT)
+
+
+def test_an_interruption_kills_a_program_that_does_not_end(monkeypatch):
     asleep = "import signal, time; signal.signal(2, signal.SIG_IGN); print(); time.sleep(600)"
     process = subprocess.Popen(
         [sys.executable, "-c", asleep], stdout=subprocess.PIPE, start_new_session=True
@@ -119,9 +126,12 @@ def test_a_second_ctrl_c_kills_a_program_that_does_not_end(monkeypatch):
         return wait(timeout)
 
     monkeypatch.setattr(process, "wait", interrupted)
-    with interruptible():
-        end(process)
-    process.stdout.close()
+    try:
+        with interruptible():
+            end(process)
+    finally:
+        process.kill()
+        process.stdout.close()
     assert process.returncode == -signal.SIGKILL
 
 
