@@ -95,15 +95,16 @@ def _run(
     kit: Kit, stages: Mapping[str, Stage], total_s: float, results: dict[str, StageResult]
 ) -> bool:
     """Add the results of these stages to those there are; return whether it was interrupted."""
+    is_interrupted = False
     try:
         for result in run_stages(kit, stages, total_s, _tell):
             results[result.stage] = result
-            if result.ended == Ended.INTERRUPTED:
-                raise KeyboardInterrupt
-    except KeyboardInterrupt:
+            is_interrupted = result.ended == Ended.INTERRUPTED
+    except KeyboardInterrupt:  # between two stages
+        is_interrupted = True
+    if is_interrupted:
         say("interrupted: the same command goes on from here")
-        return True
-    return False
+    return is_interrupted
 
 
 def _minutes(text: str) -> float:
