@@ -188,6 +188,8 @@ def _asked(
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
         here = wording.counted(num_gpus, "GPU")
         parser.error(f"{bench.described} are wanted, and this machine has {here}")
+    if asked.out and asked.out.is_dir():
+        parser.error(f"--out {asked.out}: a folder, wanted a file")
     try:
         if asked.out:
             asked.out.touch()
@@ -236,33 +238,31 @@ def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts:
 
 def report(checks: Sequence[Check], bench: Bench, jobs: int = 1) -> Iterator[str]:
     """Yield a table of what was checked, then what cannot run here and why, and what failed."""
-    yield f"\nLargest difference of any weight and of the loss from one device; {bench.described}"
-    counted = "examples/s" if bench.model else "images/s"
-    model = bench.model or "resnet18_cifar"
-    beside = f", and less so beside {wording.counted(jobs - 1, 'other mode')}" if jobs > 1 else ""
-    yield f"{counted} of {model} in a second or two are an impression, not a measurement{beside}"
-    if bench.kind == "cpu_device":
-        yield DeviceKind.CPU_DEVICE.note
-    rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", counted, "")]
+    rows: list[tuple[str, ...]] = []
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
-    unreached: dict[str, None] = {}  # in order
+    unreached: dict[str, list[str]] = defaultdict(list)
     for check in checks:
         if check.outcome == "unsupported":
             unsupported[check.options, check.problem].append(check.mode)
         elif check.outcome == NOT_REACHED:
-            unreached[check.mode] = None
+            unreached[check.problem].append(check.mode)
         else:
             rows.append(_row(check))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows if rows[1:] else ():
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if rows:
+        yield from _table(rows, bench, jobs)
     if unsupported:
         yield "\nCannot run here"
     for (options, problem), modes in unsupported.items():
         what = "" if options == "-" else f"{options} with "
         yield f"{problem} ({what}{', '.join(dict.fromkeys(modes))})"
-    for mode in unreached:
-        yield f"\n{mode}: not all of its checks were reached in time"
+    begun = {check.mode for check in checks if check.outcome != NOT_REACHED}
+    for why, modes in unreached.items():
+        some = [mode for mode in dict.fromkeys(modes) if mode in begun]
+        none = [mode for mode in dict.fromkeys(modes) if mode not in begun]
+        if some:
+            yield f"\nNot all checks were reached ({why}): {', '.join(some)}"
+        if none:
+            yield f"\nNot reached ({why}): {', '.join(none)}"
     if bench.num_hosts > 1:
         joined = [
             name
@@ -275,6 +275,20 @@ def report(checks: Sequence[Check], bench: Bench, jobs: int = 1) -> Iterator[str
         yield "\nFAILED"
     for check in failed:
         yield f"{check.mode} {check.options}: {check.problem}"
+
+
+def _table(rows: Sequence[tuple[str, ...]], bench: Bench, jobs: int) -> Iterator[str]:
+    yield f"\nLargest difference of any weight and of the loss from one device; {bench.described}"
+    counted = "examples/s" if bench.model else "images/s"
+    model = bench.model or "resnet18_cifar"
+    beside = f", and less so beside {wording.counted(jobs - 1, 'other mode')}" if jobs > 1 else ""
+    yield f"{counted} of {model} in a second or two are an impression, not a measurement{beside}"
+    if bench.kind == "cpu_device":
+        yield DeviceKind.CPU_DEVICE.note
+    rows = [("mode", "options", "weights", "loss", "below", counted, ""), *rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _row(check: Check) -> tuple[str, ...]:
@@ -316,11 +330,14 @@ def _checked(
             if waiting:
                 print("interrupted: what was checked so far", file=sys.stderr)
         finally:
+            for one in running:
+                one.cancel()  # before those that run end, and the pool takes another
             over.set()
-            pool.shutdown(cancel_futures=True)
     checks: list[Check] = []
-    for one in running:
-        if not one.cancelled() and one.exception() is None:
+    for one, mode in running.items():
+        if one.cancelled():
+            checks.append(_interrupted(mode, "all"))
+        elif one.exception() is None:
             checks += one.result()
     return checks, bool(waiting)
 
@@ -330,11 +347,15 @@ def _check(mode: Mode, bench: Bench, over: threading.Event) -> list[Check]:
     for part, variables in trials.parts(mode, bench, os.environ):
         checks += _check_in_own_process(part, variables, over)
         if over.is_set():
-            checks.append(Check(mode=mode.name, options="the others", outcome=NOT_REACHED))
+            checks.append(_interrupted(mode, "the others"))
             break
         if all(check.outcome != "passed" for check in checks):
             break  # the mode cannot run here, or is broken, which need not be said again
     return checks
+
+
+def _interrupted(mode: Mode, options: str) -> Check:
+    return Check(mode=mode.name, options=options, outcome=NOT_REACHED, problem="interrupted")
 
 
 def _check_in_own_process(

@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +21,10 @@ from typing import Any
 
 from benchmarks.gpu.anonymous import Names
 from benchmarks.gpu.box import find_box
+from benchmarks.gpu.claim import ClaimError, check_writable, claimed, found_python
 from benchmarks.gpu.found import Ended, Finding, Judged, Note, Number, StageResult, Verdict
-from benchmarks.gpu.kit import Kit, say
+from benchmarks.gpu.interruption import interruptible
+from benchmarks.gpu.kit import Kit, say, say_result
 from benchmarks.gpu.packing import pack
 from benchmarks.gpu.report import counted, machine_values, report, verdicts
 from benchmarks.gpu.running import earlier_results, minutes, run_stages
@@ -38,12 +40,14 @@ STAGES: dict[str, Stage] = {
     "selfcheck": selfcheck,
     "xla": xla,
 }
+_NOTHING_PROVED = 3  # 2 is wrong usage
 _ENDED = (Ended.COMPLETED, Ended.NOT_RUN)  # another run of them would be no other
-_IDENTITY = "box.json"  # what the numbers of a folder were made on
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when nothing was missed and nothing broke, 130 when interrupted, else 1."""
+    """Return 0 when lines were met, 1 when one was missed or a stage broke, 3 when nothing was met
+    or missed, 130 when interrupted.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     named = list(STAGES) if options.stages is None else options.stages.split(",")
@@ -53,66 +57,54 @@ def main(arguments: Sequence[str]) -> int:
         box = find_box(options.device)
     except SweepRefusedError as error:
         parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
-    kit = Kit(box=box, folder=options.out.resolve(), torch_python=options.torch_python)
-    if problem := _claim(kit) or _why_unwritable(options.json):
-        parser.error(problem)
+    try:
+        torch_python = found_python("--torch-python", options.torch_python)
+        kit = Kit(box=box, folder=options.out.resolve(), torch_python=torch_python)
+        if options.json:
+            check_writable("--json", options.json)
+        with claimed(kit), interruptible():
+            return _prove(kit, named, options)
+    except ClaimError as error:
+        parser.error(str(error))
+
+
+def _prove(kit: Kit, named: list[str], options: argparse.Namespace) -> int:
+    """Run the stages that are left of those named, and write the report; return the exit code."""
     results = earlier_results(kit, list(STAGES))
-    total_s = 60 * (options.minutes or minutes([STAGES[name] for name in named], options.device))
+    total_s = 60 * (options.minutes or minutes(STAGES.values(), options.device))
     if options.stages is None:
         ended = [name for name, result in results.items() if result.ended in _ENDED]
         for name in ended:
             say(f"{name}: ended in an earlier run; --stages {name} runs it again")
         named = [name for name in named if name not in ended]
     stages = {name: STAGES[name] for name in named}
+    is_interrupted = _run(kit, stages, total_s, results)
+    judged = _write(kit, results, named, options.json)
+    if is_interrupted:
+        return 130
+    found = {one.verdict for one in judged}
+    if Verdict.MISSED in found or any(one.ended == Ended.BROKEN for one in results.values()):
+        return 1
+    if Verdict.MET not in found:
+        say("no line was met or missed: the report says why")
+        return _NOTHING_PROVED
+    return 0
+
+
+def _run(
+    kit: Kit, stages: Mapping[str, Stage], total_s: float, results: dict[str, StageResult]
+) -> bool:
+    """Add the results of these stages to those there are; return whether it was interrupted."""
     is_interrupted = False
     try:
         for result in run_stages(kit, stages, total_s, _tell):
             results[result.stage] = result
-    except KeyboardInterrupt:
-        say("interrupted: the same command goes on with this stage")
+            is_interrupted = result.ended == Ended.INTERRUPTED
+    except KeyboardInterrupt:  # between two stages
         is_interrupted = True
-    judged = _write(kit, results, options.json)
     if is_interrupted:
-        return 130
-    has_missed = any(one.verdict == Verdict.MISSED for one in judged)
-    has_broken = any(result.ended == Ended.BROKEN for result in results.values())
-    return int(has_missed or has_broken)
-
-
-def _claim(kit: Kit) -> str:
-    """Begin or go on in a folder; return why it cannot be this one, if it cannot."""
-    identity = {
-        "machine": kit.box.machine.key,
-        "hardware": kit.box.hardware,
-        "gpus": [gpu.uuid for gpu in kit.box.gpus],
-    }
-    path = kit.folder / _IDENTITY
-    if path.exists():
-        if json.loads(path.read_text()) != identity:
-            return (
-                f"--out {kit.folder}: it has the numbers of another machine or device; choose "
-                "another folder"
-            )
-        return ""
-    if kit.folder.exists() and any(kit.folder.iterdir()):
-        return f"--out {kit.folder}: found other files, wanted a new folder or one of the kit's"
-    try:
-        kit.folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(identity, indent=1) + "\n")
-    except OSError as error:
-        return f"--out {kit.folder}: {error.strerror}; choose a folder that can be written"
-    return ""
-
-
-def _why_unwritable(path: Path | None) -> str:
-    """Find before hours of work that a file cannot be written; empty where it can."""
-    if path is None:
-        return ""
-    try:
-        path.touch()
-    except OSError as error:
-        return f"--json {path}: {error.strerror}; choose a file that can be written"
-    return ""
+        say("interrupted: the same command goes on from here")
+    return is_interrupted
 
 
 def _minutes(text: str) -> float:
@@ -126,35 +118,38 @@ def _tell(stage: str, finding: Finding) -> None:
     """Print one line for a finding."""
     match finding:
         case Number():
-            print(f"{stage}  {finding.what}: {finding.text}", flush=True)
+            say_result(f"{stage}  {finding.what}: {finding.text}")
         case Judged():
             text = STAGES[stage].LINES[finding.line]
-            print(f"{stage}  {finding.verdict}: {text} ({finding.why})", flush=True)
+            say_result(f"{stage}  {finding.verdict}: {text} ({finding.why})")
         case Note():
-            print(f"{stage}  {finding.text}", flush=True)
+            say_result(f"{stage}  {finding.text}")
 
 
-def _write(kit: Kit, results: dict[str, StageResult], also: Path | None) -> list[Judged]:
+def _write(
+    kit: Kit, results: dict[str, StageResult], asked: Sequence[str], also: Path | None
+) -> list[Judged]:
     """Write the report, the numbers as JSON, and the file to attach; return all verdicts."""
     names = Names.of_this_machine()
     ordered = {name: results[name] for name in STAGES if name in results}
     values = machine_values(kit.box, _environment(kit))
     made_at = datetime.now(UTC)
-    judged = [one for _, one in verdicts(STAGES, ordered)]
+    lines = list(verdicts(STAGES, ordered, asked))
     content = {
         "made_at": made_at.isoformat(timespec="seconds"),
         "device": kit.box.hardware,
         "machine": values,
-        "lines": [{"text": text, **asdict(one)} for text, one in verdicts(STAGES, ordered)],
-        "stages": {name: asdict(result) for name, result in ordered.items()},
+        "lines": [{"text": text, **asdict(one)} for text, one in lines],
+        "stages": {name: json.loads(result.to_json()) for name, result in ordered.items()},
     }
     text = names.masked(json.dumps(content, indent=1)) + "\n"
     (kit.folder / "kit.json").write_text(text)
     if also:
         also.write_text(text)
     page = kit.folder / "report.md"
-    page.write_text(names.masked(report(STAGES, ordered, values, made_at)))
-    print(counted(judged))
+    page.write_text(names.masked(report(STAGES, ordered, asked, values, made_at)))
+    judged = [one for _, one in lines]
+    say_result(counted(judged))
     say(f"report: {page}\nto attach: {pack(kit, names)}")
     return judged
 
@@ -177,7 +172,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--stages", help=f"default all: {','.join(STAGES)}")
     parser.add_argument(
-        "--minutes", type=_minutes, help="for all stages together (default 18, on CPU devices 3)"
+        "--minutes",
+        type=_minutes,
+        help="for all stages together, or for those named (default 18, on CPU devices 3)",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-kit"), help="folder of all files (default gpu-kit)"

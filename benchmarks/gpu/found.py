@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -14,7 +15,9 @@ class Verdict(StrEnum):
 
     MET = "met"
     MISSED = "missed"
-    OPEN = "open"  # measured, and the interval has the limit within it
+    # measured, and the interval has the limit within it; or all that can run here is as it must be,
+    # and the rest needs other devices
+    OPEN = "open"
     NOT_RUN = "not run"
 
 
@@ -66,7 +69,14 @@ class Ended(StrEnum):
     COMPLETED = "completed"
     NOT_RUN = "not run"
     OUT_OF_TIME = "out of time"
+    INTERRUPTED = "interrupted"
     BROKEN = "broken"
+
+    def told(self, why: str) -> str:
+        """Say how and why, as `broken: see the log` or `interrupted after 9 s`."""
+        if not why:
+            return self.value
+        return f"{self} {why}" if self == Ended.INTERRUPTED else f"{self}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +90,8 @@ class StageResult(JsonRecord):
     numbers: tuple[Number, ...]
     judged: tuple[Judged, ...]  # every line of the stage
     notes: tuple[Note, ...]
+    began_at: datetime | None = None  # unknown of folders of earlier versions, as the commit
+    commit: str = ""  # with +dirty where files differ from it
 
 
 class NotRunError(Exception):

@@ -11,10 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import OutOfTimeError
+from scalemark.cli.terminal import silence
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 _GRACE_S = 10.0  # from SIGINT to SIGKILL
@@ -43,7 +44,11 @@ class Kit:
 
 @contextmanager
 def limited(limit_s: float) -> Iterator[None]:
-    """Raise OutOfTimeError in the block when it takes longer, whatever it waits for."""
+    """Raise OutOfTimeError in the block when it takes longer, whatever it waits for; at once where
+    there is no time.
+    """
+    if limit_s <= 0:
+        raise OutOfTimeError("no time was left for it; the same command runs the stage")
 
     def over(_number: int, _frame: FrameType | None) -> NoReturn:
         raise OutOfTimeError(
@@ -51,7 +56,7 @@ def limited(limit_s: float) -> Iterator[None]:
         )
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, max(limit_s, 0.001))
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield
     finally:
@@ -89,7 +94,7 @@ def end(process: subprocess.Popen[bytes], grace_s: float = _GRACE_S) -> None:
     """Interrupt it, and kill it with all that it started where it takes longer than the grace."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second one kills it
             process.wait(grace_s)
     if process.poll() is None:
         with suppress(ProcessLookupError):
@@ -113,4 +118,16 @@ def logged(kit: Kit, name: str, error: str) -> str:
 
 def say(text: str) -> None:
     """Tell progress."""
-    print(text, file=sys.stderr, flush=True)
+    _print(text, sys.stderr)
+
+
+def say_result(text: str) -> None:
+    """Print a line of stdout."""
+    _print(text, sys.stdout)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:  # its terminal was closed, or Ctrl-C ended `tee`; the report is wanted still
+        silence(stream)

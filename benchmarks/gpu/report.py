@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,18 +12,21 @@ from benchmarks.gpu.stages import Stage
 
 _KEY = (
     "Met and missed were measured; open: measured, and the limit is within the 95 % interval, "
-    "which stands in brackets. Logs are in the file to attach."
+    "which stands in brackets, or a part of it cannot run here. Logs are in the file to attach."
 )
 
 
 def verdicts(
-    stages: Mapping[str, Stage], results: Mapping[str, StageResult]
+    stages: Mapping[str, Stage], results: Mapping[str, StageResult], asked: Collection[str]
 ) -> Iterator[tuple[str, Judged]]:
-    """Yield every line that must hold, in words, with its verdict; `not run` of stages left out."""
+    """Yield every line that must hold, in words, with its verdict; `not run` of stages that were
+    left out, or not reached though `asked` for.
+    """
     for name, stage in stages.items():
         found = {judged.line: judged for judged in results[name].judged} if name in results else {}
         for line, text in stage.LINES.items():
-            missing = Judged(line=line, verdict=Verdict.NOT_RUN, why="the stage was left out")
+            why = f"the stage was {_missing(name, asked)}"
+            missing = Judged(line=line, verdict=Verdict.NOT_RUN, why=why)
             yield text, found.get(line, missing)
 
 
@@ -44,7 +47,7 @@ def machine_values(box: Box, environment: Mapping[str, Any]) -> dict[str, str]:
         values[f"GPU {number}"] = ", ".join([*told, gpu.uuid])
     if machine.driver:
         values["driver"] = machine.driver
-    for name in ("kernel", "python", "cuda", "cudnn", "cuda_build", "cudnn_build", "commit"):
+    for name in ("kernel", "python", "cuda", "cudnn", "cuda_build", "cudnn_build"):
         if environment.get(name):
             values[name] = str(environment[name])
     packages = environment.get("packages", {})
@@ -55,15 +58,17 @@ def machine_values(box: Box, environment: Mapping[str, Any]) -> dict[str, str]:
 def report(
     stages: Mapping[str, Stage],
     results: Mapping[str, StageResult],
+    asked: Collection[str],
     values: Mapping[str, str],
     made_at: datetime,
 ) -> str:
     """Write the page."""
-    total = counted([judged for _, judged in verdicts(stages, results)])
+    judged = list(verdicts(stages, results, asked))
+    total = counted([one for _, one in judged])
     sections = [
         ["# scalemark's GPU kit", "", f"{values['devices']}; {made_at:%Y-%m-%d %H:%M} UTC"],
-        ["## What must hold", "", f"{total}. {_KEY}", "", *_verdict_table(stages, results)],
-        ["## Stages", "", *_stage_table(stages, results)],
+        ["## What must hold", "", f"{total}. {_KEY}", "", *_verdict_table(judged)],
+        ["## Stages", "", *_stage_table(stages, results, asked)],
     ]
     for name, result in results.items():
         sections.append([f"## {name}: {stages[name].ABOUT}", "", *_findings(result)])
@@ -80,23 +85,34 @@ def counted(judged: Sequence[Judged]) -> str:
     return ", ".join(counts)
 
 
-def _verdict_table(stages: Mapping[str, Stage], results: Mapping[str, StageResult]) -> list[str]:
-    rows = []
-    for text, judged in verdicts(stages, results):
-        rows.append((text, f"**{judged.verdict}**", judged.why))
+def _verdict_table(judged: Sequence[tuple[str, Judged]]) -> list[str]:
+    rows = [(text, f"**{one.verdict}**", one.why) for text, one in judged]
     return _table(("line", "verdict", "why"), rows)
 
 
-def _stage_table(stages: Mapping[str, Stage], results: Mapping[str, StageResult]) -> list[str]:
+def _missing(name: str, asked: Collection[str]) -> str:
+    return "not reached" if name in asked else "left out"
+
+
+def _stage_table(
+    stages: Mapping[str, Stage], results: Mapping[str, StageResult], asked: Collection[str]
+) -> list[str]:
     rows = []
     for name, stage in stages.items():
         if name in results:
             result = results[name]
-            ended = f"{result.ended}: {result.why}" if result.why else result.ended
-            rows.append((name, stage.ABOUT, ended, f"{result.took_s:.0f} s"))
+            ended = Ended(result.ended).told(result.why)
+            began = f"{result.began_at:%Y-%m-%d %H:%M}" if result.began_at else ""
+            took = f"{result.took_s:.0f} s"
+            rows.append((name, stage.ABOUT, ended, took, began, _short(result.commit)))
         else:
-            rows.append((name, stage.ABOUT, "left out", ""))
-    return _table(("stage", "about", "ended", "took"), rows)
+            rows.append((name, stage.ABOUT, _missing(name, asked), "", "", ""))
+    return _table(("stage", "about", "ended", "took", "began (UTC)", "commit"), rows)
+
+
+def _short(commit: str) -> str:
+    revision, plus, changed = commit.partition("+")
+    return f"{revision[:12]}{plus}{changed}"
 
 
 def _findings(result: StageResult) -> list[str]:
@@ -107,7 +123,7 @@ def _findings(result: StageResult) -> list[str]:
         return lines + _table(("what", "value"), [(one.what, one.text) for one in result.numbers])
     if result.ended == Ended.COMPLETED:
         return [*lines, "No numbers."]
-    return [*lines, f"{result.ended}: {result.why}"]
+    return [*lines, Ended(result.ended).told(result.why)]
 
 
 def _table(heading: Sequence[str], rows: Any) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.gpu.found import (
@@ -21,6 +22,7 @@ from benchmarks.gpu.found import (
 from benchmarks.gpu.kit import Kit, limited, logged, say
 from benchmarks.gpu.stages import Stage
 from benchmarks.trainer import BrokenError
+from scalemark.host import software
 
 
 def minutes(stages: Iterable[Stage], device: str) -> float:
@@ -30,7 +32,7 @@ def minutes(stages: Iterable[Stage], device: str) -> float:
 
 def share_s(left_s: float, stages: Sequence[Stage], device: str) -> float:
     """Return what the first of these stages may take: what others leave goes to those after."""
-    return left_s * stages[0].MINUTES[device] / minutes(stages, device)
+    return max(0.0, left_s) * stages[0].MINUTES[device] / minutes(stages, device)
 
 
 def run_stages(
@@ -39,7 +41,9 @@ def run_stages(
     total_s: float,
     tell: Callable[[str, Finding], None],
 ) -> Iterator[StageResult]:
-    """Run these stages, and write each one's result into the kit's folder once it has ended."""
+    """Run these stages, and write each one's result into the kit's folder once it has ended; an
+    interruption ends the last.
+    """
     over_s = time.monotonic() + total_s
     names = list(stages)
     for position, name in enumerate(names):
@@ -51,13 +55,15 @@ def run_stages(
         path.parent.mkdir(exist_ok=True)
         path.write_text(result.to_json() + "\n")
         yield result
+        if result.ended == Ended.INTERRUPTED:
+            return
 
 
 def run_stage(
     kit: Kit, name: str, stage: Stage, limit_s: float, tell: Callable[[str, Finding], None]
 ) -> StageResult:
-    """Run one stage; what it found before it ran out of time, or broke, is kept."""
-    start_s = time.monotonic()
+    """Run one stage; what it found before it ran out of time, was interrupted or broke is kept."""
+    start_s, began_at, commit = time.monotonic(), datetime.now(UTC), software.commit()
     found: list[Finding] = []
     ended, why = Ended.COMPLETED, ""
     try:
@@ -69,6 +75,9 @@ def run_stage(
         ended, why = Ended.NOT_RUN, str(error)
     except OutOfTimeError as error:
         ended, why = Ended.OUT_OF_TIME, str(error)
+    except KeyboardInterrupt:
+        ended = Ended.INTERRUPTED
+        why = f"after {time.monotonic() - start_s:.0f} s; the same command runs the stage again"
     except BrokenError as error:
         ended, why = Ended.BROKEN, logged(kit, f"{name}-broken", str(error))
     except Exception:  # a defect of ours: the other stages and the report are still worth it
@@ -76,7 +85,7 @@ def run_stage(
     judged = {one.line: one for one in found if isinstance(one, Judged)}
     for line in stage.LINES:
         if line not in judged:
-            judged[line] = Judged(line=line, verdict=Verdict.NOT_RUN, why=f"{ended}: {why}")
+            judged[line] = Judged(line=line, verdict=Verdict.NOT_RUN, why=ended.told(why))
             tell(name, judged[line])
     return StageResult(
         stage=name,
@@ -86,6 +95,8 @@ def run_stage(
         numbers=tuple(one for one in found if isinstance(one, Number)),
         judged=tuple(judged.values()),
         notes=tuple(one for one in found if isinstance(one, Note)),
+        began_at=began_at,
+        commit=commit,
     )
 
 

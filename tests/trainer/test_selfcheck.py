@@ -119,6 +119,7 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
             "no mode distributed_ring with --hosts 1; choose from independent, ",
         ),
         (["--out", "/nowhere/x.json"], "there is no folder /nowhere"),
+        (["--out", "/proc"], "--out /proc: a folder, wanted a file"),
         (
             ["--out", "/proc/x.json"],
             "--out /proc/x.json: No such file or directory; choose another",
@@ -223,7 +224,6 @@ def test_a_box_on_which_nothing_could_be_checked_has_not_passed(modes, monkeypat
     assert selfcheck.main(["--devices", "cpu_device", *modes]) == 1
     said = capsys.readouterr()
     assert "nothing could be checked here" in said.err
-    assert "  weights  " not in said.out  # no table without a row
 
 
 def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
@@ -233,30 +233,40 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
         return []
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
-    assert selfcheck.main(["--devices", "cpu_device"]) == 130
-    assert "0 checks passed" in capsys.readouterr().out
+    modes = ["--modes", "ps_cpu", "mirrored_ring", "independent"]
+    assert selfcheck.main(["--devices", "cpu_device", *modes]) == 130
+    reported = capsys.readouterr().out
+    assert "Not reached (interrupted): ps_cpu, mirrored_ring, independent" in reported
+    assert "0 checks passed, 0 failed, 0 cannot run here, 3 not reached" in reported
+    assert "Largest difference" not in reported  # no table without a row
 
 
 def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
     monkeypatch, capsys, tmp_path
 ):
-    """A bug: `timeout` left an empty file. Of a mode that had not ended, its checks are reported."""
-    passed = Check(**PLAIN, outcome="passed")
+    """A bug: `timeout` left an empty file. Modes that had not ended, or not begun, are reported."""
 
     def terminated(part, variables, over):
         if part.mode.variable_update == "parameter_server":
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)  # as `timeout` does, to the process and its group
             assert over.wait(60)
-        return [passed]
+        return [Check(mode=part.mode.name, options="-", outcome="passed")]
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", terminated)
     out = tmp_path / "found.json"
     modes = ["--modes", "mirrored_ring", "ps_cpu", "independent"]
     assert selfcheck.main(["--devices", "cpu_device", *modes, "--out", str(out)]) == 130
     found = [(one["mode"], one["outcome"]) for one in json.loads(out.read_text())["checks"]]
-    assert found == [("ring", "passed"), ("ring", "passed"), ("ps_cpu", NOT_REACHED)]
-    assert "ps_cpu: not all of its checks were reached in time" in capsys.readouterr().out
+    assert found == [
+        ("mirrored_ring", "passed"),
+        ("ps_cpu", "passed"),
+        ("ps_cpu", NOT_REACHED),
+        ("independent", NOT_REACHED),
+    ]
+    reported = capsys.readouterr().out
+    assert "\nNot all checks were reached (interrupted): ps_cpu\n" in reported
+    assert "\nNot reached (interrupted): independent\n" in reported
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
 
@@ -346,7 +356,8 @@ def test_the_report_has_a_table_what_cannot_run_and_what_failed(snapshot):
     timed = Check(mode="ring", options="precision=fp32", outcome="passed", throughput=123.456)
     refused = Check(**PLAIN, outcome="unsupported", problem="wanted GPUs")
     wrong = replace(passed, outcome="failed", problem="differs by 2.0e-03", difference=2e-3)
-    checks = [passed, timed, refused, wrong, replace(passed, outcome=NOT_REACHED)]
+    late = replace(passed, outcome=NOT_REACHED, problem="the mode's 480 s were over")
+    checks = [passed, timed, refused, wrong, late]
     assert "\n".join(selfcheck.report(checks, Bench(kind="gpu", num_replicas=2))) == snapshot
 
 

@@ -179,7 +179,8 @@ class ModeCheck:
     def _checked(self, options: str, check: Callable[[], tuple[str, Found]]) -> Check:
         found: Found = {}
         if self._clock() - self._begun_s > MODE_BUDGET_S:
-            return Check(mode=self._name, options=options, outcome=NOT_REACHED)
+            why = f"the mode's {MODE_BUDGET_S:.0f} s were over"
+            return Check(mode=self._name, options=options, outcome=NOT_REACHED, problem=why)
         try:
             problem, found = check()
             outcome = "failed" if problem else "passed"

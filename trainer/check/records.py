@@ -29,9 +29,10 @@ class Check:
 
     mode: str
     options: str  # what differs from the plain mode, as overrides; "-" for nothing
-    # passed, failed, unsupported: it cannot run here, or not reached: its mode's time was over
+    # passed, failed, unsupported: it cannot run here, or not reached: its mode's time was over, or
+    # somebody interrupted
     outcome: str
-    problem: str = ""  # what is wrong, or why it cannot run
+    problem: str = ""  # what is wrong, or why it cannot run or was not reached
     difference: float | None = None  # largest absolute difference of any weight from the reference
     loss_difference: float | None = None  # of the last step's loss from the reference's
     bound: float | None = None  # that both must be under

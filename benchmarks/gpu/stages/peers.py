@@ -28,7 +28,7 @@ ABOUT = "our step beside compiled PyTorch's and Keras', taking turns"
 LINES: Mapping[str, str] = {
     "torch_images": "ResNet-50, bf16, batch 256: at least 0.90 x compiled PyTorch",
     "keras_images": "ResNet-50, bf16, batch 256: at least 1.10 x plain compiled Keras",
-    "torch_tokens": "BERT-base or GPT-2, bf16: at least 0.80 x compiled PyTorch",
+    "torch_tokens": "the better of BERT-base and GPT-2, bf16: at least 0.80 x compiled PyTorch",
 }
 TARGETS = {"torch_images": 0.9, "keras_images": 1.1, "torch_tokens": 0.8}
 MINUTES: Mapping[str, float] = {"gpu": 6.75, "cpu": 1.0}
@@ -39,51 +39,50 @@ _SHARING = {
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 _SAME_UPDATE = ("optimizer=momentum", "learning_rate=0.001", "weight_decay=0")  # of all sides
-_ASK_FOR_TORCH = "import numpy, torch; print(torch.__version__)"
 
 
 def run(kit: Kit) -> Iterator[Finding]:
-    torch = torch_version(kit.torch_python)
-    if torch is None:
-        yield Note(text="PyTorch: not run: PyTorch is not installed; --torch-python names a Python")
+    torch_lack = lack_of_torch(kit.torch_python)
+    if torch_lack:
+        yield Note(text=f"PyTorch: not run: {torch_lack}; --torch-python names a Python")
     broken = []
     for compare in (_images, _tokens):
         try:
-            yield from compare(kit, torch)
+            yield from compare(kit, torch_lack)
         except BrokenError as error:  # the other comparison is still worth it
             broken.append(error)
     if broken:
         raise broken[0]
 
 
-def _images(kit: Kit, torch: str | None) -> Iterator[Finding]:
+def _images(kit: Kit, torch_lack: str) -> Iterator[Finding]:
     lines = ("keras_images", "torch_images")
     specs = planned(kit, images_grid(kit.box))
-    ratios = yield from _compared(kit, specs, torch, lines)
+    ratios = yield from _compared(kit, specs, torch_lack, lines)
     for line in lines:
         of_line = [ratio for ratio in ratios if ratio.name == line]
-        yield judged(line, of_line, specs[0], on_gpus=kit.box.on_gpus, has_torch=bool(torch))
+        yield judged(line, of_line, specs[0], on_gpus=kit.box.on_gpus, torch_lack=torch_lack)
 
 
-def _tokens(kit: Kit, torch: str | None) -> Iterator[Finding]:
+def _tokens(kit: Kit, torch_lack: str) -> Iterator[Finding]:
     """Compare one model after the other, and judge by the better; also where time is over between
-    them, or one is broken.
+    them, somebody interrupts, or one is broken.
     """
     line = "torch_tokens"
-    if torch is None:
-        yield Judged(line=line, verdict=Verdict.NOT_RUN, why="PyTorch is not installed")
+    if torch_lack:
+        yield Judged(line=line, verdict=Verdict.NOT_RUN, why=torch_lack)
         return
     plans = [planned(kit, grid) for grid in tokens_grids(kit.box)]
     ratios: list[Ratio] = []
-    stopped: list[BrokenError | OutOfTimeError] = []
+    stopped: list[BrokenError | OutOfTimeError | KeyboardInterrupt] = []
     unmeasured = [specs[0].model for specs in plans]
     for specs in plans:
         try:
-            found = yield from _compared(kit, specs, torch, (line,))
+            found = yield from _compared(kit, specs, torch_lack, (line,))
         except BrokenError as error:
             stopped.append(error)
             continue
-        except OutOfTimeError as error:
+        except (OutOfTimeError, KeyboardInterrupt) as error:
             stopped.append(error)
             break
         ratios += found
@@ -95,22 +94,21 @@ def _tokens(kit: Kit, torch: str | None) -> Iterator[Finding]:
             ratios,
             plans[0][0],
             on_gpus=kit.box.on_gpus,
-            has_torch=True,
             unmeasured=unmeasured,
         )
     if stopped:
         raise stopped[-1]
 
 
-def torch_version(python: str) -> str | None:
-    """Return the version of PyTorch that this Python has, or None."""
-    try:
-        ended = subprocess.run(
-            [python, "-c", _ASK_FOR_TORCH], capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return None
-    return None if ended.returncode else ended.stdout.strip()
+def lack_of_torch(python: str) -> str:
+    """Return what keeps this Python from using PyTorch; empty where nothing does."""
+    ended = subprocess.run(
+        [python, "-c", "import numpy, torch"], capture_output=True, text=True, check=False
+    )
+    if ended.returncode == 0:
+        return ""
+    said = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+    return f"{python} has no PyTorch that can be imported: {said[-1]}"
 
 
 def images_grid(box: Box) -> list[str]:
@@ -143,7 +141,7 @@ def tokens_grids(box: Box) -> list[list[str]]:
 
 
 def _compared(
-    kit: Kit, specs: Sequence[TrialSpec], torch: str | None, lines: Sequence[str]
+    kit: Kit, specs: Sequence[TrialSpec], torch_lack: str, lines: Sequence[str]
 ) -> Generator[Finding, None, list[Ratio]]:
     """Take turns with the peers of these lines, with each of these trials of ours; return ratios
     of each line, named after it.
@@ -157,7 +155,7 @@ def _compared(
         started: dict[str, Worker] = {}
         for line in lines:
             kind = line.partition("_")[0]
-            if kind != "torch" or torch:
+            if kind != "torch" or not torch_lack:
                 started[line] = stack.enter_context(_worker(kit, specs[0], kind))
         peers = yield from _warm(kit, started, settings)
         for spec in specs:
@@ -231,14 +229,14 @@ def judged(
     spec: TrialSpec,
     *,
     on_gpus: bool,
-    has_torch: bool,
+    torch_lack: str = "",
     unmeasured: Sequence[str] = (),
 ) -> Judged:
     """Judge by the best of ours, and tell the others. On other devices, or with another batch,
     nothing is settled; nor is a line missed while models that may meet it are unmeasured.
     """
-    if line.startswith("torch") and not has_torch:
-        return Judged(line=line, verdict=Verdict.NOT_RUN, why="PyTorch is not installed")
+    if line.startswith("torch") and torch_lack:
+        return Judged(line=line, verdict=Verdict.NOT_RUN, why=torch_lack)
     if not ratios:
         return Judged(line=line, verdict=Verdict.NOT_RUN, why="the peer did not run, see the notes")
     ordered = sorted(ratios, key=lambda ratio: ratio.ratio, reverse=True)

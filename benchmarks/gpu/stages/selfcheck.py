@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.gpu.found import Finding, Judged, Note, NotRunError, Number, OutOfTimeError, Verdict
 from benchmarks.gpu.kit import Kit, last_line, program
+from scalemark.records.devices import DeviceKind
 from trainer.selfcheck import NOT_REACHED, all_modes
 
 ABOUT = "exactness and placement of every way of sharing variables"
@@ -20,25 +21,29 @@ MINUTES: Mapping[str, float] = {"gpu": 3.75, "cpu": 0.3}
 # differ in kind; the others follow while there is time
 _FIRST = ("replicated_none", "ps_cpu", "mirrored_ring", "replicated_ring", "ps_gpu", "independent")
 
+_COUNTED = {"passed": "passed", "failed": "failed", "unsupported": "cannot run here"}
+
 
 def run(kit: Kit) -> Iterator[Finding]:
     modes = ordered([mode.name for mode in all_modes() if not mode.is_distributed])
     out, log = kit.folder / "selfcheck.json", kit.logs / "selfcheck.log"
     out.unlink(missing_ok=True)
-    kind = "cpu_device"
+    kind, devices = "cpu_device", DeviceKind.CPU_DEVICE.plural
     if kit.box.on_gpus:
         kind = "gpu" if len(kit.box.gpus) > 1 else "logical_gpu"
+        devices = DeviceKind.GPU.counted(len(kit.box.gpus))
     command = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--out", str(out)]
     command += ["--jobs", str(kit.box.num_modes_at_once)]
-    over: OutOfTimeError | None = None
+    over: OutOfTimeError | KeyboardInterrupt | None = None
     try:
         with program([*command, "--modes", *modes], log, dict(os.environ)) as process:
             process.wait()
-    except OutOfTimeError as error:  # it was interrupted, and wrote what it had checked so far
+    except (OutOfTimeError, KeyboardInterrupt) as error:
+        # it was interrupted, and wrote what it had checked so far
         over = error
     is_written = out.exists() and out.stat().st_size > 0  # it makes the file at its start
     if is_written:
-        yield from judged(_checks(out), modes)
+        yield from judged(_checks(out), modes, devices)
     if over:
         raise over
     if not is_written:
@@ -51,34 +56,38 @@ def ordered(modes: Sequence[str]) -> list[str]:
     return first + [mode for mode in modes if mode not in first]
 
 
-def judged(checks: Sequence[dict[str, Any]], modes: Sequence[str]) -> Iterator[Finding]:
-    """Count the checks, and judge: met only where every mode was reached, and none failed."""
+def judged(
+    checks: Sequence[dict[str, Any]], modes: Sequence[str], devices: str
+) -> Iterator[Finding]:
+    """Count the checks, and judge: missed where one failed; not run where modes were not reached;
+    open where all that can run on these devices is exact, and others cannot; else met.
+    """
     counts = Counter(check["outcome"] for check in checks)
-    for outcome in ("passed", "failed", "unsupported"):
-        yield Number(what=f"self-check, {outcome}", value=counts[outcome], unit="checks")
-    failed = [check for check in checks if check["outcome"] == "failed"]
-    exact = {check["mode"] for check in checks if check["outcome"] == "passed"}
+    for outcome, what in _COUNTED.items():
+        yield Number(what=f"self-check, {what}", value=counts[outcome], unit="checks")
     unable = defaultdict(list)
     for check in checks:
-        if check["outcome"] == "unsupported" and check["options"] == "-":
+        if check["outcome"] == "unsupported":
             unable[check["problem"]].append(check["mode"])
     for problem, names in unable.items():
-        yield Note(text=f"{problem} ({', '.join(names)})")
-    unfinished = {check["mode"] for check in checks if check["outcome"] == NOT_REACHED}
-    reached = {check["mode"] for check in checks} - unfinished
-    exact -= unfinished
-    open_modes = [mode for mode in modes if mode not in exact]
+        yield Note(text=f"{problem} ({', '.join(dict.fromkeys(names))})")
+    failed = [check for check in checks if check["outcome"] == "failed"]
     if failed:
         why = "; ".join(f"{one['mode']} {one['options']}: {one['problem']}" for one in failed)
         yield Judged(line="modes", verdict=Verdict.MISSED, why=why)
-    elif open_modes:
-        late = [mode for mode in modes if mode not in reached]
-        why = f"{len(exact)} of {len(modes)} modes are exact; cannot run here: "
-        why += ", ".join(mode for mode in open_modes if mode in reached) or "none"
-        why += f"; not reached in time: {', '.join(late) or 'none'}"
-        yield Judged(line="modes", verdict=Verdict.NOT_RUN, why=why)
-    else:
-        yield Judged(line="modes", verdict=Verdict.MET, why=f"all {len(modes)} modes")
+        return
+    unfinished = {check["mode"] for check in checks if check["outcome"] == NOT_REACHED}
+    reached = {check["mode"] for check in checks} - unfinished
+    exact = {check["mode"] for check in checks if check["outcome"] == "passed"} & reached
+    told = [f"{len(exact)} of {len(modes)} modes are exact and placed"]
+    verdict = Verdict.MET
+    if others := [mode for mode in modes if mode in reached - exact]:
+        told.append(f"cannot run on {devices}: {', '.join(others)}")
+        verdict = Verdict.OPEN if exact else Verdict.NOT_RUN
+    if late := [mode for mode in modes if mode not in reached]:
+        told.append(f"not reached: {', '.join(late)}")
+        verdict = Verdict.NOT_RUN
+    yield Judged(line="modes", verdict=verdict, why="; ".join(told))
 
 
 def _checks(out: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from tests.benchmarks.gpu.boxes import H100, box
 from tests.conftest import PROJECT
 
 ENVIRONMENT = {
-    "commit": "55edc350",
     "kernel": "6.8",
     "cuda_build": "12.5.1",
     "packages": {"tensorflow": "2.21.0"},
@@ -32,6 +31,8 @@ def test_the_report_is_a_page_of_verdicts_machine_and_numbers(snapshot):
             Judged(line="torch_tokens", verdict=Verdict.OPEN, why="0.81 [0.79, 0.83]"),
         ),
         notes=(Note(text="a part | could not run"),),
+        began_at=datetime(2026, 11, 24, 17, 5, tzinfo=UTC),
+        commit=f"{'55edc350' * 5}+dirty",
     )
     broken = StageResult(
         stage="selfcheck",
@@ -41,10 +42,12 @@ def test_the_report_is_a_page_of_verdicts_machine_and_numbers(snapshot):
         numbers=(),
         judged=(Judged(line="modes", verdict=Verdict.NOT_RUN, why="not run: see the log"),),
         notes=(),
+        began_at=datetime(2026, 11, 25, 9, 29, tzinfo=UTC),
+        commit="0123abcd" * 5,
     )
     values = machine_values(box(H100), ENVIRONMENT)
     made_at = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)
-    page = report(STAGES, {"peers": peers, "selfcheck": broken}, values, made_at)
+    page = report(STAGES, {"peers": peers, "selfcheck": broken}, ["xla"], values, made_at)
     assert "box7" not in page
     assert page == snapshot
 

@@ -1,17 +1,20 @@
 """A stage keeps what it found, however it ends, and never passes what did not run."""
 
+import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, Verdict
+from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, StageResult, Verdict
 from benchmarks.gpu.kit import Kit
 from benchmarks.gpu.running import earlier_results, run_stages, share_s
 from benchmarks.trainer import BrokenError
+from scalemark.host import software
 from tests.benchmarks.gpu.boxes import box
 
 SPEED = Number(what="speed", value=2.0, unit="images/s")
@@ -21,10 +24,10 @@ def kit() -> Kit:
     return Kit(box=box(), folder=Path("kit").absolute(), torch_python="python")
 
 
-def stage(*found: Finding | Exception, wait_s: float = 0.0, minutes: float = 1.0) -> Any:
+def stage(*found: Finding | BaseException, wait_s: float = 0.0, minutes: float = 1.0) -> Any:
     def run(_: Kit) -> Iterator[Finding]:
         for one in found:
-            if isinstance(one, Exception):
+            if isinstance(one, BaseException):
                 raise one
             yield one
         time.sleep(wait_s)
@@ -78,3 +81,24 @@ def test_time_that_a_stage_leaves_goes_to_those_after_it():
     long, short = stage(minutes=3), stage(minutes=1)
     assert share_s(100, [long, short], "gpu") == 75
     assert share_s(90, [short], "gpu") == 90
+
+
+def test_a_stage_without_time_says_so():
+    """A bug: it had "up to -0 s"."""
+    assert share_s(-0.1, [stage()], "gpu") == 0
+    result = result_of(stage(SPEED), total_s=0.0)
+    assert (result.ended, result.numbers) == ("out of time", ())
+    assert result.why == "no time was left for it; the same command runs the stage"
+
+
+def test_a_result_says_when_and_of_which_commit_it_is():
+    before = datetime.now(UTC)
+    result = result_of(stage(SPEED))
+    assert before <= result.began_at <= datetime.now(UTC)
+    assert result.commit == software.commit()
+
+
+def test_a_result_of_an_earlier_version_is_read():
+    values = json.loads(result_of(stage(SPEED)).to_json())
+    del values["began_at"], values["commit"]
+    assert StageResult.from_json(json.dumps(values)).commit == ""

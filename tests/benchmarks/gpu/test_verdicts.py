@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.gpu.found import Judged, Verdict
+from benchmarks.gpu.found import Judged, Note, Number, Verdict
 from benchmarks.gpu.stages import faults, selfcheck
-from benchmarks.gpu.stages.peers import judged, torch_version
+from benchmarks.gpu.stages.peers import judged, lack_of_torch
 from benchmarks.ratio import Ratio
 from tests.benchmarks.gpu.boxes import MEASURED
 from tests.specs import small
@@ -21,9 +21,9 @@ def ratio(*ratios: float, ours: str = "ours") -> Ratio:
 
 
 def on_a_gpu(
-    *ratios: Ratio, line: str = "torch_images", spec=RESNET50, has_torch=True, unmeasured=()
+    *ratios: Ratio, line: str = "torch_images", spec=RESNET50, torch_lack="", unmeasured=()
 ) -> Judged:
-    return judged(line, ratios, spec, on_gpus=True, has_torch=has_torch, unmeasured=unmeasured)
+    return judged(line, ratios, spec, on_gpus=True, torch_lack=torch_lack, unmeasured=unmeasured)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_line_that_another_model_may_meet_is_not_missed():
 
 
 def test_cpu_devices_settle_nothing_about_gpus():
-    found = judged("torch_images", [ratio(2, 2)], RESNET50, on_gpus=False, has_torch=True)
+    found = judged("torch_images", [ratio(2, 2)], RESNET50, on_gpus=False)
     assert (found.verdict, found.why) == ("not run", "on CPU devices ours: 2.000 [2.000, 2.000]")
 
 
@@ -65,10 +65,11 @@ def test_another_batch_or_precision_than_the_lines_settles_nothing():
 
 
 def test_without_pytorch_its_lines_were_not_run():
-    found = on_a_gpu(has_torch=False)
-    assert (found.verdict, found.why) == ("not run", "PyTorch is not installed")
-    assert torch_version("no/such/python") is None
-    assert torch_version(sys.executable) is None  # it is no dependency of ours
+    lack = lack_of_torch(sys.executable)  # it is no dependency of ours
+    told = "has no PyTorch that can be imported: ModuleNotFoundError: No module named 'torch'"
+    assert lack == f"{sys.executable} {told}"
+    found = on_a_gpu(torch_lack=lack)
+    assert (found.verdict, found.why) == ("not run", lack)
 
 
 def test_fork_and_spawn_agree_by_their_first_losses_then_by_their_speed():
@@ -87,29 +88,47 @@ def check(mode: str, outcome: str, options: str = "xla=on", problem: str = "") -
 
 
 def of_modes(*checks: dict[str, str]) -> Judged:
-    *_, found = selfcheck.judged(checks, ["ring", "ps_cpu"])
+    *_, found = selfcheck.judged(checks, ["ring", "ps_cpu"], "1 GPU")
     assert isinstance(found, Judged)
     return found
 
 
 def test_modes_are_met_only_where_all_were_reached_and_none_failed():
-    assert of_modes(check("ring", "passed"), check("ps_cpu", "passed")).verdict == "met"
+    met = of_modes(check("ring", "passed"), check("ps_cpu", "passed"))
+    assert (met.verdict, met.why) == ("met", "2 of 2 modes are exact and placed")
     failed = of_modes(check("ring", "passed"), check("ps_cpu", "failed", problem="differs by 1"))
     assert (failed.verdict, failed.why) == ("missed", "ps_cpu xla=on: differs by 1")
 
 
-def test_modes_that_were_not_reached_or_cannot_run_here_were_not_run():
-    late = of_modes(check("ring", "passed"))
-    assert late.verdict == "not run"
-    assert late.why.endswith("cannot run here: none; not reached in time: ps_cpu")
-    half = of_modes(
-        check("ring", "passed"), check("ps_cpu", "passed"), check("ps_cpu", "not reached")
+@pytest.mark.parametrize(
+    "of_the_late", [[], [check("ps_cpu", "not reached")], [check("ps_cpu", "passed")]]
+)
+def test_modes_that_were_not_reached_were_not_run(of_the_late):
+    late = of_modes(check("ring", "passed"), *of_the_late, check("ps_cpu", "not reached"))
+    told = "1 of 2 modes are exact and placed; not reached: ps_cpu"
+    assert (late.verdict, late.why) == ("not run", told)
+
+
+def test_modes_that_cannot_run_here_leave_the_line_open():
+    """A bug: on one GPU it was told as not run, though all that can run there had passed."""
+    refused = check("ps_cpu", "unsupported", "-", "no NCCL")
+    unable = of_modes(check("ring", "passed"), refused)
+    told = "1 of 2 modes are exact and placed; cannot run on 1 GPU: ps_cpu"
+    assert (unable.verdict, unable.why) == ("open", told)
+    assert of_modes(refused, check("ring", "unsupported", "-", "no NCCL")).verdict == "not run"
+    late = of_modes(refused)
+    assert (late.verdict, late.why.endswith("1 GPU: ps_cpu; not reached: ring")) == (
+        "not run",
+        True,
     )
-    assert half.verdict == "not run"
-    assert half.why == late.why
-    unable = of_modes(check("ring", "passed"), check("ps_cpu", "unsupported", "-", "no NCCL"))
-    assert unable.verdict == "not run"
-    assert unable.why.endswith("cannot run here: ps_cpu; not reached in time: none")
+
+
+def test_checks_that_cannot_run_here_are_told_with_their_modes():
+    """A bug: they were counted, and told only where the whole mode could not run."""
+    checks = [check("ring", "passed"), *2 * [check("ring", "unsupported", "tf32", "a way of GPUs")]]
+    found = list(selfcheck.judged(checks, ["ring"], "CPU devices"))
+    assert Number(what="self-check, cannot run here", value=2, unit="checks") in found
+    assert Note(text="a way of GPUs (ring)") in found
 
 
 def test_modes_that_differ_in_kind_come_first():
