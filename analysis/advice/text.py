@@ -91,6 +91,9 @@ def headline(answer: Answer, ranking: Ranking) -> str:
         if pick.result.low is not None and pick.result.low < aim.needed_throughput:
             brought = f"{brought}, which its interval does not make sure"
     wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
+    if ranking.level:
+        names = _listed([described(one.result) for one in ranking.level])
+        return f"For {wanted}, no choice is ahead: {names} bring {brought} each."
     verb = "run" if answer.question.is_of_program else "train"
     model, choice = answer.question.model, described(pick.result)
     if pick.result.strategy != model:  # of a program without axes of its own, its name
@@ -142,7 +145,8 @@ def _next_behind(ranking: Ranking) -> str:
     if not behind:
         return ""
     name = described(behind[0].candidate.result, against=ranking.top.result)
-    return f"; the next, {name}, is {behind[0].share:.1%} behind"
+    how_far = "level with it" if behind[0].is_level else f"{behind[0].share:.1%} behind"
+    return f"; the next, {name}, is {how_far}"
 
 
 def _why_unclear(ranking: Ranking) -> str:

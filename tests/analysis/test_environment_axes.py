@@ -40,3 +40,9 @@ def test_a_row_of_several_models_names_the_variable_that_is_best(analysis, snaps
     measured = [(RING, 100.0), (INHERITED, 80.0), (of_vgg[0], 40.0), (of_vgg[1], 50.0)]
     fill("results.db", measured)
     assert analysis("advise").stdout == snapshot
+
+
+def test_of_equal_single_runs_none_is_ahead(analysis, snapshot):
+    fill("results.db", [(RING, 100.0), (TREE, 100.0), (INHERITED, 80.0)])
+    assert analysis("advise", "--brief").stdout == snapshot
+    assert "(level so far)" in analysis("advise", "--all").stdout
