@@ -92,7 +92,8 @@ def headline(answer: Answer, ranking: Ranking) -> str:
             brought = f"{brought}, which its interval does not make sure"
     wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
     if ranking.level:
-        names = _listed([described(one.result) for one in ranking.level])
+        others = [described(one.result, against=pick.result) for one in ranking.level[1:]]
+        names = _listed([described(pick.result), *others])
         return f"For {wanted}, no choice is ahead: {names} bring {brought} each."
     verb = "run" if answer.question.is_of_program else "train"
     model, choice = answer.question.model, described(pick.result)
