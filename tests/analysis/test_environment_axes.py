@@ -35,6 +35,14 @@ def test_a_suggested_command_sets_it(analysis):
     assert f"from={RING.trial_id[:8]}" in told
 
 
+def test_a_suggested_command_leaves_it_inherited(analysis):
+    """A bug: the trial that set it was taken as the nearest, and every axis was said."""
+    fill("results.db", [(RING, 100.0), (INHERITED, 99.0)])
+    told = analysis("advise", "--all").stdout
+    assert f"from={INHERITED.trial_id[:8]}" in told
+    assert "model=" not in told
+
+
 def test_a_row_of_several_models_names_the_variable_that_is_best(analysis, snapshot):
     of_vgg = [replace(RING, model="vgg16"), replace(INHERITED, model="vgg16")]
     measured = [(RING, 100.0), (INHERITED, 80.0), (of_vgg[0], 40.0), (of_vgg[1], 50.0)]
