@@ -70,8 +70,8 @@ def _nothing(answer: Answer) -> str:
 def headline(answer: Answer, ranking: Ranking) -> str:
     pick, aim = ranking.pick, answer.aim
     throughput = with_interval(pick.throughput, pick.result.low, pick.result.high)
-    if answer.question.is_published:
-        throughput = number(pick.throughput, exactly=True)
+    if answer.question.is_published or ranking.level:  # each of these has an interval of its own
+        throughput = number(pick.throughput, exactly=answer.question.is_published)
     brought = f"{throughput} {pick.result.unit}"
     hours = (aim.num_items or 0.0) / (3600 * pick.throughput)
     items = f"{aim.num_items or 0.0:,.0f} {answer.question.item}"

@@ -55,17 +55,17 @@ class Spread:
             return ""
         return f"pauses rarer than 1 in {self.num_steps // 3} steps"  # as 95 % of such would show
 
-    def around(self, speed: float) -> tuple[float, float]:
-        """Return the 95 % CI around the speed of such a process."""
+    @property
+    def reaches(self) -> tuple[float, float]:
+        """Return how far the 95 % CI reaches down and up from the speed after a warm-up."""
         reach = math.exp(log_quantile(self.freedom)) * math.sqrt(self.variance)
-        slower, faster = math.hypot(reach, self.slower), math.hypot(reach, self.faster)
-        return interval_around(speed, slower, faster, warmer=self.warmer)
+        return math.hypot(reach, self.slower), math.hypot(reach, self.faster)
 
     @property
     def is_known(self) -> bool:
         """Say whether that interval is narrow enough to say something (`LARGEST_REACH`)."""
-        low, high = self.around(1.0)
-        return max(-math.log(low), math.log(high)) <= LARGEST_REACH
+        slower, faster = self.reaches
+        return max(slower - self.warmer, faster + self.warmer) <= LARGEST_REACH
 
     def beside(self, others: Sequence[Spread]) -> Spread:
         """Return it as other processes make it known: what pauses cost these on average they may
@@ -92,7 +92,9 @@ def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[fl
     Returns None for fewer than 8 steps, or too few for how much they vary (`LARGEST_REACH`).
     """
     spread = spread_within(durations_s)
-    return spread.around(throughput) if spread is not None and spread.is_known else None
+    if spread is None or not spread.is_known:
+        return None
+    return interval_around(throughput, *spread.reaches, warmer=spread.warmer)
 
 
 def interval_around(
@@ -102,7 +104,7 @@ def interval_around(
     the speed itself.
     """
     low, high = min(warmer - slower, 0.0), max(warmer + faster, 0.0)
-    return speed * math.exp(low), speed * math.exp(min(high, _ENDLESS))
+    return speed * math.exp(max(low, -_ENDLESS)), speed * math.exp(min(high, _ENDLESS))
 
 
 def spread_within(durations_s: Sequence[float]) -> Spread | None:
