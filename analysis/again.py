@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from analysis.results import Result
 from scalemark.records.earlier_trial import ID_DIGITS, SETTING, changes_to
 from scalemark.records.overrides import overrides, sweep
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import TrialSpec, free_names
 
 
 def command(
@@ -21,8 +21,7 @@ def command(
     `known` are results of one environment; the one that is most like the trial is named by its id.
     `settings` follow, and the overrides in `without` are left to the sweep.
     """
-    axes = spec.axes
-    like = min(known, key=lambda one: sum(one.axes.get(axis) != axes[axis] for axis in axes))
+    like = min(known, key=lambda one: _num_differing(one, spec))
     hardware = like.environment.hardware
     wanted = [one for one in overrides(spec, hardware) if one.partition("=")[0] not in without]
     changes = changes_to(wanted, overrides(like.spec, hardware))
@@ -31,6 +30,13 @@ def command(
     else:
         wanted += [one for one in like.found_by if one not in wanted]
     return sweep([*wanted, *settings])
+
+
+def _num_differing(one: Result, spec: TrialSpec) -> int:
+    """Count the axes in which they differ, with variables that one sets and the other inherits."""
+    axes = spec.axes
+    names = dict.fromkeys((*axes, *free_names(one.axes)))
+    return sum(one.axes.get(axis) != axes.get(axis) for axis in names)
 
 
 def repeated(num_repeats: int) -> tuple[str, ...]:

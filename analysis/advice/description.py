@@ -64,6 +64,16 @@ def with_precision(result: Result, against: Result) -> tuple[str, ...]:
     return OF_PRECISION
 
 
+def unlike(result: Result, others: Sequence[Result]) -> list[str]:
+    """Name what is rarely said of a choice, as its variables, where others had another value."""
+    left_out = {*_NAMED_APART, *result.strategy_axes}
+    for other in others:
+        left_out.update(with_precision(other, result))
+    axes = dict.fromkeys(axis for one in (result, *others) for axis in unusual_axes(one.axes))
+    varied = [axis for axis in axes if len({one.axes.get(axis) for one in others}) > 1]
+    return [named(axis, result.axes.get(axis)) for axis in varied if axis not in left_out]
+
+
 def described(
     result: Result,
     *,

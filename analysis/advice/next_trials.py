@@ -179,7 +179,8 @@ def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:
             wanted.append((one.result.spec, len(one.result.repeats) + lacking))
     results = [one.result for one in both]
     names = told_apart([described(one) for one in results], results)
-    why = f"tells {names[0]} from {names[1]} ({behind.share:.1%} behind)"
+    how_far = "level so far" if behind.is_level else f"{behind.share:.1%} behind"
+    why = f"tells {names[0]} from {names[1]} ({how_far})"
     return asked.to_run(why, wanted, ranking.top.result.spec)
 
 

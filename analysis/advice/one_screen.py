@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.advice.aims import Goal
 from analysis.advice.answer import Answer
-from analysis.advice.description import cells, column_heading, described
+from analysis.advice.description import cells, column_heading, described, unlike
 from analysis.advice.doubts import ways
 from analysis.advice.next_step import next_step
 from analysis.advice.questions import names
@@ -85,7 +85,8 @@ def _overview(answers: Sequence[Answer], further: Sequence[str]) -> str:
     for one in answers:
         if one.ranking:
             result = one.ranking.pick.result
-            best[f"{result.strategy} on {result.counted}"].append(one.question.model)
+            told = [f"{result.strategy} on {result.counted}", *unlike(result, one.question.able)]
+            best[", ".join(told)].append(one.question.model)
     if not best:
         ended = ways([choice.outcome for one in answers for choice in one.question.choices])
         why = f" ({ended})" if ended else ""
@@ -165,7 +166,8 @@ def _of_several(answers: Sequence[Answer]) -> _Table:
         if len(units) > 1:
             throughput += f" {one.question.unit}"
         where = str(pick.result.num_gpus) if len(devices) == 1 else pick.result.counted
-        best = ", ".join([f"{pick.result.strategy} on {where}", *_unlike_others(one, pick)])
+        told = [*_unlike_others(one, pick), *unlike(pick.result, one.question.able)]
+        best = ", ".join([f"{pick.result.strategy} on {where}", *told])
         rows.append((name, best, throughput, _other_way(one.ranking), ", ".join(doubts)))
     best = f"best, on N {devices.pop()}" if len(devices) == 1 else "best"
     throughput = units.pop() if len(units) == 1 else "throughput"
@@ -205,7 +207,9 @@ def _other_way(ranking: Ranking) -> str:
         if one.result.strategy != pick.result.strategy:
             said.append(one.result.strategy)
         before, after = setting(pick.result), setting(one.result)
-        differing = [axis for axis in (*_OF_WAY, *after) if before.get(axis) != after.get(axis)]
+        differing = [
+            axis for axis in (*_OF_WAY, *after, *before) if before.get(axis) != after.get(axis)
+        ]
         shown = [axis for axis in differing if axis in _OF_WAY] or differing[:1]
         said += [named(axis, after.get(axis)) for axis in dict.fromkeys(shown)]
         if one.result.width != pick.result.width:

@@ -14,7 +14,7 @@ from analysis.advice.aims import Aim, Goal
 from analysis.advice.questions import Question
 from analysis.results import Origin, Result
 from analysis.statistics.studentized_range import pair_level, pair_quantile
-from analysis.text.ties import CLOSE
+from analysis.text.ties import CLOSE, LEVEL_UP_TO
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
 from scalemark.stats.spread import Spread, variance_of
@@ -114,6 +114,11 @@ class Behind:
         return None if self.high is None else 1 - 1 / self.high
 
     @property
+    def is_level(self) -> bool:
+        """Its number is that of the best, to all digits that are printed."""
+        return self.ratio < LEVEL_UP_TO
+
+    @property
     def is_proven(self) -> bool:
         """The repeats of both prove it to be behind."""
         return self.low is not None and self.low > 1
@@ -155,6 +160,14 @@ class Ranking:
     @property
     def is_sure(self) -> bool:
         return not self.unclear and not self.out
+
+    @property
+    def level(self) -> list[Candidate]:
+        """Return the top with all that have its number, where repeats do not call them a tie; empty
+        where one is ahead.
+        """
+        found = [one.candidate for one in self.unclear if one.is_level]
+        return [self.top, *found] if found and self.pick is self.top else []
 
     @property
     def rests_on_suspect(self) -> bool:

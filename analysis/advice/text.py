@@ -70,8 +70,8 @@ def _nothing(answer: Answer) -> str:
 def headline(answer: Answer, ranking: Ranking) -> str:
     pick, aim = ranking.pick, answer.aim
     throughput = with_interval(pick.throughput, pick.result.low, pick.result.high)
-    if answer.question.is_published:
-        throughput = number(pick.throughput, exactly=True)
+    if answer.question.is_published or ranking.level:  # each of these has an interval of its own
+        throughput = number(pick.throughput, exactly=answer.question.is_published)
     brought = f"{throughput} {pick.result.unit}"
     hours = (aim.num_items or 0.0) / (3600 * pick.throughput)
     items = f"{aim.num_items or 0.0:,.0f} {answer.question.item}"
@@ -91,6 +91,10 @@ def headline(answer: Answer, ranking: Ranking) -> str:
         if pick.result.low is not None and pick.result.low < aim.needed_throughput:
             brought = f"{brought}, which its interval does not make sure"
     wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
+    if ranking.level:
+        others = [described(one.result, against=pick.result) for one in ranking.level[1:]]
+        names = _listed([described(pick.result), *others])
+        return f"For {wanted}, no choice is ahead: {names} bring {brought} each."
     verb = "run" if answer.question.is_of_program else "train"
     model, choice = answer.question.model, described(pick.result)
     if pick.result.strategy != model:  # of a program without axes of its own, its name
@@ -142,7 +146,8 @@ def _next_behind(ranking: Ranking) -> str:
     if not behind:
         return ""
     name = described(behind[0].candidate.result, against=ranking.top.result)
-    return f"; the next, {name}, is {behind[0].share:.1%} behind"
+    how_far = "level with it" if behind[0].is_level else f"{behind[0].share:.1%} behind"
+    return f"; the next, {name}, is {how_far}"
 
 
 def _why_unclear(ranking: Ranking) -> str:

@@ -142,7 +142,7 @@ def predict(
     wanted = _wanted(to, on, link)
     kinds = alike(of_models)
     found: list[Prediction] = []
-    notes = [*sweep_notes(of_models), *_never_pooled(kinds)]
+    notes = sweep_notes(of_models)
     if len(of_models) < len(read.results):
         notes.append(f"left out: {NOTHING_KNOWN}")
     able = {results[0].environment.key for results in kinds}
@@ -166,12 +166,15 @@ def predict(
     if not found:
         raise StoreError("\n".join(dict.fromkeys(failed)))
     notes += [f"not predicted: {why}" for why in dict.fromkeys(failed)]
+    is_refused = all(one.refusal is not None for one in found)
+    if not is_refused:
+        notes = [*_never_pooled(kinds), *notes]
     found.sort(key=order)
     if as_json:
         print_json({"notes": notes, "predictions": [_record(one) for one in found]})
     else:
         show(make_console(), found, notes, _target_named(on, link))
-    if all(one.refusal is not None for one in found):
+    if is_refused:
         raise StoreError(f"nothing could be predicted: all {len(found)} cells were refused")
 
 

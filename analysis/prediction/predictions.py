@@ -26,6 +26,7 @@ from costs.work import Work
 from scalemark.abilities import distributed
 from scalemark.records.measurement import unit_of
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES, strategy_name
+from scalemark.records.trial import AXES
 from store.errors import StoreError
 
 
@@ -257,8 +258,9 @@ def predictions(
 ) -> list[Prediction]:
     """Predict in the order of what is asked for.
 
-    What is among the rows is predicted from those that are not asked for, all else from all rows;
-    by the profile and the physics alone where the rows are kept to judge predictions.
+    What is among the rows is predicted from those that are not asked for, and refused where none is
+    left; all else is predicted from all rows, by the profile and the physics alone where the rows
+    are kept to judge predictions.
     Raises NothingToLearnError when nothing is left to learn from.
     """
     elsewhere = target is not None and target != known.guess.hardware
@@ -273,25 +275,34 @@ def predictions(
     others = [one for one in asked if one.cell not in figures]
     cells_there = {one.cell for one in there}
     kept = [one for one in known.rows if one.cell not in cells_there]
-    if not kept:
+    if not kept and not others:
         raise NothingToLearnError(
             f"{known.environment.host}: the rows that were chosen are those that shall be "
             "predicted; choose others to learn from, as 'num_gpus<=4' --to num_gpus=8"
         )
     found = {}
-    for one, prediction in zip(there, _from(kept, there, known, target), strict=True):
+    unfounded = None if kept else _ALL_ASKED_FOR
+    judged = _from(kept, there, known, target, unfounded)
+    for one, prediction in zip(there, judged, strict=True):
         found[id(one)] = replace(prediction, figure=figures[one.cell])
     for one, prediction in zip(others, _from(known.rows, others, known, target), strict=True):
         found[id(one)] = prediction
     return [found[id(one)] for one in asked]
 
 
+_ALL_ASKED_FOR = Refusal(reason="it is a row itself, and no other is left to predict it from")
+
+
 def _from(
-    rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Hardware | None
+    rows: Sequence[Row],
+    asked: Sequence[Row],
+    known: Learned,
+    target: Hardware | None,
+    refuses_all: Refusal | None = None,
 ) -> list[Prediction]:
     hardware = target or known.guess.hardware
     ran = known.rows if hardware.memory_gib >= known.guess.hardware.memory_gib else ()
-    refused = [refusal(one, rows, hardware, ran) for one in asked]
+    refused = [refuses_all or refusal(one, rows, hardware, ran) for one in asked]
     possible = [one for one, no in zip(asked, refused, strict=True) if no is None]
     predictive = iter(predicted(rows, possible, known.guess, target))
     found = []
@@ -319,6 +330,11 @@ def _from(
 
 def changed(work: Work, axis: str, value: str) -> Work:
     """Return the work with another value of an axis, as `--to` says it. Raises StoreError."""
+    if axis not in _CHANGES and axis in AXES:
+        raise StoreError(
+            f"--to {axis}={value}: a prediction keeps the {axis} of its rows; choose rows by a "
+            f"filter, as {axis}={value}, or ask for one of {', '.join(_CHANGES)}"
+        )
     if axis not in _CHANGES:
         raise StoreError(f"--to {axis}={value}: no such axis; there are {', '.join(_CHANGES)}")
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -43,9 +43,13 @@ def show(
     if all(one.refusal is not None for one in found):
         _show_refused(console, found, notes)
         return
+    machines = {one.environment.key: one.environment.machine for one in found}
+    alike = Counter(machines.values())
     for kind in dict.fromkeys(one.kind for one in found):
         of_kind = [one for one in found if one.kind == kind]
-        _say(console, [_heading(of_kind, target)])
+        where = of_kind[0].environment
+        told = f"{where.machine} ({where.versions})" if alike[where.machine] > 1 else where.machine
+        _say(console, [_heading(of_kind, told, target)])
         _print_table(console, of_kind)
         lines = []
         for one in of_kind:
@@ -82,13 +86,12 @@ def _say(console: Console, lines: Sequence[str]) -> None:
         say_ending(console, line)
 
 
-def _heading(found: Sequence[Prediction], target: str) -> str:
+def _heading(found: Sequence[Prediction], machine: str, target: str) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
     rows = counted(nums[0], "row") if nums[0] else "no row, by its profile and the physics alone"
     free = _free(found[0])
     of_free = f" with {free}" if free else ""
-    machine = found[0].environment.machine
     if target:
         return f"Predicted for {target}, not measured{of_free}: from {rows}{beside} of {machine}"
     return f"Predicted, not measured: {machine}{of_free}, from {rows}{beside}"

@@ -67,14 +67,11 @@ def ratio(a: Sample, b: Sample) -> Ratio:
         if a.num_processes != b.num_processes:
             note = f"single run of {'A' if a.num_processes == 1 else 'B'}"
         of_a, of_b = _spread(a, b), _spread(b, a)
-        interval = None
-        if of_a is not None and of_b is not None:
-            interval = _within(found, of_a, of_b)
-        if interval is None:
+        if of_a is None or of_b is None:
             note += ", too few steps for an interval"
         else:
             method = Method.STEPS
-            low, high = interval
+            low, high = _within(found, of_a, of_b)
             note += ", the interval is within it"
     return Ratio(
         ratio=found,
@@ -87,7 +84,7 @@ def ratio(a: Sample, b: Sample) -> Ratio:
     )
 
 
-def _within(found: float, of_a: Spread, of_b: Spread) -> tuple[float, float] | None:
+def _within(found: float, of_a: Spread, of_b: Spread) -> tuple[float, float]:
     reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
     slower = math.hypot(reach, of_a.slower, of_b.faster)
     faster = math.hypot(reach, of_a.faster, of_b.slower)
@@ -96,14 +93,16 @@ def _within(found: float, of_a: Spread, of_b: Spread) -> tuple[float, float] | N
 
 def _spread(side: Sample, other: Sample) -> Spread | None:
     """Return that of the logarithm of throughput: a variance of shares is that of logarithms. Of a
-    single run it knows what pauses cost the other side.
+    single run it knows what pauses cost the other side; None where it has no interval of its own.
     """
     if side.num_processes > 1:
         return Spread(
             variance=error_of_log_mean(side.throughput) ** 2, freedom=side.num_processes - 1
         )
     spread = spread_within(side.durations_s[0]) if side.durations_s else None
-    if spread is None or not spread.left_out:
+    if spread is None or not spread.is_known:
+        return None
+    if not spread.left_out:
         return spread
     others = [spread_within(one) for one in other.durations_s]
     return spread.beside([one for one in others if one is not None])

@@ -11,7 +11,7 @@ from analysis.results import NOT_REPORTED, Origin, Result
 from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import added
 from analysis.text.numbers import number
-from analysis.text.ties import tied_text, undecided
+from analysis.text.ties import LEVEL_UP_TO, tied_text, undecided
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import counted, listed, shortened
@@ -138,11 +138,25 @@ def _leading(lead: Lead) -> str:
         tied = [by_name[name] for name in lead.tied]
         numbers = listed([quoted(one) for one in (best, *tied)])
         return "; ".join([f"{tied_text(listed(lead.top), best, tied)} ({numbers})", *doubts])
+    if doubts and (level := _level(lead)):
+        names = listed([lead.strategy, *level])
+        return "; ".join([f"{names} have the same number, {quoted(best)}", *doubts])
     if doubts:
         return "; ".join([f"{lead.strategy} leads with {quoted(best)}", *doubts])
     able = [cell.result for cell in lead.others if cell.result.throughput is not None]
     second = max(able, key=lambda one: one.throughput or 0.0).strategy
     return f"{lead.strategy} is fastest with {quoted(best)}, {lead.ahead - 1:.0%} ahead of {second}"
+
+
+def _level(lead: Lead) -> list[str]:
+    """Return those that have the number of the first, though a single run is not conclusive."""
+    most = lead.best.result.throughput or 0.0
+    return [
+        cell.result.strategy
+        for cell in lead.others
+        if cell.result.strategy in lead.unknown
+        and most < LEVEL_UP_TO * (cell.result.throughput or 0.0)
+    ]
 
 
 def _scaling(table: Table, led: Sequence[Lead]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from scalemark.stats.welch import known_ratio_interval
 from scalemark.text.wording import listed
 
 CLOSE = 1.05  # times: less of a difference does not matter
+LEVEL_UP_TO = 1.0005  # times: less of a difference is printed as none, 0.0%
 SINGLE_RUN = "single run, not conclusive"
 
 

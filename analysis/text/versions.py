@@ -14,6 +14,7 @@ from scalemark.text.wording import listed
 # and packages and variables, as `scalemark.host.software.key` has them
 _OF_SOFTWARE = ("python", "kernel")
 _DIGITS = 12
+_OF_PROGRAM = "program "  # before what `scalemark.host.program_software` found of its code
 _FRAMEWORKS = {
     "torch": "PyTorch",
     "jax": "JAX",
@@ -52,7 +53,9 @@ def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     found |= description.get("packages") or {}
     found |= description.get("variables") or {}
     of_program = description.get("program") or {}
-    found |= {f"program {name}": _shortened(value) for name, value in of_program.items()}
+    found |= {
+        f"{_OF_PROGRAM}{name}": _shortened(value) for name, value in of_program.items() if value
+    }
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
@@ -64,16 +67,24 @@ def differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
     ]
     for shown in (names[:_MOST_NAMED], names):
         more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-        texts = [
-            ", ".join(
-                f"{name} {environment[name]}" if name in environment else f"no {name}"
-                for name in shown
-            )
-            for environment in environments
-        ]
+        texts = [_said(environment, shown) for environment in environments]
         if len(set(texts)) == len(texts):
             return [text + more for text in texts]
     return [""] * len(environments)
+
+
+def _said(environment: Mapping[str, str], names: Sequence[str]) -> str:
+    """Return its values, as `numpy 2.4.6, no keras`. Of a program what it lacks is named only where
+    it has nothing of these: one in a checkout has a commit, any other a digest of its code.
+    """
+    has_some = not environment.keys().isdisjoint(names)
+    found = []
+    for name in names:
+        if name in environment:
+            found.append(f"{name} {environment[name]}")
+        elif not (has_some and name.startswith(_OF_PROGRAM)):
+            found.append(f"no {name}")
+    return ", ".join(found)
 
 
 def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:

@@ -88,7 +88,7 @@ def _environments(environments: Sequence[Environment]) -> dict[str, str]:
     for key, environment in different.items():
         text = f"on {environment.host}" if len(hosts) > 1 else ""
         if len(hosts) < len(different):
-            text += f" ({environment.versions})" if text else f"with {environment.versions}"
+            text = f"{text} ({environment.versions})" if text else environment.versions
         texts[key] = text
     if len(different) == 1:
         return dict.fromkeys(different, "")

@@ -22,6 +22,7 @@ FEWEST_STEPS = 8
 FEWEST_WITHOUT_PAUSE = 200
 # of the logarithm of the speed: an interval from a third to three times the speed says nothing
 LARGEST_REACH = 1.0
+_ENDLESS = 500.0  # of a logarithm, which exp() can still take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,18 @@ class Spread:
             return ""
         return f"pauses rarer than 1 in {self.num_steps // 3} steps"  # as 95 % of such would show
 
+    @property
+    def reaches(self) -> tuple[float, float]:
+        """Return how far the 95 % CI reaches down and up from the speed after a warm-up."""
+        reach = math.exp(log_quantile(self.freedom)) * math.sqrt(self.variance)
+        return math.hypot(reach, self.slower), math.hypot(reach, self.faster)
+
+    @property
+    def is_known(self) -> bool:
+        """Say whether that interval is narrow enough to say something (`LARGEST_REACH`)."""
+        slower, faster = self.reaches
+        return max(slower - self.warmer, faster + self.warmer) <= LARGEST_REACH
+
     def beside(self, others: Sequence[Spread]) -> Spread:
         """Return it as other processes make it known: what pauses cost these on average they may
         cost this one, too, where it shows none by chance.
@@ -79,23 +92,19 @@ def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[fl
     Returns None for fewer than 8 steps, or too few for how much they vary (`LARGEST_REACH`).
     """
     spread = spread_within(durations_s)
-    if spread is None:
+    if spread is None or not spread.is_known:
         return None
-    reach = math.exp(log_quantile(spread.freedom)) * math.sqrt(spread.variance)
-    slower, faster = math.hypot(reach, spread.slower), math.hypot(reach, spread.faster)
-    return interval_around(throughput, slower, faster, warmer=spread.warmer)
+    return interval_around(throughput, *spread.reaches, warmer=spread.warmer)
 
 
 def interval_around(
     speed: float, slower: float, faster: float, *, warmer: float
-) -> tuple[float, float] | None:
+) -> tuple[float, float]:
     """Return the interval that reaches so much down and up from the speed after a warm-up, and to
-    the speed itself; None where that is too far (`LARGEST_REACH`).
+    the speed itself.
     """
     low, high = min(warmer - slower, 0.0), max(warmer + faster, 0.0)
-    if max(-low, high) > LARGEST_REACH:
-        return None
-    return speed * math.exp(low), speed * math.exp(high)
+    return speed * math.exp(max(low, -_ENDLESS)), speed * math.exp(min(high, _ENDLESS))
 
 
 def spread_within(durations_s: Sequence[float]) -> Spread | None:

@@ -37,7 +37,9 @@ def single(items: str) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration as people say it: 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
+    """Return a duration as people say it: 0.4 s, 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
+    if 0 < seconds < 1:
+        return f"{round(seconds, 1):g} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

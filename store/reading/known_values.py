@@ -27,7 +27,7 @@ _AXES = {
 def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
     """Name the nearest value of the first axis that is never as asked, or those that there are,
     and of a free axis that no trial has the nearest name; how a comma within a value is written,
-    where one has it. Empty where each filter alone finds something.
+    where one has it, and that quotes are not. Empty where each filter alone finds something.
     """
     with reading(engine) as connection:
         free = list(free_columns(connection))
@@ -55,9 +55,18 @@ def _of_free_axis(engine: sa.Engine, one: Filter, known: Sequence[str]) -> str:
         others = nearest(one.name, known) if known else "nor any axis like it"
         end = " " if others.endswith("?") else "; "
         return f"no trial there has {one.name}; {others}{end}"
-    escaped = one.value.replace(",", r"\,")
+    bare = _unquoted(one.value)
+    escaped = bare.replace(",", r"\,")
     whole = f"{one.name}={escaped}"
-    has_comma = one.operator == "=" and escaped != one.value
-    if has_comma and selected(engine, attempt_ids([whole]).limit(1)):
+    differs = one.operator == "=" and escaped != one.value
+    if not differs or not selected(engine, attempt_ids([whole]).limit(1)):
+        return ""
+    if "," in bare:
         return f"a comma within a value is written as '{visible(whole)}'; "
-    return ""
+    return f"a value is written without quotes, as '{visible(whole)}'; "
+
+
+def _unquoted(value: str) -> str:
+    """Return a value without the quotes that a sweep takes around one, as in `+env.NAME='a,b'`."""
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if is_quoted else value

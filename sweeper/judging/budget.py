@@ -28,15 +28,11 @@ class Budget:
     clock: Callable[[], float]
     num_begun: int = 0
     took_s: Mapping[Side, list[float]] = field(default_factory=lambda: {one: [] for one in Side})
-    _began_s: dict[Side, float] = field(default_factory=dict)
     _started_s: float | None = None
 
-    def begun(self, side: Side) -> None:
-        self.num_begun += 1
-        self._began_s[side] = self.clock()
-
-    def completed(self, side: Side) -> None:
-        self.took_s[side].append(self.clock() - self._began_s[side])
+    def completed(self, side: Side, duration_s: float) -> None:
+        """Note how long a run took by itself, without what it waited for before it was started."""
+        self.took_s[side].append(duration_s)
 
     def run_s(self, side: Side) -> float | None:
         """Return what a run of this side takes: the median so far, else that of the other side,

@@ -32,12 +32,12 @@ class JudgingObserver(Observer):
 
     def begun(self, key: int) -> None:
         self._running.add(key)
-        self._judging.budget.begun(self._side_of(key))
+        self._judging.budget.num_begun += 1
 
-    def ended(self, key: int, final: Outcome | None) -> None:
+    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
         self._running.discard(key)
         if final is Outcome.COMPLETED:
-            self._judging.budget.completed(self._side_of(key))
+            self._judging.budget.completed(self._side_of(key), duration_s)
         elif final not in (None, Outcome.INTERRUPTED):
             self._judging.failed(self._side_of(key), final)
 

@@ -87,7 +87,8 @@ class Recorder:
             self._eta.completed(duration_s)
             if repeat.task.expected_s is None:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
-        self.observer.ended(repeat.task.key, outcome if again is None else None)
+        final = outcome if again is None else None
+        self.observer.ended(repeat.task.key, final, duration_s)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
         self._eta.update(waiting, self._supervision.running())
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)

@@ -29,8 +29,10 @@ class Observer:
     def begun(self, key: int) -> None:
         """An attempt of this repeat is written down."""
 
-    def ended(self, key: int, final: Outcome | None) -> None:
-        """An attempt has ended: `final` is the repeat's outcome, or None when it is tried again."""
+    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
+        """An attempt has ended, which ran for so long: `final` is the repeat's outcome, or None
+        when it is tried again.
+        """
 
     def wants(self, task: Task) -> bool:
         """Say whether a repeat that could start now is still worth it."""
@@ -79,7 +81,7 @@ class RacingObserver(Observer):
     def begun(self, key: int) -> None:
         self._running[self._trial_of(key)] += 1
 
-    def ended(self, key: int, final: Outcome | None) -> None:
+    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
         trial_id = self._trial_of(key)
         self._running[trial_id] -= 1
         if final not in (None, Outcome.COMPLETED) and trial_id in self._tally.race_of:

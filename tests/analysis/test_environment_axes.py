@@ -1,5 +1,6 @@
 """Answers name an environment variable like any axis, and say of a trial without it: inherited."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -32,3 +33,24 @@ def test_a_suggested_command_sets_it(analysis):
     fill("results.db", [(RING, 100.0), (TREE, 99.0)])
     told = analysis("advise").stdout
     assert f"from={RING.trial_id[:8]}" in told
+
+
+def test_a_suggested_command_leaves_it_inherited(analysis):
+    """A bug: the trial that set it was taken as the nearest, and every axis was said."""
+    fill("results.db", [(RING, 100.0), (INHERITED, 99.0)])
+    told = analysis("advise", "--all").stdout
+    assert f"from={INHERITED.trial_id[:8]}" in told
+    assert "model=" not in told
+
+
+def test_a_row_of_several_models_names_the_variable_that_is_best(analysis, snapshot):
+    of_vgg = [replace(RING, model="vgg16"), replace(INHERITED, model="vgg16")]
+    measured = [(RING, 100.0), (INHERITED, 80.0), (of_vgg[0], 40.0), (of_vgg[1], 50.0)]
+    fill("results.db", measured)
+    assert analysis("advise").stdout == snapshot
+
+
+def test_of_equal_single_runs_none_is_ahead(analysis, snapshot):
+    fill("results.db", [(RING, 100.0), (TREE, 100.0), (INHERITED, 80.0)])
+    assert analysis("advise", "--brief").stdout == snapshot
+    assert "(level so far)" in analysis("advise", "--all").stdout

@@ -519,6 +519,10 @@ def test_cpu_devices_are_refused(analysis) -> None:
         ((), "predict what? say it as --to num_gpus=8"),
         (("--to", "num_gpus"), "--to num_gpus: wanted an axis, once, and its values"),
         (("--to", "gpus=8"), "--to gpus=8: no such axis; there are num_gpus, batch_size, strategy"),
+        (
+            ("--to", "data_format=NHWC"),
+            "a prediction keeps the data_format of its rows; choose rows by a filter, as data_format=NHWC",
+        ),
         (("--to", "num_gpus=many"), "--to num_gpus=many: wanted a whole number, 1 or more"),
         (("--to", "strategy=magic"), "--to strategy=magic: wanted one of ps_cpu, ps_gpu"),
         (("--to", "xla=perhaps"), "--to xla=perhaps: wanted true or false"),
@@ -587,6 +591,13 @@ def test_figures_are_headed_by_who_made_them(analysis) -> None:
     assert "measured" not in reported.splitlines()[1]
 
 
+def test_two_boxes_of_one_name_are_told_apart_by_their_source(analysis) -> None:
+    rows = ("hardware=DGX-1P 8xP100", "model=resnet50")
+    reported = analysis("predict", "--origin", "published", *rows, "--to", "num_gpus=4").stdout
+    heads = [line for line in reported.splitlines() if line.startswith("Predicted")]
+    assert len({head.partition(" (published: tensorflow/benchmarks@")[2] for head in heads}) == 2
+
+
 def test_cpu_devices_beside_gpus_have_a_line(analysis) -> None:
     fill("results.db", [(small(device_kind=DeviceKind.CPU_DEVICE, **RESNET), 20.0)])
     fill_gpus(curve((200, 380, 740), **RESNET, **PS))
@@ -638,7 +649,16 @@ def test_refusals_are_counted_by_reason_and_the_first_are_shown(analysis) -> Non
     assert lines[0] == f"refused, {most} cells: {reason}"
     assert sum(line.startswith("refused, ") for line in lines) == 5 < len(count)
     assert f"and {len(count) - 5} more reasons, of " in reported.stdout
+    assert "each is predicted" not in reported.stdout
     assert re.search(r"^and \d+ more notes: --json has them$", reported.stdout, re.MULTILINE)
+
+
+def test_what_can_be_predicted_is_beside_rows_that_leave_no_others(analysis) -> None:
+    fill_simulated((129.6, 247.4, 482.9))
+    reported = simulated(analysis, "--to", "precision=fp32,fp16")
+    assert reported.exit_code == 0
+    assert "refused, 3 cells: it is a row itself, and no other is left" in reported.stdout
+    assert "nccl, fp16" in reported.stdout
 
 
 def test_a_link_may_be_unknown(analysis) -> None:

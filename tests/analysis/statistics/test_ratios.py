@@ -10,7 +10,7 @@ from analysis.statistics.sample import Sample
 from benchmarks.coverage import OURS, Case, alone, repeats, simulated, single_cases, uneven_cases
 from benchmarks.step_times import Times
 from scalemark.stats.welch import interval, ratio_interval
-from scalemark.stats.within_process import spread_within
+from scalemark.stats.within_process import interval_within, spread_within
 
 
 def steps(mean_s=0.1, n=60, seed=1):
@@ -49,6 +49,19 @@ def test_a_single_run_with_too_few_steps_has_no_interval(alone):
     found = ratio(alone, Sample.of([80.0, 81.0]))
     assert (found.method, found.low, found.high) == (Method.NONE, None, None)
     assert found.note == "single run of A, too few steps for an interval"
+
+
+@pytest.mark.parametrize("seed", [0, 19])
+def test_a_ratio_has_an_interval_where_each_single_run_has_one(seed):
+    rng = np.random.default_rng(seed)
+    sides, are_known = [], []
+    for _ in "AB":
+        durations_s = 0.005 * np.exp(rng.normal(0, 0.5, 16))
+        durations_s[rng.integers(16)] *= 6  # a pause: each interval is nearly as wide as may be
+        side = Sample(throughput=(1 / durations_s.mean(),), durations_s=(tuple(durations_s),))
+        are_known.append(interval_within(side.throughput[0], durations_s) is not None)
+        sides.append(side)
+    assert (ratio(*sides).low is not None) == all(are_known)
 
 
 def test_a_quiet_single_run_may_lose_what_the_repeats_of_the_other_side_lose():

@@ -270,3 +270,8 @@ def test_a_source_without_a_strategy_is_said_to_have_none():
     reported = summarize(table).fastest[0]
     assert reported.endswith("; the source does not name the strategy.")
     assert "not reported" not in reported
+
+
+def test_of_equal_single_runs_none_leads():
+    (fastest,) = summary([(small(), 100.0), (small(**PS), 100.0)]).fastest
+    assert "replicated_none and ps_cpu have the same number, 100 images/s; single run" in fastest

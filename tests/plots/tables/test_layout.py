@@ -387,8 +387,8 @@ def test_software_of_one_machine_is_named_by_the_package_that_differs():
         [(small(), 99.0)], name="second", environment=ENVIRONMENT | {"packages": packages}
     )
     assert [layout.title for layout in found.tables] == [
-        "trivial, with TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.4.6",
-        "trivial, with TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.5.0",
+        "trivial, TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.4.6",
+        "trivial, TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.5.0",
     ]
 
 
@@ -411,7 +411,7 @@ def test_machines_that_read_alike_are_distinguished_by_their_keys():
     first, second = found.tables
     assert (
         first.title
-        == f"trivial, with TensorFlow 2.21.0, scalemark 0.1.0, environment {first.table.environment.key}"
+        == f"trivial, TensorFlow 2.21.0, scalemark 0.1.0, environment {first.table.environment.key}"
     )
     assert first.title != second.title
 

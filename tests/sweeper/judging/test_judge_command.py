@@ -158,7 +158,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_runs(judge, snapshot):
         assert (ended.exit_code, ended.stdout) == (2, "")
         # click names the module that Python was started with: pytest, where it is no worker of xdist
         plain = ended.stderr.replace(trial, "TRIAL").replace("python -m pytest.", "")
-        said[" ".join(arguments)] = plain
+        said[" ".join(arguments)] = re.sub(r"takes \S+ s,", "takes SECONDS,", plain)
     assert said == snapshot
     assert rows("SELECT count(*) FROM attempts") == [(1,)]
 

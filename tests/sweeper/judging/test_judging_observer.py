@@ -37,8 +37,9 @@ def play(
     *,
     limit_s: float | None = None,
     expected_s: float | None = None,
+    waits_s: float = 0.0,
 ) -> Played:
-    """A run of the change takes 30 s, one of the baseline 60 s."""
+    """A run of the change takes 30 s, one of the baseline 60 s; each first waits `waits_s`."""
     shown = {CHANGE.trial_id: iter(change), BASELINE.trial_id: iter(baseline)}
     completed: dict[str, list[CompletedRepeat]] = {one: [] for one in shown}
     now_s = 1000.0
@@ -78,14 +79,15 @@ def play(
         ran += "C" if trial_id == CHANGE.trial_id else "B"
         observer.begun(task.key)
         found = next(shown[trial_id])
-        now_s += 30 if trial_id == CHANGE.trial_id else 60
+        duration_s = 30.0 if trial_id == CHANGE.trial_id else 60.0
+        now_s += waits_s + duration_s
         if found is None:
             backlog.queue.push(task)
         elif not isinstance(found, Outcome):
             speed, item = found if isinstance(found, tuple) else (found, "images")
             completed[trial_id].append(CompletedRepeat(throughput=speed, item=item))
         final = found if isinstance(found, Outcome) else Outcome.COMPLETED
-        observer.ended(task.key, None if found is None else final)
+        observer.ended(task.key, None if found is None else final, duration_s)
         num_expected.append(len(observer.expected()))
         observer.steer(task.key)
     assert not observer.held_back, "nothing is left over"
@@ -149,6 +151,15 @@ def test_no_run_starts_that_the_time_left_would_not_hold():
 def test_a_run_that_the_time_holds_exactly_starts():
     assert play(CLOSE, BASE, limit_s=210).ran == "CBBCC"
     assert play(CLOSE, BASE, limit_s=209).ran == "CBBC"
+
+
+def test_what_a_run_waits_for_is_no_part_of_what_it_takes():
+    played = play(CLOSE, BASE, limit_s=600, waits_s=100)
+    assert (
+        played.judging.why
+        == "the time is spent: 20 s of 10 min left, and a run of the change takes 30 s"
+    )
+    assert played.judging.needs == Needs(attempts=6, seconds=6 * 45.0)
 
 
 def test_before_the_first_run_earlier_ones_say_how_long_it_takes():

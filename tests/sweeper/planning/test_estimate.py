@@ -189,7 +189,8 @@ def test_where_nothing_is_to_be_run_nothing_is_estimated():
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.4, "0 s"),
+        (0, "0 s"),
+        (0.4, "0.4 s"),
         (89, "89 s"),
         (90, "2 min"),
         (3599, "1 h 00 min"),

@@ -79,7 +79,7 @@ def play(
         if not isinstance(outcome, Outcome):
             completed[spec.trial_id].append(outcome)
         final = outcome if isinstance(outcome, Outcome) else Outcome.COMPLETED
-        observer.ended(task.key, final)
+        observer.ended(task.key, final, 1.0)
         observer.steer(task.key)
     return Played(ran=ran, given_up=given_up, texts=texts, saved=observer.saved)
 
