@@ -169,7 +169,7 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
     for task in _in_turn(backlog.queue, observer):
         observer.begun(task.key)
         num_run[backlog[task.key].open.trial_id] += 1
-        observer.ended(task.key, Outcome.COMPLETED)
+        observer.ended(task.key, Outcome.COMPLETED, 0.0)
         observer.steer(task.key)
     return sum((_score(tally, place, by_id, num_run) for place in range(len(tally.races))), Score())
 
