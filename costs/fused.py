@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from costs.memory_bound import MemoryBound, total
+from costs.memory_bound import BIAS, MemoryBound, of_product, total
 from scalemark import layers as nn
 from scalemark.layers import Plain, Tensor
 
@@ -26,7 +26,7 @@ def _of_layer(tensor: Tensor) -> MemoryBound:
     given = sum(one.num_elements for one in tensor.inputs)
     match layer:
         case nn.Conv() | nn.Dense():
-            return _of_product(layer, out)
+            return of_product(layer, out, _ACTIVATION)
         case nn.BatchNorm():
             return MemoryBound(elementwise=8 * out, num_kernels=6)
         case Plain.RELU:  # its gradient alone is a kernel
@@ -54,7 +54,7 @@ def _of_layer(tensor: Tensor) -> MemoryBound:
         case nn.Embed():
             return MemoryBound(float32=4 * out, casts=2 * out, num_kernels=4)
         case nn.Positions() | nn.Segments() | Plain.CLASS_TOKEN | Plain.BIAS:
-            return MemoryBound(elementwise=_BIAS * out, num_kernels=2)
+            return MemoryBound(elementwise=BIAS * out, num_kernels=2)
         case nn.LayerNorm():  # three forward; backward two reductions, over positions and channels
             return MemoryBound(elementwise=10 * out, num_kernels=6)
         case nn.Attend():
@@ -63,16 +63,6 @@ def _of_layer(tensor: Tensor) -> MemoryBound:
             return MemoryBound(num_kernels=3)
         case unknown:
             assert_never(unknown)
-
-
-def _of_product(layer: nn.Conv | nn.Dense, out: int) -> MemoryBound:
-    """Count bias and activation, and three kernels of products."""
-    is_biased = isinstance(layer, nn.Dense) or layer.bias
-    passes, num_kernels = _ACTIVATION[layer.activation]
-    return MemoryBound(
-        elementwise=(passes + _BIAS * is_biased) * out,
-        num_kernels=3 + num_kernels + 2 * is_biased,
-    )
 
 
 def _of_attention(tensor: Tensor, layer: nn.Attend) -> MemoryBound:
@@ -88,6 +78,5 @@ def _of_sum(tensor: Tensor, num_uses: int) -> MemoryBound:
     return MemoryBound(elementwise=(num_uses - 1) * tensor.num_elements)
 
 
-_BIAS = 3
 _ACTIVATION = {"linear": (0, 0), "relu": (2, 1), "gelu": (5, 1)}
 _DROPOUT = 4  # the mask is drawn where it is used

@@ -9,8 +9,9 @@ Convolutions and products of matrices have their share of the peak instead.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import TypeAlias
 
 from scalemark import layers as nn
 from scalemark.layers import Plain, Tensor, network_of
@@ -39,6 +40,22 @@ class MemoryBound:
 
 OfLayer = Callable[[Tensor], MemoryBound]
 OfSum = Callable[[Tensor, int], MemoryBound]
+
+Passes: TypeAlias = Mapping[str, tuple[int, int]]
+"""Of each activation, its passes through the output of a product, and its kernels."""
+
+
+def of_product(layer: nn.Conv | nn.Dense, out: int, activations: Passes) -> MemoryBound:
+    """Count bias and activation, and three kernels of products."""
+    is_biased = isinstance(layer, nn.Dense) or layer.bias
+    passes, num_kernels = activations[layer.activation]
+    return MemoryBound(
+        elementwise=(passes + BIAS * is_biased) * out,
+        num_kernels=3 + num_kernels + 2 * is_biased,
+    )
+
+
+BIAS = 3  # passes: the output read and written, and its gradient read
 
 
 def total(logits: Tensor, of_layer: OfLayer, of_sum: OfSum, of_loss: MemoryBound) -> MemoryBound:

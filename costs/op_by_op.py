@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from costs.memory_bound import MemoryBound, total
+from costs.memory_bound import BIAS, MemoryBound, of_product, total
 from scalemark import layers as nn
 from scalemark.layers import Plain, Tensor
 
@@ -28,7 +28,7 @@ def _of_layer(tensor: Tensor) -> MemoryBound:
     given = sum(one.num_elements for one in tensor.inputs)
     match layer:
         case nn.Conv() | nn.Dense():
-            return _of_product(layer, out)
+            return of_product(layer, out, _ACTIVATION)
         case nn.BatchNorm():  # two copies and four small kernels for the moving statistics
             return MemoryBound(library=8 * out, num_kernels=8)
         case Plain.RELU:
@@ -60,7 +60,7 @@ def _of_layer(tensor: Tensor) -> MemoryBound:
         case nn.Positions() | nn.Segments() | Plain.CLASS_TOKEN:
             return MemoryBound(elementwise=4 * out, num_kernels=4)
         case Plain.BIAS:
-            return MemoryBound(elementwise=_BIAS * out, num_kernels=2)
+            return MemoryBound(elementwise=BIAS * out, num_kernels=2)
         case nn.LayerNorm():  # forward 12, backward 21
             return MemoryBound(float32=33 * out, casts=4 * out, num_kernels=24)
         case nn.Attend():
@@ -69,16 +69,6 @@ def _of_layer(tensor: Tensor) -> MemoryBound:
             return MemoryBound(num_kernels=3)
         case unknown:
             assert_never(unknown)
-
-
-def _of_product(layer: nn.Conv | nn.Dense, out: int) -> MemoryBound:
-    """Count bias and activation, and three kernels of products."""
-    is_biased = isinstance(layer, nn.Dense) or layer.bias
-    passes, num_kernels = _ACTIVATION[layer.activation]
-    return MemoryBound(
-        elementwise=(passes + _BIAS * is_biased) * out,
-        num_kernels=3 + num_kernels + 2 * is_biased,
-    )
 
 
 def _of_attention(tensor: Tensor, layer: nn.Attend) -> MemoryBound:
@@ -101,7 +91,6 @@ def _of_sum(tensor: Tensor, num_uses: int) -> MemoryBound:
 
 
 _RELU = 5
-_BIAS = 3
 _ACTIVATION = {"linear": (0, 0), "relu": (_RELU, 2), "gelu": (28, 12)}
 _DROPOUT = 12  # the mask as numbers, scaled, and times the input, each way
 # of bits drawn, written, read, and a byte of the mask written and read each way, 7 bytes together
