@@ -1,4 +1,4 @@
-"""Is a lack of memory told as such, and do both ways of starting a trial give the same numbers?"""
+"""Is a lack of memory reported as such, and do both ways of starting a trial give the same numbers?"""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from benchmarks.ratio import Ratio, Want
 from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Outcome
 
-ABOUT = "a lack of memory is told as such; both ways to start a trial give the same numbers"
+ABOUT = "a lack of memory is reported as such; both ways to start a trial give the same numbers"
 LINES: Mapping[str, str] = {
-    "memory": "a trial without enough memory is told as out of memory",
+    "memory": "a trial without enough memory is reported as out of memory",
     "starts": "fork and spawn start trials with equal losses and, on GPUs, equal speed",
 }
 MINUTES: Mapping[str, float] = {"gpu": 2.5, "cpu": 0.6}

@@ -6,7 +6,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_float32_is_not_rounded_to_tf32(monkeypatch):
-    """A bug: TensorFlow rounds float32 by default, and the product was told as float32's."""
+    """A bug: TensorFlow rounds float32 by default, and the product was reported as float32's."""
     import tensorflow as tf
 
     from benchmarks.gpu import operations

@@ -110,7 +110,7 @@ def test_modes_that_were_not_reached_were_not_run(of_the_late):
 
 
 def test_modes_that_cannot_run_here_leave_the_line_open():
-    """A bug: on one GPU it was told as not run, though all that can run there had passed."""
+    """A bug: on one GPU it was reported as not run, though all that can run there had passed."""
     refused = check("ps_cpu", "unsupported", "-", "no NCCL")
     unable = of_modes(check("ring", "passed"), refused)
     told = "1 of 2 modes are exact and placed; cannot run on 1 GPU: ps_cpu"
