@@ -1,4 +1,4 @@
-"""Is a lack of memory reported as such, and do both ways of starting a trial give the same numbers?"""
+"""Is a lack of memory reported as such, and do both ways of starting a trial give equal numbers?"""
 
 from __future__ import annotations
 
