@@ -13,7 +13,6 @@ if __name__ == "__main__":
     entry_point.loading()
 
 import argparse
-import os
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,20 +26,18 @@ from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.readers import KINDS
 from scalemark.records.cluster import RANK_CRASHED, RANK_LOST
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from scalemark.run_folder.gpu_errors import with_gpu_errors
 from trainer.errors import UnsupportedTrialError
-from trainer.process import ending, parent
+from trainer.process import ending
+from trainer.process.ending import EXIT_CODES
 from trainer.ranks import own_rank, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags
 
 GRACE_S = 30.0
 """How long ranks on other hosts may go on once that on the first has completed."""
-
-_EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
 def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
@@ -57,7 +54,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         own = own_rank.read(spec, flags, {})
     except UnsupportedTrialError as error:  # whose folder it is is unknown
         print(f"{Outcome.UNSUPPORTED}: {error}", file=sys.stderr)
-        return _EXIT_CODES[Outcome.UNSUPPORTED]
+        return EXIT_CODES[Outcome.UNSUPPORTED]
     given = folder.read_placement()
     if own and not own.leads:
         _, exit_code = _caught(lambda: accompany(spec, folder, given, own))
@@ -84,7 +81,7 @@ def _caught(work: Callable[[], Result]) -> tuple[Result, int]:
         result = outcomes.ended(outcome, f"{type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
-    return result, _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
+    return result, EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
 def preload() -> None:
@@ -112,10 +109,5 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     asked = _parser().parse_args()
-    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        parent.die_with(int(orchestrator))
-        parent.heed_signals()
     ranked = partial(main, flags=Flags.from_arguments(asked))
-    sys.exit(
-        entry_point.run(lambda: ending.run_and_exit(ranked, asked.spec, RunFolder(asked.folder)))
-    )
+    ending.run_by_command(ranked, asked.spec, asked.folder)

@@ -12,10 +12,9 @@ import json
 import os
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from functools import partial
 
 from command import children, environment, outcomes, start
 from command.guard import Guard
@@ -23,7 +22,8 @@ from command.heard import Heard
 from command.log import Log
 from command.measuring import Measured, NothingReadError, measured_by
 from command.moments import Moments
-from command.watch import Ended, Listener, Signals, Watch
+from command.output import Listener, Output
+from command.watch import Ended, Signals, Watch
 from scalemark.readers import open_reader
 from scalemark.readers.reading import ReadError
 from scalemark.records.measurement import Result, StepSample
@@ -78,9 +78,8 @@ def run(
         if gpus.uuids:
             ours += [child.pid for child in children.living(ours)]
         attempt = _Attempt(spec, folder, Heard(spec, reader), Moments(ours), doubt)
-        watch = partial(Watch, signals=signals, log=log, listener=attempt)
         try:
-            ended = _follow(program, _memory_bytes(spec, given), watch, ours)
+            ended = _follow(program, _memory_bytes(spec, given), signals, log, attempt, ours)
             return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
         except start.CannotStartError as error:
             return outcomes.ended(Outcome.UNSUPPORTED, str(error))
@@ -107,8 +106,8 @@ def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: 
         signals = Signals()
         log = stack.enter_context(Log(folder.rank_log(own.rank)))
         try:
-            watch = partial(Watch, signals=signals, log=log, listener=Listener())
-            ended = _follow(program, _memory_bytes(spec, given), watch, [guard.pid])
+            memory_bytes = _memory_bytes(spec, given)
+            ended = _follow(program, memory_bytes, signals, log, Listener(), [guard.pid])
             return outcomes.failed(ended) or outcomes.ended(Outcome.COMPLETED, "")
         except start.CannotStartError as error:
             return outcomes.ended(Outcome.UNSUPPORTED, str(error))
@@ -117,12 +116,14 @@ def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: 
 def _follow(
     program: start.Program,
     memory_bytes: int | None,
-    watch: Callable[..., Watch],
+    signals: Signals,
+    log: Log,
+    listener: Listener,
     ours: Sequence[int],
 ) -> Ended:
     """Start the program, and watch it to its end; `ours` are processes that are not its own.
 
-    Raises CannotStartError, and what its watch raises; then nothing of it runs any more.
+    Raises CannotStartError, and what `log` and `listener` raise; then nothing of it runs any more.
     """
     reading, writing = start.pipe()
     with ExitStack() as stack:
@@ -136,7 +137,8 @@ def _follow(
         end_all.callback(children.end_all, ours)
         if memory_bytes is not None:
             _limit_memory(process.pid, memory_bytes)
-        ended = watch(process, reading, but=ours).until_it_ends(started_s)
+        output = Output(reading, log, listener)
+        ended = Watch(process, output, signals, but=ours).until_it_ends(started_s)
         end_all.pop_all()
         return ended
 

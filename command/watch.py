@@ -14,23 +14,18 @@ import select
 import signal
 import subprocess
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from command import children
-from command.log import Log
+from command.output import Output
 from scalemark.host.kernel_kills import num_kernel_kills
-from scalemark.readers.lines import Lines
 
-LAST_LINES = 400  # kept for finding out why a program ended
 KILL_AFTER_S = 2.0  # after SIGTERM; who sent it waits longer, launcher.grace_s, before killing us
 LEFT_BEHIND_S = 1.0  # that children may take to end by themselves after the program
 BUSY_S = 0.005  # between reads of a stream whose chunks come closer than 1.5 times this
 LOOK_EVERY_S = 0.5  # lines that came meanwhile are heard together: code that slept runs slowly
-_CHUNK_BYTES = 2**20  # as much as the pipe holds
-_MOST_UNHEARD_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,40 +64,21 @@ class Signals:
         self.seen.append(signal.Signals(number))
 
 
-class Listener:
-    """Who follows a program; this one does nothing with what it is told."""
-
-    def hear(self, line: str, arrival_s: float) -> None:
-        """Take a line."""
-
-    def beat(self, now_s: float) -> None:
-        """Take that the program printed something since the last beat."""
-
-    def look(self, now_s: float) -> None:
-        """Take the time, at least every LOOK_EVERY_S."""
-
-
 class Watch:
     """Follows one program."""
 
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        output: int,
+        output: Output,
         signals: Signals,
-        log: Log,
         *,
         but: Sequence[int],
-        listener: Listener,
     ) -> None:
-        self._process, self._output, self._signals, self._log = process, output, signals, log
-        self._listener, self._but = listener, tuple(but)
-        self._lines, self._last_lines = Lines(), deque[str](maxlen=LAST_LINES)
+        self._process, self._output, self._signals = process, output, signals
+        self._but = tuple(but)
         self._was_told_to = False
         self._kill_at_s: float | None = None
-        self._buffer = memoryview(bytearray(_CHUNK_BYTES))
-        self._unheard: list[tuple[bytes, float]] = []  # chunks, and when they came
-        self._num_unheard_bytes = 0
         self._looked_s = 0.0
 
     def until_it_ends(self, started_s: float) -> Ended:
@@ -110,7 +86,7 @@ class Watch:
         num_kernel_kills_before = num_kernel_kills()
         poll = select.poll()
         poll.register(self._signals.descriptor, select.POLLIN)
-        poll.register(self._output, select.POLLIN)
+        poll.register(self._output.descriptor, select.POLLIN)
         ended = os.pidfd_open(self._process.pid)
         poll.register(ended, select.POLLIN)
         try:
@@ -119,17 +95,15 @@ class Watch:
             os.close(ended)
         exit_code = self._process.wait()
         left_behind = self._end_the_rest()
-        self._read_what_is_there(time.monotonic() + LEFT_BEHIND_S)
-        self._hear()
-        self._tell(self._lines.end())
-        self._log.flush()
+        self._output.read_what_is_there(time.monotonic() + LEFT_BEHIND_S)
+        self._output.end()
         return Ended(
             exit_code=exit_code,
             started_s=started_s,
             ended_s=ended_s,
             was_told_to=self._was_told_to,
             left_behind=left_behind,
-            last_lines=tuple(self._last_lines),
+            last_lines=tuple(self._output.last_lines),
             num_kernel_kills=num_kernel_kills_before,
         )
 
@@ -146,9 +120,9 @@ class Watch:
                 self._kill_at_s = now_s + KILL_AFTER_S
             if ended in ready:
                 ended_s = min(ended_s, now_s)
-            if self._output in ready and now_s < ended_s + LEFT_BEHIND_S:
-                if self._read(now_s) == 0:
-                    poll.unregister(self._output)
+            if self._output.descriptor in ready and now_s < ended_s + LEFT_BEHIND_S:
+                if self._output.read(now_s) == 0:
+                    poll.unregister(self._output.descriptor)
                 elif now_s - last_chunk_s < 1.5 * BUSY_S:
                     time.sleep(BUSY_S)
                 last_chunk_s = now_s
@@ -156,16 +130,9 @@ class Watch:
                 return ended_s
             if now_s - self._looked_s >= LOOK_EVERY_S:
                 self._looked_s = now_s
-                self._look(now_s)
-            elif self._num_unheard_bytes > _MOST_UNHEARD_BYTES:
-                self._hear()
-
-    def _look(self, now_s: float) -> None:
-        self._listener.look(now_s)
-        if self._unheard:
-            self._hear()
-            self._log.flush()
-            self._listener.beat(now_s)
+                self._output.look(now_s)
+            elif self._output.is_much_unheard:
+                self._output.hear()
 
     def _wait_ms(self) -> float:
         """Wait no longer than until the next look is due: a program may print nothing."""
@@ -184,40 +151,12 @@ class Watch:
                 children.signal_all(which, self._but)
                 self._kill_at_s = self._kill_at_s or now_s + KILL_AFTER_S
 
-    def _read(self, now_s: float) -> int | None:
-        """Take what is in the pipe; return its bytes, 0 at its end, and None where it is empty."""
-        try:
-            num_bytes = os.readv(self._output, [self._buffer])
-        except BlockingIOError:
-            return None
-        self._unheard.append((bytes(self._buffer[:num_bytes]), now_s))
-        self._num_unheard_bytes += num_bytes
-        return num_bytes
-
-    def _read_what_is_there(self, until_s: float) -> None:
-        """Empty the pipe, as long as what fills it leaves time for that."""
-        while (now_s := time.monotonic()) < until_s and self._read(now_s):
-            self._hear()
-
-    def _hear(self) -> None:
-        """Log what came, and tell its lines to who listens."""
-        for chunk, arrival_s in self._unheard:
-            self._log.write(chunk)
-            self._tell(self._lines.feed(chunk, arrival_s))
-        self._unheard.clear()
-        self._num_unheard_bytes = 0
-
-    def _tell(self, lines: Iterable[tuple[str, float]]) -> None:
-        for line, arrival_s in lines:
-            self._last_lines.append(line)
-            self._listener.hear(line, arrival_s)
-
     def _end_the_rest(self) -> list[str]:
         """Give what the program had started a moment to end, then kill it."""
         until_s = time.monotonic() + (0.0 if self._was_told_to else LEFT_BEHIND_S)
         while time.monotonic() < until_s:
             if not children.living(self._but):
                 return []
-            self._read_what_is_there(until_s)
+            self._output.read_what_is_there(until_s)
             time.sleep(0.01)
         return children.end_all(self._but)

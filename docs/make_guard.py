@@ -30,7 +30,6 @@ from scalemark.text.csv_lines import CsvLines
 
 PAGE = Path(__file__).resolve().parent / "guard.md"
 TABLE, DATABASE = "nights.csv", "results.db"
-PICTURE = "history-elsewhere-simulated_box.png"
 KIND = Kind(name="of the page", sizes=(0.05, 0.03, 0.08))
 SEED = 48
 MENDED_AFTER = 40  # nights, of the last

@@ -13,22 +13,19 @@ if __name__ == "__main__":
     entry_point.loading()
 
 import argparse
-import os
 import traceback
 from pathlib import Path
 
 from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.redact import without_secrets
 from simulator import environment
 from simulator.run import NoResultError, NotSimulatedError, run
-from trainer.process import ending, parent
-
-_EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
+from trainer.process import ending
+from trainer.process.ending import EXIT_CODES
 
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
@@ -42,7 +39,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
         result = _ended(Outcome.UNSUPPORTED, f"simulated: {error}")
     except NoResultError as error:
         print(f"Error: simulated: {error}", file=sys.stderr)
-        return _EXIT_CODES[Outcome.FAILED]
+        return EXIT_CODES[Outcome.FAILED]
     # The border of the process: the log keeps the traceback, the result the sentence.
     except Exception as error:
         traceback.print_exc()
@@ -51,7 +48,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
     folder.write(folder.result, result.to_json())
-    return _EXIT_CODES[Outcome(result.outcome)]
+    return EXIT_CODES[Outcome(result.outcome)]
 
 
 def preload() -> None:
@@ -83,9 +80,4 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     asked = _parser().parse_args()
-    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        parent.die_with(int(orchestrator))
-        parent.heed_signals()
-    sys.exit(
-        entry_point.run(lambda: ending.run_and_exit(main, asked.spec, RunFolder(asked.folder)))
-    )
+    ending.run_by_command(main, asked.spec, asked.folder)

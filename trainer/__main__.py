@@ -29,7 +29,7 @@ from scalemark.host.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memor
 from scalemark.records import switches
 from scalemark.records.cluster import RANK_LOST, Cluster, Rank
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
@@ -44,11 +44,9 @@ from trainer.errors import (
     UnsupportedTrialError,
 )
 from trainer.process import ending, environment, own_log, parent, placement
-from trainer.process.ending import BAD_USAGE
+from trainer.process.ending import BAD_USAGE, EXIT_CODES
 from trainer.ranks import beat, own_rank, per_replica, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
-
-_EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
 def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
@@ -79,7 +77,7 @@ def _refuse(error: UnsupportedTrialError, folder: RunFolder | None) -> int:
     result = _ended(Outcome.UNSUPPORTED, str(error))
     if folder:
         folder.write(folder.result, result.to_json())
-    return _EXIT_CODES[Outcome.UNSUPPORTED]
+    return EXIT_CODES[Outcome.UNSUPPORTED]
 
 
 def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
@@ -134,7 +132,7 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
         result, exit_code = _ended(Outcome.FAILED, str(error)), RANK_LOST
     if leads:
         folder.write(folder.result, with_gpu_errors(result, folder).to_json())
-    return _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
+    return EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
 def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
@@ -250,10 +248,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["selfcheck"]:
         sys.exit(entry_point.run(lambda: selfcheck.main(sys.argv[2:])))
     asked = _parser().parse_args()
-    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        parent.die_with(int(orchestrator))
-        parent.heed_signals()
     run_trial = partial(main, flags=Flags.from_arguments(asked))
-    sys.exit(
-        entry_point.run(lambda: ending.run_and_exit(run_trial, asked.spec, RunFolder(asked.folder)))
-    )
+    ending.run_by_command(run_trial, asked.spec, asked.folder)

@@ -11,10 +11,32 @@ They wait, and burn no core:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import monotonic, sleep
 
 import numpy as np
 import tensorflow as tf
+
+from scalemark.records.trial import TrialSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """The faults of one process's step; 0 where there is none."""
+
+    reduction_s: float
+    slow_replica: int  # by its place in this process; others have it where that is out of range
+    slow_by: float  # share of its time
+
+    @classmethod
+    def of(cls, spec: TrialSpec, num_summed: int, first_replica: int) -> Faults:
+        """`num_summed` is how many replicas' gradients are summed: one's own are not reduced."""
+        values = spec.injected_values
+        return cls(
+            reduction_s=values.get("reduction_s", 0.0) if num_summed > 1 else 0.0,
+            slow_replica=int(values.get("slow_replica", 0.0)) - first_replica,
+            slow_by=values.get("slow_replica_by", 0.0),
+        )
 
 
 def slow_batches(batches: tf.data.Dataset, seconds: float) -> tf.data.Dataset:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.towers import Placed
+from trainer.towers import Optimizer, Placed
 
 
 def owners(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
@@ -61,9 +61,42 @@ def on_hosts(variable: tf.Variable, hosts: Sequence[Devices]) -> list[tf.Tensor]
 
 
 def met_at_owner(placed: Placed, sums: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Sum one tensor per host on the variable's device."""
+    """Sum tensors, one per host or replica, on the variable's device."""
     with tf.device(placed.variable.device), tf.name_scope("reduce"):
         return tf.add_n(sums) if len(sums) > 1 else tf.identity(sums[0])
+
+
+class SharedVariables:
+    """One copy of every variable, at its owner; where they are staged, also what waits."""
+
+    def __init__(
+        self,
+        initial: Sequence[np.ndarray],
+        owners: Sequence[str],
+        devices: Devices,
+        optimizer: Optimizer,
+        *,
+        staged: bool,
+        hosts: Sequence[str] = (),
+    ) -> None:
+        """`hosts` are those on which gradients meet before they go to the owners."""
+        self._shared = [
+            Placed.create(value, owner, optimizer)
+            for value, owner in zip(initial, owners, strict=True)
+        ]
+        self._staging = Staging(initial, devices) if staged else None
+        self._devices = devices
+        self.num_summed = len(devices.replicas)
+        self.update_devices = tuple(dict.fromkeys(owners))
+        self.reduction_devices = (*hosts, *self.update_devices)
+
+    def weights(self, replica: int) -> list[np.ndarray]:
+        return [placed.variable.numpy() for placed in self._shared]
+
+    def placed(self) -> Iterator[Placed]:
+        yield from self._shared
+        if self._staging:
+            yield from self._staging.placed()
 
 
 class Staging:

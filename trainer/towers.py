@@ -11,24 +11,22 @@ updating them.
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from scalemark.abilities import OPTIMIZERS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
-from trainer import injected, micro_batches, small_tensors
+from trainer import injected, small_tensors
 from trainer.devices import Devices, host_of
-from trainer.input import pixels
+from trainer.injected import Faults
 from trainer.loss_scale import LossScale
+from trainer.model_tower import ModelTower
 from trainer.template import Template
 
 # inputs and labels; of our models images (B, H, W, 3), uint8 where they are real and else float32,
@@ -274,22 +272,15 @@ class Towers:
     ) -> None:
         """`at` is that of the input; None = every step of a call takes the same batches."""
         self._spec, self._at = spec, at
-        self._template, self._update = template, update
-        self._optimizer, self._devices = optimizer, devices
-        self._weight_decay = 0.0  # in the gradients
-        if not OPTIMIZERS[spec.optimizer].decouples_decay:
-            self._weight_decay = spec.weight_decay / update.num_summed
-        faults = spec.injected_values
-        self._injected_s = faults.get("reduction_s", 0.0) if update.num_summed > 1 else 0.0
-        self._slow_replica = int(faults.get("slow_replica", 0.0)) - devices.first
-        self._slow_by = faults.get("slow_replica_by", 0.0)
+        self._update, self._optimizer, self._devices = update, optimizer, devices
+        self._faults = Faults.of(spec, update.num_summed, devices.first)
         self.loss_scale = LossScale(spec.loss_scale, devices.host)
         self._state = [
             _copy_of_state(template.model, replica, device)
             for replica, device in enumerate(devices.replicas, devices.first)
         ]
         self._tower = tf.function(
-            self._tower_body,
+            ModelTower(spec, template, update.num_summed).run,
             autograph=False,
             **_compilation(spec.xla, devices, update.inlines_towers),
         )
@@ -383,9 +374,9 @@ class Towers:
 
         results = self._update.run_towers(tower, batches)
         updates = self._update.reduce([result.gradients for result in results])
-        if self._injected_s:
+        if self._faults.reduction_s:
             placed, sums = zip(*updates, strict=True)
-            late = injected.slow_reduction(sums, self._injected_s, self._devices.host)
+            late = injected.slow_reduction(sums, self._faults.reduction_s, self._devices.host)
             updates = list(zip(placed, late, strict=True))
         self.loss_scale.apply_if_finite(
             lambda: self._apply(updates), lambda: self._all_finite(updates)
@@ -402,82 +393,14 @@ class Towers:
         """Return loss, gradients and new state; call it under the replica's device."""
         state = [variable.read_value() for variable in self._state[replica]]
         inputs = [tf.identity(part) for part in (*batch, *scale)]
-        if not self._slow_by or replica != self._slow_replica:
+        if not self._faults.slow_by or replica != self._faults.slow_replica:
             loss, gradients, new_state = self._tower(list(weights), state, *inputs)
             return loss, gradients, new_state
         host = self._devices.host
         begin = injected.moment([*weights, *inputs], host)
         with tf.control_dependencies([begin]):
             loss, gradients, new_state = self._tower(list(weights), state, *inputs)
-        return loss, injected.slow_replica(gradients, begin, self._slow_by, host), new_state
-
-    def _tower_body(
-        self,
-        weights: list[tf.Tensor],
-        state: list[tf.Tensor],
-        inputs: tf.Tensor,
-        labels: tf.Tensor,
-        *scale: tf.Tensor,
-    ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
-        """Compute gradients that are ready to be summed: divided, decay included, not scaled.
-
-        `scale` is the loss scale, float32 scalar, where there is one.
-        """
-        num_passes = self._spec.gradient_accumulation
-        share = 1.0 / (self._update.num_summed * num_passes)
-        loss, gradients, new_state = micro_batches.accumulated(
-            partial(self._pass, scale[0] * share if scale else share),
-            num_passes,
-            weights,
-            state,
-            inputs,
-            labels,
-        )
-        if scale or self._weight_decay:
-            # one that is summed over replicas is sent as soon as it is there, and waits for none
-            each = small_tensors.elementwise if self._update.num_summed == 1 else map
-            gradients = list(each(partial(self._finished, scale), gradients, weights))
-        return loss, gradients, new_state
-
-    def _pass(
-        self,
-        share: tf.Tensor | float,
-        weights: list[tf.Tensor],
-        state: list[tf.Tensor],
-        inputs: tf.Tensor,
-        labels: tf.Tensor,
-    ) -> micro_batches.Pass:
-        """Take one batch forward and backward; its gradients are multiplied by `share`."""
-        inputs = pixels.normalized(inputs, self._template.example.input_dtype)
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(weights)
-            model = self._template.model
-            outputs, new_state, added = model.stateless_call(
-                weights, state, inputs, return_losses=True, **_training_argument(model)
-            )
-            loss = self._template.loss(labels, outputs)
-            for regularization in added:
-                loss += tf.cast(tf.reduce_sum(regularization), tf.float32)
-        found = tape.gradient(
-            loss,
-            weights,
-            output_gradients=share,
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        return loss, [_dense(*pair) for pair in zip(found, weights, strict=True)], new_state
-
-    def _finished(
-        self, scale: Sequence[tf.Tensor], gradient: tf.Tensor, weight: tf.Tensor
-    ) -> tf.Tensor:
-        """Undo the loss scale, and add the gradient of the L2 loss, only now: else all products are
-        made early and held.
-        """
-        if scale:
-            gradient /= scale[0]
-        if self._weight_decay:
-            with tf.control_dependencies([gradient]):
-                gradient += self._weight_decay * weight
-        return gradient
+        return loss, injected.slow_replica(gradients, begin, self._faults.slow_by, host), new_state
 
     def _apply(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> None:
         by_device: dict[str, list[tuple[Placed, tf.Tensor]]] = defaultdict(list)
@@ -533,20 +456,6 @@ def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, 
     if devices.kind is DeviceKind.GPU or inlines_towers:
         return {}
     return {"experimental_attributes": {"_noinline": True}}
-
-
-def _training_argument(model: keras.Model) -> dict[str, bool]:
-    """Return `training=True` where the model's call takes it."""
-    parameters = inspect.signature(model.call).parameters.values()
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    return {"training": True} if takes_any or "training" in {p.name for p in parameters} else {}
-
-
-def _dense(gradient: tf.Tensor | tf.IndexedSlices, weight: tf.Tensor) -> tf.Tensor:
-    """Return the gradient of a lookup as a tensor of the shape of its table, ready to be summed."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, weight.shape[0])
 
 
 def _copy_of_state(model: keras.Model, replica: int, device: str) -> list[tf.Variable]:

@@ -237,11 +237,6 @@ def step_notes(results: Iterable[Result]) -> list[str]:
     ]
 
 
-def table_notes(table: Table) -> list[str]:
-    """Return what must stand below every number of this table."""
-    return [*environment_notes(table.environment), *table_facts(table)[1:]]
-
-
 def table_facts(table: Table) -> list[str]:
     """Return what must stand below every number of this table, but for what badges say."""
     return [

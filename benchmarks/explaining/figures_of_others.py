@@ -20,9 +20,6 @@ from costs.networks import UnknownNetworkError, network
 
 NOISE = 0.02  # of efficiency: figures so near are of equals
 
-Named = Mapping[str, Bound | None]
-"""The answers of a rule about figures, by identity."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:

@@ -26,8 +26,6 @@ EFFORT = (
     "strategy=replicated_none",
 )
 
-ONE_THREAD = ("data_threads=1", "cache=false")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:

@@ -17,7 +17,7 @@ from scalemark.records.outcomes import Phase
 from scalemark.records.trial import AXES
 from scalemark.records.validation import canonical
 from store import trial_rows
-from store.exchange.portable import PortableAttempt, PortableRepeat, SweepHead
+from store.exchange.portable import OF_AN_ATTEMPT, PortableAttempt, PortableRepeat, SweepHead
 from store.finished_attempt import environment_values
 
 Cell = str | int | float | bool | datetime | None
@@ -61,21 +61,7 @@ _REPEAT = {
     "repeat" if name == "number" else f"repeat_{name}": (name, kind)
     for name, kind in _kinds(PortableRepeat, ("number", "state", "reason", "num_attempts")).items()
 }
-_ATTEMPT = _kinds(
-    PortableAttempt,
-    (
-        "position",
-        "trial_id",
-        "attempt",
-        "outcome",
-        "message",
-        "exit_code",
-        "run_dir",
-        "started_at",
-        "duration_s",
-        "deleted_at",
-    ),
-)
+_ATTEMPT = _kinds(PortableAttempt, ("position", *OF_AN_ATTEMPT))
 # the item is the measured one; what a program was said to count is in the spec
 _AXES = {axis.name: _KINDS[axis.type.__name__] for axis in AXES.values() if axis.name != "item"}
 # `num_steps` is what was asked for, `measured_num_steps` what was measured

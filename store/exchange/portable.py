@@ -163,6 +163,20 @@ class PackedSteps:
         return columns
 
 
+OF_AN_ATTEMPT = (
+    "trial_id",
+    "attempt",
+    "outcome",
+    "message",
+    "exit_code",
+    "run_dir",
+    "started_at",
+    "duration_s",
+    "deleted_at",
+)
+"""Fields of PortableAttempt that are columns of an attempt."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortableAttempt:
     """One attempt with its sweep, its trial and all that it ran on."""

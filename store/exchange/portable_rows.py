@@ -18,6 +18,7 @@ from scalemark.records.validation import build, checked, parsed
 from store import schema
 from store.exchange.annotations import read_annotations
 from store.exchange.portable import (
+    OF_AN_ATTEMPT,
     Measured,
     PackedSteps,
     Portable,
@@ -34,17 +35,6 @@ Selection = sa.Select[int]
 
 _Row = Mapping[Any, Any]
 _UNREADABLE = (ValueError, TypeError, OverflowError)  # the last: a time after the year 9999
-_OF_AN_ATTEMPT = (
-    "trial_id",
-    "attempt",
-    "outcome",
-    "message",
-    "exit_code",
-    "run_dir",
-    "started_at",
-    "duration_s",
-    "deleted_at",
-)
 
 
 def database_id(connection: sa.Connection) -> str:
@@ -189,7 +179,7 @@ class PortableRows:
             try:
                 if repeat is None:
                     raise ValueError(f"its repeat {row['repeat']} is missing")
-                values: dict[str, Any] = {name: row[name] for name in _OF_AN_ATTEMPT}
+                values: dict[str, Any] = {name: row[name] for name in OF_AN_ATTEMPT}
                 values |= {
                     "sweep": self._shared.sweep(row["sweep_id"]),
                     "spec": self._shared.spec(row["trial_id"]),

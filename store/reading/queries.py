@@ -57,6 +57,14 @@ RUN_DIR = sa.case(
 ).label("run_dir")
 """The whole path, of an attempt joined with its sweep."""
 
+_ATTEMPTS = (
+    sa.join(AttemptRow, SweepRow, SweepRow.id == AttemptRow.sweep_id)
+    .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+    .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+    .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+)
+"""Each attempt with its sweep, with what it ran on, and with what it measured, if anything."""
+
 
 def _columns(table: type[Any], names: str) -> dict[str, sa.Column[Any]]:
     """Return the columns with these names, which spaces part."""
@@ -157,12 +165,8 @@ def listing(
     order = [_ordered(sort, known, engine.dialect.name)] if sort else []
     return (
         sa.select(*(known(name).label(name) for name in columns))
-        .select_from(AttemptRow)
+        .select_from(_ATTEMPTS)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
-        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
-        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(chosen)
         .order_by(*order, AttemptRow.id)
         .limit(limit)
@@ -391,12 +395,8 @@ def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
             MeasurementRow.metrics,
             PlacementRow.devices,
         )
-        .select_from(AttemptRow)
+        .select_from(_ATTEMPTS)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
-        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
-        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
-        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
         .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
         .where(_COUNTS)
         .order_by(AttemptRow.id)
@@ -468,12 +468,8 @@ def with_its_trial(engine: sa.Engine, target: Target) -> Row:
             OpPlacementRow.description.label("op_placement"),
             EnvironmentRow.description.label("environment"),
         )
-        .select_from(AttemptRow)
-        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .select_from(_ATTEMPTS)
         .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
-        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
-        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .outerjoin(OpPlacementRow, OpPlacementRow.id == MeasurementRow.op_placement_id)
         .where(target.has_attempt())
         .order_by(AttemptRow.id)

@@ -22,8 +22,7 @@ class Race:
     """Trials of which one shall be found the fastest."""
 
     label: str  # for people: what they share, as far as it tells them from other races
-    specs: tuple[TrialSpec, ...]  # two or more, in the order of the plan
-    trial_ids: tuple[str, ...]  # of these
+    trial_ids: tuple[str, ...]  # two or more, in the order of the plan
     names: tuple[str, ...]  # for people: what tells each from the others
 
 
@@ -48,7 +47,6 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
     return [
         Race(
             label=_label(group[0], telling, racing | set(_own(group[0], race_over))),
-            specs=tuple(group),
             trial_ids=tuple(spec.trial_id for spec in group),
             names=_names(group, racing | set(_own(group[0], race_over))),
         )

@@ -246,9 +246,6 @@ def test_a_file_without_a_line_of_mlperf_is_rejected_once(lines):
     assert reason(lines) == "no line of an MLPerf log in it: wanted ':::MLLOG {...}'"
 
 
-MAYBE = st.none() | st.floats(min_value=0, max_value=1e6)
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
     lambda inner: (

@@ -7,17 +7,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scalemark.models.bert import MASKED, bert
+from scalemark.models.gpt import gpt
 from tests.specs import small
 from tests.trainer.test_towers import MODES, RATE, trained
-from trainer.check.exactness import (
-    MASKED_TOKENS,
-    TOKENS,
-    batches_of,
-    causal,
-    largest_difference,
-    masked,
-)
+from trainer import keras_model
+from trainer.check.exactness import batches_of, largest_difference
 from trainer.run import build, open_training
+from trainer.template import Example
+
+TOKENS = Example(
+    input_shape=(9,), input_dtype="int64", num_symbols=17, label_shape=(9,), num_classes=17
+)
+MASKED_TOKENS = replace(TOKENS, label_shape=(-(-9 // MASKED),))
+SMALL = {"num_layers": 2, "width": 8, "num_heads": 2, "dropout_rate": 0}
+
+
+def causal():
+    return keras_model.build(gpt(TOKENS.input_shape[0], TOKENS.num_symbols, **SMALL))
+
+
+def masked():
+    logits = bert(TOKENS.input_shape[0], TOKENS.num_symbols, **SMALL)
+    return keras_model.build(logits, recompute=True)
+
 
 MODELS = {"causal": (causal, TOKENS), "masked, recomputed": (masked, MASKED_TOKENS)}
 TEXT = {"image_px": 0, "seq_len": 16, "num_classes": 256}

@@ -14,8 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark import layers
-from scalemark.models.bert import MASKED, bert
-from scalemark.models.gpt import gpt
 from scalemark.records.trial import TrialSpec
 from trainer import keras_model, run
 from trainer.devices import Devices
@@ -23,12 +21,6 @@ from trainer.template import Example
 from trainer.towers import Batch
 
 IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 8  # per replica
-
-# of `causal`
-TOKENS = Example(
-    input_shape=(9,), input_dtype="int64", num_symbols=17, label_shape=(9,), num_classes=17
-)
-MASKED_TOKENS = replace(TOKENS, label_shape=(-(-9 // MASKED),))  # of `masked`
 
 WholeBatch = tuple[np.ndarray, np.ndarray]  # inputs and labels of all replicas together
 
@@ -51,33 +43,6 @@ def normalized() -> keras.Model:
     x = layers.relu(layers.conv_norm(x, 4, 3))
     x = layers.dropout(layers.flatten(x))
     return keras_model.build(layers.logits(x, NUM_CLASSES))
-
-
-def causal() -> keras.Model:
-    """Build a transformer that predicts the next token, without dropout."""
-    return keras_model.build(
-        gpt(
-            TOKENS.input_shape[0],
-            TOKENS.num_symbols,
-            num_layers=2,
-            width=8,
-            num_heads=2,
-            dropout_rate=0,
-        )
-    )
-
-
-def masked() -> keras.Model:
-    """Build a transformer that guesses masked tokens, without dropout, recomputed in parts."""
-    logits = bert(
-        TOKENS.input_shape[0],
-        TOKENS.num_symbols,
-        num_layers=2,
-        width=8,
-        num_heads=2,
-        dropout_rate=0,
-    )
-    return keras_model.build(logits, recompute=True)
 
 
 def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:

@@ -9,11 +9,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from scalemark.cli.entry_point import INTERRUPTED
+from scalemark.cli import entry_point
+from scalemark.records.outcomes import TRAINER_EXIT_CODES
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from trainer.process import parent
 
 BAD_USAGE = 2
+EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
+
+
+def run_by_command(
+    main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: Path
+) -> NoReturn:
+    """Do as `run_and_exit`, in a process of its own, which dies with the orchestrator's."""
+    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+        parent.die_with(int(orchestrator))
+        parent.heed_signals()
+    sys.exit(entry_point.run(lambda: run_and_exit(main, trial, RunFolder(folder))))
 
 
 def run_and_exit(
@@ -24,7 +38,7 @@ def run_and_exit(
     try:
         code = _run(main, trial, folder)
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = entry_point.INTERRUPTED
     except BaseException:  # a forked trainer must not go on as the server that it was
         traceback.print_exc()
     finally:

@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from scalemark.records.cluster import Rank
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome
+from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder
+from trainer.process.ending import EXIT_CODES
 
 BEAT_EVERY_S = 2.0
 LOOK_EVERY_S = 0.1
@@ -90,8 +91,7 @@ def _say(text: str) -> None:
 
 
 def _end(text: str) -> NoReturn:
-    (failed,) = (code for code, outcome in TRAINER_EXIT_CODES.items() if outcome == Outcome.FAILED)
     try:
         _say(text)
     finally:
-        os._exit(failed)
+        os._exit(EXIT_CODES[Outcome.FAILED])

@@ -14,8 +14,8 @@ from scalemark.run_folder.folder import RunFolder
 from scalemark.run_folder.last_error import last_error
 from scalemark.text.redact import without_secrets
 from scalemark.text.wording import listed
+from trainer.process.ending import EXIT_CODES
 
-_EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 _WORTH_A_RETRY = (RANK_LOST, RANK_CRASHED)
 _OF_WORKER_0 = TRAINER_EXIT_CODES | dict.fromkeys(_WORTH_A_RETRY, Outcome.FAILED)
 # Outcomes of worker 0 that stand, whatever others came to.
@@ -47,7 +47,7 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
     if written and written.outcome == Outcome.COMPLETED:
         return _completed(folder, written, ends)
     if written and written.outcome in _OWN:
-        return written, _EXIT_CODES[Outcome(written.outcome)]
+        return written, EXIT_CODES[Outcome(written.outcome)]
     if ends.interrupted:
         return trial_end(Outcome.INTERRUPTED, "interrupted")
     if ends.missed:
@@ -55,7 +55,7 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
         return trial_end(Outcome.HUNG, f"rank {rank.name} {what}; {_see(folder, rank)}")
     rank = _first_lost(ends.exit_codes)
     if rank == WORKER_0 and written:
-        own_code = _EXIT_CODES[Outcome(written.outcome)]
+        own_code = EXIT_CODES[Outcome(written.outcome)]
         return written, RANK_LOST if worker_0_code in _WORTH_A_RETRY else own_code
     see = unreadable if rank == WORKER_0 and unreadable else _see(folder, rank)
     return _end_of_lost(rank, ends, see)
@@ -66,7 +66,7 @@ def trial_end(outcome: Outcome, message: str, exit_code: int | None = None) -> T
     result = Result(
         outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
     )
-    return result, _EXIT_CODES[outcome] if exit_code is None else exit_code
+    return result, EXIT_CODES[outcome] if exit_code is None else exit_code
 
 
 def is_over(exit_codes: Mapping[Rank, int | None]) -> bool:
@@ -82,7 +82,7 @@ def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
 def first_failed(exit_codes: Mapping[Rank, int | None]) -> Rank | None:
     """Return the rank that failed by itself; it may have waited for one that still runs."""
     rank = _first_lost(exit_codes)
-    return rank if exit_codes.get(rank) in (_EXIT_CODES[Outcome.FAILED], *_WORTH_A_RETRY) else None
+    return rank if exit_codes.get(rank) in (EXIT_CODES[Outcome.FAILED], *_WORTH_A_RETRY) else None
 
 
 def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
@@ -90,7 +90,7 @@ def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
     lost = [rank for rank, exit_code in exit_codes.items() if exit_code != 0 and rank != WORKER_0]
     # nor did it find that another had gone before
     if exit_codes.get(WORKER_0, RANK_LOST) != RANK_LOST:
-        lost = [rank for rank in lost if exit_codes[rank] != _EXIT_CODES[Outcome.FAILED]]
+        lost = [rank for rank in lost if exit_codes[rank] != EXIT_CODES[Outcome.FAILED]]
     return lost[0] if lost else WORKER_0
 
 
@@ -111,7 +111,7 @@ def _completed(folder: RunFolder, written: Result, ends: RankEnds) -> TrialEnd:
         reason = f"{listed(late)} had not ended some time after {WORKER_0.name}, and was ended"
         reasons = (reason, *written.verdict_reasons)
         written = replace(written, verdict=Verdict.SUSPECT, verdict_reasons=reasons)
-    return written, _EXIT_CODES[Outcome.COMPLETED]
+    return written, EXIT_CODES[Outcome.COMPLETED]
 
 
 def _end_of_lost(rank: Rank, ends: RankEnds, see: str, but: str = "") -> TrialEnd:

@@ -11,7 +11,7 @@ is applied. `staged_vars` as with parameter_server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
 
@@ -31,7 +31,7 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer import parameter_servers
 from trainer.devices import Devices
-from trainer.parameter_servers import Staging
+from trainer.parameter_servers import SharedVariables
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
@@ -40,37 +40,21 @@ def create(
 ) -> DistributedParameterServer:
     """Raise UnsupportedTrialError without parameter servers."""
     owners = parameter_servers.owners(spec, initial, devices)
-    staging = Staging(initial, devices) if spec.staged_vars else None
-    return DistributedParameterServer(initial, owners, devices, optimizer, staging)
+    hosts = [host.host for host in devices.by_host]
+    return DistributedParameterServer(
+        initial, owners, devices, optimizer, staged=spec.staged_vars, hosts=hosts
+    )
 
 
-class DistributedParameterServer:
+class DistributedParameterServer(SharedVariables):
     inlines_towers = False
     reduction_ops = ("AddN",)
 
-    def __init__(
-        self,
-        initial: Sequence[np.ndarray],
-        owners: Sequence[str],
-        devices: Devices,
-        optimizer: Optimizer,
-        staging: Staging | None,
-    ) -> None:
-        self._shared = [
-            Placed.create(value, owner, optimizer)
-            for value, owner in zip(initial, owners, strict=True)
-        ]
-        self._devices, self._hosts, self._staging = devices, devices.by_host, staging
-        self.num_summed = len(devices.replicas)
-        self.update_devices = tuple(dict.fromkeys(owners))
-        self.reduction_devices = (*(host.host for host in self._hosts), *self.update_devices)
-
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
-        on_hosts = [
-            parameter_servers.on_hosts(placed.variable, self._hosts) for placed in self._shared
-        ]
+        hosts = self._devices.by_host
+        on_hosts = [parameter_servers.on_hosts(placed.variable, hosts) for placed in self._shared]
         weights: list[list[tf.Tensor]] = []
-        for host, fetched in zip(self._hosts, zip(*on_hosts, strict=True), strict=True):
+        for host, fetched in zip(hosts, zip(*on_hosts, strict=True), strict=True):
             for device in host.replicas:
                 weights.append(self._weights_on(device, len(weights), fetched))
         return run_explicit_towers(tower, batches, weights, self._devices)
@@ -82,14 +66,6 @@ class DistributedParameterServer:
             updates.append((placed, total))
         return updates
 
-    def weights(self, replica: int) -> list[np.ndarray]:
-        return [placed.variable.numpy() for placed in self._shared]
-
-    def placed(self) -> Iterator[Placed]:
-        yield from self._shared
-        if self._staging:
-            yield from self._staging.placed()
-
     def _weights_on(
         self, device: str, replica: int, fetched: Sequence[tf.Tensor]
     ) -> list[tf.Tensor]:
@@ -100,7 +76,8 @@ class DistributedParameterServer:
 
     def _sums_of_hosts(self, copies: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         sums = []
-        for host, own in zip(self._hosts, self._devices.split_by_host(copies), strict=True):
+        of_hosts = self._devices.split_by_host(copies)
+        for host, own in zip(self._devices.by_host, of_hosts, strict=True):
             with tf.device(host.host), tf.name_scope("reduce"):
                 sums.append(tf.add_n(own) if len(own) > 1 else tf.identity(own[0]))
         return sums

@@ -10,7 +10,7 @@ hides behind computing: another algorithm than SGD, one step stale.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 
@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
-from trainer.parameter_servers import Staging, least_loaded
+from trainer.parameter_servers import SharedVariables, least_loaded, met_at_owner
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
@@ -40,27 +40,9 @@ def create(
     return ParameterServer(initial, owners, devices, optimizer, staged=spec.staged_vars)
 
 
-class ParameterServer:
+class ParameterServer(SharedVariables):
     inlines_towers = False
     reduction_ops = ("AddN",)
-
-    def __init__(
-        self,
-        initial: Sequence[np.ndarray],
-        owners: Sequence[str],
-        devices: Devices,
-        optimizer: Optimizer,
-        *,
-        staged: bool,
-    ) -> None:
-        self._shared = [
-            Placed.create(value, owner, optimizer)
-            for value, owner in zip(initial, owners, strict=True)
-        ]
-        self._staging = Staging(initial, devices) if staged else None
-        self._devices = devices
-        self.num_summed = len(devices.replicas)
-        self.update_devices = self.reduction_devices = tuple(dict.fromkeys(owners))
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         shared = []
@@ -79,16 +61,5 @@ class ParameterServer:
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
-            with tf.device(placed.variable.device), tf.name_scope("reduce"):
-                updates.append(
-                    (placed, tf.add_n(copies) if len(copies) > 1 else tf.identity(copies[0]))
-                )
+            updates.append((placed, met_at_owner(placed, copies)))
         return updates
-
-    def weights(self, replica: int) -> list[np.ndarray]:
-        return [placed.variable.numpy() for placed in self._shared]
-
-    def placed(self) -> Iterator[Placed]:
-        yield from self._shared
-        if self._staging:
-            yield from self._staging.placed()

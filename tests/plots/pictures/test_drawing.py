@@ -25,12 +25,13 @@ from plots.pictures.drawing import NothingToShow, Picture, chart, draw, finish, 
 from plots.pictures.file_names import unique
 from plots.pictures.lettering import width_in, wrapped
 from plots.pictures.sheet import MARGIN_IN, Sheet
-from plots.pictures.theme import FOOTER_PT, PALETTES, WIDE_IN, WIDTH_IN, contrast, settings
+from plots.pictures.theme import FOOTER_PT, PALETTES, WIDE_IN, WIDTH_IN, settings
 from plots.source import Source
 from scalemark.records.references import published
 from store.errors import StoreError
 from tests.filled import MACHINE, fill
 from tests.plots.charts.charting import overlaps, resnet
+from tests.plots.contrast import contrast
 from tests.specs import small
 
 pytestmark = pytest.mark.integration

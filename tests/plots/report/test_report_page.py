@@ -24,6 +24,7 @@ from store.writer import Writer
 from tests.conftest import PROJECT
 from tests.filled import MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.over_hosts import mixed
+from tests.plots.contrast import contrast
 from tests.plots.report.conftest import (
     EVERYTHING,
     NASTY,
@@ -471,20 +472,6 @@ def test_the_page_has_the_colors_of_the_charts_where_these_can_be_seen():
             assert contrast(color, colors["ground"]) >= 3, (theme, color)
             is_seen = contrast(wanted, colors["ground"]) >= 3
             assert not is_seen or color.lower() == wanted.lower()
-
-
-def contrast(one: str, other: str) -> float:
-    """The ratio that WCAG 2 asks to be 3 for marks."""
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(color: str) -> float:
-    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def test_only_the_trials_asked_for_are_on_the_page(everything, make):

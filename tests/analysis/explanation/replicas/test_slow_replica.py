@@ -20,8 +20,6 @@ from tests.analysis.explanation.explained import (
     result,
 )
 
-NAMES = ("GPU:0", "GPU:1", "GPU:2", "GPU:3")
-
 
 def times(*factors, noise=0.02, num_rounds=48, seed=1):
     """One process whose replicas take so many times 10 ms."""
