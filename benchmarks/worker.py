@@ -97,7 +97,7 @@ def _copying(
     """Let a peer's loss come to the host of a GPU as ours does, with the next step."""
     from benchmarks.peers import device_names
     from trainer.devices import Devices
-    from trainer.towers import Losses, Step
+    from trainer.step import Losses, Step
 
     spec = _spec(candidate)
     if spec.device_kind is DeviceKind.CPU_DEVICE:

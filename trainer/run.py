@@ -58,6 +58,7 @@ from trainer.data.synthetic import Synthetic
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.ranks import beat, link_probe
 from trainer.ranks.own_rank import OwnRank
+from trainer.step import Loss
 from trainer.template import Example, Template, definition
 from trainer.watching import contention, op_placement, profile, telemetry, utilization
 from trainer.watching.replica_times import time_replicas
@@ -302,7 +303,7 @@ def _profile(
     Each loss is read once the next step is on its way, as in the measured steps.
     """
     waits_s: list[float] = []
-    pending: list[towers.Loss] = []  # one at most
+    pending: list[Loss] = []  # one at most
 
     def take_step() -> None:
         start = time.monotonic()

@@ -27,11 +27,8 @@ from trainer.devices import Devices, host_of
 from trainer.injected import Faults
 from trainer.loss_scale import LossScale
 from trainer.model_tower import ModelTower
+from trainer.step import Batch, Losses, Step
 from trainer.template import Template
-
-# inputs and labels; of our models images (B, H, W, 3), uint8 where they are real and else float32,
-# and labels (B,) int64
-Batch = tuple[tf.Tensor, tf.Tensor]
 
 
 class TowerResult(NamedTuple):
@@ -151,102 +148,6 @@ class Input(Protocol):
 At = Callable[[list[Batch], tf.Tensor], list[Batch]]  # Input.at
 
 
-class Losses:
-    """The last loss of each replica, on its device, and the mean of the call before on the host."""
-
-    def __init__(self, devices: Devices) -> None:
-        self._last = []
-        for device in devices.replicas:
-            with tf.device(device):
-                self._last.append(tf.Variable(0.0))
-        with tf.device(devices.host):
-            self._before = tf.Variable(0.0)
-
-    def bring_to_host(self) -> None:
-        """Called in a training function before anything is kept.
-
-        They are added, not stacked: a stack of one TensorFlow rewrites so that it waits for all of
-        a step.
-        """
-        losses = [read_where_it_is(variable) for variable in self._last]
-        with tf.device(self._before.device):
-            self._before.assign(tf.add_n(losses) / len(losses))
-
-    def keep(self, losses: Sequence[tf.Tensor]) -> None:
-        """Called in a training function with the losses of a step."""
-        for variable, loss in zip(self._last, losses, strict=True):
-            with tf.device(variable.device):
-                variable.assign(loss)
-
-    def first(self) -> tf.Tensor:
-        """Called in a training function: return the first replica's, on its device."""
-        return read_where_it_is(self._last[0])
-
-    def of_last_call(self) -> float:
-        """Return the mean over all replicas. Waits for the devices."""
-        return float(np.mean([read_where_it_is(variable).numpy() for variable in self._last]))
-
-    def of_call_before(self) -> float:
-        """Return the mean over all replicas, which is on the host."""
-        return float(read_where_it_is(self._before).numpy())
-
-
-def read_where_it_is(variable: tf.Variable) -> tf.Tensor:
-    """Read it on its own device: elsewhere the first GPU takes it, when it has done all else."""
-    with tf.device(variable.device):
-        return variable.read_value()
-
-
-class Loss:
-    """The mean loss over all replicas, of a call that devices may still be at."""
-
-    def __init__(self, last: Losses) -> None:
-        self._last = last
-        self.value: float | None = None  # known with the next call
-
-    def __float__(self) -> float:
-        return self._last.of_last_call() if self.value is None else self.value
-
-
-class Step:
-    """Takes K training steps of all replicas by a call of a tf.function.
-
-    Each call brings the losses of the one before to the host:
-
-    ```
-      host  call n | call n + 1 ......... waits | call n + 2 ......
-      GPU       step n ───────────► loss n ─┘ step n + 1 ────────►
-    ```
-    TensorFlow hands a step over to a GPU and goes on. A step that brought its own loss to the host
-    would end with the GPU's work, and the GPU would wait while the next is prepared: 3 to 5 ms on
-    an H200. A tensor that the function returned would wait for its updates. And what copies it
-    beside the function waits behind up to 1,024 kernels that were handed over by then; to memory
-    that is not pinned, as `Tensor.numpy` copies, CUDA lets no thread start kernels meanwhile.
-    """
-
-    def __init__(self, body: Callable[[list[Batch]], None], losses: Losses) -> None:
-        """`body` keeps the losses."""
-        self._body, self._losses = body, losses
-        self._function = tf.function(self._call, autograph=False)
-        self._last = Loss(losses)
-
-    def __call__(self, batches: list[Batch]) -> Loss:
-        self._function(batches)
-        self._last.value = self._losses.of_call_before()
-        self._last = Loss(self._losses)
-        return self._last
-
-    def trace(self, batches: list[Batch]) -> tf.Graph:
-        """Trace it without running it."""
-        return self._function.get_concrete_function(batches).graph
-
-    def _call(self, batches: list[Batch]) -> tf.Tensor:
-        """Return what stays on its device: a function without a result is not optimized."""
-        self._losses.bring_to_host()
-        self._body(batches)
-        return self._losses.first()
-
-
 def run_explicit_towers(
     tower: Tower, batches: Sequence[Batch], weights: Sequence[Sequence[tf.Tensor]], devices: Devices
 ) -> list[TowerResult]:
@@ -357,7 +258,9 @@ class Towers:
             self._step_body(self._at(batches, index) if self._at else batches)
             return (index + 1,)
 
-        with tf.device(self._devices.host):
+        # beside one GPU, the host would wait for it in each iteration; several wait for each other
+        replicas, host = self._devices.replicas, self._devices.host
+        with tf.device(replicas[0] if len(replicas) == 1 else host):
             tf.while_loop(
                 lambda index: index < num_steps, body, (tf.constant(0),), parallel_iterations=1
             )
@@ -441,7 +344,8 @@ class Towers:
                 squares = tf.add_n(list(map(tf.nn.l2_loss, small_tensors.joined(gradients))))
                 finite.append(tf.math.is_finite(squares))
         with tf.device(self._devices.host):
-            return tf.reduce_all(tf.stack(finite))
+            # TensorFlow rewrites a stack of one so that it waits for more
+            return finite[0] if len(finite) == 1 else tf.reduce_all(tf.stack(finite))
 
 
 def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from trainer.check.exactness import (
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.run import build, cannot_cancel
-from trainer.towers import Losses, Step, read_where_it_is
+from trainer.step import Losses, Step, read_where_it_is
 from trainer.watching import op_placement
 
 MODES = {

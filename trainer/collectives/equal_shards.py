@@ -22,7 +22,8 @@ from trainer.collectives.exchanges import Exchange
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.gradient_packs import pack, unpack
-from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.step import Batch
+from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 _FIRST = 1  # number of the first message: 0 is that of the check of the order
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
+from trainer.step import Batch
 from trainer.template import WHOLE_NUMBERS, Example
-from trainer.towers import Batch
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> Synthetic:

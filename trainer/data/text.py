@@ -24,8 +24,8 @@ from trainer.errors import UnsupportedTrialError
 from trainer.input.image_records import own_share
 from trainer.input.made_sets import ORIGINALS
 from trainer.input.replica_feed import ReplicaFeed
+from trainer.step import Batch
 from trainer.template import WHOLE_NUMBERS, definition
-from trainer.towers import Batch
 
 SHIFT = 1  # bytes that a causal label is ahead
 

@@ -16,7 +16,7 @@ from trainer.devices import Devices
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.input import bad_records, pixels
 from trainer.input.replica_feed import ReplicaFeed
-from trainer.towers import Batch
+from trainer.step import Batch
 
 SHARDS_AT_ONCE = 8
 CALLS_AHEAD = 2  # that the pipeline's own buffers hold at most

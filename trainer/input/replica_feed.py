@@ -19,7 +19,7 @@ from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDevic
 from scalemark.records.trial import TrialSpec
 from trainer import injected
 from trainer.devices import Devices
-from trainer.towers import Batch
+from trainer.step import Batch
 
 
 class ReplicaFeed:

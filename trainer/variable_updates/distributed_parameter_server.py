@@ -32,7 +32,8 @@ from scalemark.records.trial import TrialSpec
 from trainer import parameter_servers
 from trainer.devices import Devices
 from trainer.parameter_servers import SharedVariables
-from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.step import Batch
+from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
 def create(

@@ -31,7 +31,8 @@ from tensorflow.python.distribute.values import PerReplica
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult
+from trainer.step import Batch
+from trainer.towers import Optimizer, Placed, Tower, TowerResult
 
 _KEYS_PER_STRATEGY = 1000
 _strategies = count(1)  # collective keys must differ within the process

@@ -40,7 +40,8 @@ from trainer import devices as devices_of
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks.lockstep import Lockstep
-from trainer.towers import Batch, Optimizer, Tower, TowerResult
+from trainer.step import Batch
+from trainer.towers import Optimizer, Tower, TowerResult
 from trainer.variable_updates.mirrored import Mirrored
 
 GRACE_S = 30  # for who looks after the ranks to end all, and tell which is missing

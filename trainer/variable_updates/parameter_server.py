@@ -28,7 +28,8 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.parameter_servers import SharedVariables, least_loaded, met_at_owner
-from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.step import Batch
+from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
 def create(

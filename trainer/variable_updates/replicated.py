@@ -34,7 +34,8 @@ from scalemark.records.trial import TrialSpec
 from trainer import registry
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks
-from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.step import Batch
+from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
 def create(

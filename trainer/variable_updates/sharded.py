@@ -44,8 +44,8 @@ from trainer.collectives.equal_shards import EqualShards
 from trainer.collectives.exchanges import Exchange
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks, parts_of
+from trainer.step import Batch
 from trainer.towers import (
-    Batch,
     Optimizer,
     Placed,
     Tower,

@@ -22,7 +22,8 @@ import tensorflow as tf
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import ReplicaTimes
 from trainer.devices import Devices, short_name
-from trainer.towers import Batch, Towers
+from trainer.step import Batch
+from trainer.towers import Towers
 
 WARM_UP_ROUNDS = 3  # the first compiles
 LEAST_ROUNDS, MOST_ROUNDS = 24, 128
