@@ -133,7 +133,7 @@ def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
     )
     assert reported.exit_code == 0
     assert "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows" in reported.stdout
-    assert "uncertain: no row has parameter_server gpu none on more than one GPU" in reported.stdout
+    assert "uncertain: no row has ps_gpu on more than one GPU" in reported.stdout
     assert "is like k80_8" in reported.stdout
     assert "communication that nothing hides" in reported.stdout
 
