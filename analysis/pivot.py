@@ -17,10 +17,10 @@ from analysis.results import (
     micro_batches,
 )
 from analysis.results import axes_of as results_axes_of
-from scalemark.records.environment_axes import INHERITED, is_variable
-from scalemark.records.free_axes import bare_name, full_name
+from scalemark.records.environment_axes import is_variable
+from scalemark.records.free_axes import full_name
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import PROGRAM_AXES, unusual_axes
+from scalemark.records.trial import PROGRAM_AXES, strategy_of_free_axes, unusual_axes
 from scalemark.stats.welch import Relation, relation
 from scalemark.text.natural import SortKey, natural
 from store.errors import StoreError
@@ -424,12 +424,11 @@ def _values(
     """
     has_batch = "batch_size" in axes and "num_gpus" not in axes
     has_micro = "gradient_accumulation" in axes and "num_gpus" not in axes
-    inherited = _inherited(results, pivoted)
     found = []
     for result in results:
         values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
         if "strategy" in axes and result.is_of_program:
-            values[axes.index("strategy")] = _strategy_beside(result, pivoted, inherited)
+            values[axes.index("strategy")] = _strategy_beside(result, pivoted)
         if has_batch and result.axes.get("scaling") == "strong":
             values[axes.index("batch_size")] = global_batch(result)
         if has_micro and keeps_micro_batches(result):
@@ -438,27 +437,13 @@ def _values(
     return found
 
 
-def _inherited(results: Sequence[Result], pivoted: Collection[str]) -> str:
-    """Name the variables that some programs set and others inherit, where strategies name nothing
-    else; empty without any.
-    """
-    programs = [result for result in results if result.is_of_program]
-    free = {axis for one in programs for axis in one.strategy_axes if axis not in pivoted}
-    if not all(map(is_variable, free)):
-        return ""
-    return " ".join(f"{bare_name(axis)}={INHERITED}" for axis in sorted(free))
-
-
-def _strategy_beside(result: Result, pivoted: Collection[str], inherited: str) -> str:
-    """Name the free axes of a program that its strategy stands for, without those pivoted; where
-    there are none, the variables that it has `inherited`.
-    """
+def _strategy_beside(result: Result, pivoted: Collection[str]) -> str:
+    """Name the free axes of a program that its strategy stands for, without those pivoted."""
     own = result.strategy_axes
     others = [axis for axis in own if axis not in pivoted]
     if own and len(others) == len(own):
         return result.strategy
-    words = [f"{bare_name(axis)}={result.axes[axis]}" for axis in others]
-    return " ".join(words) or inherited or str(result.axes["model"])
+    return strategy_of_free_axes(result.axes, others) or str(result.axes["model"])
 
 
 def _named(settings: Iterable[Mapping[str, object]]) -> dict[object, list[str]]:
