@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from analysis.results import (
@@ -488,22 +489,21 @@ def _rank(result: Result, best: Result | None) -> Rank:
 
 
 def _ordered(labels: Sequence[Label], axes: Sequence[str], origin: Origin) -> tuple[Label, ...]:
-    """Sort numbers by size and texts by alphabet, with the numbers in them by size but for models;
-    those of published figures as they appear.
+    """Sort numbers by size and texts by alphabet, with the numbers in them by size; models, and all
+    texts of published figures, as they appear.
     """
-    if origin.is_ours:
-        return tuple(sorted(dict.fromkeys(labels), key=lambda label: _naturally(axes, label)))
-    positions: dict[object, float] = {}
+    places: dict[object, float] = {}
     for value in (value for label in labels for value in label):
-        positions.setdefault(value, float(len(positions)))
+        places.setdefault(value, float(len(places)))
+    key = partial(_naturally, axes, places) if origin.is_ours else partial(_by_place, places)
+    return tuple(sorted(dict.fromkeys(labels), key=key))
 
-    def by_appearance(label: Label) -> list[tuple[int, float]]:
-        return [
-            (0, float(value)) if isinstance(value, int | float) else (1, positions[value])
-            for value in label
-        ]
 
-    return tuple(sorted(dict.fromkeys(labels), key=by_appearance))
+def _by_place(places: Mapping[object, float], label: Label) -> list[tuple[int, float]]:
+    return [
+        (0, float(value)) if isinstance(value, int | float) else (1, places[value])
+        for value in label
+    ]
 
 
 def _sortable(label: Label) -> list[tuple[int, float, str]]:
@@ -514,9 +514,12 @@ def _sortable(label: Label) -> list[tuple[int, float, str]]:
     ]
 
 
-def _naturally(axes: Sequence[str], label: Label) -> list[tuple[int, float, SortKey | str]]:
-    """Return as `_sortable` does, with the numbers in texts by their size but for models."""
-    found: list[tuple[int, float, SortKey | str]] = []
+def _naturally(
+    axes: Sequence[str], places: Mapping[object, float], label: Label
+) -> list[tuple[int, float, SortKey]]:
+    """Return as `_sortable` does, with the numbers in texts by their size, and models by place."""
+    found: list[tuple[int, float, SortKey]] = []
     for axis, (kind, value, text) in zip(axes, _sortable(label), strict=True):
-        found.append((kind, value, text if axis == "model" else natural(text)))
+        is_model = axis == "model"
+        found.append((kind, places[text], ()) if is_model else (kind, value, natural(text)))
     return found
