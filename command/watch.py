@@ -70,7 +70,7 @@ class Signals:
 
 
 class Listener:
-    """Who follows a program; this one does nothing with what it is told."""
+    """An observer of a program; this one does nothing with what it is given."""
 
     def hear(self, line: str, arrival_s: float) -> None:
         """Take a line."""

@@ -104,7 +104,7 @@ class _Case:
 
     @property
     def has_row_of_precision(self) -> bool:
-        """Whether a row has the target's model in its precision."""
+        """Say whether a row has the target's model in its precision."""
         wanted, network = precision_class(self.target.row), self.target.row.work.network
         return any(
             precision_class(one.row) == wanted and one.row.work.network == network
