@@ -9,7 +9,7 @@ from analysis.results import BaselineRule, Origin
 from analysis.selection import Selection
 from store.database import open_for_reading
 from store.reading import elsewhere
-from store.reading.origins import newest_first, told
+from store.reading.origins import newest_first, origin_note
 from store.reading.queries import check_sweep
 
 
@@ -24,7 +24,7 @@ class Chosen:
     @property
     def note(self) -> str:
         """Say which origin was taken; empty where there is no other."""
-        return told(self.selection.origin, self.sweep, self.others)
+        return origin_note(self.selection.origin, self.sweep, self.others)
 
 
 def choose(

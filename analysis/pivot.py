@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from analysis.results import (
@@ -17,10 +18,10 @@ from analysis.results import (
     micro_batches,
 )
 from analysis.results import axes_of as results_axes_of
-from scalemark.records.environment_axes import INHERITED, is_variable
-from scalemark.records.free_axes import bare_name, full_name
+from scalemark.records.environment_axes import is_variable
+from scalemark.records.free_axes import full_name
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import PROGRAM_AXES, unusual_axes
+from scalemark.records.trial import PROGRAM_AXES, strategy_of_free_axes, unusual_axes
 from scalemark.stats.welch import Relation, relation
 from scalemark.text.natural import SortKey, natural
 from store.errors import StoreError
@@ -424,12 +425,11 @@ def _values(
     """
     has_batch = "batch_size" in axes and "num_gpus" not in axes
     has_micro = "gradient_accumulation" in axes and "num_gpus" not in axes
-    inherited = _inherited(results, pivoted)
     found = []
     for result in results:
         values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
         if "strategy" in axes and result.is_of_program:
-            values[axes.index("strategy")] = _strategy_beside(result, pivoted, inherited)
+            values[axes.index("strategy")] = _strategy_beside(result, pivoted)
         if has_batch and result.axes.get("scaling") == "strong":
             values[axes.index("batch_size")] = global_batch(result)
         if has_micro and keeps_micro_batches(result):
@@ -438,27 +438,13 @@ def _values(
     return found
 
 
-def _inherited(results: Sequence[Result], pivoted: Collection[str]) -> str:
-    """Name the variables that some programs set and others inherit, where strategies name nothing
-    else; empty without any.
-    """
-    programs = [result for result in results if result.is_of_program]
-    free = {axis for one in programs for axis in one.strategy_axes if axis not in pivoted}
-    if not all(map(is_variable, free)):
-        return ""
-    return " ".join(f"{bare_name(axis)}={INHERITED}" for axis in sorted(free))
-
-
-def _strategy_beside(result: Result, pivoted: Collection[str], inherited: str) -> str:
-    """Name the free axes of a program that its strategy stands for, without those pivoted; where
-    there are none, the variables that it has `inherited`.
-    """
+def _strategy_beside(result: Result, pivoted: Collection[str]) -> str:
+    """Name the free axes of a program that its strategy stands for, without those pivoted."""
     own = result.strategy_axes
     others = [axis for axis in own if axis not in pivoted]
     if own and len(others) == len(own):
         return result.strategy
-    words = [f"{bare_name(axis)}={result.axes[axis]}" for axis in others]
-    return " ".join(words) or inherited or str(result.axes["model"])
+    return strategy_of_free_axes(result.axes, others) or str(result.axes["model"])
 
 
 def _named(settings: Iterable[Mapping[str, object]]) -> dict[object, list[str]]:
@@ -503,22 +489,21 @@ def _rank(result: Result, best: Result | None) -> Rank:
 
 
 def _ordered(labels: Sequence[Label], axes: Sequence[str], origin: Origin) -> tuple[Label, ...]:
-    """Sort numbers by size and texts by alphabet, with the numbers in them by size but for models;
-    those of published figures as they appear.
+    """Sort numbers by size and texts by alphabet, with the numbers in them by size; models, and all
+    texts of published figures, as they appear.
     """
-    if origin.is_ours:
-        return tuple(sorted(dict.fromkeys(labels), key=lambda label: _naturally(axes, label)))
-    positions: dict[object, float] = {}
+    places: dict[object, float] = {}
     for value in (value for label in labels for value in label):
-        positions.setdefault(value, float(len(positions)))
+        places.setdefault(value, float(len(places)))
+    key = partial(_naturally, axes, places) if origin.is_ours else partial(_by_place, places)
+    return tuple(sorted(dict.fromkeys(labels), key=key))
 
-    def by_appearance(label: Label) -> list[tuple[int, float]]:
-        return [
-            (0, float(value)) if isinstance(value, int | float) else (1, positions[value])
-            for value in label
-        ]
 
-    return tuple(sorted(dict.fromkeys(labels), key=by_appearance))
+def _by_place(places: Mapping[object, float], label: Label) -> list[tuple[int, float]]:
+    return [
+        (0, float(value)) if isinstance(value, int | float) else (1, places[value])
+        for value in label
+    ]
 
 
 def _sortable(label: Label) -> list[tuple[int, float, str]]:
@@ -529,9 +514,12 @@ def _sortable(label: Label) -> list[tuple[int, float, str]]:
     ]
 
 
-def _naturally(axes: Sequence[str], label: Label) -> list[tuple[int, float, SortKey | str]]:
-    """Return as `_sortable` does, with the numbers in texts by their size but for models."""
-    found: list[tuple[int, float, SortKey | str]] = []
+def _naturally(
+    axes: Sequence[str], places: Mapping[object, float], label: Label
+) -> list[tuple[int, float, SortKey]]:
+    """Return as `_sortable` does, with the numbers in texts by their size, and models by place."""
+    found: list[tuple[int, float, SortKey]] = []
     for axis, (kind, value, text) in zip(axes, _sortable(label), strict=True):
-        found.append((kind, value, text if axis == "model" else natural(text)))
+        is_model = axis == "model"
+        found.append((kind, places[text], ()) if is_model else (kind, value, natural(text)))
     return found

@@ -34,7 +34,13 @@ from scalemark.records.measurement import (
 )
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import TrialSpec, free_names, strategy_axes
+from scalemark.records.trial import (
+    TrialSpec,
+    free_names,
+    inherited_strategy_axes,
+    strategy_axes,
+    strategy_of_free_axes,
+)
 from scalemark.stats import welch
 from scalemark.stats.welch import Relation, relation_by
 
@@ -164,7 +170,9 @@ class Result:
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
     item: str = IMAGES  # what is counted per second; empty where unknown
-    named_axes: tuple[str, ...] = ()  # of a figure of others: free axes that its strategy names
+    # free axes that its strategy names: of a figure of others, and of a program's trial that
+    # inherits variables which others set
+    named_axes: tuple[str, ...] = ()
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
@@ -328,7 +336,20 @@ def measured(
     found = []
     for (_, where, _), of_trial in grouped.items():
         found.append(_result(of_trial, environments[where], brought, items))
-    return with_baselines(found, rule)
+    return with_baselines(_with_inherited(found), rule)
+
+
+def _with_inherited(results: Sequence[Result]) -> list[Result]:
+    """Name trials of programs by the variables that they inherit and others set."""
+    found = []
+    inherited = inherited_strategy_axes([result.axes for result in results])
+    for result, names in zip(results, inherited, strict=True):
+        if names:
+            axes = {**result.axes, "strategy": strategy_of_free_axes(result.axes, names)}
+            found.append(replace(result, axes=axes, named_axes=names))
+        else:
+            found.append(result)
+    return found
 
 
 def _items_of_programs(attempts: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from analysis.comparison.asked_for import belonging
+from analysis.comparison.asked_for import belonging, in_order_asked
 from analysis.newest_night import of_newest_night
 from analysis.published import elsewhere as measured_elsewhere
 from analysis.published import named, of_source, published
@@ -187,6 +187,9 @@ def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
     found = measured(attempts, selection.baseline)
     if asked is not None:
         found = belonging(found, attempts, asked)
+    else:
+        sweeps = {attempt["sweep_id"] for attempt in attempts}
+        found = in_order_asked(found, attempts, queries.positions(engine, sweeps))
     if selection.trial_filters:
         chosen = queries.chosen_trials(engine, selection.trial_filters)
         found = [result for result in found if result.trial_id in chosen]

@@ -1,4 +1,5 @@
-"""What an agent adds to each trial, from taking it to its start and from its end to its record.
+"""Measures what an agent adds to each trial, from taking it to its start and from its end to its
+record.
 
 `python benchmarks/agents.py [--trials 200]` runs trials that do nothing (tests/tiny_trainer.py),
 one after another, through a real PostgreSQL of its own. Per trial:

@@ -1,4 +1,4 @@
-"""What watching a user's program costs, beside the bare command.
+"""Measures what watching a user's program costs, beside the bare command.
 
 `python benchmarks/command.py [--rounds N] [--quick] [--json FILE]` prints a Markdown table; a row
 shows the median of its rounds and its 95 % bootstrap interval.

@@ -1,4 +1,4 @@
-"""Whether 95 % intervals hold the truth in 95 % of cases, and how often equals are called
+"""Measures whether 95 % intervals hold the truth in 95 % of cases, and how often equals are called
 different: on times with known truth.
 
 `python benchmarks/coverage.py [--comparisons N] [--only QUESTION] [--json FILE]` prints Markdown

@@ -1,5 +1,5 @@
-"""Whether `analysis explain` finds what is injected: on simulated trials with known truth, and on
-real CPU devices.
+"""Measures whether `analysis explain` finds what is injected: on simulated trials with known truth,
+and on real CPU devices.
 
 `python benchmarks/explain.py [--seed S] [--seeds N] [--cases N] [--real FOLDER]` prints Markdown
 tables. `--real` runs sweeps of a few minutes into a database in that folder, which is kept and

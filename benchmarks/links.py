@@ -1,5 +1,5 @@
-"""Whether slow links between hosts are explained: real distributed trials over links of limited
-rate, and what `explain` says.
+"""Measures whether slow links between hosts are explained: real distributed trials over links of
+limited rate, and what `explain` says.
 
 `python benchmarks/links.py FOLDER [--mbit 1000 200 50] [--strategies ...] [--repeats N] [--model M]
 [--batch-size B]` prints a Markdown table. Sweeps of some minutes go into a database in that folder,

@@ -1,4 +1,4 @@
-"""What the orchestrator costs, beside its peers.
+"""Measures what the orchestrator costs, beside its peers.
 
 `python benchmarks/orchestrator.py [--only QUESTION] [--rounds N] [--quick] [--json FILE]` prints a
 Markdown table of ratios. In a round every side has its turn, in random order; a ratio is that of

@@ -177,13 +177,13 @@ def judged_table(found: Sequence[Checked]) -> str:
     ]
     for one in found:
         work = one.row.work
-        told: list[object] = [one.hardware, work.precision + ("+XLA" if work.xla else "")]
-        told += [work.network.seq_len, work.batch_size, work.gradient_accumulation, work.num_gpus]
+        cells: list[object] = [one.hardware, work.precision + ("+XLA" if work.xla else "")]
+        cells += [work.network.seq_len, work.batch_size, work.gradient_accumulation, work.num_gpus]
         assert one.predictive is not None
-        told += [f"{one.row.throughput:.4g}", f"{one.predictive.throughput:.4g}"]
-        told.append(f"{one.predictive.low:.4g}..{one.predictive.high:.4g}")
-        told += [f"{one.error:+.0%}", "yes" if one.is_inside else "no"]
-        lines.append(f"| {' | '.join(map(str, told))} |")
+        cells += [f"{one.row.throughput:.4g}", f"{one.predictive.throughput:.4g}"]
+        cells.append(f"{one.predictive.low:.4g}..{one.predictive.high:.4g}")
+        cells += [f"{one.error:+.0%}", "yes" if one.is_inside else "no"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     of_all = summary_of(found)
     return "\n".join(
         [

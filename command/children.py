@@ -120,7 +120,7 @@ def _reap(child: Child) -> bool:
 
 
 def _child(pid: int, proc: Path) -> Child | None:
-    """None for a process that has ended meanwhile."""
+    """Return None for a process that has ended meanwhile."""
     try:
         with open(f"{proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
             text = file.read(1024)

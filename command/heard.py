@@ -18,7 +18,7 @@ _LONGEST_NAME = 60
 
 
 class Heard:
-    """What a program has told so far, by its reader. Rates are of all replicas."""
+    """The numbers that a program has printed so far, by its reader. Rates are of all replicas."""
 
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = Curve()

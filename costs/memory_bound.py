@@ -42,7 +42,7 @@ OfLayer = Callable[[Tensor], MemoryBound]
 OfSum = Callable[[Tensor, int], MemoryBound]
 
 Passes: TypeAlias = Mapping[str, tuple[int, int]]
-"""Of each activation, its passes through the output of a product, and its kernels."""
+"""The passes of each activation through the output of a product, and its kernels."""
 
 
 def of_product(layer: nn.Conv | nn.Dense, out: int, activations: Passes) -> MemoryBound:

@@ -35,7 +35,7 @@ class Work:
 
     @property
     def is_of_trainer(self) -> bool:
-        """Whether scalemark's trainer runs it; a published figure is of whatever software."""
+        """Say whether scalemark's trainer runs it; a published figure is of whatever software."""
         return bool(self.data_format)
 
     @property

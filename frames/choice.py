@@ -73,7 +73,7 @@ class Choice:
 
     @property
     def words(self) -> str:
-        """What it chooses, as filters."""
+        """Return its choice as filters."""
         return " ".join([*(f"{name}={value}" for name, value in self._options()), *self.filters])
 
     @property

@@ -18,7 +18,7 @@ from sweeper.errors import SweepRefusedError
 from sweeper.starts.environment import environment
 
 Words = Sequence[Sequence[str]]
-"""Of each program of a sweep the words that say which software runs."""
+"""For each program of a sweep, the words that say which software runs."""
 
 
 def words_of_programs(specs: Sequence[TrialSpec]) -> Words:

@@ -95,8 +95,8 @@ def test_the_newest_sweep_decides_and_the_other_origin_is_named(run, command):
     assert origin_of(again) == "measured"
     assert origin_of(run(command, "--origin", "simulated")) == "simulated"
     if command.split()[1] not in ("advise", "explain"):  # their first line says it
-        told = "origin: simulated, as the newest sweep that matches (simulated resnet50); "
-        assert ended.stderr == f"{told}--origin measured has the others\n"
+        note = "origin: simulated, as the newest sweep that matches (simulated resnet50); "
+        assert ended.stderr == f"{note}--origin measured has the others\n"
 
 
 @OF_ALL

@@ -126,6 +126,18 @@ def _asked(
     arguments: Sequence[str] | None, program: str
 ) -> tuple[argparse.Namespace, list[Mode], Bench]:
     """Read the command line; a wrong question ends the process with exit code 2."""
+    parser = _parser(program)
+    asked = parser.parse_args(arguments)
+    if lack := lack_of_tensorflow():
+        parser.error(lack)
+    _check_numbers(parser, asked)
+    modes = _modes(parser, asked)
+    bench = _bench(parser, asked)
+    _check_out(parser, asked.out)
+    return asked, modes, bench
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         description="Proves exactness and placement of every mode on this machine's devices, and "
@@ -160,17 +172,20 @@ def _asked(
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write the checks here as JSON, too"
     )
-    asked = parser.parse_args(arguments)
-    if lack := lack_of_tensorflow():
-        parser.error(lack)
+    return parser
+
+
+def _check_numbers(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if not 1 <= asked.hosts <= MOST_HOSTS:
         parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")
     if asked.jobs < 1:
         parser.error(f"--jobs {asked.jobs}: wanted 1 or more")
     if asked.replicas is not None and not 1 <= asked.replicas <= MOST_REPLICAS:
         parser.error(f"--replicas {asked.replicas}: wanted 1 to {MOST_REPLICAS}")
-    if asked.out and not asked.out.absolute().parent.is_dir():
-        parser.error(f"--out {asked.out}: there is no folder {asked.out.absolute().parent}")
+
+
+def _modes(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[Mode]:
+    """Return the modes that were asked for, else all of so many hosts."""
     modes = {mode.name: mode for mode in all_modes() if mode.is_distributed == (asked.hosts > 1)}
     chosen = [name for word in asked.modes or () for name in word.strip(",").split(",")]
     if unknown := set(chosen) - set(modes):
@@ -178,6 +193,11 @@ def _asked(
             f"no mode {', '.join(sorted(unknown))} with --hosts {asked.hosts}; "
             f"choose from {', '.join(modes)}"
         )
+    return [modes[name] for name in chosen or modes]
+
+
+def _bench(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> Bench:
+    """Return the devices that modes are checked on, and the model."""
     model = _own_model(parser, asked.model) if asked.model else None
     num_gpus = _num_gpus()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
@@ -188,14 +208,20 @@ def _asked(
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
         here = wording.counted(num_gpus, "GPU")
         parser.error(f"{bench.described} are wanted, and this machine has {here}")
-    if asked.out and asked.out.is_dir():
-        parser.error(f"--out {asked.out}: a folder, wanted a file")
+    return bench
+
+
+def _check_out(parser: argparse.ArgumentParser, out: Path | None) -> None:
+    if out is None:
+        return
+    if not out.absolute().parent.is_dir():
+        parser.error(f"--out {out}: there is no folder {out.absolute().parent}")
+    if out.is_dir():
+        parser.error(f"--out {out}: a folder, wanted a file")
     try:
-        if asked.out:
-            asked.out.touch()
+        out.touch()
     except OSError as error:
-        parser.error(f"--out {asked.out}: {error.strerror}; choose another file")
-    return asked, [modes[name] for name in chosen or modes], bench
+        parser.error(f"--out {out}: {error.strerror}; choose another file")
 
 
 def _own_model(parser: argparse.ArgumentParser, reference: str) -> OwnModel:

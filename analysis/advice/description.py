@@ -91,9 +91,9 @@ def described(
     unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     where = f"{result.num_gpus}{over(result.hosts)}" if is_cell else result.counted
     reported = [f"{result.strategy} on {where}"]
-    told = result.strategy_axes
+    of_strategy = result.strategy_axes
     for axis in ("batch_size", "precision", *unusual):
-        if axis in (*told, *leaves_out) or (axes.get(axis) in _UNSAID and says_less):
+        if axis in (*of_strategy, *leaves_out) or (axes.get(axis) in _UNSAID and says_less):
             continue
         if against is None or against.axes.get(axis) != axes.get(axis):
             reported.append(named(axis, axes[axis]))
@@ -101,7 +101,7 @@ def described(
         return ", ".join(reported)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        named_already = (*unusual, *_NAMED_APART, *told, *leaves_out)
+        named_already = (*unusual, *_NAMED_APART, *of_strategy, *leaves_out)
         is_named = axis in named_already or axis not in axes
         if not is_named and axes.get(axis) != against.axes.get(axis):
             is_lacking = axes[axis] is None

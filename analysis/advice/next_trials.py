@@ -231,19 +231,18 @@ def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     alike = [one for one in choices if setting(one) == setting(pick)]
     widths = {(one.num_gpus, one.hosts) for one in choices}
     for num_gpus, hosts in sorted(widths, key=lambda width: (-width[0], width[1])):
-        for strategy in _strategies(choices, hosts):
-            spec = with_way(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), strategy)
-            own = [one for one in alike if one.strategy == spec.strategy]
+        for strategy, way in _strategies(choices, hosts).items():
+            spec = with_way(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), way)
+            own = [one for one in alike if one.strategy == strategy]
             if _may_win(asked, ranking, own or alike, num_gpus):
                 where = asked.question.environment.counted(num_gpus, hosts)
-                yield f"{spec.strategy} on {where} was not run, and might win", spec
+                yield f"{strategy} on {where} was not run, and might win", spec
 
 
-def _strategies(choices: Sequence[Result], hosts: int) -> list[dict[str, AxisValue | None]]:
+def _strategies(choices: Sequence[Result], hosts: int) -> dict[str, dict[str, AxisValue | None]]:
     """Return the strategies of the choices that are known to go over so many hosts."""
     able = [one for one in choices if hosts == 1 or one.hosts > 1]
-    found = {one.strategy: {axis: one.axes[axis] for axis in one.strategy_axes} for one in able}
-    return list(found.values())
+    return {one.strategy: {axis: one.axes.get(axis) for axis in one.strategy_axes} for one in able}
 
 
 def _may_win(asked: _Asked, ranking: Ranking, alike: Sequence[Result], num_gpus: int) -> bool:

@@ -85,8 +85,8 @@ def _overview(answers: Sequence[Answer], further: Sequence[str]) -> str:
     for one in answers:
         if one.ranking:
             result = one.ranking.pick.result
-            told = [f"{result.strategy} on {result.counted}", *unlike(result, one.question.able)]
-            best[", ".join(told)].append(one.question.model)
+            words = [f"{result.strategy} on {result.counted}", *unlike(result, one.question.able)]
+            best[", ".join(words)].append(one.question.model)
     if not best:
         ended = ways([choice.outcome for one in answers for choice in one.question.choices])
         why = f" ({ended})" if ended else ""
@@ -166,8 +166,8 @@ def _of_several(answers: Sequence[Answer]) -> _Table:
         if len(units) > 1:
             throughput += f" {one.question.unit}"
         where = str(pick.result.num_gpus) if len(devices) == 1 else pick.result.counted
-        told = [*_unlike_others(one, pick), *unlike(pick.result, one.question.able)]
-        best = ", ".join([f"{pick.result.strategy} on {where}", *told])
+        others = [*_unlike_others(one, pick), *unlike(pick.result, one.question.able)]
+        best = ", ".join([f"{pick.result.strategy} on {where}", *others])
         rows.append((name, best, throughput, _other_way(one.ranking), ", ".join(doubts)))
     best = f"best, on N {devices.pop()}" if len(devices) == 1 else "best"
     throughput = units.pop() if len(units) == 1 else "throughput"

@@ -46,7 +46,7 @@ class Question:
 
     @property
     def item(self) -> str:
-        """What is counted, as `images`."""
+        """Name what is counted, as `images`."""
         return self._first.item
 
     @property
@@ -134,8 +134,8 @@ def _comparable(results: list[Result]) -> list[list[Result]]:
 
 def _work(result: Result) -> dict[str, object]:
     if result.is_of_program:
-        told = result.strategy_axes
-        named = [axis for axis in (*_WORK, *PROGRAM_AXES, *result.free) if axis not in told]
+        of_strategy = result.strategy_axes
+        named = [axis for axis in (*_WORK, *PROGRAM_AXES, *result.free) if axis not in of_strategy]
         return {axis: value for axis in named if (value := result.axes[axis]) not in (None, "")}
     named = list(_WORK)
     if not result.environment.origin.is_ours:

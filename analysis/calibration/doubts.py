@@ -9,6 +9,7 @@ from analysis.calibration.fit import Fit, Prepared
 from analysis.calibration.layout import precision_class
 from analysis.calibration.row import Row
 from costs.topology import BETWEEN_CLIQUES
+from scalemark.records.strategies import strategy_name
 
 _VISIBLE = 0.08  # of a step: communication below it cannot spoil much
 _MUCH = 0.4  # of a step: where links are guessed, a curve alone does not tell how it goes on
@@ -103,7 +104,7 @@ class _Case:
 
     @property
     def has_row_of_precision(self) -> bool:
-        """Whether a row has the target's model in its precision."""
+        """Say whether a row has the target's model in its precision."""
         wanted, network = precision_class(self.target.row), self.target.row.work.network
         return any(
             precision_class(one.row) == wanted and one.row.work.network == network
@@ -149,7 +150,7 @@ def _kinds(one: Prepared) -> set[str]:
 def _strategy(case: _Case) -> Doubt | None:
     if case.most_gpus > 1 or case.share < _VISIBLE:
         return None
-    name = " ".join(part for part in case.target.row.strategy if part)
+    name = strategy_name(*case.target.row.strategy)
     return Doubt(reason=f"no row has {name} on more than one GPU", error=_WRONG_BY * case.share)
 
 

@@ -28,8 +28,8 @@ Quantiles = Mapping[bool, float]
 """How many scales an interval reaches to each side, by whether the prediction is doubted."""
 
 QUANTILES: Quantiles = {False: 1.47, True: 4.39}
-"""Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
-judged by those of other publishers alone.
+"""Fitted to all published figures, by `python -m benchmarks.prediction --constants`. There, figures
+are judged by those of other publishers alone.
 """
 
 NORMAL_QUANTILE = 1.96

@@ -69,14 +69,18 @@ def _on(row: Row, num_gpus: int) -> Row:
 
 
 def _no_room(asked: Row, hardware: Hardware) -> Refusal:
-    """Refuse more GPUs than the box has, with the ways to ask for a larger box."""
+    """Refuse more GPUs than the box has, naming larger boxes of the same generation of GPUs."""
     wanted = asked.work.num_gpus
-    larger = [one.name for one in sound() if one.num_gpus >= wanted]
-    other = f", or --on {' or '.join(larger)}" if larger else ""
+    larger = [
+        one.name
+        for one in sound()
+        if one.num_gpus >= wanted and one.compute_capability == hardware.compute_capability
+    ]
+    other = f", or --on {' or '.join(larger)} for a larger one" if larger else ""
     return Refusal(
         reason=(
-            f"num_gpus={wanted}: {hardware.name} has {hardware.num_gpus}; ask for a larger box: "
-            f"--link num_gpus={wanted}{other}"
+            f"num_gpus={wanted}: {hardware.name} has {hardware.num_gpus}, and a prediction is of "
+            f"one host; --link num_gpus={wanted} asks what if the box had more{other}"
         )
     )
 

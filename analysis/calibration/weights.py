@@ -42,8 +42,8 @@ TYPICAL: Typical = {
     KNOWN_BOX: {PHYSICS: 0.0394, LINEAR: 0.0791},
     GUESSED_BOX: {PHYSICS: 0.077, LINEAR: 0.0928},
 }
-"""Of all published figures, by `python -m benchmarks.prediction --constants`. There, figures are
-judged by those of other publishers alone.
+"""Fitted to all published figures, by `python -m benchmarks.prediction --constants`. There, figures
+are judged by those of other publishers alone.
 """
 
 _OTHER = 0.25  # that a curve of another strategy counts

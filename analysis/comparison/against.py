@@ -65,7 +65,7 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
             by_key[_key(other, is_published=is_published)].append(other)
     matched, with_other, num_ambiguous = [], [], 0
     open_axes: set[str] = set()
-    told: set[str] = set()
+    reported: set[str] = set()
     other_sizes: set[str] = set()
     for result in results:
         candidates = by_key.get(_key(result, is_published=is_published), [])
@@ -81,11 +81,11 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
         if against:
             with_other.append(result)
             open_axes |= _open(against.other)
-            told |= against.other.free.keys() | against.other.axes.keys()
+            reported |= against.other.free.keys() | against.other.axes.keys()
     if not with_other:
         return None
     notes = (
-        *_notes(with_other, environment, open_axes, told, num_ambiguous),
+        *_notes(with_other, environment, open_axes, reported, num_ambiguous),
         *sorted(other_sizes),
     )
     return Opposed(other=environment, results=tuple(matched), notes=notes)

@@ -1,4 +1,6 @@
-"""Results of the trials that a sweep asked for, where it ran or found them finished."""
+"""Results of the trials that a sweep asked for, where it ran or found them finished, and the order
+in which sweeps asked for trials.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,23 @@ def belonging(
         if result.trial_id in asked.positions and result.environment.key in environments
     ]
     return sorted(found, key=lambda result: asked.positions[result.trial_id])
+
+
+def in_order_asked(
+    results: Sequence[Result],
+    attempts: Sequence[Mapping[str, Any]],
+    positions: Mapping[tuple[int, str], int],
+) -> list[Result]:
+    """Return them as the sweeps that first ran them asked for them, oldest first: attempts of a
+    sweep are run in random order. `attempts` are those behind them.
+    """
+    sweeps = {attempt["attempt_id"]: attempt["sweep_id"] for attempt in attempts}
+
+    def place(result: Result) -> tuple[int, int]:
+        sweep = sweeps[result.attempt_ids[0]]
+        return sweep, positions.get((sweep, result.trial_id), 0)
+
+    return sorted(results, key=place)
 
 
 def _counted(attempt: Mapping[str, Any], asked: AskedFor) -> bool:

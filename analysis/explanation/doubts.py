@@ -89,9 +89,11 @@ def _surely_takes(case: Case, bound: Bound | None, seconds: float) -> bool:
 
 
 def _of_neighbors(case: Case, bound: Bound | None) -> Iterator[str]:
-    """Yield who takes the cores that make batches, and that CPU devices compute on."""
+    """Yield who takes the cores that make batches and launch kernels, and that CPU devices compute
+    on.
+    """
     taken = case.seen.cores_taken or 0.0
-    is_touched = bound is Bound.INPUT
+    is_touched = bound in (Bound.INPUT, Bound.LAUNCH)
     if shares_cores(case.fall.target):
         is_touched = bound not in (None, Bound.CONTENTION)
     if is_touched and taken >= NEIGHBORS_FROM:

@@ -245,6 +245,6 @@ def _which(one: Explanation, differing: _Differing | None) -> str:
 
 
 def _way(target: Result, differing: _Differing) -> str:
-    told = setting(target)
+    values = setting(target)
     axes = differing.get(str(target.axes["model"]), ())
-    return ", ".join([target.strategy, *(named(axis, told.get(axis)) for axis in axes)])
+    return ", ".join([target.strategy, *(named(axis, values.get(axis)) for axis in axes)])

@@ -157,8 +157,8 @@ def _names(found: Sequence[Group], groups: Sequence[Group], record: Record) -> t
         if group.name and len(group.cells) == len(cells) and cells.issuperset(group.cells.tolist()):
             return (group.name,)
     named = [group for group in found if group.name]
-    told = {int(cell) for group in named for cell in group.cells}
-    alone = [record.cells[cell].name for cell in sorted(cells - told)]
+    in_groups = {int(cell) for group in named for cell in group.cells}
+    alone = [record.cells[cell].name for cell in sorted(cells - in_groups)]
     return tuple(dict.fromkeys([*(group.name for group in named), *alone]))
 
 

@@ -48,8 +48,10 @@ def show(
     for kind in dict.fromkeys(one.kind for one in found):
         of_kind = [one for one in found if one.kind == kind]
         where = of_kind[0].environment
-        told = f"{where.machine} ({where.versions})" if alike[where.machine] > 1 else where.machine
-        _say(console, [_heading(of_kind, told, target)])
+        environment = (
+            f"{where.machine} ({where.versions})" if alike[where.machine] > 1 else where.machine
+        )
+        _say(console, [_heading(of_kind, environment, target)])
         _print_table(console, of_kind)
         lines = []
         for one in of_kind:

@@ -72,7 +72,7 @@ class Ended(StrEnum):
     INTERRUPTED = "interrupted"
     BROKEN = "broken"
 
-    def told(self, why: str) -> str:
+    def in_words(self, why: str) -> str:
         """Say how and why, as `broken: see the log` or `interrupted after 9 s`."""
         if not why:
             return self.value

@@ -39,12 +39,12 @@ def machine_values(box: Box, environment: Mapping[str, Any]) -> dict[str, str]:
         "memory of the host": f"{machine.memory_bytes / 2**30:.0f} GiB",
     }
     for number, gpu in enumerate(box.gpus):
-        told = [gpu.name, "no memory of its own", f"compute capability {gpu.compute_capability}"]
+        words = [gpu.name, "no memory of its own", f"compute capability {gpu.compute_capability}"]
         if gpu.memory_bytes is not None:
-            told[1] = f"{gpu.memory_bytes / 2**30:.0f} GiB"
+            words[1] = f"{gpu.memory_bytes / 2**30:.0f} GiB"
         if gpu.power_limit_w is not None:
-            told.append(f"power limit {gpu.power_limit_w:.0f} W")
-        values[f"GPU {number}"] = ", ".join([*told, gpu.uuid])
+            words.append(f"power limit {gpu.power_limit_w:.0f} W")
+        values[f"GPU {number}"] = ", ".join([*words, gpu.uuid])
     if machine.driver:
         values["driver"] = machine.driver
     for name in ("kernel", "python", "cuda", "cudnn", "cuda_build", "cudnn_build"):
@@ -101,7 +101,7 @@ def _stage_table(
     for name, stage in stages.items():
         if name in results:
             result = results[name]
-            ended = Ended(result.ended).told(result.why)
+            ended = Ended(result.ended).in_words(result.why)
             began = f"{result.began_at:%Y-%m-%d %H:%M}" if result.began_at else ""
             took = f"{result.took_s:.0f} s"
             rows.append((name, stage.ABOUT, ended, took, began, _short(result.commit)))
@@ -123,7 +123,7 @@ def _findings(result: StageResult) -> list[str]:
         return lines + _table(("what", "value"), [(one.what, one.text) for one in result.numbers])
     if result.ended == Ended.COMPLETED:
         return [*lines, "No numbers."]
-    return [*lines, Ended(result.ended).told(result.why)]
+    return [*lines, Ended(result.ended).in_words(result.why)]
 
 
 def _table(heading: Sequence[str], rows: Any) -> list[str]:

@@ -85,7 +85,7 @@ def run_stage(
     judged = {one.line: one for one in found if isinstance(one, Judged)}
     for line in stage.LINES:
         if line not in judged:
-            judged[line] = Judged(line=line, verdict=Verdict.NOT_RUN, why=ended.told(why))
+            judged[line] = Judged(line=line, verdict=Verdict.NOT_RUN, why=ended.in_words(why))
             tell(name, judged[line])
     return StageResult(
         stage=name,

@@ -1,5 +1,5 @@
-"""What the orchestrator itself costs while a trial runs, its children apart: share of a core, and
-memory.
+"""Measures what the orchestrator itself costs while a trial runs, its children apart: share of a
+core, and memory.
 
 With one trial and with a large grid pending, with a live view on a terminal and without.
 """

@@ -1,5 +1,5 @@
-"""What an attempt costs besides its trial: attempts that do nothing, with fork start, every state
-recorded in the database.
+"""Measures what an attempt costs besides its trial: attempts that do nothing, with fork start,
+every state recorded in the database.
 
 Measured between two numbers of attempts, so that what a sweep costs once, the start of the fork
 server among it, is not in it. The peer is a shell that starts a bare Python for the same program,

@@ -1,5 +1,5 @@
-"""Whether a trial that was forked trains as fast as one that was spawned: in turns, each into a
-database of its own.
+"""Measures whether a trial that was forked trains as fast as one that was spawned: in turns, each
+into a database of its own.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 _GROUP = "model/"
 _SCHEME = "own-model"
 DEFAULTS = {"batch_size": 32, "cpu_batch_size": 8, "learning_rate": 0.01}
-"""Of every model of a user's own: its file is not run before its trials."""
+"""The defaults of every model of a user's own: its file is not run before its trials."""
 
 
 class OwnModels(ConfigSource):

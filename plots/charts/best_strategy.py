@@ -30,7 +30,7 @@ _DOUBTS = {Rank.UNKNOWN: _UNKNOWN, Rank.OUT: OUT}
 _CENTERED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": FOOTER_PT}
 
 Leads = Mapping[str, Sequence[Lead]]
-"""Who leads, by model, in the order of GPU counts."""
+"""The leading strategies by model, in the order of GPU counts."""
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:

@@ -107,13 +107,8 @@ def draw_curves(
     ]
     if ideal is not None:
         handles += _ideal(sheet, axes, ideal, shown)
-    for row, curve in enumerate(failing):
-        look = sheet.palette.style(curve.look)
-        _failures(axes, curve, look, foot_in - (row + 0.5) * _ROW_IN, x)
     if failing:
-        band = Rectangle((0, 0), 1, foot_in / tall_in, transform=axes.transAxes, zorder=0.6)
-        band.set_facecolor(sheet.palette.tint(sheet.palette.faint, 0.12))
-        axes.add_patch(band)
+        _foot(axes, failing, sheet.palette, x, foot_in / tall_in)
     if beside is not None:
         ends = [_end(curve, gpus[-1], y, sheet.palette) for curve in curves]
         if ideal is not None and is_whole:
@@ -128,6 +123,16 @@ def draw_curves(
     if beside is not None and not beside.is_named:
         sheet.legend(handles, [curve.name for curve in curves] + ([ideal.name] if ideal else []))
     return _marks(points, shown)
+
+
+def _foot(axes: Axes, failing: Sequence[Curve], palette: Palette, x: Scale, share: float) -> None:
+    """Draw a row of failures for each curve that has some, on a band of that share of the axes."""
+    for row, curve in enumerate(failing):
+        middle_in = (len(failing) - row - 0.5) * _ROW_IN
+        _failures(axes, curve, palette.style(curve.look), middle_in, x)
+    band = Rectangle((0, 0), 1, share, transform=axes.transAxes, zorder=0.6)
+    band.set_facecolor(palette.tint(palette.faint, 0.12))
+    axes.add_patch(band)
 
 
 def _marks(points: Sequence[Point], shown: Range) -> list[str]:

@@ -17,7 +17,7 @@ from scalemark.host.own_code import ROOT
 
 STORE, LAUNCHER, REPEATS = "store.url", "launcher", "sweep.repeats"
 KNOWN = (STORE, LAUNCHER, REPEATS)
-"""As the command line of a sweep names them."""
+"""The settings, by their names on the command line of a sweep."""
 
 DATABASE_VARIABLE = "SCALEMARK_DB"  # a URL may hold a password, and so is in no command line
 MOST_REPEATS = 1000

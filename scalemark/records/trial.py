@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -86,8 +87,7 @@ class TrialSpec(TrialAxes):
         if self.engine != Engine.command:
             return strategy_name(self.variable_update, self.local_parameter_device, self.all_reduce)
         axes = self.axes
-        words = [f"{bare_name(name)}={axes[name]}" for name in strategy_axes(axes)]
-        return " ".join(words) or self.model
+        return strategy_of_free_axes(axes, strategy_axes(axes)) or self.model
 
     @property
     def trial_id(self) -> str:
@@ -298,6 +298,34 @@ def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:
     if environment_axes.is_variable(compared) and compared not in free:
         return ()
     return (compared,) if compared else free
+
+
+def strategy_of_free_axes(axes: Mapping[str, object], names: Iterable[str]) -> str:
+    """Return as `zero=2 NCCL_ALGO=inherited`; a variable that a trial lacks is inherited."""
+    values = {name: axes.get(name) for name in names}
+    words = [
+        f"{bare_name(name)}={environment_axes.INHERITED if value is None else value}"
+        for name, value in values.items()
+    ]
+    return " ".join(words)
+
+
+def inherited_strategy_axes(trials: Sequence[Mapping[str, object]]) -> list[tuple[str, ...]]:
+    """Return for each trial the variables that it is named by because it inherits them.
+
+    Alone a program's trial without a free axis is called as the program is; beside others, whose
+    strategies name variables and nothing else, it is the one that inherits these.
+    """
+    own = [strategy_axes(axes) for axes in trials]
+    of_program: dict[object, set[str]] = defaultdict(set)
+    for axes, names in zip(trials, own, strict=True):
+        of_program[axes["model"]].update(names)
+    found = []
+    for axes, names in zip(trials, own, strict=True):
+        others = tuple(sorted(of_program[axes["model"]]))
+        is_named = not names and all(map(environment_axes.is_variable, others))
+        found.append(others if is_named else ())
+    return found
 
 
 def all_axes(specs: Iterable[TrialSpec]) -> list[str]:

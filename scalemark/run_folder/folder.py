@@ -108,11 +108,11 @@ class RunFolder:
             return spec_of(parsed(read_regular(self.trial)))
 
     def read_attempt(self) -> AttemptBegin | None:
-        """None in a folder that a trainer was given by hand."""
+        """Return None in a folder that a trainer was given by hand."""
         return self._read(self.attempt, AttemptBegin.from_json)
 
     def read_ended(self) -> AttemptEnd | None:
-        """None while it runs, and when its orchestrator was killed."""
+        """Return None while it runs, and when its orchestrator was killed."""
         return self._read(self.ended, AttemptEnd.from_json)
 
     def read_rank_limits(self) -> RankLimits:
@@ -120,11 +120,11 @@ class RunFolder:
         return self._read(self.rank_limits, RankLimits.from_json) or RankLimits()
 
     def read_machine(self) -> Machine | None:
-        """None in a folder that a trainer was given by hand."""
+        """Return None in a folder that a trainer was given by hand."""
         return self._read(self.machine, Machine.from_json)
 
     def read_placement(self) -> Placement | None:
-        """None in a folder that a trainer was given by hand."""
+        """Return None in a folder that a trainer was given by hand."""
         return self._read(self.placement, Placement.from_json)
 
     def read_steps(self) -> list[StepSample]:
@@ -166,17 +166,17 @@ class RunFolder:
             return 0
 
     def read_environment(self) -> dict[str, Any] | None:
-        """None when the attempt ended before it was known."""
+        """Return None when the attempt ended before it was known."""
         return self._read(self.environment, _environment_in)
 
     def read_result(self) -> Result | None:
-        """None when the attempt ended without one."""
+        """Return None when the attempt ended without one."""
         return self._read(self.result, Result.from_json)
 
     def _read(
         self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES
     ) -> _Made | None:
-        """None when there is no such file."""
+        """Return None when there is no such file."""
         try:
             with _making_sense_of(path):
                 return make(read_regular(path, most_bytes))

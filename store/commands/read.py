@@ -27,7 +27,7 @@ from store.formats import tabular
 from store.formats.tabular import Format
 from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
-from store.reading.origins import Origin, newest_first, told
+from store.reading.origins import Origin, newest_first, origin_note
 from store.reading.show import show as shown
 from store.trial_rows import free_columns
 
@@ -155,7 +155,7 @@ def _of_one_origin(
     if not newest:
         return [*filters]
     taken, *others = newest
-    if note := told(taken, newest[taken], others):
+    if note := origin_note(taken, newest[taken], others):
         print(note, file=sys.stderr)
     return [*filters, taken.filter]
 

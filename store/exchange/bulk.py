@@ -49,7 +49,7 @@ Found = tuple[str, Portable] | Rejected
 """A record, and where it stands, as "results.csv line 12"; or why there is none."""
 
 Identity = tuple[str, str, int, int]
-"""Of an attempt: PortableAttempt.identity."""
+"""The identity of an attempt, as PortableAttempt.identity."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import codecs
 import itertools
 import pickle
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -94,18 +94,7 @@ def import_files(
         )
     meanings = _of_all_rows(table, log)
     for path, kind in sources:
-        if _is_url(path) and kind is not ImportFormat.SQLITE:
-            raise StoreError(
-                f"{masked(path)}: a URL is one of a database; give a file, or leave --format out"
-            )
-        if kind in LOGS and not (log and log.source and log.citation and log.hardware):
-            raise StoreError(
-                f"{path}: a log of {kind} does not name them itself: give --source, "
-                "--citation and --hardware"
-            )
-        if kind is ImportFormat.TABLE:
-            with foreign_table.opened(Path(path)) as opened:
-                understood(path, opened.columns, meanings)
+        _check(path, kind, log, meanings)
     added = Added()
     counter = itertools.count(1)
     with tempfile.TemporaryDirectory(prefix="scalemark-import-") as folder:
@@ -128,10 +117,7 @@ def import_files(
                 return added
             # who writes keeps out everybody else, so all is read and checked before
             spooled = Path(folder) / "records"
-            with spooled.open("wb") as file:
-                for number, (_, found) in enumerate(files):
-                    for one in found:
-                        pickle.dump((number, one), file, pickle.HIGHEST_PROTOCOL)
+            _spool([found for _, found in files], spooled)
             with writing(engine) as connection:
                 for number, of_file in itertools.groupby(_unspooled(spooled), lambda one: one[0]):
                     while piece := list(itertools.islice(of_file, ROWS_PER_TRANSACTION)):
@@ -144,6 +130,22 @@ def import_files(
 
 
 _SHOWN_EACH = 1000  # records, of which more are shown at once: a terminal takes its time
+
+
+def _check(path: str, kind: ImportFormat, log: LogSource | None, meanings: ColumnMeanings) -> None:
+    """Raise StoreError for a file of which something is missing, before anything is imported."""
+    if _is_url(path) and kind is not ImportFormat.SQLITE:
+        raise StoreError(
+            f"{masked(path)}: a URL is one of a database; give a file, or leave --format out"
+        )
+    if kind in LOGS and not (log and log.source and log.citation and log.hardware):
+        raise StoreError(
+            f"{path}: a log of {kind} does not name them itself: give --source, "
+            "--citation and --hardware"
+        )
+    if kind is ImportFormat.TABLE:
+        with foreign_table.opened(Path(path)) as opened:
+            understood(path, opened.columns, meanings)
 
 
 def _of_all_rows(table: ColumnMeanings | None, log: LogSource | None) -> ColumnMeanings:
@@ -219,6 +221,14 @@ def _opened_to_try(url: str, folder: Path) -> sa.Engine:
             return open_for_writing(url)
         copy_whole(database.path, tried)
     return open_for_writing(str(tried))
+
+
+def _spool(files: Sequence[Iterable[Found]], path: Path) -> None:
+    """Write all records of all files, each with its file's number."""
+    with path.open("wb") as file:
+        for number, found in enumerate(files):
+            for one in found:
+                pickle.dump((number, one), file, pickle.HIGHEST_PROTOCOL)
 
 
 def _unspooled(path: Path) -> Iterator[tuple[int, Found]]:

@@ -33,7 +33,7 @@ class Side:
 
     @property
     def key(self) -> Key | None:
-        """None without any attempt."""
+        """Return None without any attempt."""
         return _key(self.attempts[-1]) if self.attempts else None
 
 

@@ -27,7 +27,7 @@ class Origin(StrEnum):
         return f"device_kind{sign}{DeviceKind.SIMULATED_GPU}"
 
 
-def told(origin: str, sweep: str, others: Sequence[str]) -> str:
+def origin_note(origin: str, sweep: str, others: Sequence[str]) -> str:
     """Say that an origin was taken for its newest sweep; empty where there are no others."""
     if not others:
         return ""

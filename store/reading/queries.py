@@ -336,6 +336,13 @@ def asked_for(engine: sa.Engine, sweep: str) -> AskedFor:
         )
 
 
+def positions(engine: sa.Engine, sweeps: Collection[int]) -> dict[tuple[int, str], int]:
+    """Return the place of each trial that these sweeps asked for, by the sweep's and its id."""
+    columns = _columns(SweepTrialRow, "sweep_id trial_id position").values()
+    rows = in_parts(engine, sa.select(*columns), SweepTrialRow.sweep_id.expression, sorted(sweeps))
+    return {(row["sweep_id"], row["trial_id"]): row["position"] for row in rows}
+
+
 def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
     """Return the ids of trials that have an attempt for which the filters hold. Raises StoreError
     for an unknown filter.

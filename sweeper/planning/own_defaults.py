@@ -36,7 +36,7 @@ class OwnDefaults:
 
     @property
     def of_schema(self) -> dict[str, str | int]:
-        """Those that take the place of defaults of `conf.schema`; experiments can change them."""
+        """Return those that replace defaults of `conf.schema`; experiments can change them."""
         return {name: value for name, value in self.values.items() if name != LAUNCHER}
 
     def typed(self, arguments: Sequence[str]) -> list[str]:

@@ -18,7 +18,12 @@ from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.machine import Machine
-from scalemark.records.trial import strategy_axes, unusual_axes
+from scalemark.records.trial import (
+    inherited_strategy_axes,
+    strategy_axes,
+    strategy_of_free_axes,
+    unusual_axes,
+)
 from scalemark.text.wording import as_typed, counted
 from sweeper.devices.gpu_kinds import CHOOSE_ONE, several_kinds
 from sweeper.devices.gpu_users import GpuInUse
@@ -121,12 +126,12 @@ def plan_json(
 ) -> str:
     """Return the whole plan as JSON; where trials race, with the most that is to be run."""
     plan, races, estimate = planned.plan, planned.races, planned.estimate
-    trials = []
+    trials, strategies = [], _strategies(plan)
     for trial in plan.trials:
         trials.append(
             {
                 "trial": trial.spec.trial_id,
-                "strategy": trial.strategy,
+                "strategy": strategies[trial.spec.trial_id],
                 "repeats_to_run": trial.num_repeats,
                 "expected_s": estimate.expected_s(trial.spec),  # of one attempt
                 "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
@@ -196,10 +201,11 @@ def _print_trials(
     racing: set[str] = set()
     for planned in races.races if races else ():
         racing.update(planned.race.trial_ids)
-    rows = []
+    rows, strategies = [], _strategies(plan)
     for trial in trials:
-        values = [_shown(trial, axis) for axis in axes]
-        rows.append([*values, _repeats_text(trial, racing)])
+        shown = {axis: _shown(trial, axis) for axis in axes}
+        shown["strategy"] = strategies[trial.spec.trial_id]
+        rows.append([*shown.values(), _repeats_text(trial, racing)])
     headings = [_SHOWN.get(axis, axis) for axis in axes]
     if kind is DeviceKind.CPU_DEVICE:
         headings[axes.index("num_gpus")] = "devices"
@@ -236,10 +242,25 @@ def _axes_shown(plan: Plan) -> list[str]:
 
 
 def _inherited_by_some(plan: Plan) -> set[str]:
-    """Return the variables that others set; no strategy says of a trial that it inherits one."""
+    """Return the variables that others set, without those that strategies name of each trial."""
     free = [dict(trial.spec.free) for trial in plan.trials]
     names = {axis for own in free for axis in own if is_variable(axis)}
+    for named in _inherited(plan):
+        names.difference_update(named)
     return {axis for axis in names if any(axis not in own for own in free)}
+
+
+def _inherited(plan: Plan) -> list[tuple[str, ...]]:
+    return inherited_strategy_axes([trial.spec.axes for trial in plan.trials])
+
+
+def _strategies(plan: Plan) -> dict[str, str]:
+    """Return the strategy of each trial, as tables of its results name it beside the others."""
+    found = {}
+    for trial, names in zip(plan.trials, _inherited(plan), strict=True):
+        named = strategy_of_free_axes(trial.spec.axes, names)
+        found[trial.spec.trial_id] = named or trial.strategy
+    return found
 
 
 def _is_known(plan: Plan, axis: str) -> bool:
@@ -272,8 +293,6 @@ def _print_left_out(console: Console, plan: Plan) -> None:
 def _shown(trial: PlannedTrial, axis: str) -> str:
     if axis == "injected":
         return trial.spec.injected or "nothing"
-    if axis == "strategy":
-        return trial.strategy
     value = trial.spec.axes.get(axis)
     if value is None and is_variable(axis):
         return INHERITED

@@ -31,16 +31,16 @@ def test_every_answer_names_a_variable(analysis, snapshot, arguments):
 
 def test_a_suggested_command_sets_it(analysis):
     fill("results.db", [(RING, 100.0), (TREE, 99.0)])
-    told = analysis("advise").stdout
-    assert f"from={RING.trial_id[:8]}" in told
+    shown = analysis("advise").stdout
+    assert f"from={RING.trial_id[:8]}" in shown
 
 
 def test_a_suggested_command_leaves_it_inherited(analysis):
     """A bug: the trial that set it was taken as the nearest, and every axis was said."""
     fill("results.db", [(RING, 100.0), (INHERITED, 99.0)])
-    told = analysis("advise", "--all").stdout
-    assert f"from={INHERITED.trial_id[:8]}" in told
-    assert "model=" not in told
+    shown = analysis("advise", "--all").stdout
+    assert f"from={INHERITED.trial_id[:8]}" in shown
+    assert "model=" not in shown
 
 
 def test_a_row_of_several_models_names_the_variable_that_is_best(analysis, snapshot):

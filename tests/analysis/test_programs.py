@@ -203,6 +203,27 @@ def test_values_of_a_variable_that_is_the_only_free_axis_are_rows_of_one_table()
     }
 
 
+@pytest.mark.parametrize("asked", [["scaling"], ["advise"], ["advise", "--all"]])
+def test_answers_name_what_is_inherited_as_tables_do(analysis, asked):
+    """A bug: they called it `train`, or `train on 1, env.NCCL_ALGO inherited`."""
+    fill_programs([(with_algorithm(one), 9.0) for one in (None, "Ring", "Tree")])
+    shown = analysis(*asked).stdout
+    assert "NCCL_ALGO=inherited" in shown
+    assert "train on" not in shown
+    assert "env.NCCL_ALGO" not in shown
+
+
+def test_a_cell_that_inherits_a_variable_is_suggested_as_such(analysis):
+    """A bug: the suggested trial kept the variable of the best one."""
+    ring, tree = {"env.NCCL_ALGO": "Ring"}, {"env.NCCL_ALGO": "Tree"}
+    of_one = [(program(num_gpus=1, free=free), 9.0) for free in (ring, tree, {})]
+    of_two = [(program(num_gpus=2, free=free), 17.0) for free in (ring, tree)]
+    fill_programs([*of_one, *of_two])
+    shown = analysis("advise", "--all").stdout
+    assert "NCCL_ALGO=inherited on 2 GPUs was not run, and might win" in shown
+    assert f"from={program(num_gpus=1, free={}).trial_id[:8]} num_gpus=2" in shown
+
+
 def test_programs_that_inherit_a_variable_share_a_row():
     """A bug: two rows, or columns, were called NCCL_ALGO=inherited, one per program."""
     specs = [with_algorithm(value, model) for model in ("a", "b") for value in (None, "Ring")]

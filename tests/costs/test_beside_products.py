@@ -1,4 +1,4 @@
-"""What limits work beside products: a GPU's memory, its multiprocessors, or what waits."""
+"""Work beside products is limited by a GPU's memory, its multiprocessors, or what waits."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a model does beside products, a kernel per operation and fused."""
+"""A model works beside products, with a kernel per operation or fused."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_casts_are_there_in_half_precision_alone():
 
 
 def test_gradients_of_what_is_used_twice_are_summed():
-    """Of a shortcut: two are read, and one written."""
+    """A shortcut reads two, and writes one."""
     once, twice = network("resnet20_cifar"), network("resnet32_cifar")
     num_blocks = (32 - 20) // 2
     per_block = (twice.op_by_op.num_kernels - once.op_by_op.num_kernels) / num_blocks

@@ -142,11 +142,11 @@ def _carries_more_for_less(other: Loss, own: Loss) -> bool:
 
 def _named(other: Result, target: Result) -> str:
     """Return the other's strategy, with the axes in which the two differ beside it."""
-    told = [other.strategy]
+    words = [other.strategy]
     for name in _OF_EXCHANGE:
         if name not in STRATEGY_AXES and other.axes.get(name) != target.axes.get(name):
-            told.append(f"{name}={as_typed(other.axes.get(name))}")
-    return " ".join(told)
+            words.append(f"{name}={as_typed(other.axes.get(name))}")
+    return " ".join(words)
 
 
 def _but_for_exchange(result: Result) -> tuple[object, ...]:

@@ -81,8 +81,8 @@ def starts_agree(
         if abs(fork.first_loss - spawn.first_loss) > LOSS_TOLERANCE * abs(spawn.first_loss):
             why = f"first losses {fork.first_loss} by fork and {spawn.first_loss} by spawn"
             return Judged(line="starts", verdict=Verdict.MISSED, why=why)
-    told = f"speed: {speed}" if speed else "speed is judged on GPUs alone"
-    return Judged(line="starts", verdict=speed or Verdict.MET, why=f"equal first losses; {told}")
+    judged = f"speed: {speed}" if speed else "speed is judged on GPUs alone"
+    return Judged(line="starts", verdict=speed or Verdict.MET, why=f"equal first losses; {judged}")
 
 
 def _measurement(trial: Trial, start: str) -> Measurement:

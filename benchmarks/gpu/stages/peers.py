@@ -240,10 +240,10 @@ def judged(
     if not ratios:
         return Judged(line=line, verdict=Verdict.NOT_RUN, why="the peer did not run, see the notes")
     ordered = sorted(ratios, key=lambda ratio: ratio.ratio, reverse=True)
-    told = [f"{one.ours}: {one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in ordered]
+    ratios = [f"{one.ours}: {one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in ordered]
     if unmeasured:
-        told.append(f"not measured: {', '.join(unmeasured)}")
-    why = "; ".join(told)
+        ratios.append(f"not measured: {', '.join(unmeasured)}")
+    why = "; ".join(ratios)
     if not on_gpus:
         return Judged(line=line, verdict=Verdict.NOT_RUN, why=f"on CPU devices {why}")
     is_wanted = (spec.precision, spec.batch_size) == WANTED or line == "torch_tokens"

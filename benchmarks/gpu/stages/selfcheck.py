@@ -79,15 +79,15 @@ def judged(
     unfinished = {check["mode"] for check in checks if check["outcome"] == NOT_REACHED}
     reached = {check["mode"] for check in checks} - unfinished
     exact = {check["mode"] for check in checks if check["outcome"] == "passed"} & reached
-    told = [f"{len(exact)} of {len(modes)} modes are exact and placed"]
+    parts = [f"{len(exact)} of {len(modes)} modes are exact and placed"]
     verdict = Verdict.MET
     if others := [mode for mode in modes if mode in reached - exact]:
-        told.append(f"cannot run on {devices}: {', '.join(others)}")
+        parts.append(f"cannot run on {devices}: {', '.join(others)}")
         verdict = Verdict.OPEN if exact else Verdict.NOT_RUN
     if late := [mode for mode in modes if mode not in reached]:
-        told.append(f"not reached: {', '.join(late)}")
+        parts.append(f"not reached: {', '.join(late)}")
         verdict = Verdict.NOT_RUN
-    yield Judged(line="modes", verdict=verdict, why="; ".join(told))
+    yield Judged(line="modes", verdict=verdict, why="; ".join(parts))
 
 
 def _checks(out: Path) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ def test_peers_of_another_socket_are_doubted_until_a_row_has_met_them() -> None:
 
 def test_a_strategy_that_no_row_has_is_doubted() -> None:
     found = one(row("vgg16", 4, "none"), rows())
-    assert "no row has replicated gpu none on more than one GPU" in found.uncertain
+    assert "no row has replicated_none on more than one GPU" in found.uncertain
 
 
 def test_a_curve_that_stopped_rising_is_doubted() -> None:

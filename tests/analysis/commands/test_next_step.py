@@ -181,5 +181,5 @@ def test_axes_in_which_one_model_differs_are_not_those_of_others(analysis):
     batches = [curve([100.0, 190.0], **PS, batch_size=size, model="vgg16") for size in (2, 4)]
     fill_gpus([*batches[0], *batches[1], *curve([50.0, 90.0], **NCCL)])
     rows = analysis("explain").stdout.split("\n\n")[1].splitlines()
-    told = {line.split()[0]: "batch_size" in line for line in rows[1:]}
-    assert told == {"vgg16": True, "trivial": False}
+    names_batch = {line.split()[0]: "batch_size" in line for line in rows[1:]}
+    assert names_batch == {"vgg16": True, "trivial": False}

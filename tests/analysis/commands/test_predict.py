@@ -133,7 +133,7 @@ def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
     )
     assert reported.exit_code == 0
     assert "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows" in reported.stdout
-    assert "uncertain: no row has parameter_server gpu none on more than one GPU" in reported.stdout
+    assert "uncertain: no row has ps_gpu on more than one GPU" in reported.stdout
     assert "is like k80_8" in reported.stdout
     assert "communication that nothing hides" in reported.stdout
 
@@ -629,12 +629,23 @@ def test_more_gpus_than_the_box_has_are_refused_once_with_the_way_out(analysis) 
     assert reported.exit_code == 2
     assert "nothing could be predicted: all 2 cells were refused" in reported.stderr
     reason = (
-        "refused, 2 cells: num_gpus=16: p100_pcie_8 has 8; ask for a larger box: --link num_gpus=16"
+        "refused, 2 cells: num_gpus=16: p100_pcie_8 has 8, and a prediction is of one host; "
+        "--link num_gpus=16 asks what if the box had more"
     )
     assert reported.stdout.count(reason) == 1
-    assert "--on dgx2_v100" in reported.stdout
-    for way in (("--link", "num_gpus=16"), ("--on", "dgx2_v100")):
-        assert simulated(analysis, "--to", "num_gpus=16", *way).exit_code == 0
+    assert simulated(analysis, "--to", "num_gpus=16", "--link", "num_gpus=16").exit_code == 0
+
+
+def test_a_larger_box_is_suggested_only_with_gpus_of_the_same_generation(analysis) -> None:
+    """A bug: for 16 H200 it suggested a box of 16 V100."""
+    fill_simulated((129.6, 247.4, 482.9))
+    of_h200 = simulated(analysis, "--to", "num_gpus=16", "--on", "h200_8")
+    of_v100 = simulated(analysis, "--to", "num_gpus=16", "--on", "dgx1_v100")
+    larger = simulated(analysis, "--to", "num_gpus=16", "--on", "dgx2_v100")
+    assert "h200_8 has 8" in of_h200.stdout
+    assert "dgx2_v100" not in of_h200.stdout
+    assert "or --on dgx2_v100 for a larger one" in of_v100.stdout
+    assert larger.exit_code == 0
 
 
 def test_refusals_are_counted_by_reason_and_the_first_are_shown(analysis) -> None:

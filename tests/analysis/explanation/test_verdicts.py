@@ -55,6 +55,16 @@ def test_what_calls_cost_makes_a_trial_launch_bound():
     assert verdict(*finder(100, 101, 102, launching=40)) == (Bound.LAUNCH, Confidence.SURE)
 
 
+def test_launching_from_cores_that_others_take_is_no_sure_cause():
+    """A bug: it was sure, though other programs made launching take most of its time."""
+    target, *others = finder(100, 101, 102, launching=40)
+    found = explained(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)}).diagnosis
+    assert (found.bound, found.confidence) == (Bound.LAUNCH, Confidence.LIKELY)
+    assert found.doubts == ("other programs took 40% of the cores",)
+    little = {target.trial_id: Observed(cores_taken=0.05)}
+    assert verdict(target, *others, seen=little) == (Bound.LAUNCH, Confidence.SURE)
+
+
 def test_a_step_that_hardly_grows_with_the_batch_is_launch_bound():
     alone = result(20, batch_size=1)
     larger = result(21, batch_size=2)

@@ -23,8 +23,10 @@ def refused(kit: Kit) -> str:
 
 def test_a_folder_is_claimed_by_one_kit_at_a_time():
     with claimed(KIT):
-        told = f"--out kit: in use by process {os.getpid()}; wait for it, or choose another folder"
-        assert refused(KIT) == told
+        wanted = (
+            f"--out kit: in use by process {os.getpid()}; wait for it, or choose another folder"
+        )
+        assert refused(KIT) == wanted
     with claimed(KIT):
         pass
 

@@ -73,7 +73,7 @@ def test_peers_warm_up_once_all_are_ready(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ends", "verdict", "told"),
+    ("ends", "verdict", "reason"),
     [
         ([FAST, FAST], "met", "; "),
         ([FAST, OutOfTimeError()], "met", "not measured: gpt2"),
@@ -82,7 +82,7 @@ def test_peers_warm_up_once_all_are_ready(tmp_path):
         ([OutOfTimeError(), FAST], None, ""),
     ],
 )
-def test_tokens_are_judged_by_what_was_measured(ends, verdict, told, monkeypatch):
+def test_tokens_are_judged_by_what_was_measured(ends, verdict, reason, monkeypatch):
     """BERT-base first, then GPT-2."""
     given = iter(ends)
 
@@ -100,7 +100,7 @@ def test_tokens_are_judged_by_what_was_measured(ends, verdict, told, monkeypatch
         lambda _, grid: [small(model=grid[0].removeprefix("model="), precision="bf16")],
     )
     found, _, error = drained(peers._tokens(KIT, ""))
-    assert [(one.verdict, told in one.why) for one in found if isinstance(one, Judged)] == (
+    assert [(one.verdict, reason in one.why) for one in found if isinstance(one, Judged)] == (
         [(verdict, True)] if verdict else []
     )
     assert error == next((end for end in ends if isinstance(end, BaseException)), None)

@@ -36,8 +36,8 @@ def test_a_peer_is_reached_only_where_the_whole_interval_says_so(ratios, verdict
 
 def test_the_faster_of_ours_counts():
     found = on_a_gpu(ratio(0.7, 0.7, ours="off"), ratio(0.95, 0.95, ours="on"))
-    told = "on: 0.950 [0.950, 0.950]; off: 0.700 [0.700, 0.700]"
-    assert (found.verdict, found.why) == ("met", told)
+    reason = "on: 0.950 [0.950, 0.950]; off: 0.700 [0.700, 0.700]"
+    assert (found.verdict, found.why) == ("met", reason)
 
 
 def test_a_line_that_another_model_may_meet_is_not_missed():
@@ -46,8 +46,8 @@ def test_a_line_that_another_model_may_meet_is_not_missed():
     assert on_a_gpu(slow, fast, **tokens).verdict == "met"
     assert on_a_gpu(slow, **tokens).verdict == "missed"
     open_yet = on_a_gpu(slow, unmeasured=["gpt2"], **tokens)
-    told = "bert: 0.500 [0.500, 0.500]; not measured: gpt2"
-    assert (open_yet.verdict, open_yet.why) == ("not run", told)
+    reason = "bert: 0.500 [0.500, 0.500]; not measured: gpt2"
+    assert (open_yet.verdict, open_yet.why) == ("not run", reason)
     assert on_a_gpu(fast, unmeasured=["bert_base"], **tokens).verdict == "met"
 
 
@@ -66,8 +66,8 @@ def test_another_batch_or_precision_than_the_lines_settles_nothing():
 
 def test_without_pytorch_its_lines_were_not_run():
     lack = lack_of_torch(sys.executable)  # it is no dependency of ours
-    told = "has no PyTorch that can be imported: ModuleNotFoundError: No module named 'torch'"
-    assert lack == f"{sys.executable} {told}"
+    reason = "has no PyTorch that can be imported: ModuleNotFoundError: No module named 'torch'"
+    assert lack == f"{sys.executable} {reason}"
     found = on_a_gpu(torch_lack=lack)
     assert (found.verdict, found.why) == ("not run", lack)
 
@@ -105,16 +105,16 @@ def test_modes_are_met_only_where_all_were_reached_and_none_failed():
 )
 def test_modes_that_were_not_reached_were_not_run(of_the_late):
     late = of_modes(check("ring", "passed"), *of_the_late, check("ps_cpu", "not reached"))
-    told = "1 of 2 modes are exact and placed; not reached: ps_cpu"
-    assert (late.verdict, late.why) == ("not run", told)
+    reason = "1 of 2 modes are exact and placed; not reached: ps_cpu"
+    assert (late.verdict, late.why) == ("not run", reason)
 
 
 def test_modes_that_cannot_run_here_leave_the_line_open():
     """A bug: on one GPU it was reported as not run, though all that can run there had passed."""
     refused = check("ps_cpu", "unsupported", "-", "no NCCL")
     unable = of_modes(check("ring", "passed"), refused)
-    told = "1 of 2 modes are exact and placed; cannot run on 1 GPU: ps_cpu"
-    assert (unable.verdict, unable.why) == ("open", told)
+    reason = "1 of 2 modes are exact and placed; cannot run on 1 GPU: ps_cpu"
+    assert (unable.verdict, unable.why) == ("open", reason)
     assert of_modes(refused, check("ring", "unsupported", "-", "no NCCL")).verdict == "not run"
     late = of_modes(refused)
     assert (late.verdict, late.why.endswith("1 GPU: ps_cpu; not reached: ring")) == (

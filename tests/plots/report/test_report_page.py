@@ -155,8 +155,8 @@ def test_failures_are_reported_with_message_log_and_command(everything, make):
     assert "/runs/x/log.txt" in page.text
     failed = next(trial for trial in page.trials if trial["outcome"] == Outcome.HUNG)
     assert failed["command"].startswith("python sweep.py model=vgg16 num_gpus=2 ")
-    (told,) = [one for one in page.island["failures"] if one["outcome"] == Outcome.HUNG]
-    assert (told["message"], told["log"]) == ("no step for 600 s\nlast: 17", "/runs/x/log.txt")
+    (hung,) = [one for one in page.island["failures"] if one["outcome"] == Outcome.HUNG]
+    assert (hung["message"], hung["log"]) == ("no step for 600 s\nlast: 17", "/runs/x/log.txt")
     assert "b" not in {tag for tag, _ in page.elements}
 
 
@@ -191,9 +191,9 @@ def test_a_slow_replica_is_told_of_the_trial_that_timed_them(make):
     timed = ReplicaTimes(at_once=True, seconds=seconds)
     ends = [(small(num_gpus=3), Ended(throughput=95.0, replica_times=timed)), *times(small(), 40.0)]
     write("results.db", ends)
-    told = {trial["num_gpus"]: trial["replicas"] for trial in parsed(make("results.db")).trials}
-    assert told[1] == []
-    assert told[3][0].startswith("GPU:2 is slow: its own compute takes 20% [")
+    replicas = {trial["num_gpus"]: trial["replicas"] for trial in parsed(make("results.db")).trials}
+    assert replicas[1] == []
+    assert replicas[3][0].startswith("GPU:2 is slow: its own compute takes 20% [")
 
 
 def test_trials_of_the_same_work_point_to_the_one_that_timed_its_replicas(make):

@@ -99,10 +99,10 @@ def test_what_a_runner_runs_is_the_software_of_a_program():
 
 
 def test_an_interpreter_says_what_it_has_and_is_asked_once():
-    told = make("python", f'#!/bin/sh\necho asked >> asked.txt\nexec {sys.executable} "$@"\n')
+    script = make("python", f'#!/bin/sh\necho asked >> asked.txt\nexec {sys.executable} "$@"\n')
     variables = os.environ | HERE
-    first = interpreter([str(told.absolute())], Path.cwd(), variables)
-    second = interpreter([str(told.absolute())], Path.cwd(), variables)
+    first = interpreter([str(script.absolute())], Path.cwd(), variables)
+    second = interpreter([str(script.absolute())], Path.cwd(), variables)
     assert first == second
     assert first.packages["numpy"]
     assert Path("asked.txt").read_text() == "asked\n"

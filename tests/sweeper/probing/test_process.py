@@ -23,18 +23,18 @@ def measured_by(script, stall_s=60.0, progress=silent):
 
 
 def test_figures_and_doubts_are_read_and_what_libraries_print_is_not():
-    told = []
+    seen = []
     found = measured_by(
         f"print('oneDNN is on'); print('12'); print('{{\"total\": 2}}'); print('{MEMORY}'); print('{SUM}');"
         'print(\'{"doubt": "others"}\')',
-        progress=lambda what, done, total: told.append((done, total)),
+        progress=lambda what, done, total: seen.append((done, total)),
     )
     assert [(one.what, one.value, one.problem) for one in found.figures] == [
         ("memory", 2e10, ""),
         ("all_reduce", None, "no memory"),
     ]
     assert (found.doubts, found.problem) == (["others"], "")
-    assert told[-1] == (2, 2)
+    assert seen[-1] == (2, 2)
 
 
 def test_a_process_that_ends_early_says_why_and_what_it_measured_is_there():

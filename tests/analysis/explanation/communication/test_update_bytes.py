@@ -37,5 +37,5 @@ def test_what_is_not_known_is_not_told():
 
 def test_the_sentence_names_the_micro_batches(snapshot):
     target = result(100, **{**RESNET, **PS, "gradient_accumulation": 4})
-    (told,) = [one for one in sentences(explained(target)) if one.startswith("An update")]
-    assert told == snapshot
+    (sentence,) = [one for one in sentences(explained(target)) if one.startswith("An update")]
+    assert sentence == snapshot

@@ -39,8 +39,8 @@ def test_a_slowdown_with_its_cause_is_told_once():
 
 def test_gpus_with_one_reason_are_told_together():
     capped = replace(GPU, reasons=("sw_power_cap",))
-    (told,) = against_throttling([capped, replace(capped, uuid="GPU-1"), replace(GPU, uuid="X")])
-    assert told.change == "to raise the power limit of GPU-0 and GPU-1"
+    (remedy,) = against_throttling([capped, replace(capped, uuid="GPU-1"), replace(GPU, uuid="X")])
+    assert remedy.change == "to raise the power limit of GPU-0 and GPU-1"
 
 
 def test_a_card_at_its_power_limit_that_loses_next_to_nothing_needs_nothing():
