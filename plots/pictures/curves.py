@@ -64,7 +64,7 @@ def draw_curves(
     y: Values,
     x_label: str,
     *,
-    is_log: bool = False,
+    is_log: bool,
     last: str = "",
     with_names: bool = True,
 ) -> list[str]:
