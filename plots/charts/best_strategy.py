@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from analysis.pivot import Rank
 from analysis.scaling.crossovers import Lead, crossovers, leads
+from analysis.tables.table import Rank
 from analysis.text.titles import scaled
 from plots.looks import Looks
 from plots.pictures.by_model import Models, by_model

@@ -14,8 +14,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator
 from matplotlib.transforms import offset_copy
 
-from analysis.pivot import Table, axes_of, lines, pivot, with_variables
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.axes import axes_of
+from analysis.tables.labels import lines, with_variables
+from analysis.tables.table import Table
 from analysis.text.numbers import number
 from analysis.text.titles import scaled
 from plots.pictures.axes import even_ticks, tick_names

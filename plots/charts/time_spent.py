@@ -12,8 +12,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.pivot import Table, pivot
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.table import Table
 from analysis.text.titles import headings
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names

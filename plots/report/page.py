@@ -16,8 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from analysis.pivot import Rank
 from analysis.results import Result, over
+from analysis.tables.table import Rank
 from plots.looks import NUM_COLORS, numbered
 from plots.parts import Failed, attempted, in_words, stop
 from plots.report import libraries

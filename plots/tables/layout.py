@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.pivot import Cell, Label, Rank, Table
 from analysis.results import Origin, Result
 from analysis.selection import Selection
+from analysis.tables.labels import Label
+from analysis.tables.table import Cell, Rank, Table
 from analysis.text import badges
 from analysis.text.titles import short_title, table_title, variable_notes
 from plots.tables.notes import notes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.pivot import Table
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
+from analysis.tables.table import Table
 from analysis.text.numbers import number
 from analysis.text.titles import model_notes, reported_notes, table_facts
 from plots.tables import unknown_mfu

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.pivot import Table
+from analysis.tables.table import Table
 from plots import at_end
 from plots.charts import scaling
 from plots.tables import notes

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.pivot import Rank, pivot
+from analysis.pivot import pivot
 from analysis.results import BaselineRule, measured
 from analysis.selection import Selection, load
+from analysis.tables.table import Rank
 from plots.tables.document import document
 from plots.tables.layout import lay_out
 from plots.tables.symbols import SYMBOLS
