@@ -10,7 +10,6 @@ limit of 0.5 %; a row shows the median of the runs and its 95 % bootstrap interv
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)  # beside this file lies another `trainer`
 
 from benchmarks.command import hashes_in, watched
-from benchmarks.ratio import Ratio, Want, machine, table
+from benchmarks.ratio import Ratio, Want, machine, table, write_json
 from scalemark.records.trial import TrialSpec
 from sweeper.starts import Fork
 from sweeper.starts.environment import environment
@@ -98,9 +97,7 @@ def main(arguments: Sequence[str]) -> int:
             rows += _measure(case, num_runs, start)
     finally:
         start.close()
-    if options.json:
-        reported = {"machine": machine(), "rows": [row.reported() for row in rows]}
-        options.json.write_text(json.dumps(reported, indent=1) + "\n")
+    write_json(options.json, [row.reported() for row in rows])
     print(table(rows))
     print(f"\n{machine()}; {num_runs} runs of each.")
     return 0

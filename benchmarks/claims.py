@@ -9,7 +9,6 @@ starts a server of its own, which is gone afterwards.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import sys
 import threading
@@ -26,7 +25,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.figures import Row, table
-from benchmarks.ratio import machine
+from benchmarks.ratio import write_json
 from store.finished_attempt import FinishedAttempt
 from store.sweeps.ledger import Claim, OpenRepeat
 from store.sweeps.shared import SharedLedger
@@ -82,9 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     print(
         f"\nwanted: {LEAST_PER_S} claims per s or more, none twice: {'met' if is_met else 'missed'}"
     )
-    if options.json:
-        reported = {"machine": machine(), "rows": [asdict(row) for row in rows]}
-        Path(options.json).write_text(json.dumps(reported, indent=1) + "\n")
+    write_json(options.json, [asdict(row) for row in rows])
     return 0 if is_met else 1
 
 
@@ -209,7 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, default=6400)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--url", default="", help="of a server on which databases can be made")
-    parser.add_argument("--json", default="")
+    parser.add_argument("--json", type=Path)
     return parser
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import select
 import statistics
@@ -30,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)  # beside this file lies another `trainer`
 
 from benchmarks.orchestration.settings import rounds
-from benchmarks.ratio import Ratio, Want, machine, table
+from benchmarks.ratio import Ratio, Want, machine, table, write_json
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
@@ -89,9 +88,7 @@ def main(arguments: Sequence[str]) -> int:
             rows += _measure(steps_per_s, num_rounds, start)
     finally:
         start.close()
-    if options.json:
-        reported = {"machine": machine(), "rows": [row.reported() for row in rows]}
-        options.json.write_text(json.dumps(reported, indent=1) + "\n")
+    write_json(options.json, [row.reported() for row in rows])
     print(table(rows))
     print(f"\n{machine()}; {num_rounds} rounds, of {PAIRS_PER_ROUND} pairs of blocks each.")
     return 0

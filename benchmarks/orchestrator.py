@@ -9,7 +9,6 @@ on first use, see benchmarks/orchestrator-peers.txt.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +18,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 
 from benchmarks.orchestration import idle_cost, overhead, planning, same_numbers, starts
 from benchmarks.orchestration.settings import BrokenError, Settings, quick
-from benchmarks.ratio import Ratio, machine, table
+from benchmarks.ratio import Ratio, machine, table, write_json
 
 QUESTIONS = {
     "planning": planning.measure,
@@ -45,14 +44,9 @@ def main(arguments: Sequence[str]) -> int:
             broken[name] = str(error)
             rows += error.rows
             print(f"  broken: {error}", file=sys.stderr)
-        if options.json:  # after each question: the next one may take long
-            reported = {
-                "machine": machine(),
-                "settings": asdict(settings),
-                "broken": broken,
-                "rows": [row.reported() for row in rows],
-            }
-            options.json.write_text(json.dumps(reported, indent=1) + "\n")
+        # after each question: the next one may take long
+        found = [row.reported() for row in rows]
+        write_json(options.json, found, settings=asdict(settings), broken=broken)
     print(table(rows))
     print(f"\n{machine()}; {settings.num_rounds} rounds.")
     if options.quick:

@@ -8,7 +8,6 @@ The databases are written in bulk, and kept in benchmarks/.store/ for the next c
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store.py`
 
 from benchmarks.figures import Row, table
-from benchmarks.ratio import machine
+from benchmarks.ratio import machine, write_json
 from benchmarks.storing import results
 from store.database import open_for_writing
 from store.exchange.bulk import add_all
@@ -39,11 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         rows += QUESTIONS[name](options.rounds)
     print(table(rows))
     print(f"\n{machine()}; {options.rounds} rounds.")
-    if options.json:
-        options.json.write_text(
-            json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1)
-            + "\n"
-        )
+    write_json(options.json, [asdict(row) for row in rows])
     return 0
 
 

@@ -5,11 +5,12 @@ there the bootstrap's lowest and highest medians are those of the rounds, which 
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -119,6 +120,16 @@ def machine(gpu: str = "no GPU used") -> str:
         f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, {gpu}, "
         f"load {load}"
     )
+
+
+def write_json(
+    path: Path | None, rows: Sequence[Mapping[str, Any]], where: str = "", **about: object
+) -> None:
+    """Write rows, with the machine and what else is to be known of them, where a file is wanted."""
+    if path is None:
+        return
+    written = {"machine": where or machine(), **about, "rows": rows}
+    path.write_text(json.dumps(written, indent=1) + "\n")
 
 
 def _interval(ratios: Sequence[float]) -> tuple[float, float]:

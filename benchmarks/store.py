@@ -10,7 +10,6 @@ hours.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sqlite3
 import subprocess
@@ -27,7 +26,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.figures import Row, table
-from benchmarks.ratio import machine
+from benchmarks.ratio import machine, write_json
 from benchmarks.storing import mlflow_store, results
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Outcome, Verdict
@@ -62,13 +61,8 @@ def main(arguments: Sequence[str]) -> int:
         for row in found:
             print(f"  {row}", file=sys.stderr)
         rows += found
-        if options.json:  # after each question: the next one may take long
-            reported = {
-                "machine": machine(),
-                "scale": options.scale,
-                "rows": [asdict(row) for row in rows],
-            }
-            options.json.write_text(json.dumps(reported, indent=1) + "\n")
+        # after each question: the next one may take long
+        write_json(options.json, [asdict(row) for row in rows], scale=options.scale)
     print(table(rows))
     print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
     return 0

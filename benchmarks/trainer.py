@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ratio import Ratio, Want, machine, table
+from benchmarks.ratio import Ratio, Want, machine, table, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 1  # of orders
@@ -263,14 +263,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     if options.quick:
         print("\nA smoke test: the numbers mean nothing.")
-    if options.json:
-        written = {
-            "machine": where,
-            "settings": asdict(settings),
-            "broken": broken,
-            "rows": [row.reported() for row in rows],
-        }
-        options.json.write_text(json.dumps(written, indent=1) + "\n")
+    found = [row.reported() for row in rows]
+    write_json(options.json, found, where, settings=asdict(settings), broken=broken)
     return 1 if broken else 0
 
 

@@ -40,11 +40,11 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def descendants(but: Collection[int] = (), proc: Path = Path("/proc")) -> list[Child]:
+def descendants(but: Collection[int] = ()) -> list[Child]:
     """Return all that descend from this process, but these and what they have started."""
     by_parent: dict[int, list[Child]] = {}
-    for name in os.listdir(proc):  # noqa: PTH208 - it is done during measurements
-        if name.isdigit() and (child := _child(int(name), proc)):
+    for name in os.listdir("/proc"):  # noqa: PTH208 - it is done during measurements
+        if name.isdigit() and (child := _child(int(name))):
             by_parent.setdefault(child.parent, []).append(child)
     found: list[Child] = []
     parents = [os.getpid()]
@@ -119,10 +119,10 @@ def _reap(child: Child) -> bool:
         return True
 
 
-def _child(pid: int, proc: Path) -> Child | None:
+def _child(pid: int) -> Child | None:
     """Return None for a process that has ended meanwhile."""
     try:
-        with open(f"{proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
             text = file.read(1024)
     except OSError:
         return None

@@ -1,62 +1,21 @@
-"""Follows the steps that a program tells of, and cuts them into calls of equal size.
-
-```
-  reading: step 10, 20, 30, 35 ...    time: by its own rates, by its own clock, or by arrival
-  cut every 10 steps:   | 10 | 10 |      from the end; a remainder at the beginning is left out
-```
+"""Follows the steps that a program tells of, and when they were: by its own rates, by its own
+clock, or by the arrival of its lines.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 import numpy as np
 
 from command.clocks import LEAST_BETWEEN_S
+from command.cut import TOO_CLOSE, Calls, Clock, CurveError, Readings, cut
 from command.means import Fit, fitted
 from command.points import Column, Points
 from scalemark.readers.reading import Reading
 
-# lines that come faster are taken together: `command.watch` reads them every few milliseconds
-LEAST_CALL_S = LEAST_BETWEEN_S
-MOST_CALLS = 20_000
-MOST_STEPS = 2**31 - 1  # as databases have it
-FLUSH = "have it flush its output (python -u, flush=True, stdbuf -oL)"
-TOO_CLOSE = f"its lines came too close together to be timed; {FLUSH}"
 _LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
-
-
-class Clock(StrEnum):
-    """The origin of the times of steps."""
-
-    RATE = "the program's own rates"
-    OWN = "the program's own clock"
-    ARRIVAL = "the arrival of its lines"
-
-
-class CurveError(Exception):
-    """Raised for readings that no time of a step follows from; says what is missing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calls:
-    """Steps in calls of equal size."""
-
-    steps_per_call: int
-    starts_s: Sequence[float]  # from the beginning of the first
-    durations_s: Sequence[float]
-    losses: Sequence[float | None]  # the last one known at the end of each
-    # on the monotonic clock: the beginning of the first, then the end of each
-    arrivals_s: Sequence[float]
-    clock: Clock
-    items_per_step: float | None  # as asked for, or by the program's rates; None where none tells
-    is_fitted: bool = False  # the rates were fitted to the time between the lines
-    in_bursts: bool = (
-        False  # lines, whose arrival is the clock, came many at once, at long intervals
-    )
 
 
 class Curve:
@@ -156,24 +115,29 @@ class Curve:
         Rates of lines that came at once are spread over `run_s`. Raises CurveError.
         """
         points = self._points
-        steps, arrivals, losses = points.steps, points.arrivals, points.losses
+        by_arrival = Readings(
+            steps=points.steps,
+            times=points.arrivals,
+            arrivals=points.arrivals,
+            losses=points.losses,
+        )
         if by_lines:
-            return _cut(Clock.ARRIVAL, steps, arrivals, arrivals, losses, items_per_step)
+            return cut(Clock.ARRIVAL, by_arrival, items_per_step)
         for column, is_rate in ((points.seconds, False), (points.per_rate, True)):
             known = np.isfinite(column)
             if known.sum() * 2 <= len(column):
                 continue
-            times, items = column[known], items_per_step
+            readings, items = replace(by_arrival, times=column).where(known), items_per_step
             if is_rate:
-                items = items or _items(arrivals[known], times, run_s)
-                times = times * items
+                items = items or _items(readings.arrivals, readings.times, run_s)
+                readings = replace(readings, times=readings.times * items)
             elif items is None:
                 items = self.items_by_rates
-            calls = _cut(Clock.RATE, steps[known], times, arrivals[known], losses[known], items)
+            calls = cut(Clock.RATE, readings, items)
             return replace(calls, is_fitted=is_rate and items_per_step is None)
         if _is_good_clock(points.own_s):
-            return _cut(Clock.OWN, steps, points.own_s, arrivals, losses, items_per_step)
-        return _cut(Clock.ARRIVAL, steps, arrivals, arrivals, losses, items_per_step)
+            return cut(Clock.OWN, replace(by_arrival, times=points.own_s), items_per_step)
+        return cut(Clock.ARRIVAL, by_arrival, items_per_step)
 
     @property
     def items_by_rates(self) -> float | None:
@@ -211,63 +175,6 @@ class Curve:
         timed_to, self._seconds = points.last_known(points.seconds)
         self._unrated, self._untimed = int(self._steps - rated_to), int(self._steps - timed_to)
         self._last_step = int(self._steps)
-
-
-def _cut(
-    clock: Clock,
-    steps: Column,
-    times: Column,
-    arrivals: Column,
-    losses: Column,
-    items_per_step: float | None,
-) -> Calls:
-    """Cut by interpolation between the readings. Raises CurveError."""
-    too_close_s = LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0
-    if len(times) > 1 and times[-1] - times[0] <= too_close_s:
-        raise CurveError(TOO_CLOSE)
-    in_bursts = False
-    if clock is not Clock.RATE:  # of lines that came at once, the last tells how far it was
-        is_last = np.append(np.diff(times) > 0, True)
-        steps, times, arrivals = steps[is_last], times[is_last], arrivals[is_last]
-        losses = losses[is_last]
-        if clock is Clock.ARRIVAL and is_last.mean() < 0.5:
-            in_bursts = float(np.median(np.diff(times))) > LEAST_BETWEEN_S
-    gaps = np.diff(steps)
-    usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else int(steps[-1])
-    if clock is Clock.RATE and steps[0] >= 1:
-        # the first rate is of the steps before it; of no more where the program resumes
-        begun = min(float(steps[0]), max(1, usual))
-        steps = np.concatenate([[steps[0] - begun], steps])
-        times = np.concatenate([[times[0] * (1 - begun / steps[1])], times])
-        arrivals = np.concatenate([arrivals[:1], arrivals])
-        losses = np.concatenate([[math.nan], losses])
-    is_last = np.append(np.diff(arrivals) > 0, True)
-    num_steps, total_s = steps[-1] - steps[0], times[-1] - times[0]
-    if num_steps < 1:
-        raise CurveError("it told of one moment only; a step takes from one to the next")
-    if num_steps > MOST_STEPS:
-        raise CurveError(f"it told of {num_steps:.3g} steps; has `read` taken another number?")
-    least_s = max(LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0, total_s / MOST_CALLS)
-    usual_s = total_s / num_steps * max(1, usual)
-    size = min(max(1, usual) * max(1, math.ceil(least_s / usual_s)), int(num_steps))
-    # from the end: the first gap is the one that is often of another size
-    edges = steps[-1] - size * np.arange(int(num_steps // size), -1, -1)
-    at_edges = np.interp(edges, steps, times)
-    last_rows = np.searchsorted(steps, edges[1:], side="right") - 1
-    return Calls(
-        steps_per_call=size,
-        starts_s=(at_edges[:-1] - at_edges[0]).tolist(),
-        durations_s=np.diff(at_edges).tolist(),
-        losses=[_finite(float(loss)) for loss in losses[last_rows]],
-        arrivals_s=np.interp(edges, steps[is_last], arrivals[is_last]).tolist(),
-        clock=clock,
-        items_per_step=items_per_step,
-        in_bursts=in_bursts,
-    )
-
-
-def _finite(loss: float) -> float | None:
-    return loss if math.isfinite(loss) else None
 
 
 def _items(arrivals: Column, per_rate: Column, run_s: float) -> float:

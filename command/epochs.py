@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from command.curve import Calls, Clock, Curve
+from command.curve import Curve
+from command.cut import Calls, Clock
 
 MOST_UNSURE = 0.01  # of all steps
 _JUMP = 1.5  # between the speeds of training and of an evaluation

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from command import epochs
 from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, compared
-from command.curve import FLUSH, Calls, CurveError
+from command.cut import FLUSH, Calls, CurveError
 from command.heard import Heard
 from command.moments import Moments, Taken
 from command.told import are_other, label

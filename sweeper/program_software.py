@@ -26,9 +26,9 @@ def words_of_programs(specs: Sequence[TrialSpec]) -> Words:
     return list(dict.fromkeys(tuple(software_words(spec)) for spec in specs))
 
 
-def check_programs(specs: Sequence[TrialSpec], inherited: Mapping[str, str] = os.environ) -> None:
+def check_programs(specs: Sequence[TrialSpec]) -> None:
     """Raise SweepRefusedError for a program or a script that is not on this host."""
-    path = environment(inherited, "").get("PATH", os.defpath)
+    path = environment(os.environ, "").get("PATH", os.defpath)
     on_host = [spec for spec in specs if _is_known(spec)]
     for words in words_of_programs(on_host):
         if problem := executable.problem(words, path, Path.cwd()):

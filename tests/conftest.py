@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import postgresql, slurm, tiers
 from tests.missing_programs import pytest_terminal_summary
+from tests.needed import needed
 
 __all__ = ["pytest_terminal_summary"]  # a hook
 
@@ -114,7 +115,7 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 @pytest.fixture
 def slurm_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[slurm.Cluster]:
     """A Slurm cluster of four nodes for one test alone, which the test's Slurm commands speak with."""
-    slurm.needed(slurm.obstacle(), in_ci=os.environ.get("CI") == "true")
+    needed(slurm.obstacle())
     with slurm.cluster() as started:
         monkeypatch.setenv("SLURM_CONF", str(started.config))
         yield started

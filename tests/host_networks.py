@@ -1,11 +1,9 @@
 """Networks of their own for the hosts of a test, where this machine can make them."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
+from tests.needed import needed
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks.host_networks import HostNetworks, host_networks
 
@@ -13,7 +11,7 @@ from trainer.ranks.host_networks import HostNetworks, host_networks
 @contextmanager
 def networks(num_hosts: int, mbit: float) -> Iterator[HostNetworks]:
     """Without the programs or the right the test is skipped, and fails in CI, where nothing may be left out unnoticed."""
-    needed(impossible(), in_ci=os.environ.get("CI") == "true")
+    needed(impossible())
     with host_networks(num_hosts, mbit) as made:
         yield made
 
@@ -25,10 +23,3 @@ def impossible() -> str:
             return ""
     except UnsupportedTrialError as error:
         return str(error)
-
-
-def needed(complaint: str, *, in_ci: bool) -> None:
-    if complaint and in_ci:
-        pytest.fail(complaint, pytrace=False)
-    if complaint:
-        pytest.skip(complaint)

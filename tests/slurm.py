@@ -23,7 +23,7 @@ from tests import slurm_supervisor
 from tests.kept import kept
 from tests.slurm_supervisor import GPUS_PER_NODE, NODES
 
-__all__ = ["GPUS_PER_NODE", "NODES", "Cluster", "cluster", "needed", "obstacle", "until"]
+__all__ = ["GPUS_PER_NODE", "NODES", "Cluster", "cluster", "obstacle", "until"]
 
 T = TypeVar("T")
 
@@ -102,14 +102,6 @@ def obstacle(path: str | None = None) -> str:
         if os.geteuid() == 0
         else "only root can start a cluster of null devices that count as GPUs"
     )
-
-
-def needed(complaint: str, *, in_ci: bool) -> None:
-    """With a complaint the test is skipped, and fails in CI, where nothing may be left out unnoticed."""
-    if complaint and in_ci:
-        pytest.fail(complaint, pytrace=False)
-    if complaint:
-        pytest.skip(complaint)
 
 
 def main() -> None:

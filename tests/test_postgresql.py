@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from tests.conftest import PROJECT
 from tests.ends import ends
+from tests.installers import printed_by, refused_by
 from tests.postgresql import find_programs, needed_programs, new_database, server
 
 pytestmark = pytest.mark.integration
@@ -210,28 +211,11 @@ def test_ci_has_the_programs_and_lets_nothing_be_skipped_for_want_of_them():
 
 
 def test_the_installer_does_nothing_where_the_programs_are(programs):
-    ended = subprocess.run(
-        [PROJECT / "scripts" / "install-postgresql"], capture_output=True, text=True, check=True
-    )
-    assert ended.stdout + ended.stderr == ""
+    assert printed_by("install-postgresql") == ""
 
 
 def test_the_installer_says_what_to_do_where_it_cannot_install(tmp_path):
-    """Run by a shell that finds no program at all."""
-    script = (
-        (PROJECT / "scripts" / "install-postgresql")
-        .read_text()
-        .replace("/usr/lib/postgresql", str(tmp_path))
-    )
-    ended = subprocess.run(
-        ["/bin/bash", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": str(tmp_path)},
-    )
-    assert ended.returncode == 1
     assert (
         "and no apt-get to install them with; or install PostgreSQL's server yourself (initdb, pg_ctl"
-        in ended.stderr
+        in refused_by("install-postgresql", tmp_path, {"/usr/lib/postgresql": str(tmp_path)})
     )

@@ -12,14 +12,16 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.ends import ends
-from tests.slurm import NODES, Cluster, cluster, needed, obstacle, until
+from tests.installers import printed_by, refused_by
+from tests.needed import needed
+from tests.slurm import NODES, Cluster, cluster, obstacle, until
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
 def _programs() -> None:
-    needed(obstacle(), in_ci=os.environ.get("CI") == "true")
+    needed(obstacle())
 
 
 def submit(to: Cluster, script: str, *options: str) -> str:
@@ -138,24 +140,11 @@ def test_ci_has_the_programs():
 
 @pytest.mark.usefixtures("_programs")
 def test_the_installer_does_nothing_where_the_programs_are():
-    ended = subprocess.run(
-        [PROJECT / "scripts" / "install-slurm"], capture_output=True, text=True, check=True
-    )
-    assert ended.stdout + ended.stderr == ""
+    assert printed_by("install-slurm") == ""
 
 
 def test_the_installer_says_what_to_do_where_it_cannot_install(tmp_path):
-    """Run by a shell that finds no program at all."""
-    script = (PROJECT / "scripts" / "install-slurm").read_text().replace(":/usr/sbin:/sbin", "")
-    ended = subprocess.run(
-        ["/bin/bash", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": str(tmp_path)},
-    )
-    assert ended.returncode == 1
     assert (
         "and no apt-get to install them with; or install Slurm's controller, daemon and client"
-        in ended.stderr
+        in refused_by("install-slurm", tmp_path, {":/usr/sbin:/sbin": ""})
     )

@@ -17,11 +17,11 @@ from analysis.comparison.compared import Compared, compared, fold, interval_text
 from analysis.comparison.pairs import Paired, paired
 from analysis.comparison.sides import Side, sides
 from analysis.options import Filters, OriginOption, Sweep, result_record, say, say_command, tell
-from analysis.pivot import axes_of
 from analysis.results import Result
 from analysis.statistics.judgement import Answer
 from analysis.statistics.planning import MOST_WORTH_IT
 from analysis.statistics.sample import Sample
+from analysis.tables.axes import axes_of
 from analysis.text import badges
 from analysis.text.numbers import number
 from analysis.text.summary import failed_repeats

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from analysis.pivot import axes_of
 from analysis.results import Origin, Result, by_item
+from analysis.tables.axes import axes_of
 from analysis.text.numbers import number
 from analysis.text.ties import SINGLE_RUN
 from scalemark.records.strategies import STRATEGY_AXES

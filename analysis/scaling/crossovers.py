@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.pivot import Cell, Rank, Table
 from analysis.results import Result
+from analysis.tables.table import Cell, Rank, Table
 from scalemark.records.outcomes import Outcome
 
 _LEVEL = 1.005  # times: nobody would quote less of a difference as a percentage

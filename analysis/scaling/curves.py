@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from analysis.pivot import Table, pivot
+from analysis.pivot import pivot
 from analysis.results import Result, scales_strongly
 from analysis.scaling import extra_p, paying
 from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import Added, Stop
 from analysis.scaling.scalability import FEWEST_COUNTS, Law, Serial, fitted, serial_share
+from analysis.tables.table import Table
 from scalemark.records.devices import DeviceKind
 from scalemark.stats.welch import known_ratio_interval
 

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.pivot import Table, by_hosts
+from analysis.pivot import by_hosts
 from analysis.results import NOT_REPORTED, Origin, Result
 from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
 from analysis.scaling.paying import added
+from analysis.tables.table import Table
 from analysis.text.numbers import number
 from analysis.text.ties import LEVEL_UP_TO, tied_text, undecided
 from scalemark.records.devices import DeviceKind

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from analysis.pivot import Label, Table
 from analysis.results import Environment, Result, over, scales_strongly
+from analysis.tables.labels import Label
+from analysis.tables.table import Table
 from scalemark.own_model import is_own
 from scalemark.records import unread_variables
 from scalemark.records.environment_axes import INHERITED, is_variable

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     except SweepRefusedError as error:
         parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
     try:
-        torch_python = found_python("--torch-python", options.torch_python)
+        torch_python = found_python(options.torch_python)
         kit = Kit(box=box, folder=options.out.resolve(), torch_python=torch_python)
         if options.json:
             check_writable("--json", options.json)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from conf.schema import HardwareConfig
@@ -83,14 +81,14 @@ class Box:
         return {"CUDA_VISIBLE_DEVICES": self.gpus[gpu].uuid if self.on_gpus else ""}
 
 
-def find_box(device: str, variables: Mapping[str, str] = os.environ) -> Box:
+def find_box(device: str) -> Box:
     """Describe this machine for --device gpu or cpu. Raises SweepRefusedError without a GPU, and
     for one that TensorFlow has no kernels for.
     """
     kind = DeviceKind.GPU if device == "gpu" else DeviceKind.CPU_DEVICE
     hardware = HardwareConfig(device_kind=kind.value)
     machine = describe_machine(hardware)
-    inventory = take_inventory(machine, hardware, variables)
+    inventory = take_inventory(machine, hardware)
     if problem := gpu_libraries.problem(inventory.gpus, inventory.libraries):
         raise SweepRefusedError(problem)
     return Box(machine=machine, gpus=inventory.gpus)

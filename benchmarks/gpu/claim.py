@@ -62,11 +62,11 @@ def check_writable(option: str, path: Path) -> None:
         ) from None
 
 
-def found_python(option: str, name: str) -> str:
-    """Return the whole path of a Python. Raises ClaimError where it does not start."""
+def found_python(name: str) -> str:
+    """Return the whole path of --torch-python. Raises ClaimError where it does not start."""
     path = shutil.which(name)
     if path is None:
-        raise ClaimError(f"{option} {name}: found no such program, wanted a Python")
+        raise ClaimError(f"--torch-python {name}: found no such program, wanted a Python")
     try:
         ended = subprocess.run(
             [path, "-c", "import sys; print(sys.version_info[0])"],
@@ -76,9 +76,9 @@ def found_python(option: str, name: str) -> str:
             check=False,
         )
     except OSError as error:
-        raise ClaimError(f"{option} {name}: {error.strerror}; wanted a Python") from None
+        raise ClaimError(f"--torch-python {name}: {error.strerror}; wanted a Python") from None
     if ended.stdout.strip() != "3":
-        raise ClaimError(f"{option} {name}: found another program, wanted a Python")
+        raise ClaimError(f"--torch-python {name}: found another program, wanted a Python")
     return str(Path(path).absolute())  # not resolved: an environment's is a link
 
 

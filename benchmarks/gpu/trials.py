@@ -129,7 +129,7 @@ def planned(kit: Kit, overrides: Sequence[str]) -> list[TrialSpec]:
     return [TrialSpec.of(trial["spec"]) for trial in json.loads(ended.stdout)["trials"]]
 
 
-def mfu_is_sane(line: str, trials: Sequence[Trial]) -> Judged:
+def mfu_is_sane(trials: Sequence[Trial]) -> Judged:
     """Judge whether the utilization of each trial is one that can be."""
     known = {}
     for trial in trials:
@@ -137,12 +137,12 @@ def mfu_is_sane(line: str, trials: Sequence[Trial]) -> Judged:
             known[trial.label] = trial.measurement.mfu
     if not known:
         why = "no trial has an MFU; others may have used the processors"
-        return Judged(line=line, verdict=Verdict.NOT_RUN, why=why)
+        return Judged(line="mfu", verdict=Verdict.NOT_RUN, why=why)
     wrong = [f"{label}: {mfu:.3f}" for label, mfu in known.items() if not 0 < mfu <= 1]
     if wrong:
-        return Judged(line=line, verdict=Verdict.MISSED, why="; ".join(wrong))
+        return Judged(line="mfu", verdict=Verdict.MISSED, why="; ".join(wrong))
     why = f"{min(known.values()):.3f} to {max(known.values()):.3f} in {len(known)} trials"
-    return Judged(line=line, verdict=Verdict.MET, why=why)
+    return Judged(line="mfu", verdict=Verdict.MET, why=why)
 
 
 def all_completed(line: str, trials: Sequence[Trial], *, must_run: bool = False) -> Judged:

@@ -13,6 +13,7 @@ from scipy import stats
 from analysis.history.sums import Floats, Truths
 
 _FEWEST = 2  # nights of a new level
+_NEAR = 5  # nights between dates of one change
 _NORMAL = 0.6745 * np.sqrt(2)  # median size of steps -> standard deviation of nights
 
 
@@ -115,14 +116,14 @@ def _best_split(window: Floats) -> np.ndarray:
     return split
 
 
-def _first_of_each(alarms: Truths, begins: np.ndarray, near: int = 5) -> Truths:
+def _first_of_each(alarms: Truths, begins: np.ndarray) -> Truths:
     """Keep of each cell the first alarm of a change, which may be dated some nights off."""
     kept = np.zeros_like(alarms)
     for cell in range(len(alarms)):
         known: list[int] = []
         for night in np.flatnonzero(alarms[cell]):
             begin = int(begins[cell, night])
-            if all(abs(begin - one) > near for one in known):
+            if all(abs(begin - one) > _NEAR for one in known):
                 kept[cell, night] = True
             known.append(begin)
     return kept

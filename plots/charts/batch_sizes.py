@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from analysis.pivot import Label, Table, pivot, with_variables
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.labels import Label, with_variables
+from analysis.tables.table import Table
 from analysis.text.titles import headings
 from plots.pictures.axes import Values
 from plots.pictures.curves import Curve, draw_curves

@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from analysis.pivot import Rank
 from analysis.scaling.crossovers import Lead, crossovers, leads
+from analysis.tables.table import Rank
 from analysis.text.titles import scaled
 from plots.looks import Looks
 from plots.pictures.by_model import Models, by_model
@@ -20,7 +20,7 @@ from plots.pictures.points import PARTLY, partly_failed, partly_marked, symbol
 from plots.pictures.sheet import MARGIN_IN, Sheet, bare
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, WIDTH_IN, Palette
 from plots.source import Source
-from plots.tables.layout import NOT_RUN, OUT, TIE
+from plots.tables.symbols import NOT_RUN, OUT, TIE
 
 ABOUT = "the best strategy of each model on each GPU count, with ties and crossovers"
 

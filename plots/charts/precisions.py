@@ -12,8 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.pivot import Label, Table, pivot
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.labels import Label
+from analysis.tables.table import Table
 from analysis.text.titles import headings
 from plots.pictures.axes import log_ticks
 from plots.pictures.drawing import NothingToShow, Picture

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.pivot import Table, lines, pivot, with_variables
+from analysis.pivot import pivot
+from analysis.tables.labels import lines, with_variables
+from analysis.tables.table import Table
 from analysis.text.titles import headings
 from plots.pictures.axes import Values
 from plots.pictures.curves import Curve, Ideal, draw_curves

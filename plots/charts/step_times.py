@@ -13,8 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from analysis.pivot import Table, pivot
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.table import Table
 from analysis.text.titles import headings
 from plots.looks import Looks
 from plots.pictures.drawing import NothingToShow, Picture

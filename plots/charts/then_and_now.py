@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from analysis.pivot import Table, pivot
+from analysis.pivot import pivot
 from analysis.published import precision_as_published, published
 from analysis.reported_hosts import hosts_of
 from analysis.results import Origin, Result
+from analysis.tables.table import Table
 from analysis.text.titles import headings, scaling
 from plots.pictures.axes import Values
 from plots.pictures.curves import Curve, draw_curves

@@ -14,8 +14,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator
 from matplotlib.transforms import offset_copy
 
-from analysis.pivot import Table, axes_of, lines, pivot, with_variables
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.axes import axes_of
+from analysis.tables.labels import lines, with_variables
+from analysis.tables.table import Table
 from analysis.text.numbers import number
 from analysis.text.titles import scaled
 from plots.pictures.axes import even_ticks, tick_names
@@ -29,7 +32,7 @@ from plots.pictures.rows import HATCHES
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, WIDTH_IN, Palette
 from plots.source import Source
-from plots.tables.layout import SUSPECT
+from plots.tables.symbols import SUSPECT
 
 ABOUT = "throughput of each strategy on each GPU count as bars, with speed-ups, a panel per model"
 

@@ -12,8 +12,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.pivot import Table, pivot
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.table import Table
 from analysis.text.titles import headings
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -23,7 +24,7 @@ from plots.pictures.sheet import Sheet
 from plots.pictures.theme import FOOTER_PT, Palette
 from plots.pictures.typical import NOT_ALL, at_most, typical
 from plots.source import Source
-from plots.tables.layout import SYMBOLS
+from plots.tables.symbols import SYMBOLS
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from store.reading.queries import Row

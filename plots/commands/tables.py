@@ -12,9 +12,11 @@ import typer
 
 from analysis.comparison.against import opposed
 from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, select
-from analysis.pivot import Table, lines, pivot, usual_tables
+from analysis.pivot import pivot, usual_tables
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection, load, load_against
+from analysis.tables.labels import lines
+from analysis.tables.table import Table
 from analysis.text.titles import made_with
 from plots.options import AgainstOption, ColumnsOption, RowsOption, ShowOption
 from plots.parts import Failed, in_words

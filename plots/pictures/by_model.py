@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.pivot import Table, pivot, table
+from analysis.pivot import pivot
 from analysis.results import Result
+from analysis.tables.table import Table, table
 from analysis.text.titles import title
 from plots.pictures.lettering import wrapped
 from plots.pictures.theme import SMALL_PT

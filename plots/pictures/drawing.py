@@ -18,8 +18,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from analysis.pivot import NoSuchAxisError
 from analysis.results import Result
+from analysis.tables.axes import NoSuchAxisError
 from plots import charts
 from plots.parts import Failed, attempted, stop
 from plots.pictures.choices import DPI, PictureFormat, Theme

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from analysis.pivot import Table
+from analysis.tables.table import Table
 from analysis.text.titles import program_name
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.text.file_name import safe_name

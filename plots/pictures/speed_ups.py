@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.pivot import Label, Table, lines, pivot, with_variables
+from analysis.pivot import pivot
 from analysis.results import BaselineRule, Result, with_baselines
+from analysis.tables.labels import Label, lines, with_variables
+from analysis.tables.table import Table
 from analysis.text.numbers import number
 from analysis.text.titles import headings, step_notes
 from plots.looks import Looks

@@ -21,9 +21,11 @@ from analysis.explanation.observed import observed
 from analysis.explanation.replicas import slow_replica_text
 from analysis.explanation.replicas.slow_replica import slow_replicas
 from analysis.newest import what_is_left
-from analysis.pivot import Label, Table, usual_tables
+from analysis.pivot import usual_tables
 from analysis.results import Environment, Origin, Result, is_quotable
 from analysis.selection import Selection
+from analysis.tables.labels import Label
+from analysis.tables.table import Table
 from analysis.text import badges
 from analysis.text.one_screen import Screen
 from analysis.text.summary import Summary, summarize

@@ -16,14 +16,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from analysis.pivot import Rank
 from analysis.results import Result, over
+from analysis.tables.table import Rank
 from plots.looks import NUM_COLORS, numbered
 from plots.parts import Failed, attempted, in_words, stop
 from plots.report import libraries
 from plots.report.content import EnvironmentSection, Failure, Page, Section, Trial, compose
 from plots.source import Source
-from plots.tables.layout import SYMBOLS, Layout, Shown
+from plots.tables.layout import Layout, Shown
+from plots.tables.symbols import SYMBOLS
 from scalemark.cli.terminal import finite
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed

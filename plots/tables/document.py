@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.pivot import Table
 from analysis.results import Environment
 from analysis.selection import Selection
+from analysis.tables.table import Table
 from analysis.text.titles import SIMULATED, table_title, title
 from plots.parts import Failed, stop
 from plots.tables.layout import Layout, lay_out

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.pivot import Cell, axes_of
 from analysis.results import Origin
+from analysis.tables.axes import axes_of
+from analysis.tables.table import Cell
 from plots.tables.document import Document
 from scalemark.records import trial
 

@@ -129,14 +129,12 @@ def print_columns(
     rows: Iterable[Iterable[str]],
     right: frozenset[str] = frozenset(),
     spare: Sequence[str] = (),
-    remedy: str = "--json has them",
     piped_width: int = PIPE_WIDTH,
 ) -> None:
     """Print a table without borders or markup; `right` names the columns to align right.
 
     A terminal that is too narrow gets cells folded between words, and none of the `spare` columns
-    that it has no room for; what is left out is named with its `remedy`. A pipe gets cells folded
-    to `piped_width`.
+    that it has no room for; what is left out is named. A pipe gets cells folded to `piped_width`.
     """
     columns = [visible(column) for column in columns]
     shown = [[visible(cell) for cell in row] for row in rows]
@@ -148,7 +146,7 @@ def print_columns(
         shown = [[row[place] for place in kept] for row in shown]
     _print_fitted(console, columns, shown, right)
     if dropped:
-        tell_left_out(dropped, remedy)
+        tell_left_out(dropped, "--json has them")
 
 
 def fitted(

@@ -84,10 +84,10 @@ def freedom_of_sum(errors: Sequence[tuple[float, float]]) -> float:
 
 
 def known_ratio_interval(
-    of_a: Sequence[float], of_b: Sequence[float], level: float = LEVEL
+    of_a: Sequence[float], of_b: Sequence[float]
 ) -> tuple[float, float] | tuple[None, None]:
     """Return `ratio_interval`; None where a side is a single run: the next one may differ."""
-    return ratio_interval(of_a, of_b, level) if min(len(of_a), len(of_b)) > 1 else (None, None)
+    return ratio_interval(of_a, of_b) if min(len(of_a), len(of_b)) > 1 else (None, None)
 
 
 class Relation(StrEnum):

@@ -69,9 +69,9 @@ def watch(console: Console, db: str, sweep: str | None) -> None:
             time.sleep(EVERY_S)
 
 
-def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:
+def snapshot_of(status: SweepStatus) -> Snapshot:
     """Return what is drawn of a sweep that runs, has ended, or was killed."""
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     running: list[RunningAttempt] = []
     eta_s = None
     if status.state is SweepState.RUNNING:

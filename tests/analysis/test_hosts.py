@@ -9,12 +9,14 @@ from analysis.conclusions import models, slowdown
 from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import of_each_curve
 from analysis.neighbors import with_num_gpus
-from analysis.pivot import Rank, by_hosts, lines, pivot
+from analysis.pivot import by_hosts, pivot
 from analysis.reported_hosts import hosts_of
 from analysis.results import BaselineRule, Origin, measured, with_baselines
 from analysis.scaling.crossovers import leads
 from analysis.scaling.curves import scalings
 from analysis.scaling.text import sentences
+from analysis.tables.labels import lines
+from analysis.tables.table import Rank
 from analysis.text.summary import summarize
 from analysis.text.titles import host_notes, short_title, table_title
 from plots.pictures.file_names import file_names

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.pivot import Rank, pivot
+from analysis.pivot import pivot
 from analysis.results import measured
+from analysis.tables.table import Rank
 from analysis.text.titles import model_notes, title
 from store.database import open_for_reading
 from store.errors import StoreError

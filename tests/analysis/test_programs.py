@@ -7,9 +7,10 @@ from functools import partial
 
 import pytest
 
-from analysis.pivot import pivot, usual_tables, with_variables
+from analysis.pivot import pivot, usual_tables
 from analysis.results import measured
 from analysis.selection import Selection, load
+from analysis.tables.labels import with_variables
 from analysis.text.titles import title
 from scalemark.records.devices import DeviceKind
 from scalemark.records.earlier_trial import with_changes

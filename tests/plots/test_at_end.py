@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.pivot import Table
+from analysis.tables.table import Table
 from plots import at_end
 from plots.charts import scaling
-from plots.tables import layout
+from plots.tables import notes
 from tests.filled import fill
 from tests.specs import small
 
@@ -172,14 +172,14 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
 
 def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, reported, monkeypatch, capsys):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 7.0)], name="second")
-    usual = layout.model_notes
+    usual = notes.model_notes
 
     def broken(table: Table) -> list[str]:
         if table.setting["model"] == "trivial":
             raise ZeroDivisionError("a mistake of ours")
         return usual(table)
 
-    monkeypatch.setattr(layout, "model_notes", broken)
+    monkeypatch.setattr(notes, "model_notes", broken)
     assert not show(reported, sweep="second")
     assert "vgg16" in capsys.readouterr().out
     table, part = reported.after("sweep: no")
@@ -197,7 +197,7 @@ def test_why_the_only_table_failed_is_reported(results, reported, monkeypatch):
     def broken(table: Table) -> list[str]:
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr(layout, "model_notes", broken)
+    monkeypatch.setattr(notes, "model_notes", broken)
     assert not show(reported)
     assert any(
         " table trivial" in line and "ZeroDivisionError: a mistake of ours" in line

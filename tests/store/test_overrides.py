@@ -8,24 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conf.resolve import TrialRefusedError, resolve
-from conf.schema import register
 from costs.profiles import overrides_of, profile
 from scalemark.records.devices import DeviceKind
 from scalemark.records.overrides import command, overrides
 from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.simulated_box import machine_of
-from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Request, expand
-from tests.conf.test_resolve import FOLDER
+from tests.composing import composing
 from tests.conftest import PROJECT
 from tests.specs import small
 
@@ -42,16 +36,11 @@ ARTICLE = [
 @pytest.fixture(scope="module")
 def planned():
     """Trials of a grid on a machine with many devices, as a sweep plans them; cells that mean nothing left out."""
-    register()
-    with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        hydra = GlobalHydra.instance().hydra
-        base = hydra.compose_config("config", [], run_mode=RunMode.MULTIRUN)
-        HydraConfig.instance().set_config(base)
-        composer = Composer(hydra.config_loader, base)
+    with composing() as (composer, loader):
 
         def plan(arguments: list[str], kind: DeviceKind, num_devices: int = 64) -> list[TrialSpec]:
             found = []
-            for cell in expand(Request(arguments=arguments), 10_000, hydra.config_loader):
+            for cell in expand(Request(arguments=arguments), 10_000, loader):
                 try:
                     found.append(
                         resolve(

@@ -31,7 +31,7 @@ def run(kit: Kit) -> Iterator[Finding]:
         trials.append(trial)
         yield from trial.numbers()
     yield all_completed("plain", trials)
-    yield mfu_is_sane("mfu", trials)
+    yield mfu_is_sane(trials)
 
 
 def grid(box: Box) -> list[str]:

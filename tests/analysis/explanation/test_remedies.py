@@ -3,20 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 
 from analysis.explanation.remedies import remedies
 from analysis.explanation.suspects import Bound
 from conf.resolve import resolve
-from conf.schema import register
 from costs.profiles import profile
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.unknown_axes import unknown_to
-from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Request, expand
 from tests.analysis.explanation.explained import (
     CPU_DEVICES,
@@ -29,7 +23,7 @@ from tests.analysis.explanation.explained import (
     result,
 )
 from tests.analysis.run_by import arguments
-from tests.conf.test_resolve import FOLDER
+from tests.composing import composing
 
 TARGETS = [
     {},
@@ -44,16 +38,11 @@ TARGETS = [
 @pytest.fixture(scope="module")
 def run():
     """run(command, target, kind): the trial that it makes of one. Raises what refuses it."""
-    register()
-    with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        hydra = GlobalHydra.instance().hydra
-        base = hydra.compose_config("config", [], run_mode=RunMode.MULTIRUN)
-        HydraConfig.instance().set_config(base)
-        composer = Composer(hydra.config_loader, base)
+    with composing() as (composer, loader):
 
         def run(command, target, kind):
             request = Request(arguments=arguments(command, [target]))
-            (cell,) = expand(request, 1, hydra.config_loader)
+            (cell,) = expand(request, 1, loader)
             return resolve(
                 composer.compose(cell), kind, 8, (9, 0) if kind is DeviceKind.GPU else None
             )

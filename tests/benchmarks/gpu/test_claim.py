@@ -61,5 +61,5 @@ def test_what_cannot_be_written_is_refused_at_once(arguments, said, capsys):
 def test_a_python_is_found_by_its_name_and_where_one_is():
     """A bug: a path was taken from the folder of the kit, not from where it was typed."""
     Path("python").symlink_to(sys.executable)
-    assert found_python("--torch-python", "./python") == str(Path.cwd() / "python")
-    assert found_python("--torch-python", sys.executable) == sys.executable
+    assert found_python("./python") == str(Path.cwd() / "python")
+    assert found_python(sys.executable) == sys.executable

@@ -61,9 +61,9 @@ def test_telemetry_is_met_only_where_every_value_is_there():
 
 
 def test_a_utilization_that_cannot_be_is_missed_and_an_unknown_one_not_run():
-    assert mfu_is_sane("mfu", [trial(), trial(mfu=None)]).verdict == "met"
-    assert mfu_is_sane("mfu", [trial(), trial(mfu=1.2)]).verdict == "missed"
-    assert mfu_is_sane("mfu", [trial(mfu=None)]).verdict == "not run"
+    assert mfu_is_sane([trial(), trial(mfu=None)]).verdict == "met"
+    assert mfu_is_sane([trial(), trial(mfu=1.2)]).verdict == "missed"
+    assert mfu_is_sane([trial(mfu=None)]).verdict == "not run"
 
 
 def test_a_trial_that_did_not_complete_is_named_with_its_reason():

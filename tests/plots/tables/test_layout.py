@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.pivot import Rank, pivot
+from analysis.pivot import pivot
 from analysis.results import BaselineRule, measured
 from analysis.selection import Selection, load
+from analysis.tables.table import Rank
 from plots.tables.document import document
-from plots.tables.layout import SYMBOLS, lay_out
+from plots.tables.layout import lay_out
+from plots.tables.symbols import SYMBOLS
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.spread import Spread
 from store.database import open_for_reading

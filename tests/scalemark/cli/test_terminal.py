@@ -92,9 +92,9 @@ ROWS = [
 @pytest.mark.parametrize("width", [88, 80, 60, 50, 30])
 def test_a_narrow_terminal_breaks_headings_then_lines_and_names_last(width, capsys, snapshot):
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
-    print_columns(console, COLUMNS, ROWS, frozenset(["batch_size"]), ["sweep"], "--json has it")
+    print_columns(console, COLUMNS, ROWS, frozenset(["batch_size"]), ["sweep"])
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert [line.rstrip() for line in shown.splitlines()] == snapshot
-    is_named = "left out for width: sweep; --json has it" in capsys.readouterr().err
+    is_named = "left out for width: sweep; --json has them" in capsys.readouterr().err
     assert is_named is ("sweep" not in shown)

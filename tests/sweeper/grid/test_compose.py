@@ -1,22 +1,18 @@
 """Our faster composition gives what Hydra's own would."""
 
 import pytest
-from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register, typed
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.compose import Composer, without_hydra
+from sweeper.grid.compose import without_hydra
 from sweeper.grid.expand import Cell, Choice, Request, expand
-from tests.conf.test_resolve import FOLDER
+from tests.composing import composing
 
 pytestmark = pytest.mark.integration
 
@@ -32,11 +28,8 @@ def composer():
     register()
     store = ConfigStore.instance()
     store.store(group="experiment", name="following", node=FOLLOWING, package="_global_")
-    with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        hydra = GlobalHydra.instance().hydra
-        base = hydra.compose_config("config", ["model=vgg16"], run_mode=RunMode.MULTIRUN)
-        HydraConfig.instance().set_config(base)
-        yield Composer(hydra.config_loader, base)
+    with composing("model=vgg16") as (found, _):
+        yield found
     del store.repo["experiment"]["following.yaml"]
 
 

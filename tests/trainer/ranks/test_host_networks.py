@@ -12,6 +12,7 @@ import pytest
 
 from tests import host_networks as for_tests
 from tests.conftest import PROJECT
+from tests.needed import needed
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks.host_networks import HostNetworks, host_networks
 
@@ -91,7 +92,7 @@ def test_two_trials_have_the_same_addresses_side_by_side():
 
 
 def test_links_are_gone_when_their_process_was_killed():
-    for_tests.needed(for_tests.impossible(), in_ci=os.environ.get("CI") == "true")
+    needed(for_tests.impossible())
     code = """
 import signal
 from trainer.ranks.host_networks import host_networks
@@ -135,7 +136,7 @@ try:
 except UnsupportedTrialError as error:
     print(error)
 """
-    for_tests.needed(for_tests.impossible(), in_ci=os.environ.get("CI") == "true")
+    needed(for_tests.impossible())
     reported = subprocess.run(
         [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
     ).stdout
@@ -161,7 +162,7 @@ def test_more_hosts_than_addresses_are_refused():
 
 
 def test_what_the_kernel_refuses_is_reported():
-    for_tests.needed(for_tests.impossible(), in_ci=os.environ.get("CI") == "true")
+    needed(for_tests.impossible())
     with (
         pytest.raises(UnsupportedTrialError, match="tc could not make the hosts' networks"),
         host_networks(2, 1e-9),
@@ -171,6 +172,6 @@ def test_what_the_kernel_refuses_is_reported():
 
 def test_in_ci_a_test_without_the_right_fails():
     with pytest.raises(pytest.fail.Exception, match="no right"):
-        for_tests.needed("no right", in_ci=True)
+        needed("no right", in_ci=True)
     with pytest.raises(pytest.skip.Exception, match="no right"):
-        for_tests.needed("no right", in_ci=False)
+        needed("no right", in_ci=False)
