@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-import pytest
 from playwright.sync_api import (
     Browser,
     ConsoleMessage,
@@ -21,6 +20,7 @@ from playwright.sync_api import (
 )
 
 from tests.conftest import PROJECT
+from tests.needed import needed
 
 SCREENSHOTS = PROJECT / "build" / "screenshots"
 SWITCHES = [
@@ -42,12 +42,9 @@ def find_program(path: str | None = None) -> Path | None:
 
 def needed_program(found: Path | None, *, in_ci: bool) -> Path:
     """`found`; without it the test is skipped, and fails in CI, where nothing may be left out unnoticed."""
-    if found:
-        return found
-    complaint = "no chromium on PATH: run scripts/install-chromium"
-    if in_ci:
-        pytest.fail(complaint, pytrace=False)
-    pytest.skip(complaint)
+    if not found:
+        needed("no chromium on PATH: run scripts/install-chromium", in_ci=in_ci)
+    return found
 
 
 @contextmanager

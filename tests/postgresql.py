@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
 from tests import postgresql_supervisor
 from tests.kept import kept
+from tests.needed import needed
 
 SUPERVISOR = Path(postgresql_supervisor.__file__)
 DEBIAN = Path("/usr/lib/postgresql")  # one folder per version; not on PATH
@@ -35,12 +35,12 @@ def find_programs(path: str | None = None, debian: Path = DEBIAN) -> Path | None
 
 def needed_programs(found: Path | None, *, in_ci: bool) -> Path:
     """`found`; without it the test is skipped, and fails in CI, where nothing may be left out unnoticed."""
-    if found:
-        return found
-    complaint = "no PostgreSQL server programs (initdb, pg_ctl): run scripts/install-postgresql"
-    if in_ci:
-        pytest.fail(complaint, pytrace=False)
-    pytest.skip(complaint)
+    if not found:
+        needed(
+            "no PostgreSQL server programs (initdb, pg_ctl): run scripts/install-postgresql",
+            in_ci=in_ci,
+        )
+    return found
 
 
 @contextmanager
