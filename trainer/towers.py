@@ -344,8 +344,7 @@ class Towers:
                 squares = tf.add_n(list(map(tf.nn.l2_loss, small_tensors.joined(gradients))))
                 finite.append(tf.math.is_finite(squares))
         with tf.device(self._devices.host):
-            # TensorFlow rewrites a stack of one so that it waits for more
-            return finite[0] if len(finite) == 1 else tf.reduce_all(tf.stack(finite))
+            return tf.reduce_all(tf.stack(finite))
 
 
 def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, Any]:

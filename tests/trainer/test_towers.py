@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES
 from scalemark.records.devices import DeviceKind
@@ -24,7 +23,6 @@ from trainer.check.exactness import (
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.run import build, cannot_cancel
-from trainer.step import Losses, Step, read_where_it_is
 from trainer.watching import op_placement
 
 MODES = {
@@ -319,83 +317,6 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
     )
     training.update.reduction_ops = ("NcclAllReduce",)
     assert placement.problem(wanted) == "gradients were reduced by AddN, not NcclAllReduce"
-
-
-@pytest.mark.parametrize("mode", ["replicated_none", "ps_cpu", "mirrored_none"])
-def test_a_loss_stays_where_it_was_computed(make_devices, mode):
-    """On the host it would be there only when a GPU has done all else."""
-    devices = make_devices(2)
-    training = build(small(num_gpus=2, **MODES[mode]), devices, convolutional)
-    graph = training.towers.step.trace(split(list(whole_batches(2, 1)), devices))
-    kept = []
-    for op in graph.get_operations():
-        is_loss = op.type == "AssignVariableOp" and op.inputs[1].shape == []
-        if is_loss and op.device != devices.host:
-            kept.append((op.device, op.inputs[1].op.device))
-    assert kept == [(replica, replica) for replica in devices.replicas]
-
-
-@pytest.mark.parametrize("num_replicas", [1, 2])
-def test_a_call_waits_for_the_losses_of_the_call_before_and_not_for_its_own(
-    all_devices, num_replicas
-):
-    """What no device is named for runs on CPU:0, as it runs on the first GPU: both hold replicas."""
-    names = [device.name for device in tf.config.list_logical_devices("CPU")]
-    first, *others, host = [f"/job:localhost/replica:0/task:0{name[-13:]}" for name in names]
-    devices = replace(all_devices, host=host, replicas=(first, *others)[:num_replicas])
-    losses = Losses(devices)
-    weights = [tf.Variable(0.0) for _ in devices.replicas]
-
-    def train(batches):
-        found = []
-        for variable, replica in zip(weights, devices.replicas, strict=True):
-            with tf.device(replica):
-                variable.assign_add(1.0)
-                found.append(2 * variable.read_value())
-        losses.keep(found)
-
-    step = Step(train, losses)
-    context.enable_run_metadata()
-    try:
-        step([])
-    finally:
-        metadata = context.export_run_metadata()
-        context.disable_run_metadata()
-    arrivals = []
-    for graph in metadata.function_graphs[0].partition_graphs:
-        for node in graph.node:
-            if node.op == "_Recv" and node.device == host:
-                arrivals.append(node.attr["send_device"].s.decode())
-    assert sorted(arrivals) == sorted(devices.replicas)
-
-
-@pytest.mark.parametrize("num_steps", [1, 3])
-def test_a_loss_read_late_is_that_of_its_call(make_devices, num_steps):
-    devices = make_devices(2)
-    spec = small(num_gpus=2, steps_per_execution=num_steps, **MODES["replicated_none"])
-    batches = split(list(whole_batches(2, 1)), devices)
-    at_once = build(spec, devices, convolutional).towers.step
-    read_at_once = [float(at_once(batches)) for _ in range(3)]
-    late = build(spec, devices, convolutional).towers.step
-    losses = [late(batches) for _ in range(3)]
-    assert [float(loss) for loss in losses] == read_at_once
-    assert len(set(read_at_once)) == 3
-
-
-def test_a_loss_is_the_mean_of_all_replicas(make_devices):
-    losses = []
-    for num in (1, 2):
-        spec = small(num_gpus=num, **MODES["replicated_none"])
-        step = build(spec, make_devices(num), convolutional).towers.step
-        losses.append(float(step(split(list(whole_batches(2, 1)), make_devices(num)))))
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-
-
-def test_a_variable_is_read_on_its_own_device():
-    with tf.device("CPU:2"):
-        variable = tf.Variable(1.0)
-    assert read_where_it_is(variable).device == variable.device
-    assert variable.read_value().device != variable.device  # TensorFlow's own way
 
 
 @pytest.mark.integration
