@@ -18,7 +18,7 @@ from analysis.results import Origin, Result
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
-from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, trains_apart
+from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
@@ -106,8 +106,7 @@ def _input(axes: Axes, kind: DeviceKind, num_cores: int) -> Changes:
 
 def _launch(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
     yield {"batch_size": 4 * axes.get("batch_size", 1)}, "each kernel that is launched does more"
-    if axes.get("steps_per_execution", 1) < 10:
-        yield {"steps_per_execution": 10}, "what a call costs is paid once for ten steps"
+    yield from _fewer_calls(axes, kind, "what a call costs is paid once for ten steps")
     if axes.get("xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins small kernels"
     yield from _own_threads(axes, kind, "kernels are launched from threads of their own")
@@ -162,8 +161,7 @@ def _can_run(all_reduce: str, kind: DeviceKind) -> bool:
 
 def _contention(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
     yield from _own_threads(axes, kind, "each GPU's kernels are launched from threads of their own")
-    if axes.get("steps_per_execution", 1) < 10:
-        yield {"steps_per_execution": 10}, "the host is asked less often"
+    yield from _fewer_calls(axes, kind, "the host is asked less often")
 
 
 def _compute(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
@@ -175,6 +173,17 @@ def _compute(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
         yield changes, "tensor cores gain much by half precision, other cores little or nothing"
     if axes.get("xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
+
+
+def _fewer_calls(axes: Axes, kind: DeviceKind, why: str) -> Changes:
+    """Yield more steps in a call, but where several GPUs of a process would wait for the host after
+    each of them (docs/gpus.md).
+    """
+    update = VARIABLE_UPDATES.get(axes.get("variable_update", ""))
+    is_alone = axes.get("num_gpus", 1) == 1 or (update is not None and update.is_of_one_host)
+    can_gain = is_alone or kind is not DeviceKind.GPU
+    if can_gain and axes.get("steps_per_execution", 1) < 10:
+        yield {"steps_per_execution": 10}, why
 
 
 def _own_threads(axes: Axes, kind: DeviceKind, why: str) -> Changes:

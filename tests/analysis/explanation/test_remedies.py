@@ -86,7 +86,7 @@ def test_the_guides_remedies_are_there():
         "distortions=false",
         "gpu_thread_mode=gpu_private",
     ]
-    assert changes[Bound.LAUNCH][:3] == ["batch_size=128", "steps_per_execution=10", "xla=on"]
+    assert changes[Bound.LAUNCH][:2] == ["batch_size=128", "xla=on"]
     assert changes[Bound.COMMUNICATION][:3] == [
         "batch_size=64",
         "gradient_accumulation=4",
@@ -117,8 +117,20 @@ def test_a_simulated_trial_is_reported_no_remedy_that_cannot_be_simulated():
     assert axes.isdisjoint(unknown_to(Engine.simulated))
 
 
+def test_more_steps_in_a_call_are_for_one_gpu_of_a_process():
+    """Several of them would wait for the host after each step."""
+
+    def is_offered(**axes):
+        found = remedies(Bound.LAUNCH, result(100, **axes), 8)
+        return "steps_per_execution=10" in [one.change for one in found]
+
+    assert is_offered(num_gpus=1)
+    assert is_offered(num_gpus=8, variable_update="process_per_gpu", all_reduce="nccl")
+    assert not is_offered(num_gpus=8)
+
+
 def test_refuted_remedies_are_not_offered_and_others_run_as_often():
-    target = result(100, num_gpus=8)
+    target = result(100, CPU_DEVICES, num_gpus=8)
     plain = remedies(Bound.CONTENTION, target, 8)
     assert [one.change for one in plain if "steps_per_execution" in one.change] == [
         "steps_per_execution=10"
