@@ -179,15 +179,23 @@ def _asked(
             f"choose from {', '.join(modes)}"
         )
     model = _own_model(parser, asked.model) if asked.model else None
-    num_gpus = _num_gpus()
+    num_gpus = _num_devices()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
         parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_device")
     bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
     if model:
         bench = replace(bench, model=model.reference, model_digest=model.digest)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
-        here = wording.counted(num_gpus, "GPU")
-        parser.error(f"{bench.described} are wanted, and this machine has {here}")
+        here = wording.counted(num_gpus, "device")
+        parser.error(
+            f"{bench.described} are wanted, and CUDA shows a process {here} here (of MIG devices "
+            "one); choose fewer --replicas, or --devices logical_gpu"
+        )
+    if bench.kind == "gpu" and bench.num_replicas == 1:
+        parser.error(
+            "--devices gpu: found 1 replica, over which every sum is exact; wanted 2 or more: "
+            "choose --devices logical_gpu, which cuts one GPU"
+        )
     if asked.out and asked.out.is_dir():
         parser.error(f"--out {asked.out}: a folder, wanted a file")
     try:
@@ -428,18 +436,32 @@ def _counted(checks: Sequence[Check]) -> str:
     return f"{found}, {counts[NOT_REACHED]} not reached" if counts[NOT_REACHED] else found
 
 
-def _num_gpus() -> int:
-    """Count the GPUs that NVML finds, within CUDA_VISIBLE_DEVICES."""
+def _num_devices() -> int:
+    """Count the GPUs and MIG devices that CUDA shows to one process, of those that NVML finds,
+    within CUDA_VISIBLE_DEVICES. Beside a MIG device it shows nothing else.
+    """
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return 0
     try:
-        found = int(pynvml.nvmlDeviceGetCount())
+        num_gpus = int(pynvml.nvmlDeviceGetCount())
+        num_cut = sum(map(_is_in_mig_mode, range(num_gpus)))
     finally:
         pynvml.nvmlShutdown()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
     if mask is None:
-        return found
+        return 1 if num_cut else num_gpus
     visible = [entry for entry in mask.split(",") if entry not in ("", "-1")]
-    return min(found, len(visible))
+    if any(entry.startswith("MIG-") for entry in visible):
+        return 1
+    num_whole = num_gpus - num_cut
+    return min(num_whole or min(num_cut, 1), len(visible))
+
+
+def _is_in_mig_mode(index: int) -> bool:
+    try:
+        mode = pynvml.nvmlDeviceGetMigMode(pynvml.nvmlDeviceGetHandleByIndex(index))[0]
+    except pynvml.NVMLError:  # it knows no such mode
+        return False
+    return bool(mode == pynvml.NVML_DEVICE_MIG_ENABLE)

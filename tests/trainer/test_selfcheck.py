@@ -10,10 +10,12 @@ import sys
 from dataclasses import replace
 from threading import Barrier, Event
 
+import pynvml
 import pytest
 
 from tests.conftest import PROJECT
 from tests.own_models import DENSE, TOKENS, written
+from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.trainer import passing_for_gpus
 from trainer import selfcheck
 from trainer.check import trials
@@ -349,6 +351,49 @@ def test_modes_at_once_are_printed_as_they_end_and_told_in_their_order(monkeypat
 )
 def test_the_devices_are_those_that_are_there(asked, num_replicas, num_gpus, bench):
     assert choose_bench(asked, num_replicas, num_gpus) == bench
+
+
+def cut(uuid: str) -> FakeGpu:
+    return FakeGpu(uuid, mig_devices=[FakeGpu(f"MIG-{uuid}-{n}") for n in range(7)])
+
+
+@pytest.mark.parametrize(
+    ("gpus", "mask", "num_devices"),
+    [
+        ([FakeGpu("GPU-a"), FakeGpu("GPU-b")], None, 2),
+        ([FakeGpu("GPU-a"), FakeGpu("GPU-b")], "GPU-b", 1),
+        ([FakeGpu("GPU-a"), FakeGpu("GPU-b")], "-1", 0),
+        ([cut("a"), cut("b")], None, 1),
+        ([cut("a"), cut("b")], "MIG-a-0,MIG-b-3", 1),
+        ([cut("a"), cut("b")], "0,1", 1),
+        ([cut("a"), FakeGpu("GPU-b"), FakeGpu("GPU-c")], None, 1),
+        ([cut("a"), FakeGpu("GPU-b"), FakeGpu("GPU-c")], "GPU-b,GPU-c", 2),
+        ([FakeGpu("GPU-a", error=pynvml.NVML_ERROR_GPU_IS_LOST), FakeGpu("GPU-b")], None, 2),
+        ([], "0", 0),
+    ],
+)
+def test_devices_are_counted_as_cuda_shows_them(gpus, mask, num_devices, monkeypatch):
+    """A bug: GPUs in MIG mode were counted, of whose devices a process sees one."""
+    FakeDriver(gpus).install(monkeypatch)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if mask is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+    assert selfcheck._num_devices() == num_devices
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "found 1 replica, over which every sum is exact; wanted 2 or more: choose --devices"),
+        (["--replicas", "2"], "2 GPUs are wanted, and CUDA shows a process 1 device here"),
+    ],
+)
+def test_a_mig_device_alone_proves_nothing(arguments, said, monkeypatch, capsys):
+    """A bug: sums over its one replica are exact whatever is summed, and passed."""
+    FakeDriver([cut("a"), cut("b")]).install(monkeypatch)
+    with pytest.raises(SystemExit) as ended:
+        selfcheck.main(["--devices", "gpu", *arguments])
+    assert (ended.value.code, said in " ".join(capsys.readouterr().err.split())) == (2, True)
 
 
 def test_the_report_has_a_table_what_cannot_run_and_what_failed(snapshot):
