@@ -243,6 +243,18 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
     assert "Largest difference" not in reported  # no table without a row
 
 
+def test_modes_that_would_have_followed_alone_are_not_reached_either(monkeypatch):
+    def interrupted(mode, bench, over):
+        assert over.wait(60)
+        return []
+
+    monkeypatch.setattr(selfcheck, "_check", interrupted)
+    modes = [replace(REPLICATED, all_reduce="nccl"), REPLICATED]
+    checks, is_interrupted = selfcheck._checked(modes, Bench(kind="gpu", num_replicas=2), 2, [9.0])
+    assert [(check.mode, check.outcome) for check in checks] == [("replicated_nccl", NOT_REACHED)]
+    assert is_interrupted
+
+
 def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
     monkeypatch, capsys, tmp_path
 ):
@@ -337,6 +349,27 @@ def test_modes_at_once_are_printed_as_they_end_and_told_in_their_order(monkeypat
     assert re.findall(r"^\[\d/2\] (\w+)", said.err, re.MULTILINE) == ["ps_cpu", "mirrored_ring"]
     assert re.findall(r"^(\w+) +-  ", said.out, re.MULTILINE) == ["mirrored_ring", "ps_cpu"]
     assert "not a measurement, and less so beside 1 other mode" in said.out
+
+
+def test_modes_with_nccl_have_several_gpus_for_themselves(monkeypatch):
+    """Processes take turns on a GPU, and a kernel of NCCL waits for those on the other GPUs."""
+    others_at_once, running, beside = Barrier(2, timeout=60), set(), {}
+
+    def check(mode, bench, over):
+        running.add(mode.all_reduce)
+        beside[mode.all_reduce] = running - {mode.all_reduce}
+        if mode.all_reduce in ("ring", "none"):
+            others_at_once.wait()
+        running.remove(mode.all_reduce)
+        return [Check(mode=mode.name, options="-", outcome="passed")]
+
+    monkeypatch.setattr(selfcheck, "_check", check)
+    modes = [
+        replace(REPLICATED, all_reduce=name) for name in ("ring", "nccl", "none", "collective")
+    ]
+    checks, interrupted = selfcheck._checked(modes, Bench(kind="gpu", num_replicas=2), 4, [])
+    assert ([check.mode for check in checks], interrupted) == ([mode.name for mode in modes], False)
+    assert (beside["nccl"], beside["collective"]) == (set(), set())
 
 
 @pytest.mark.parametrize(
