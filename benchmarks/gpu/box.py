@@ -40,6 +40,11 @@ class Box:
         return "gpu" if self.on_gpus else "cpu"
 
     @property
+    def size(self) -> str:
+        """Return what a stage's time depends on: cpu, gpu, or gpus that a program uses together."""
+        return "gpus" if self.most_gpus_per_trial > 1 else self.hardware
+
+    @property
     def devices(self) -> str:
         """Describe what the numbers are made on."""
         if not self.on_gpus:

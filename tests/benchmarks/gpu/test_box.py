@@ -71,7 +71,7 @@ def test_a_machine_without_gpus_is_refused_and_nothing_is_written(capsys, monkey
 def test_a_stage_that_there_is_not_is_answered_with_those_there_are(capsys):
     with pytest.raises(SystemExit):
         main(["--device", "cpu", "--stages", "smok"])
-    assert "choose from smoke,plain,peers,faults,selfcheck,xla" in capsys.readouterr().err
+    assert "choose from smoke,plain,peers,faults,scaling,selfcheck,xla" in capsys.readouterr().err
 
 
 def test_a_folder_of_other_files_is_refused(capsys):
