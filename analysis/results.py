@@ -16,8 +16,10 @@ from typing import Any
 
 from analysis.text.versions import Where, described, distinguished
 from analysis.usage import UNKNOWN, Usage, usage_of
+from costs.hardware import Hardware
 from costs.profiles import overrides_of
 from scalemark.abilities import least_replicas, trains_apart
+from scalemark.host.gpu_libraries import version
 from scalemark.records import trial
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
@@ -81,6 +83,7 @@ class Gpus:
     memory_bytes: int | None = None  # of the one that has the least; None where it is unknown
     # pairs that reach each other by NVLink; 0 also where the links are unknown
     num_nvlink_pairs: int = 0
+    compute_capability: str = ""  # of the one that has the least; empty where it is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,14 @@ class Environment:
     def hardware(self) -> tuple[str, ...]:
         """Overrides that choose the hardware of a simulated environment."""
         return overrides_of(self.hardware_profile) if self.hardware_profile else ()
+
+    @property
+    def compute_capability(self) -> tuple[int, int] | None:
+        """The least of its GPUs; None where it is unknown, and without GPUs."""
+        found = self.gpus.compute_capability if self.gpus else ""
+        if self.hardware_profile:
+            found = Hardware.from_json(self.hardware_profile).compute_capability
+        return version(found) if found else None
 
     @property
     def devices(self) -> str:
@@ -452,6 +463,7 @@ def _gpus(machine: Mapping[str, Any]) -> Gpus:
         num=machine["num_gpus"],
         memory_bytes=machine["gpu_memory_bytes"],
         num_nvlink_pairs=machine["num_nvlink_pairs"],
+        compute_capability=str(machine["compute_capability"] or ""),
     )
 
 

@@ -21,6 +21,7 @@ from scalemark.abilities import (
     OPTIMIZERS,
     PRECISIONS,
     VARIABLE_UPDATES,
+    fastest_precision,
 )
 from scalemark.abilities.variable_update import VariableUpdateAbilities
 from scalemark.host.cudnn_limit import MOST_NUMBERS
@@ -301,19 +302,6 @@ class _Around:
         return self.device_kind is DeviceKind.CPU_DEVICE
 
 
-def auto_precision(compute_capability: tuple[int, int] | None) -> str:
-    """Return the precision in which GPUs with this or a later compute capability are fastest."""
-    for name in _FASTEST:
-        least = PRECISIONS[name].fastest_from
-        if compute_capability and least and compute_capability >= least:
-            return name
-    return _PLAIN
-
-
-_FASTEST = ("bf16", "fp16")  # the first needs no loss scale
-_PLAIN = "fp32"
-
-
 def _trial_of(
     config: Config,
     device_kind: DeviceKind,
@@ -325,7 +313,7 @@ def _trial_of(
     rule = VARIABLE_UPDATES[DEFAULT_UPDATE if update == AUTO else update]
     on_gpus = device_kind is DeviceKind.GPU
     is_ours = on_gpus and not own_model.is_own(config.model.name)
-    usual_precision = auto_precision(compute_capability if is_ours else None)
+    usual_precision = fastest_precision(compute_capability if is_ours else None)
     precision = config.precision.name
     if precision == AUTO:
         precision = usual_precision

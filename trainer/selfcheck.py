@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -30,7 +30,7 @@ from types import FrameType
 import pynvml
 
 from scalemark import own_model
-from scalemark.abilities import VARIABLE_UPDATES
+from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.host.extras import lack_of_tensorflow
 from scalemark.host.own_code import module_command, python_path
 from scalemark.models import ModelError
@@ -162,7 +162,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="only these, as in the table; commas between them will do, too",
     )
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="check so many modes at once (default 1)"
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="check so many modes at once (default 1); "
+        "those with NCCL on several GPUs one by one, after the others",
     )
     parser.add_argument(
         "--model",
@@ -199,15 +204,23 @@ def _modes(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[M
 def _bench(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> Bench:
     """Return the devices that modes are checked on, and the model."""
     model = _own_model(parser, asked.model) if asked.model else None
-    num_gpus = _num_gpus()
+    num_gpus = _num_devices()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
         parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_device")
     bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
     if model:
         bench = replace(bench, model=model.reference, model_digest=model.digest)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
-        here = wording.counted(num_gpus, "GPU")
-        parser.error(f"{bench.described} are wanted, and this machine has {here}")
+        here = wording.counted(num_gpus, "device")
+        parser.error(
+            f"{bench.described} are wanted, and CUDA shows a process {here} here (of MIG devices "
+            "one); choose fewer --replicas, or --devices logical_gpu"
+        )
+    if bench.kind == "gpu" and bench.num_replicas == 1:
+        parser.error(
+            "--devices gpu: found 1 replica, over which every sum is exact; wanted 2 or more: "
+            "choose --devices logical_gpu, which cuts one GPU"
+        )
     return bench
 
 
@@ -335,14 +348,45 @@ def _row(check: Check) -> tuple[str, ...]:
 def _checked(
     modes: Sequence[Mode], bench: Bench, jobs: int, received: Sequence[float]
 ) -> tuple[list[Check], bool]:
-    """Check so many modes at once, until all have ended or a signal is `received`; return the
-    checks in the order of the modes, and whether it was interrupted.
+    """Check so many modes at once, then one by one those that need the GPUs for themselves; return
+    the checks in the order of the modes, and whether a signal was `received` before all had ended.
+    """
+    alone = [mode for mode in modes if _needs_gpus_alone(mode, bench)]
+    together = [mode for mode in modes if mode not in alone]
+    numbers = (f"[{number}/{len(modes)}]" for number in count(1))
+    found, interrupted = _checked_at_once(together, bench, jobs, received, numbers)
+    if not interrupted:
+        of_alone, interrupted = _checked_at_once(alone, bench, 1, received, numbers)
+        found |= of_alone
+    if interrupted:
+        print("interrupted: what was checked so far", file=sys.stderr)
+    checks: list[Check] = []
+    for mode in modes:
+        checks += found.get(mode, [_interrupted(mode, "all")])
+    return checks, interrupted
+
+
+def _needs_gpus_alone(mode: Mode, bench: Bench) -> bool:
+    """Return whether other processes on its GPUs would hold it up: they take turns on each GPU,
+    and NCCL's kernels spin until those on the other GPUs have their turn.
+    """
+    return bench.kind == "gpu" and ALL_REDUCES[mode.all_reduce].uses_nccl
+
+
+def _checked_at_once(
+    modes: Sequence[Mode],
+    bench: Bench,
+    jobs: int,
+    received: Sequence[float],
+    numbers: Iterator[str],
+) -> tuple[dict[Mode, list[Check]], bool]:
+    """Check so many of these modes at once, until all have ended or a signal is `received`; return
+    the checks of those that had begun, and whether it was interrupted.
 
     Each mode has a thread, which waits for its processes. Linux kills a process with the thread
     that started it (`parent.die_with`): those of the pool live until all modes have ended.
     """
     over = threading.Event()
-    num_ended = 0
     with ThreadPoolExecutor(jobs) as pool:
         running = {pool.submit(_check, mode, bench, over): mode for mode in modes}
         waiting = set(running)
@@ -350,22 +394,17 @@ def _checked(
             while waiting and not received:
                 ended, waiting = wait(waiting, LOOK_EVERY_S, FIRST_COMPLETED)
                 for one in ended:
-                    num_ended += 1
                     counted = f"{running[one].name}: {_counted(one.result())}"
-                    print(f"[{num_ended}/{len(modes)}] {counted}", file=sys.stderr)
-            if waiting:
-                print("interrupted: what was checked so far", file=sys.stderr)
+                    print(f"{next(numbers)} {counted}", file=sys.stderr)
         finally:
             for one in running:
                 one.cancel()  # before those that run end, and the pool takes another
             over.set()
-    checks: list[Check] = []
+    found = {}
     for one, mode in running.items():
-        if one.cancelled():
-            checks.append(_interrupted(mode, "all"))
-        elif one.exception() is None:
-            checks += one.result()
-    return checks, bool(waiting)
+        if not one.cancelled() and one.exception() is None:
+            found[mode] = one.result()
+    return found, bool(waiting)
 
 
 def _check(mode: Mode, bench: Bench, over: threading.Event) -> list[Check]:
@@ -454,18 +493,32 @@ def _counted(checks: Sequence[Check]) -> str:
     return f"{found}, {counts[NOT_REACHED]} not reached" if counts[NOT_REACHED] else found
 
 
-def _num_gpus() -> int:
-    """Count the GPUs that NVML finds, within CUDA_VISIBLE_DEVICES."""
+def _num_devices() -> int:
+    """Count the GPUs and MIG devices that CUDA shows to one process, of those that NVML finds,
+    within CUDA_VISIBLE_DEVICES. Beside a MIG device it shows nothing else.
+    """
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return 0
     try:
-        found = int(pynvml.nvmlDeviceGetCount())
+        num_gpus = int(pynvml.nvmlDeviceGetCount())
+        num_cut = sum(map(_is_in_mig_mode, range(num_gpus)))
     finally:
         pynvml.nvmlShutdown()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
     if mask is None:
-        return found
+        return 1 if num_cut else num_gpus
     visible = [entry for entry in mask.split(",") if entry not in ("", "-1")]
-    return min(found, len(visible))
+    if any(entry.startswith("MIG-") for entry in visible):
+        return 1
+    num_whole = num_gpus - num_cut
+    return min(num_whole or min(num_cut, 1), len(visible))
+
+
+def _is_in_mig_mode(index: int) -> bool:
+    try:
+        mode = pynvml.nvmlDeviceGetMigMode(pynvml.nvmlDeviceGetHandleByIndex(index))[0]
+    except pynvml.NVMLError:  # it knows no such mode
+        return False
+    return bool(mode == pynvml.NVML_DEVICE_MIG_ENABLE)

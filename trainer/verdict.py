@@ -135,7 +135,7 @@ def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) ->
     num_unwatched = num_gpus_here - len(telemetry)
     if num_unwatched > 0:
         gpus = counted(num_unwatched, "GPU")
-        yield f"clocks and neighbors of {gpus} were not watched; see log.txt"
+        yield f"clocks and neighbors of {gpus} were not watched; its log says why"
     for gpu in telemetry:
         throttled = [reason for reason in gpu.throttle_reasons if reason in THROTTLING]
         if throttled:

@@ -20,7 +20,7 @@ from analysis.statistics.planning import plan, repeats_to_tell
 from analysis.statistics.sample import Sample
 from analysis.statistics.studentized_range import pair_level
 from analysis.text.numbers import number
-from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
+from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES, half_precision
 from scalemark.records.axes import AxisValue
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
@@ -35,8 +35,8 @@ _MOST_SAID = 0.99  # the highest chance that a sentence names
 _MOST_PAIRS = 3
 _MOST_MORE = 10  # repeats of each side, for what is as good as the best anyway
 # compute capability from which on GPUs calculate with half precision faster than with single,
-_HALVES = 6.0
-_BUT_FOR = 6.1  # where it is a 64th as fast (Tesla P40, GeForce GTX 10 series)
+_HALVES = (6, 0)
+_BUT_FOR = (6, 1)  # where it is a 64th as fast (Tesla P40, GeForce GTX 10 series)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,13 +322,15 @@ def _larger_batch(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]
 
 def _halves(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
     """Yield half precision where the GPUs gain by it, and none was tried."""
-    machine = asked.facts.machine(pick.environment)
-    gpus = machine["gpus"] if machine else []
+    capability = pick.environment.compute_capability
     tried = {str(one.axes["precision"]) for one in asked.question.choices}
-    capability = float(gpus[0]["compute_capability"]) if gpus else 0.0
-    if capability >= _HALVES and capability != _BUT_FOR and tried.isdisjoint(("fp16", "bf16")):
-        spec = replace(pick.spec, precision="fp16", loss_scale="dynamic", data_format="NHWC")
-        yield "fp16 was not tried: it computes faster, and changes the numerics", spec
+    if capability is None or capability < _HALVES or capability == _BUT_FOR:
+        return
+    if tried.isdisjoint(("fp16", "bf16")):
+        half = half_precision(capability)
+        loss_scale = "dynamic" if PRECISIONS[half].is_loss_scaled else "none"
+        spec = replace(pick.spec, precision=half, loss_scale=loss_scale, data_format="NHWC")
+        yield f"{half} was not tried: it computes faster, and changes the numerics", spec
 
 
 def _compiled(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:

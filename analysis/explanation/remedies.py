@@ -14,11 +14,18 @@ from typing import Any
 from analysis import again
 from analysis.explanation.communication.host_links import link_bytes
 from analysis.explanation.suspects import Bound
-from analysis.results import Origin, Result
+from analysis.results import Environment, Origin, Result
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
-from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
+from scalemark.abilities import (
+    ALL_REDUCES,
+    DEFAULT_UPDATE,
+    PRECISIONS,
+    VARIABLE_UPDATES,
+    half_precision,
+    trains_apart,
+)
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
@@ -54,7 +61,7 @@ def remedies(
     spec = None if target.environment.origin is Origin.PUBLISHED else target.spec
     kind = target.environment.device_kind
     found = []
-    for changes, why in _AGAINST[bound](target.axes, kind, num_cores or 8):
+    for changes, why in _AGAINST[bound](target.axes, target.environment, num_cores or 8):
         if kind is DeviceKind.SIMULATED_GPU and set(_NOT_SIMULATED).intersection(changes):
             continue
         if set(refuted).intersection(changes):
@@ -92,7 +99,7 @@ Axes = Mapping[str, Any]  # of published figures a few
 Changes = Iterator[tuple[dict[str, Any], str]]
 
 
-def _input(axes: Axes, kind: DeviceKind, num_cores: int) -> Changes:
+def _input(axes: Axes, place: Environment, num_cores: int) -> Changes:
     if not axes.get("cache", True):
         yield {"cache": True}, "records are read from memory once they were read"
     if axes.get("data_threads", 0) not in (0, num_cores):
@@ -101,25 +108,25 @@ def _input(axes: Axes, kind: DeviceKind, num_cores: int) -> Changes:
         yield {"prefetch": MORE_BATCHES}, "waiting batches hide what takes unevenly long"
     if axes.get("distortions", False):
         yield {"distortions": False}, "it shows what distorting costs: if that is all, distort less"
-    yield from _own_threads(axes, kind, "the input's threads no longer keep kernels waiting")
+    yield from _own_threads(axes, place, "the input's threads no longer keep kernels waiting")
 
 
-def _launch(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
+def _launch(axes: Axes, place: Environment, _num_cores: int) -> Changes:
     yield {"batch_size": 4 * axes.get("batch_size", 1)}, "each kernel that is launched does more"
-    yield from _fewer_calls(axes, kind, "what a call costs is paid once for ten steps")
+    yield from _fewer_calls(axes, place, "what a call costs is paid once for ten steps")
     if axes.get("xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins small kernels"
-    yield from _own_threads(axes, kind, "kernels are launched from threads of their own")
+    yield from _own_threads(axes, place, "kernels are launched from threads of their own")
 
 
-def _communication(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
+def _communication(axes: Axes, place: Environment, _num_cores: int) -> Changes:
     why = "gradients are sent as often, for twice the batch"
     yield {"batch_size": 2 * axes.get("batch_size", 1)}, why
     num_micro = 4 * (axes.get("gradient_accumulation") or 1)
     why = "gradients are sent as often, for four times the micro-batches"
     yield {"gradient_accumulation": num_micro}, why
     if axes.get("hosts", 1) > 1:
-        yield from _between_hosts(axes, kind)
+        yield from _between_hosts(axes, place)
         return
     changes: dict[str, Any] = {}
     own = axes.get("all_reduce", "")
@@ -133,20 +140,20 @@ def _communication(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
         own = ""
     ways = ("nccl", "pscpu", "hierarchical_copy") if is_replicated else ("nccl", "pscpu")
     for all_reduce in ways:
-        if all_reduce != own and _can_run(all_reduce, kind):
+        if all_reduce != own and _can_run(all_reduce, place):
             yield {**changes, "all_reduce": all_reduce}, "gradients take another way"
     if is_replicated and not axes.get("gradient_repacking", 0):
         yield {"gradient_repacking": FEW_PACKS}, "few large messages instead of one per tensor"
 
 
-def _between_hosts(axes: Axes, kind: DeviceKind) -> Changes:
+def _between_hosts(axes: Axes, place: Environment) -> Changes:
     """Yield strategies that send fewer bytes over each host's link, fewest first."""
     now = link_bytes(axes, _SOME_PARAMETERS)
     fewer: dict[float, dict[str, Any]] = {}
     for strategy in STRATEGY_NAMES:
         changes = dict(zip(STRATEGY_AXES, strategy, strict=True))
         sent = link_bytes({**axes, **changes}, _SOME_PARAMETERS)
-        if _can_run(changes["all_reduce"], kind) and 0 < sent < now:
+        if _can_run(changes["all_reduce"], place) and 0 < sent < now:
             fewer.setdefault(sent, changes)
     for sent, changes in sorted(fewer.items()):
         yield changes, f"{sent / now:.0%} of the bytes go over each host's link"
@@ -155,40 +162,44 @@ def _between_hosts(axes: Axes, kind: DeviceKind) -> Changes:
 _SOME_PARAMETERS = 1_000_000  # shares of them are those of any number
 
 
-def _can_run(all_reduce: str, kind: DeviceKind) -> bool:
-    return kind is not DeviceKind.CPU_DEVICE or not ALL_REDUCES[all_reduce].gpu_only
+def _can_run(all_reduce: str, place: Environment) -> bool:
+    return place.device_kind is not DeviceKind.CPU_DEVICE or not ALL_REDUCES[all_reduce].gpu_only
 
 
-def _contention(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
-    yield from _own_threads(axes, kind, "each GPU's kernels are launched from threads of their own")
-    yield from _fewer_calls(axes, kind, "the host is asked less often")
+def _contention(axes: Axes, place: Environment, _num_cores: int) -> Changes:
+    yield from _own_threads(
+        axes, place, "each GPU's kernels are launched from threads of their own"
+    )
+    yield from _fewer_calls(axes, place, "the host is asked less often")
 
 
-def _compute(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
-    if axes.get("precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_DEVICE:
+def _compute(axes: Axes, place: Environment, _num_cores: int) -> Changes:
+    if axes.get("precision", "fp32") == "fp32" and place.device_kind is not DeviceKind.CPU_DEVICE:
+        half = half_precision(place.compute_capability)
         # Replicas that exchange nothing cannot agree on skipping a step.
         apart = trains_apart(axes.get("variable_update", ""))
-        loss_scale = "none" if apart else "dynamic"
-        changes = {"precision": "fp16", "loss_scale": loss_scale, "data_format": "NHWC"}
+        is_scaled = PRECISIONS[half].is_loss_scaled and not apart
+        loss_scale = "dynamic" if is_scaled else "none"
+        changes = {"precision": half, "loss_scale": loss_scale, "data_format": "NHWC"}
         yield changes, "tensor cores gain much by half precision, other cores little or nothing"
     if axes.get("xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
 
 
-def _fewer_calls(axes: Axes, kind: DeviceKind, why: str) -> Changes:
+def _fewer_calls(axes: Axes, place: Environment, why: str) -> Changes:
     """Yield more steps in a call, but where several GPUs of a process would wait for the host after
     each of them (docs/gpus.md).
     """
     update = VARIABLE_UPDATES.get(axes.get("variable_update", ""))
     is_alone = axes.get("num_gpus", 1) == 1 or (update is not None and update.is_of_one_host)
-    can_gain = is_alone or kind is not DeviceKind.GPU
+    can_gain = is_alone or place.device_kind is not DeviceKind.GPU
     if can_gain and axes.get("steps_per_execution", 1) < 10:
         yield {"steps_per_execution": 10}, why
 
 
-def _own_threads(axes: Axes, kind: DeviceKind, why: str) -> Changes:
+def _own_threads(axes: Axes, place: Environment, why: str) -> Changes:
     mode = axes.get("gpu_thread_mode", "global")
-    if kind is not DeviceKind.CPU_DEVICE and mode == "global":
+    if place.device_kind is not DeviceKind.CPU_DEVICE and mode == "global":
         yield {"gpu_thread_mode": "gpu_private"}, why
 
 

@@ -1,7 +1,7 @@
 """`python -m benchmarks.gpu`: proves in a quarter of an hour what must hold on a box of GPUs.
 
 ```
-  smoke ─► plain ─► peers ─► faults ─► selfcheck ─► xla ──► report.md, gpu-kit.tar.gz to attach
+  smoke ─► plain ─► peers ─► faults ─► scaling ─► selfcheck ─► xla ──► report.md, gpu-kit.tar.gz
 ```
 Numbers are lines of stdout, progress is told on stderr. A second run into the same folder goes on
 with the stages that did not end in time, or broke; stages that are named run again.
@@ -28,7 +28,7 @@ from benchmarks.gpu.kit import Kit, say, say_result
 from benchmarks.gpu.packing import pack
 from benchmarks.gpu.report import counted, machine_values, report, verdicts
 from benchmarks.gpu.running import earlier_results, minutes, run_stages
-from benchmarks.gpu.stages import Stage, faults, peers, plain, selfcheck, smoke, xla
+from benchmarks.gpu.stages import Stage, faults, peers, plain, scaling, selfcheck, smoke, xla
 from scalemark.run_folder.folder import RunFolder
 from sweeper.errors import SweepRefusedError
 
@@ -37,6 +37,7 @@ STAGES: dict[str, Stage] = {
     "plain": plain,
     "peers": peers,
     "faults": faults,
+    "scaling": scaling,
     "selfcheck": selfcheck,
     "xla": xla,
 }
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 def _prove(kit: Kit, named: list[str], options: argparse.Namespace) -> int:
     """Run the stages that are left of those named, and write the report; return the exit code."""
     results = earlier_results(kit, list(STAGES))
-    total_s = 60 * (options.minutes or minutes(STAGES.values(), options.device))
+    total_s = 60 * (options.minutes or minutes(STAGES.values(), kit.box.size))
     if options.stages is None:
         ended = [name for name, result in results.items() if result.ended in _ENDED]
         for name in ended:

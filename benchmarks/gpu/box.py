@@ -38,6 +38,11 @@ class Box:
         return "gpu" if self.on_gpus else "cpu"
 
     @property
+    def size(self) -> str:
+        """Return what a stage's time depends on: cpu, gpu, or gpus that a program uses together."""
+        return "gpus" if self.most_gpus_per_trial > 1 else self.hardware
+
+    @property
     def devices(self) -> str:
         """Describe what the numbers are made on."""
         if not self.on_gpus:
@@ -71,6 +76,16 @@ class Box:
         return max(1, min(_MOST_MODES, self.machine.num_cores // 2, fitting))
 
     @property
+    def is_mig(self) -> bool:
+        """Return whether the GPUs are MIG devices: slices of GPUs."""
+        return any(gpu.mig_parent for gpu in self.gpus)
+
+    @property
+    def most_gpus_per_trial(self) -> int:
+        """Return how many GPUs one program can use: CUDA shows it a single MIG device."""
+        return 1 if self.is_mig else len(self.gpus)
+
+    @property
     def _room_gib(self) -> float:
         """Return the memory of the smallest GPU that may be used; 0 where it is unknown."""
         bytes_of = [gpu.memory_bytes for gpu in self.gpus if gpu.memory_bytes is not None]
@@ -79,6 +94,11 @@ class Box:
     def mask(self, gpu: int = 0) -> dict[str, str]:
         """Return the variables that show a program this one GPU, or none."""
         return {"CUDA_VISIBLE_DEVICES": self.gpus[gpu].uuid if self.on_gpus else ""}
+
+    def mask_of_most(self) -> dict[str, str]:
+        """Return the variables that show a program all GPUs that it can use, or none."""
+        uuids = [gpu.uuid for gpu in self.gpus[: self.most_gpus_per_trial]]
+        return {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}
 
 
 def find_box(device: str) -> Box:

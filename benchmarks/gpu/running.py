@@ -25,14 +25,14 @@ from benchmarks.trainer import BrokenError
 from scalemark.host import software
 
 
-def minutes(stages: Iterable[Stage], device: str) -> float:
-    """Return what these stages should take together."""
-    return sum(stage.MINUTES[device] for stage in stages)
+def minutes(stages: Iterable[Stage], size: str) -> float:
+    """Return what these stages should take together on a box of this size."""
+    return sum(stage.MINUTES[size] for stage in stages)
 
 
-def share_s(left_s: float, stages: Sequence[Stage], device: str) -> float:
+def share_s(left_s: float, stages: Sequence[Stage], size: str) -> float:
     """Return what the first of these stages may take: what others leave goes to those after."""
-    return max(0.0, left_s) * stages[0].MINUTES[device] / minutes(stages, device)
+    return max(0.0, left_s) * stages[0].MINUTES[size] / minutes(stages, size)
 
 
 def run_stages(
@@ -48,7 +48,7 @@ def run_stages(
     names = list(stages)
     for position, name in enumerate(names):
         waiting = [stages[one] for one in names[position:]]
-        limit_s = share_s(over_s - time.monotonic(), waiting, kit.box.hardware)
+        limit_s = share_s(over_s - time.monotonic(), waiting, kit.box.size)
         say(f"{name}: {stages[name].ABOUT} (up to {limit_s:.0f} s)")
         result = run_stage(kit, name, stages[name], limit_s, tell)
         path = result_file(kit, name)

@@ -43,6 +43,8 @@ class Trial:
             value = str(getattr(self.spec, axis))
             if value != usual:
                 words.append(f"{axis}={value}")
+        if self.spec.num_gpus > 1:
+            words.append(f"{self.spec.strategy} on {self.spec.num_gpus}")
         return " ".join(words)
 
     @property

@@ -42,6 +42,8 @@ __all__ = [
     "AbilitiesError",
     "check",
     "distributed",
+    "fastest_precision",
+    "half_precision",
     "has_enough_replicas",
     "jobs_of",
     "least_replicas",
@@ -86,6 +88,21 @@ def has_enough_replicas(spec: TrialSpec) -> bool:
 def precision_of(name: str) -> PrecisionAbilities | None:
     """Return abilities by the name that sources use: mixed is fp16. None for unknown names."""
     return PRECISIONS.get("fp16" if name == "mixed" else name)
+
+
+def fastest_precision(compute_capability: tuple[int, int] | None) -> str:
+    """Return the precision in which GPUs with this or a later compute capability are fastest."""
+    for name in ("bf16", "fp16"):  # the first needs no loss scale
+        least = PRECISIONS[name].fastest_from
+        if compute_capability and least and compute_capability >= least:
+            return name
+    return "fp32"
+
+
+def half_precision(compute_capability: tuple[int, int] | None) -> str:
+    """Return the fastest precision of 16 bits, on GPUs that nothing is known of fp16."""
+    fastest = fastest_precision(compute_capability)
+    return "fp16" if fastest == "fp32" else fastest
 
 
 def rank_jobs(variable_update: str) -> tuple[str, ...]:

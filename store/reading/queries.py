@@ -285,6 +285,9 @@ _OF_A_MACHINE = (
     ).values(),
     _of_all(sa.func.count(sa.distinct(GpuRow.name)), _IS_ITS_GPU).label("num_gpu_names"),
     _of_all(sa.func.min(GpuRow.memory_bytes), _IS_ITS_GPU).label("gpu_memory_bytes"),
+    _of_all(sa.func.min(sa.cast(GpuRow.compute_capability, sa.Float)), _IS_ITS_GPU).label(
+        "compute_capability"
+    ),
     _of_all(
         sa.func.count(), GpuLinkRow.machine_id == MachineRow.id, GpuLinkRow.num_nvlinks > 0
     ).label("num_nvlink_pairs"),

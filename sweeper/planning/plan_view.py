@@ -9,8 +9,8 @@ from dataclasses import asdict
 from rich.console import Console
 
 from conf.auto_batch import batch_factor
-from conf.resolve import auto_precision
 from costs.memory import is_half
+from scalemark.abilities import fastest_precision
 from scalemark.cli.terminal import print_columns
 from scalemark.host import gpu_libraries
 from scalemark.records import unread_variables
@@ -95,10 +95,10 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
 
 def _auto_note(inventory: Inventory) -> str:
     """Say what these GPUs make of `auto`; empty where it is what every card has."""
-    precision = auto_precision(inventory.compute_capability)
+    precision = fastest_precision(inventory.compute_capability)
     times = batch_factor(inventory.memory_bytes)
     said = []
-    if precision != auto_precision(None):
+    if precision != fastest_precision(None):
         said.append(f"precision {precision}, for their tensor cores")
     if times > 1:
         gib = (inventory.memory_bytes or 0) / 2**30

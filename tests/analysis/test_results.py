@@ -11,6 +11,7 @@ from scalemark.records.outcomes import Outcome
 from store.database import open_for_reading
 from store.reading import queries
 from store.writer import Writer
+from tests.analysis.gpu_box import GPU_BOX, on_gpus
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 from tests.tables import changing
@@ -166,6 +167,17 @@ def test_machines_are_never_mixed():
         ("testbox", 10.0),
         ("other", 99.0),
     ]
+
+
+def test_the_least_compute_capability_of_the_gpus_is_known():
+    gpus = tuple(
+        replace(one, compute_capability=capability)
+        for one, capability in zip(GPU_BOX.gpus, ("10.0", "8.9"), strict=False)
+    )
+    (found,) = results([(on_gpus(), 1.0)], machine=replace(GPU_BOX, gpus=gpus))
+    assert found.environment.compute_capability == (8, 9)
+    (on_cpu,) = results([(small(), 1.0)], name="second")[1:]
+    assert on_cpu.environment.compute_capability is None
 
 
 def test_software_is_never_mixed():

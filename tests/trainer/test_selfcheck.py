@@ -10,10 +10,12 @@ import sys
 from dataclasses import replace
 from threading import Barrier, Event
 
+import pynvml
 import pytest
 
 from tests.conftest import PROJECT
 from tests.own_models import DENSE, TOKENS, written
+from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.trainer import passing_for_gpus
 from trainer import selfcheck
 from trainer.check import trials
@@ -241,6 +243,18 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
     assert "Largest difference" not in reported  # no table without a row
 
 
+def test_modes_that_would_have_followed_alone_are_not_reached_either(monkeypatch):
+    def interrupted(mode, bench, over):
+        assert over.wait(60)
+        return []
+
+    monkeypatch.setattr(selfcheck, "_check", interrupted)
+    modes = [replace(REPLICATED, all_reduce="nccl"), REPLICATED]
+    checks, is_interrupted = selfcheck._checked(modes, Bench(kind="gpu", num_replicas=2), 2, [9.0])
+    assert [(check.mode, check.outcome) for check in checks] == [("replicated_nccl", NOT_REACHED)]
+    assert is_interrupted
+
+
 def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
     monkeypatch, capsys, tmp_path
 ):
@@ -337,6 +351,27 @@ def test_modes_at_once_are_printed_as_they_end_and_told_in_their_order(monkeypat
     assert "not a measurement, and less so beside 1 other mode" in said.out
 
 
+def test_modes_with_nccl_have_several_gpus_for_themselves(monkeypatch):
+    """Processes take turns on a GPU, and a kernel of NCCL waits for those on the other GPUs."""
+    others_at_once, running, beside = Barrier(2, timeout=60), set(), {}
+
+    def check(mode, bench, over):
+        running.add(mode.all_reduce)
+        beside[mode.all_reduce] = running - {mode.all_reduce}
+        if mode.all_reduce in ("ring", "none"):
+            others_at_once.wait()
+        running.remove(mode.all_reduce)
+        return [Check(mode=mode.name, options="-", outcome="passed")]
+
+    monkeypatch.setattr(selfcheck, "_check", check)
+    modes = [
+        replace(REPLICATED, all_reduce=name) for name in ("ring", "nccl", "none", "collective")
+    ]
+    checks, interrupted = selfcheck._checked(modes, Bench(kind="gpu", num_replicas=2), 4, [])
+    assert ([check.mode for check in checks], interrupted) == ([mode.name for mode in modes], False)
+    assert (beside["nccl"], beside["collective"]) == (set(), set())
+
+
 @pytest.mark.parametrize(
     ("asked", "num_replicas", "num_gpus", "bench"),
     [
@@ -349,6 +384,49 @@ def test_modes_at_once_are_printed_as_they_end_and_told_in_their_order(monkeypat
 )
 def test_the_devices_are_those_that_are_there(asked, num_replicas, num_gpus, bench):
     assert choose_bench(asked, num_replicas, num_gpus) == bench
+
+
+def cut(uuid: str) -> FakeGpu:
+    return FakeGpu(uuid, mig_devices=[FakeGpu(f"MIG-{uuid}-{n}") for n in range(7)])
+
+
+@pytest.mark.parametrize(
+    ("gpus", "mask", "num_devices"),
+    [
+        ([FakeGpu("GPU-a"), FakeGpu("GPU-b")], None, 2),
+        ([FakeGpu("GPU-a"), FakeGpu("GPU-b")], "GPU-b", 1),
+        ([FakeGpu("GPU-a"), FakeGpu("GPU-b")], "-1", 0),
+        ([cut("a"), cut("b")], None, 1),
+        ([cut("a"), cut("b")], "MIG-a-0,MIG-b-3", 1),
+        ([cut("a"), cut("b")], "0,1", 1),
+        ([cut("a"), FakeGpu("GPU-b"), FakeGpu("GPU-c")], None, 1),
+        ([cut("a"), FakeGpu("GPU-b"), FakeGpu("GPU-c")], "GPU-b,GPU-c", 2),
+        ([FakeGpu("GPU-a", error=pynvml.NVML_ERROR_GPU_IS_LOST), FakeGpu("GPU-b")], None, 2),
+        ([], "0", 0),
+    ],
+)
+def test_devices_are_counted_as_cuda_shows_them(gpus, mask, num_devices, monkeypatch):
+    """A bug: GPUs in MIG mode were counted, of whose devices a process sees one."""
+    FakeDriver(gpus).install(monkeypatch)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if mask is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+    assert selfcheck._num_devices() == num_devices
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "found 1 replica, over which every sum is exact; wanted 2 or more: choose --devices"),
+        (["--replicas", "2"], "2 GPUs are wanted, and CUDA shows a process 1 device here"),
+    ],
+)
+def test_a_mig_device_alone_proves_nothing(arguments, said, monkeypatch, capsys):
+    """A bug: sums over its one replica are exact whatever is summed, and passed."""
+    FakeDriver([cut("a"), cut("b")]).install(monkeypatch)
+    with pytest.raises(SystemExit) as ended:
+        selfcheck.main(["--devices", "gpu", *arguments])
+    assert (ended.value.code, said in " ".join(capsys.readouterr().err.split())) == (2, True)
 
 
 def test_the_report_has_a_table_what_cannot_run_and_what_failed(snapshot):

@@ -34,6 +34,7 @@ from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from scalemark.text.wording import counted
 from trainer.process import parent
 from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
 from trainer.watching.xid_events import XidEvents
@@ -68,7 +69,8 @@ class WatchedGpus:
 
 
 def watched(spec: TrialSpec, given: Placement | None) -> WatchedGpus:
-    """Return the trial's GPUs in the machine of the process that measures it.
+    """Return the trial's GPUs in the machine of the process that measures it; say in the log why
+    some cannot be watched.
 
     Hosts that are processes of one machine are watched together, as the launcher gave them.
     """
@@ -79,6 +81,12 @@ def watched(spec: TrialSpec, given: Placement | None) -> WatchedGpus:
     else:
         visible, num_wanted = os.environ.get("CUDA_VISIBLE_DEVICES", ""), spec.gpus_per_host
     uuids = [uuid for uuid in visible.split(",")[:num_wanted] if uuid.startswith(("GPU-", "MIG-"))]
+    if len(uuids) < num_wanted:
+        print(
+            f"no telemetry of {counted(num_wanted - len(uuids), 'GPU')}: CUDA_VISIBLE_DEVICES "
+            f"names {visible or 'none'}; name GPUs by UUID, as nvidia-smi -L lists them",
+            file=sys.stderr,
+        )
     return WatchedGpus(uuids=uuids, num_wanted=num_wanted)
 
 

@@ -18,7 +18,7 @@ class Stage(Protocol):
 
     ABOUT: str
     LINES: Mapping[str, str]  # key -> what must hold
-    MINUTES: Mapping[str, float]  # by gpu and cpu
+    MINUTES: Mapping[str, float]  # by the size of a box: cpu, gpu, gpus
 
     def run(self, kit: Kit) -> Iterator[Finding]:
         """Yield findings as they come. Raises NotRunError where it cannot run."""

@@ -16,7 +16,7 @@ LINES: Mapping[str, str] = {
     "memory": "a trial without enough memory is reported as out of memory",
     "starts": "fork and spawn start trials with equal losses and, on GPUs, equal speed",
 }
-MINUTES: Mapping[str, float] = {"gpu": 2.5, "cpu": 0.6}
+MINUTES: Mapping[str, float] = {"gpus": 2.5, "gpu": 2.5, "cpu": 0.6}
 STARTS = ("fork", "spawn")
 EFFORT = ("num_steps=50", "min_warm_up_s=1", "min_window_s=2")  # of each start: there are six
 LOSS_TOLERANCE = 1e-3  # relative: sums in another order

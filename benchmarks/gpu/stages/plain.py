@@ -16,7 +16,7 @@ LINES: Mapping[str, str] = {
     "plain": "trials of every precision complete, with each op on the device asked for",
     "mfu": "utilization (MFU) is more than 0, and 1 at most",
 }
-MINUTES: Mapping[str, float] = {"gpu": 2.25, "cpu": 0.4}
+MINUTES: Mapping[str, float] = {"gpus": 2.25, "gpu": 2.25, "cpu": 0.4}
 EFFORT = (  # on GPUs
     "min_warm_up_steps=10",
     "min_warm_up_s=1",

@@ -19,7 +19,7 @@ LINES: Mapping[str, str] = {
     "telemetry": "clock, power and temperature of the trial's GPU are recorded",
     "pinning": "nvidia-smi sees the trial on the GPU that it was given, and on no other",
 }
-MINUTES: Mapping[str, float] = {"gpu": 1.25, "cpu": 0.4}
+MINUTES: Mapping[str, float] = {"gpus": 1.25, "gpu": 1.25, "cpu": 0.4}
 
 
 def run(kit: Kit) -> Iterator[Finding]:

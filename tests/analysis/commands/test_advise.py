@@ -622,6 +622,13 @@ def test_what_xla_compiled_is_not_asked_for_again(analysis):
     assert "xla=on was not tried: it fuses operations" not in whys
 
 
+def test_half_precision_is_that_which_auto_chooses(analysis):
+    gpus = tuple(replace(one, compute_capability="9.0") for one in GPU_BOX.gpus)
+    fill("results.db", [(on_gpus(4), 300.0)], machine=replace(GPU_BOX, gpus=gpus))
+    (one,) = [one for one in answer(analysis)["next_trials"] if one["why"].startswith("bf16 was")]
+    assert "precision=bf16 data_format=NHWC" in one["commands"][0]
+
+
 def test_half_precision_is_not_tried_where_gpus_are_slow_at_it(analysis):
     gpus = tuple(replace(one, compute_capability="6.1") for one in GPU_BOX.gpus)
     fill("results.db", [(on_gpus(4), 300.0)], machine=replace(GPU_BOX, gpus=gpus))

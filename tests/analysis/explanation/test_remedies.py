@@ -6,6 +6,7 @@ import pytest
 
 from analysis.explanation.remedies import remedies
 from analysis.explanation.suspects import Bound
+from analysis.results import Environment, Gpus, Origin
 from conf.resolve import resolve
 from costs.profiles import profile
 from scalemark.records.axes import Engine
@@ -25,6 +26,17 @@ from tests.analysis.explanation.explained import (
 from tests.analysis.run_by import arguments
 from tests.composing import composing
 
+
+def of(compute_capability: str) -> Environment:
+    return replace(GPUS, gpus=Gpus(name="one", num=8, compute_capability=compute_capability))
+
+
+SIMULATED_H100S = replace(
+    GPUS,
+    device_kind=DeviceKind.SIMULATED_GPU,
+    origin=Origin.SIMULATED,
+    hardware_profile=profile("h100_8").to_json(),
+)
 TARGETS = [
     {},
     {"all_reduce": "pscpu", "gradient_repacking": 8},
@@ -97,6 +109,22 @@ def test_the_guides_remedies_are_there():
         "precision=fp16 loss_scale=dynamic data_format=NHWC",
         "xla=on",
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "changes", "change"),
+    [
+        (of("7.0"), {}, "precision=fp16 loss_scale=dynamic data_format=NHWC"),
+        (of("8.0"), {}, "precision=bf16 loss_scale=none data_format=NHWC"),
+        (of("10.0"), {}, "precision=bf16 loss_scale=none data_format=NHWC"),
+        (of("7.5"), INDEPENDENT, "precision=fp16 loss_scale=none data_format=NHWC"),
+        (SIMULATED_H100S, {}, "precision=bf16 loss_scale=none data_format=NHWC"),
+    ],
+    ids=lambda given: getattr(given, "key", str(given)),
+)
+def test_half_precision_is_that_which_auto_chooses(place, changes, change):
+    """A bug: it was fp16 with a loss scale on GPUs that have bf16, too."""
+    assert remedies(Bound.COMPUTE, result(100, place, **changes))[0].change == change
 
 
 def test_without_a_verdict_there_is_no_remedy():

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.found import StageResult
 from benchmarks.gpu.running import result_file
+from benchmarks.gpu.stages.selfcheck import checked_devices
 from scalemark.host import gpu_libraries
 from scalemark.host.gpu_libraries import Libraries
 from tests.benchmarks.gpu.boxes import H100, V100, box
@@ -29,6 +30,19 @@ def test_as_many_modes_are_checked_at_once_as_memory_and_cores_have_room_for(
 ):
     machine = replace(box(*gpus).machine, num_cores=num_cores)
     assert replace(box(*gpus), machine=machine).num_modes_at_once == num_modes
+
+
+def test_a_program_is_shown_all_gpus_or_one_mig_device():
+    """A bug: a box of MIG devices was proved on one replica, as CUDA shows a process one of them."""
+    slices = [replace(H100, uuid=f"MIG-{n}", mig_parent="GPU-aaaa") for n in range(7)]
+    two, one, cut, none = box(H100, replace(H100, uuid="GPU-b")), box(H100), box(*slices), box()
+    assert two.mask_of_most() == {"CUDA_VISIBLE_DEVICES": "GPU-aaaa,GPU-b"}
+    assert cut.mask_of_most() == {"CUDA_VISIBLE_DEVICES": "MIG-0"}
+    assert none.mask_of_most() == {"CUDA_VISIBLE_DEVICES": ""}
+    assert checked_devices(two) == ("gpu", "2 GPUs")
+    assert checked_devices(one) == ("logical_gpu", "1 GPU")
+    assert checked_devices(cut) == ("logical_gpu", "1 MIG device")
+    assert checked_devices(none) == ("cpu_device", "CPU devices")
 
 
 def test_a_box_without_gpus_says_that_its_numbers_are_of_cpu_devices():
@@ -57,7 +71,7 @@ def test_a_machine_without_gpus_is_refused_and_nothing_is_written(capsys, monkey
 def test_a_stage_that_there_is_not_is_answered_with_those_there_are(capsys):
     with pytest.raises(SystemExit):
         main(["--device", "cpu", "--stages", "smok"])
-    assert "choose from smoke,plain,peers,faults,selfcheck,xla" in capsys.readouterr().err
+    assert "choose from smoke,plain,peers,faults,scaling,selfcheck,xla" in capsys.readouterr().err
 
 
 def test_a_folder_of_other_files_is_refused(capsys):

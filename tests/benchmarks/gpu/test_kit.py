@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.stages import peers, plain, xla
+from benchmarks.gpu.stages import peers, plain, scaling, xla
 from tests.benchmarks.gpu.boxes import H100, V100, box
 from tests.conftest import PROJECT
 from tests.sweeper import fake_box
@@ -27,7 +27,7 @@ def test_a_stage_leaves_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert any(line.startswith("smoke  lenet5 fp32 batch 16 NHWC: ") for line in lines)
-    assert lines[-1] == "1 met, 0 missed, 0 open, 11 not run"
+    assert lines[-1] == "1 met, 0 missed, 0 open, 14 not run"
     verdicts = {line["line"]: line["verdict"] for line in json.loads(found.read_text())["lines"]}
     assert (verdicts["trial"], verdicts["pinning"]) == ("met", "not run")
     assert "| a trial runs from start to end | **met** |" in (out / "report.md").read_text()
@@ -35,6 +35,18 @@ def test_a_stage_leaves_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path)
         assert {"gpu-kit/report.md", "gpu-kit/kit.json", "gpu-kit/results.db"} <= set(
             archive.getnames()
         )
+
+
+def test_strategies_are_compared_on_two_cpu_devices(tmp_path):
+    found = tmp_path / "found.json"
+    out = str(tmp_path / "kit")
+    ended = run("--stages", "scaling", "--minutes", "9", "--out", out, "--json", str(found))
+    assert ended.returncode == 0, ended.stderr
+    for strategy in ("replicated_none", "replicated_ring", "process_per_gpu_ring"):
+        assert f"scaling  lenet5 fp32 batch 16 NHWC {strategy} on 2, efficiency: " in ended.stdout
+    lines = {line["line"]: line for line in json.loads(found.read_text())["lines"]}
+    assert (lines["sums"]["verdict"], lines["sums"]["why"]) == ("met", "4 of 4 trials")
+    assert (lines["losses"]["verdict"], lines["efficiency"]["verdict"]) == ("met", "not run")
 
 
 def test_gpus_that_tensorflow_does_not_see_pass_nothing(tmp_path):
@@ -63,6 +75,7 @@ def test_gpus_that_tensorflow_does_not_see_pass_nothing(tmp_path):
         plain.grid(box(H100)),
         [*xla.grid(box(V100)), *peers.images_grid(box(V100))[-3:]],
         *peers.tokens_grids(box(H100)),
+        scaling.grid(box(*8 * [H100])),
     ],
     ids=lambda overrides: " ".join(overrides)[:60],
 )
