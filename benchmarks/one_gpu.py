@@ -4,8 +4,9 @@
 
 No share of a peak is fitted to these figures; `costs/` and `analysis/calibration/` never read
 them. Constants of `costs/beside_products.py` are of profiles of three of these trials: of ResNet-50
-in bf16 and GPT-2 without XLA, and of resnet18_cifar. How many kernels compiled updates are is of a
-profile of ResNet-50 with XLA.
+in bf16 and GPT-2 without XLA, and of resnet18_cifar. How many kernels compiled updates are, those
+around convolutions, and those of XLA's normalization and dropout are of profiles of ResNet-50 in
+bf16 and of GPT-2 with XLA.
 """
 
 from __future__ import annotations

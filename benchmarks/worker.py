@@ -94,8 +94,9 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
 def _copying(
     step: Callable[[], SupportsFloat], candidate: Candidate
 ) -> Callable[[], SupportsFloat]:
-    """Let a peer's loss come to the host of a GPU as ours does, with the next step. MirroredStrategy
-    on several GPUs has the host wait for each step anyway, as with its users.
+    """Let a peer's loss come to the host of a GPU as ours does, with the next step.
+
+    MirroredStrategy on several GPUs has the host wait for each step anyway, as with its users.
     """
     from benchmarks.peers import device_names
     from trainer.devices import Devices

@@ -123,6 +123,13 @@ FAST = 3.0
 3x3) has 2.25 times fewer, F(4x4, 3x3) 4 times (Lavin and Gray, arXiv 1509.09308).
 """
 
+# GPUs by the first number of their compute capability for which cuDNN has fast kernels of these
+# algorithms. They are machine code, which no later number runs: profiles of Ampere show
+# `ampere_scudnn_winograd_*`, nothing has a kernel so named after Hopper, and of an H200 (cuDNN
+# 9.19) other algorithms took 13.5 of 13.6 ms of convolutions. cuDNN refuses the algorithm on
+# Blackwell (forums.developer.nvidia.com/t/332718).
+_SHORTENING = ("3", "5", "6", "7", "8")
+
 # of the share of the peak that ordinary cores reach: their peak is too high for convolutions to
 # feed them. Products of matrices do: transformers reach 44 to 52 % of A100's (Narayanan et al.
 # 2021, arXiv 2104.04473, table 1)
@@ -186,7 +193,7 @@ class Step:
             flops *= network.product_share + (1 - network.product_share) / TENSOR_CORES
         else:
             products = network.product_share
-            flops *= _computed_share(network) - products * (1 - 1 / _PRODUCTS)
+            flops *= _computed_share(network, hardware) - products * (1 - 1 / _PRODUCTS)
         memory = hardware.memory_gb_per_s * 1e9
         launch_s = hardware.launch_us * 1e-6
         parameters = 4.0 * network.num_parameters
@@ -390,7 +397,7 @@ def most_mfu(work: Work, hardware: Hardware) -> float:
     """
     if has_tensor_cores(hardware, work.precision):
         return 1.0
-    return 1 / _computed_share(work.network)
+    return 1 / _computed_share(work.network, hardware)
 
 
 def has_tensor_cores(hardware: Hardware, precision: str) -> bool:
@@ -399,8 +406,10 @@ def has_tensor_cores(hardware: Hardware, precision: str) -> bool:
     return peak > 3 * hardware.tflops.get("fp32", peak)
 
 
-def _computed_share(network: Network) -> float:
+def _computed_share(network: Network, hardware: Hardware) -> float:
     """Return the share of a network's FLOPs that ordinary cores compute."""
+    if hardware.compute_capability.partition(".")[0] not in _SHORTENING:
+        return 1.0
     return 1 - network.winograd_share * (1 - 1 / FAST)
 
 

@@ -125,6 +125,7 @@ _BY_GPU = (  # the name of a GPU, as NVML has it; a part of another (MIG) is non
     (r"\bv100-pcie\b", "v100_pcie_8"),
     (r"\bp100-sxm2\b", "dgx1_p100"),
     (r"\bp100-pcie\b", "p100_pcie_8"),
+    (r"\ba100-sxm4-80gb\b(?!.*\bmig\b)", "dgx_a100_80"),
     (r"\ba100-sxm4\b(?!.*\bmig\b)", "dgx_a100"),
     (r"\bh100 80gb hbm3\b(?!.*\bmig\b)", "h100_8"),
     (r"\bh200$", "h200_8"),
@@ -140,6 +141,7 @@ _BY_GPU = (  # the name of a GPU, as NVML has it; a part of another (MIG) is non
     (r"\brtx 5090$", "rtx5090_4"),
 )
 _NVLINKED = r"(?=.*\b(?:dgx[ -]?1|sxm2?|nvlink)\b)"
+_OF_80_GB = r"(?=.*\b80 ?g(?:i?b)?\b)"
 _BOXES = (  # words of a source, in any order
     (r"\bdgx[ -]?2h?\b|^(?=.*\bv100\b)(?=.*\bsxm3\b)", "dgx2_v100"),
     (rf"\bdgx[ -]?1v\b|^{_NVLINKED}(?=.*\bv100\b)", "dgx1_v100"),
@@ -151,6 +153,7 @@ _BOXES = (  # words of a source, in any order
     (rf"\bdgx[ -]?1p\b|^{_NVLINKED}(?=.*\bp100\b)", "dgx1_p100"),
     (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh200\b)", "h200_8"),
     (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh100\b)", "h100_8"),
+    (rf"^(?!.*\bpcie\b)(?=.*\ba100\b){_OF_80_GB}", "dgx_a100_80"),
     (r"^(?!.*\bpcie\b)(?=.*\ba100\b)", "dgx_a100"),
     (r"\bk80\b|\bp2\.(8|16)?xlarge\b", "k80_8"),
     (r"\btitan x\b(?!.*\bpascal\b)", "titanx_pcie_8"),
@@ -193,6 +196,15 @@ _GPUS = (
     _Gpu(r"\bt4\b|\bg4dn\b", "Tesla T4", 8.1, 65, 320, 16),
     _Gpu(r"\brtx ?[68]000\b(?!.*\bada\b)", "Quadro RTX 6000", 16, 130, 672, 24),
     _Gpu(r"\ba6000\b", "RTX A6000", 38, 155, 768, 48, ampere=True),
+    _Gpu(
+        rf"^(?!.*\bmig\b)(?=.*\ba100\b){_OF_80_GB}",
+        "A100 80GB PCIe",
+        19.5,
+        312,
+        1935,
+        80,
+        ampere=True,
+    ),
     _Gpu(r"\ba100\b(?!.*\bmig\b)", "A100-PCIE-40GB", 19.5, 312, 1555, 40, ampere=True),
     _Gpu(
         r"^(?!.*\bmig\b)(?=.*\b(pcie|nvl)\b)(?=.*\bh100\b)",

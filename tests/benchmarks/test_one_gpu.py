@@ -18,11 +18,13 @@ def test_every_measured_cell_is_predicted(capsys):
 
 
 def test_intervals_hold_what_one_gpu_reached(capsys):
-    """Two more lay outside when work beside products was counted alike with and without XLA."""
+    """Two lay outside when work beside products was counted alike with and without XLA, and one in
+    fp32 when Winograd's algorithms were taken to shorten convolutions on every GPU.
+    """
     one_gpu.main([])
     lines = capsys.readouterr().out.splitlines()[2:]
-    outside = [line for line in lines if not line.endswith("| yes |")]
-    assert [line.split(" | ")[:2] for line in outside] == [["| resnet50", "fp32"]]
+    assert lines
+    assert not [line for line in lines if not line.endswith("| yes |")]
 
 
 def test_the_summary_is_of_all_cells(capsys):

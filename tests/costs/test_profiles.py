@@ -25,6 +25,7 @@ def test_the_boxes_of_the_published_figures_have_profiles():
         "dgx2_v100",
         "v100_pcie_8",
         "dgx_a100",
+        "dgx_a100_80",
         "h100_8",
         "h200_8",
         "k80_8",

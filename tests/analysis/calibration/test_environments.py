@@ -98,8 +98,22 @@ def test_boards_with_two_gpus_each_are_below_one_switch() -> None:
 
 
 def test_the_memory_is_the_machines_own() -> None:
-    gpus = Gpus(name="NVIDIA A100-SXM4-80GB", num=8, memory_bytes=80 * GIB, num_nvlink_pairs=28)
-    assert (of_gpus(gpus, 8).is_known, of_gpus(gpus, 8).hardware.memory_gib) == (True, 80)
+    gpus = Gpus(name="NVIDIA A100-SXM4-80GB", num=8, memory_bytes=79 * GIB, num_nvlink_pairs=28)
+    assert (of_gpus(gpus, 8).is_known, of_gpus(gpus, 8).hardware.memory_gib) == (True, 79)
+
+
+@pytest.mark.parametrize(
+    ("name", "gb_per_s"),
+    [
+        ("NVIDIA A100-SXM4-40GB", 1555),
+        ("NVIDIA A100-SXM4-80GB", 2039),
+        ("NVIDIA A100-PCIE-40GB", 1555),
+        ("NVIDIA A100 80GB PCIe", 1935),
+    ],
+)
+def test_the_memory_of_an_a100_of_80_gb_is_faster(name: str, gb_per_s: float) -> None:
+    """A bug: all were taken for those of 40 GB."""
+    assert of_gpus(Gpus(name=name, num=8), 8).hardware.memory_gb_per_s == gb_per_s
 
 
 PLACE = Environment(
@@ -140,7 +154,10 @@ def test_a_simulated_place_is_its_own_profile() -> None:
         ("4x P100-SXM2", "dgx1_p100"),
         ("8x Titan X 12GB PCIe", "titanx_pcie_8"),
         ("8xH100-SXM-80G HGX", "h100_8"),
-        ("DGX A100 8xA100-80G", "dgx_a100"),
+        ("DGX A100 8xA100-80G", "dgx_a100_80"),
+        ("8x A100 80 GB SXM", "dgx_a100_80"),
+        ("DGX A100 8xA100-40G", "dgx_a100"),
+        ("DGX A100 8xA100", "dgx_a100"),
         ("8xH100 PCIe", "guessed"),
         ("4x TITAN Xp", "guessed"),
         ("2x RTX A1000", "guessed"),
