@@ -14,7 +14,8 @@ _OF_PRECISION = ("precision", "loss_scale", "data_format", "batch_size")
 
 def batch_size(results: Sequence[Result]) -> Iterator[Conclusion]:
     def say(of: list[Compared]) -> str:
-        what = "The larger batch has the higher efficiency on the most GPUs"
+        devices = of[0].first.environment.devices
+        what = f"The larger batch has the higher efficiency on the most {devices}"
         return f"{what} {how_often(of)}: {listed(of, batch_subject, at_batch)}."
 
     yield from by_environment("batch_size", larger_batch(results), say)
@@ -52,7 +53,8 @@ def precision(results: Sequence[Result]) -> Iterator[Conclusion]:
             also += "; the batch differs, too"
         if any(_data_format(one.first) != _data_format(one.second) for one in of):
             also += "; the data format differs, too"
-        what = "The slower precision has the higher efficiency on the most GPUs"
+        devices = of[0].first.environment.devices
+        what = f"The slower precision has the higher efficiency on the most {devices}"
         return f"{what} {how_often(of)}{also}: {listed(of, on_gpus, in_precision)}."
 
     yield from by_environment("precision", slower_precision(results), say)

@@ -46,11 +46,12 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
         if compared and is_less and best.num_gpus < last.num_gpus:
             fallen.append(compared)
     if fallen:
+        environment = fallen[0].first.environment
         texts = "; ".join(one.text(_curve, _on) for one in fallen)
         yield Conclusion(
             topic="slowdown",
-            environment=fallen[0].first.environment,
-            sentence=f"More GPUs bring fewer {_units(fallen)}: {texts}.",
+            environment=environment,
+            sentence=f"More {environment.devices} bring fewer {_units(fallen)}: {texts}.",
             rows=rows_of(fallen),
         )
 
@@ -73,12 +74,13 @@ def _longer_steps(last: Sequence[Result], by_id: Mapping[str, Result]) -> Iterat
             rows.append(by_id[one.baseline.trial_id])
         rows.append(one)
     items = sorted({one.item for one in longer})
+    environment = longer[0].environment
     yield Conclusion(
         topic="slowdown",
-        environment=longer[0].environment,
+        environment=environment,
         sentence=(
-            "A fixed number of steps takes longer on more GPUs, for each step takes more "
-            f"{' and '.join(items)}: {shortened([_step_times(one) for one in longer])}."
+            f"A fixed number of steps takes longer on more {environment.devices}, for each step "
+            f"takes more {' and '.join(items)}: {shortened([_step_times(one) for one in longer])}."
         ),
         rows=tuple(rows),
     )

@@ -24,8 +24,9 @@ _OF_DATA = ("data", "data_dir", "distortions", "cache")
 
 def real_data(results: Sequence[Result]) -> Iterator[Conclusion]:
     def say(of: list[Compared]) -> str:
+        devices = of[0].first.environment.devices
         return (
-            f"On the most GPUs real data reach {shares(of)} of synthetic, and are slower "
+            f"On the most {devices} real data reach {shares(of)} of synthetic, and are slower "
             f"{how_often(of, Relation.LESS)}: {listed(of, as_run, _data)}."
         )
 

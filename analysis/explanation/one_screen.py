@@ -19,6 +19,7 @@ from analysis.text import badges
 from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import NextStep, Screen
 from analysis.text.titles import named
+from scalemark.records.devices import DeviceKind
 from scalemark.records.earlier_trial import ID_DIGITS, OF_PRECISION
 from scalemark.text.wording import counted, listed
 
@@ -56,11 +57,13 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
     used = {badge for one in worst_first[:_MOST_ROWS] for badge in _doubts(one)[:_MOST_DOUBTS]}
     used |= {one for each in found for one in badges.of_environment(each.target.environment)}
     differing = _differing([one.target for one in worst_first[:_MOST_ROWS]])
+    kinds = {one.target.environment.device_kind for one in found}
+    devices = "devices" if DeviceKind.CPU_DEVICE in kinds else "GPUs"
     return Screen(
         headlines=(*_by_model(found), *_evidence_of_first(worst_first)),
-        columns=("model", "strategy", "GPUs", "lost", "held back by", "doubts"),
+        columns=("model", "strategy", devices, "lost", "held back by", "doubts"),
         rows=[_of_trial(one, differing) for one in worst_first],
-        right=frozenset(("GPUs", "lost")),
+        right=frozenset((devices, "lost")),
         most_rows=_MOST_ROWS,
         next_step=_next_step([*_best(found), *worst_first], differing, selection),
         badges=frozenset(used),

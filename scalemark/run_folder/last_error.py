@@ -20,7 +20,12 @@ def last_error(log: Path) -> str:
     """Return the last line that looks like an error, or nothing. Raises OSError."""
     with open_regular(log) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        lines = file.read(_TAIL_BYTES).decode(errors="replace").splitlines()
+        return last_error_in(file.read(_TAIL_BYTES).decode(errors="replace"))
+
+
+def last_error_in(text: str) -> str:
+    """Return the last line of a text that looks like an error, or nothing."""
+    lines = text.splitlines()
     for number in reversed(range(len(lines))):
         line = lines[number].strip()
         if not _ERROR_LINE.search(line) or _NO_ERROR in line:

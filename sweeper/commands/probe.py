@@ -134,6 +134,8 @@ def _num_devices(wanted: int | None, inventory: Inventory) -> int:
     if not 1 <= wanted <= most:
         counted = inventory.kind.counted(most)
         limit = f"1 to {counted}" if is_cpu else f"1 to {most}, for there are {counted}"
+        if most == 1:
+            limit = f"1, for a process here has {counted} at most"
         raise SweepRefusedError(f"--devices {wanted}: wanted {limit}")
     return wanted
 

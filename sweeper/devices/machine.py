@@ -142,6 +142,7 @@ def take_inventory(
         return on_cpu
     usable = visible_gpus(machine.gpus, variables)
     if usable:
+        _say_cut_ones(machine, usable, variables)
         return _inventory_of_gpus(usable, machine)
     mask = variables.get("CUDA_VISIBLE_DEVICES")
     # a mask that hides all GPUs on purpose asks for CPU devices, any other lack of GPUs is a slip
@@ -165,6 +166,20 @@ def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
         machine_gpus=tuple(all_devices),
         links=tuple(link for link in machine.links if uuids.issuperset(link.between)),
         libraries=gpu_libraries.installed(),
+    )
+
+
+def _say_cut_ones(machine: Machine, usable: tuple[Gpu, ...], variables: Mapping[str, str]) -> None:
+    """Say which GPUs in MIG mode the whole ones leave out, unless the mask chose them."""
+    cut = [gpu for gpu in machine.gpus if gpu.mig_mode]
+    if not cut or usable[0].mig_parent or "CUDA_VISIBLE_DEVICES" in variables:
+        return
+    devices = [device.uuid for gpu in cut for device in gpu.mig_devices]
+    remedy = f"; to use its devices instead: CUDA_VISIBLE_DEVICES={','.join(devices)}"
+    print(
+        f"left out: {', '.join(gpu.uuid for gpu in cut)}, in MIG mode beside whole GPUs"
+        f"{remedy if devices else ''}",
+        file=sys.stderr,
     )
 
 

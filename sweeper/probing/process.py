@@ -18,11 +18,13 @@ from scalemark.host.own_code import module_command
 from scalemark.records.machine import Gpu
 from scalemark.records.probe import Figure, Probed, ProbeRequest
 from scalemark.records.validation import build
-from scalemark.text.error_line import telling_line
+from scalemark.run_folder.last_error import last_error_in
+from scalemark.text.untrusted import quoted
 
 STALL_S = 300.0  # without another figure: a library hangs, as NCCL may
 COMPILING_S = 1800.0  # before the first where a driver may have to compile kernels
 _READ_BYTES = 2**16
+_MOST_CHARACTERS = 300
 COMMAND = module_command("trainer.probing")
 
 
@@ -72,7 +74,7 @@ def measure(
             silent_s = stall_s if measured.figures else first_s
             measured.problem = f"no figure for {silent_s:.0f} s: ended"
         elif exit_code:
-            measured.problem = f"its process ended with {exit_code}: {_last_error(log)}"
+            measured.problem = f"its process ended with {exit_code}: {_cause(log, exit_code)}"
 
 
 def _read(
@@ -116,6 +118,11 @@ def _json(line: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _last_error(log: IO[bytes]) -> str:
+def _cause(log: IO[bytes], exit_code: int) -> str:
+    """Return the last line, as of an exception; of a process ended by a signal its last error."""
     log.seek(0)
-    return telling_line(log.read().decode(errors="replace")) or "it said nothing"
+    text = log.read().decode(errors="replace")
+    if exit_code < 0 and (found := last_error_in(text)):
+        return found
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return quoted(said[-1], _MOST_CHARACTERS) if said else "it said nothing"

@@ -369,6 +369,27 @@ def test_cpu_devices_are_counted_as_such():
     )
 
 
+def test_no_conclusion_about_cpu_devices_speaks_of_gpus():
+    """A bug: on CPU devices a fixed number of steps took longer "on more GPUs"."""
+    real = {"data": "imagenet", "data_dir": "/data", "distortions": True, "cache": False}
+    slow, fast = [100.0, 101.0], [150.0, 151.0]
+    results = made(
+        ({"batch_size": 10}, slow),
+        ({"batch_size": 10, "num_gpus": 2}, fast),
+        ({"batch_size": 10, "num_gpus": 4}, [120.0, 121.0]),
+        ({"batch_size": 10, "num_gpus": 4, "precision": "bf16"}, slow),
+        ({"batch_size": 10, "precision": "bf16"}, slow),
+        ({"batch_size": 20}, slow),
+        ({"batch_size": 20, "num_gpus": 4}, fast),
+        ({"batch_size": 10, "num_gpus": 4, **real}, [60.0, 61.0]),
+        kind=DeviceKind.CPU_DEVICE,
+    )
+    found = concluded(results)
+    topics = {"slowdown", "batch_size", "precision", "real_data"}
+    assert topics <= {one.topic for one in found}
+    assert not [one.sentence for one in found if "GPU" in one.sentence]
+
+
 def test_results_of_different_items_are_not_alike():
     images, tokens = made(({}, FAST), ({"xla": "on"}, SLOW))
     assert alike([images, tokens], "xla") == [[images, tokens]]

@@ -92,6 +92,12 @@ def test_a_doubt_makes_it_suspect_and_says_why(doubt, snapshot):
     assert reasons == snapshot
 
 
+@pytest.mark.parametrize("reason", ["hw_thermal_slowdown", "sw_thermal_slowdown"])
+def test_a_gpu_that_was_too_warm_is_throttled(reason):
+    judged, reasons = verdict(gpus=(replace(COOL, throttle_reasons=(reason,)),))
+    assert (judged, reasons) == (Verdict.SUSPECT, (f"{COOL.uuid} was throttled: {reason}",))
+
+
 def test_all_that_is_possible_is_no_doubt():
     assert verdict(mfu=1.0) == verdict(mfu=None) == (Verdict.VALID, ())
 

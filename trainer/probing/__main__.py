@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from dataclasses import asdict
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.probe import ProbeRequest
+from scalemark.text.error_line import telling_line
+from trainer.errors import UnsupportedTrialError
 from trainer.process import parent
 
 
@@ -41,4 +44,10 @@ if __name__ == "__main__":
         parent.die_with(int(orchestrator))
     parent.heed_signals()
     parent.end_at_signals()
-    main(ProbeRequest.from_json(sys.argv[1]))
+    try:
+        main(ProbeRequest.from_json(sys.argv[1]))
+    except UnsupportedTrialError as refusal:
+        sys.exit(str(refusal))
+    except Exception as error:
+        traceback.print_exc()  # of a graph's error the last line says nothing
+        sys.exit(f"{type(error).__name__}: {telling_line(str(error))}")

@@ -52,6 +52,11 @@ def probe(**options):
     ("machine", "options", "said"),
     [
         (BOX, {"devices": 99}, "--devices 99: wanted 1 to 2, for there are 2 GPUs"),
+        (
+            box(1, "NVIDIA B200"),
+            {"devices": 2},
+            "--devices 2: wanted 1, for a process here has 1 GPU at most",
+        ),
         (NO_GPUS, {"devices": 99}, "--devices 99: wanted 1 to 16 CPU devices"),
         (NO_GPUS, {"devices": 0}, "--devices 0: wanted 1 to 16 CPU devices"),
         (NO_GPUS, {"hardware": "gpu"}, "no usable GPU"),

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,30 @@ def test_a_process_that_ends_early_says_why_and_what_it_measured_is_there():
     found = measured_by(f"print('{MEMORY}', flush=True); raise SystemExit('no room: 4 GiB wanted')")
     assert [one.what for one in found.figures] == ["memory"]
     assert found.problem == "its process ended with 1: no room: 4 GiB wanted"
+
+
+def test_the_last_line_is_the_cause_and_not_the_first_that_a_library_logs():
+    """A bug: of a probe that failed, "WARNING: All log messages before absl::..." was all said."""
+    log = "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR"
+    found = measured_by(f"import sys; print({log!r}, file=sys.stderr); sys.exit('no GPU is seen')")
+    assert found.problem == "its process ended with 1: no GPU is seen"
+
+
+def test_of_a_process_that_a_library_ends_the_error_in_its_log_is_the_cause():
+    log = "F0101 cuda_dnn.cc:1] Check failed: no room\n*** Check failure stack trace: ***\n@ 0x7f"
+    found = measured_by(f"import os, sys; print({log!r}, file=sys.stderr, flush=True); os.abort()")
+    assert found.problem == (
+        "its process ended with -6: F0101 cuda_dnn.cc:1] Check failed: no room"
+    )
+
+
+def test_the_real_process_says_in_a_sentence_what_it_lacks():
+    found = Measured()
+    asked = replace(REQUEST, device_kind="gpu", num_devices=1)
+    measure(asked, os.environ | {"CUDA_VISIBLE_DEVICES": ""}, found, silent)
+    assert found.problem.startswith(
+        "its process ended with 1: TensorFlow sees 0 GPUs where the trial wants 1; "
+    )
 
 
 def test_a_process_that_hangs_is_ended():

@@ -310,6 +310,12 @@ def test_a_reading_that_the_gpu_does_not_support_is_none(monkeypatch):
     assert nvml._read("GPU-b", object()) == replace(SILENT, power_w=123.4)
 
 
+def test_energy_is_read_in_joules(monkeypatch):
+    FakeDriver([gpu := FakeGpu("GPU-a")]).install(monkeypatch)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTotalEnergyConsumption", lambda _: 123_400)  # mJ
+    assert nvml._read("GPU-a", gpu).energy_j == 123.4
+
+
 def test_a_driver_with_the_old_name_of_throttle_reasons_is_asked_by_it(monkeypatch):
     def missing(*_: object) -> None:
         raise pynvml.NVMLError_FunctionNotFound
