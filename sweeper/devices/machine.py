@@ -19,7 +19,7 @@ from scalemark.host.gpu_libraries import Libraries
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink, Machine
 from sweeper.devices.gpu_mask import HIDE_ALL, visible_gpus
-from sweeper.devices.nvml_inventory import NOTHING, find_gpus
+from sweeper.devices.nvml_inventory import NOTHING, ProhibitedError, find_gpus
 from sweeper.errors import SweepRefusedError
 
 MOST_CPU_DEVICES = 1024
@@ -106,6 +106,8 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
                     "without libnvidia-ml.so.1 TensorFlow finds no GPU either: install it, or give "
                     "the container NVIDIA_DRIVER_CAPABILITIES=compute,utility"
                 )
+            elif isinstance(error, ProhibitedError):
+                remedy = "run that as root"
             raise SweepRefusedError(
                 f"NVML: {error}; {remedy}, or choose hardware=cpu for CPU devices"
             ) from error

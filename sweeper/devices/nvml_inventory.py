@@ -40,7 +40,14 @@ class Found:
     gpus: tuple[Gpu, ...]  # all physical ones, in PCI order
     links: tuple[GpuLink, ...]  # between each two of them
     driver: str  # version; empty without
-    left_out: tuple[str, ...] = ()  # those that do not answer, as `GPU 3 (GPU is lost)`
+    left_out: tuple[str, ...] = ()  # those that cannot be used, as `GPU 3 (GPU is lost)`
+
+
+class ProhibitedError(pynvml.NVMLError):  # type: ignore[misc]
+    """Raised for a GPU in compute mode Prohibited, on which CUDA refuses every process."""
+
+    def __str__(self) -> str:
+        return "in compute mode Prohibited; nvidia-smi -c 0 allows processes again"
 
 
 NOTHING = Found(gpus=(), links=(), driver="")
@@ -71,8 +78,9 @@ def _asked(sys: Path) -> Found:
     for index in range(pynvml.nvmlDeviceGetCount()):
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            _check_mode(handle)
             found.append((_gpu(handle, sys), handle))
-        except pynvml.NVMLError as error:  # it is lost, or forbidden: both are counted all the same
+        except pynvml.NVMLError as error:  # lost, forbidden or prohibited: counted all the same
             left_out[f"GPU {index} ({error})"] = error
     if left_out and not found:
         raise next(iter(left_out.values()))
@@ -83,6 +91,13 @@ def _asked(sys: Path) -> Found:
         driver=pynvml.nvmlSystemGetDriverVersion(),
         left_out=tuple(left_out),
     )
+
+
+def _check_mode(handle: object) -> None:
+    """Raise ProhibitedError."""
+    mode = _known(lambda: pynvml.nvmlDeviceGetComputeMode(handle))
+    if mode == pynvml.NVML_COMPUTEMODE_PROHIBITED:
+        raise ProhibitedError(pynvml.NVML_ERROR_NO_PERMISSION)
 
 
 def _gpu(handle: object, sys: Path) -> Gpu:

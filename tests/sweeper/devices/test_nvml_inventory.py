@@ -193,6 +193,18 @@ def test_a_gpu_that_does_not_answer_leaves_the_others(monkeypatch):
     )
 
 
+def test_a_gpu_in_compute_mode_prohibited_is_left_out_with_what_to_do(monkeypatch):
+    """CUDA lists it, and refuses every process on it."""
+    prohibited = FakeGpu("GPU-b", pci_bus_id=B, compute_mode=pynvml.NVML_COMPUTEMODE_PROHIBITED)
+    found = find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A), prohibited)
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-a"]
+    assert found.left_out == (
+        "GPU 1 (in compute mode Prohibited; nvidia-smi -c 0 allows processes again)",
+    )
+    with pytest.raises(pynvml.NVMLError, match="compute mode Prohibited"):
+        find(monkeypatch, prohibited)
+
+
 def test_where_no_gpu_answers_the_first_error_is_told(monkeypatch):
     with pytest.raises(pynvml.NVMLError, match="GPU is lost"):
         find(monkeypatch, LOST, FORBIDDEN)
