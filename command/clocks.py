@@ -6,7 +6,7 @@
   said      |1|1|1|======6======|1|1|       a time holds more than its steps, as an evaluation:
   between   |1|1|1|1|1|1|1|1|               parts cannot exceed the whole, and the lines count
   said      |1|1|1|1|      |1|1|1|1|        it evaluates or saves in between:
-  between   |1|1|1|1|==6==||1|1|1|1|        what it says counts, and both are told
+  between   |1|1|1|1|==6==||1|1|1|1|        what it says counts, and both are reported
 ```
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 TOLERANCE = 0.1  # honest rates differ by less: they leave out what a program does between steps
 LEAST_BETWEEN_S = 0.05  # between lines: the watcher stamps them to a few milliseconds
 RESOLUTION_S = 0.1  # of sums of such times
-_FEWEST = 4  # intervals by which pauses are told from steps that took longer than they say
+_FEWEST = 4  # intervals by which pauses are distinguished from steps that took longer than they say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

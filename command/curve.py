@@ -81,7 +81,7 @@ class Curve:
         return True
 
     def add_mean(self, mean: float) -> None:
-        """Take items per second over all steps so far, told after the line of the last step."""
+        """Take items per second over all steps so far, reported after the line of the last step."""
         self._points.add_mean(mean)
 
     def place(self, epoch_s: float, started_s: float, ended_s: float) -> None:

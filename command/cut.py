@@ -141,9 +141,9 @@ def _size(readings: Readings, usual: int, least_call_s: float) -> int:
     num_steps = readings.steps[-1] - readings.steps[0]
     total_s = readings.times[-1] - readings.times[0]
     if num_steps < 1:
-        raise CurveError("it told of one moment only; a step takes from one to the next")
+        raise CurveError("it reported one moment only; a step takes from one to the next")
     if num_steps > MOST_STEPS:
-        raise CurveError(f"it told of {num_steps:.3g} steps; has `read` taken another number?")
+        raise CurveError(f"it reported {num_steps:.3g} steps; has `read` taken another number?")
     least_s = max(least_call_s, total_s / MOST_CALLS)
     usual_s = total_s / num_steps * usual
     return int(min(usual * max(1, math.ceil(least_s / usual_s)), num_steps))

@@ -1,4 +1,4 @@
-"""Makes the measurement of what a program told: warm-up, window, and what was taken meanwhile."""
+"""Makes the measurement from what a program printed: warm-up, window, cores taken by others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from command import epochs
 from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, compared
 from command.cut import FLUSH, Calls, CurveError
-from command.heard import Heard
 from command.moments import Moments, Taken
-from command.told import are_other, label
+from command.printed import PrintedNumbers
+from command.summary import are_other, label
 from scalemark.records.measurement import (
     LARGEST_THROUGHPUT,
     STEPS,
@@ -26,7 +26,7 @@ from trainer import measured, timing
 
 STEADY_SPAN = 2 * timing.STEADY_CALLS
 LONGEST_WARM_UP = 3  # a third of all calls, where they are many
-LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is told of
+LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is reported
 LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
@@ -68,58 +68,58 @@ class Measured:
 
 def measured_by(
     spec: TrialSpec,
-    heard: Heard,
+    printed: PrintedNumbers,
     moments: Moments,
     items_per_step: float | None,
     started_s: float,
     ended_s: float,
 ) -> Measured:
-    """Measure by steps where the program told of them, else take its own number.
+    """Measure by steps where the program reports them, else take its own number.
 
     Raises NothingReadError.
     """
-    told = heard.told
-    counted = items_per_step or told.items_per_step
-    of_run = told.of_run(counted)
-    rate, item = of_run or (heard.curve.mean_rate, told.item)
-    if not heard.curve.num_readings:
+    summary = printed.summary
+    counted = items_per_step or summary.items_per_step
+    of_run = summary.of_run(counted)
+    rate, item = of_run or (printed.curve.mean_rate, summary.item)
+    if not printed.curve.num_readings:
         if rate is None:
-            raise NothingReadError(_instead(heard) or "found no number")
-        return _reported(spec, heard, moments, rate, item, started_s, ended_s, REPORTED)
-    is_told = items_per_step is None
-    run_s = ended_s - started_s if heard.is_file else 0.0
+            raise NothingReadError(_instead(printed) or "found no number")
+        return _reported(spec, printed, moments, rate, item, started_s, ended_s, REPORTED)
+    is_reported = items_per_step is None
+    run_s = ended_s - started_s if printed.is_file else 0.0
     try:
-        calls = heard.curve.calls(counted, run_s=run_s)
+        calls = printed.curve.calls(counted, run_s=run_s)
     except CurveError as error:
         if rate is None:
-            why = _instead(heard) or f"found steps and no speed: {error}"
+            why = _instead(printed) or f"found steps and no speed: {error}"
             raise NothingReadError(why) from error
         why = REPORTED
-        if heard.curve.num_readings > 1:
+        if printed.curve.num_readings > 1:
             why = f"{REPORTED}; {error}"
             if of_run is None:
-                why = _untimed(heard.curve.num_readings, error)
-        return _reported(spec, heard, moments, rate, item, started_s, ended_s, why)
+                why = _untimed(printed.curve.num_readings, error)
+        return _reported(spec, printed, moments, rate, item, started_s, ended_s, why)
     said = _window(spec, calls)
     both = said.compared()
-    window, misfits = _with_means(_of_better_clock(spec, heard, said, both), heard)
+    window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
     is_known = window.calls.items_per_step is not None
-    if not is_known and told.total and rate:  # items are worth more than steps
-        return _reported(spec, heard, moments, rate, item, started_s, ended_s, REPORTED)
-    if not is_known and heard.unusable:
-        raise NothingReadError(_instead(heard))
-    item = label(spec, told.item, is_known=is_known, is_told=is_told)
+    if not is_known and summary.total and rate:  # items are worth more than steps
+        return _reported(spec, printed, moments, rate, item, started_s, ended_s, REPORTED)
+    if not is_known and printed.unusable:
+        raise NothingReadError(_instead(printed))
+    item = label(spec, summary.item, is_known=is_known, is_reported=is_reported)
     doubts = [
         *_few_bursts(window),
-        *epochs.doubts(heard.curve, window.calls, window.num_warm_up),
+        *epochs.doubts(printed.curve, window.calls, window.num_warm_up),
         *_uncounted(spec, window.calls),
         *_other_item(spec, item, is_known=is_known),
-        *_other_number(spec, heard, window, items_per_step),
+        *_other_number(spec, printed, window, items_per_step),
         *misfits,
-        *_apart(heard, said, both, window, item),
-        *_doubts(heard, started_s, ended_s),
+        *_apart(printed, said, both, window, item),
+        *_doubts(printed, started_s, ended_s),
     ]
-    return _timed(spec, heard, moments, window, item, doubts, started_s, ended_s)
+    return _timed(spec, printed, moments, window, item, doubts, started_s, ended_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,31 +153,31 @@ def _window(spec: TrialSpec, calls: Calls) -> _Window:
     return _Window(calls=calls, num_warm_up=num_warm_up, steady=steady)
 
 
-def _are_comparable(heard: Heard, said: _Window) -> bool:
+def _are_comparable(printed: PrintedNumbers, said: _Window) -> bool:
     """Return whether the program says how long its steps took, and how many a line stands for."""
-    return heard.curve.has_steps and not said.calls.is_fitted
+    return printed.curve.has_steps and not said.calls.is_fitted
 
 
 def _of_better_clock(
-    spec: TrialSpec, heard: Heard, said: _Window, both: Compared | None
+    spec: TrialSpec, printed: PrintedNumbers, said: _Window, both: Compared | None
 ) -> _Window:
     """Return the window by the arrival of lines, where these deny what the program says."""
-    if both is None or not _are_comparable(heard, said) or not both.lines_count:
+    if both is None or not _are_comparable(printed, said) or not both.lines_count:
         return said
     try:
-        calls = heard.curve.calls(said.calls.items_per_step, by_lines=True)
+        calls = printed.curve.calls(said.calls.items_per_step, by_lines=True)
     except CurveError:  # the program's own time is all there is
         return said
     return _window(spec, calls)
 
 
-def _with_means(window: _Window, heard: Heard) -> tuple[_Window, Sequence[str]]:
+def _with_means(window: _Window, printed: PrintedNumbers) -> tuple[_Window, Sequence[str]]:
     """Return the window with the items that a step has by the program's means, and doubts of
     them.
     """
     if window.calls.items_per_step is not None:
         return window, ()
-    fit = heard.curve.items_by_means(window.start_s)
+    fit = printed.curve.items_by_means(window.start_s)
     if fit is None:
         return window, ()
     calls = replace(window.calls, items_per_step=fit.items_per_step)
@@ -186,7 +186,7 @@ def _with_means(window: _Window, heard: Heard) -> tuple[_Window, Sequence[str]]:
 
 def _timed(
     spec: TrialSpec,
-    heard: Heard,
+    printed: PrintedNumbers,
     moments: Moments,
     window: _Window,
     item: str,
@@ -219,14 +219,14 @@ def _timed(
         window_s=window_s,
         cpu_s=None if taken is None else taken.cpu_s * window_s / (end_s - start_s),
     )
-    first_s = heard.first_arrival_s
+    first_s = printed.first_arrival_s
     measurement = measured.measurement(
         timed,
         items_per_step=1.0 if calls.items_per_step is None else calls.items_per_step,
         time_to_first_step_s=None if first_s is None else first_s - started_s,
         trace_s=None,
         first_step_s=None,
-        first_loss=_storable(heard.first_loss),
+        first_loss=_storable(printed.first_loss),
         cores_taken_by_others=_others(spec, taken),
         peak_host_memory_bytes=moments.peak_bytes or None,
         peak_device_memory_bytes=None,
@@ -274,22 +274,22 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
     return min(least, num_calls - 1), False
 
 
-def _doubts(heard: Heard, started_s: float, ended_s: float) -> Sequence[str]:
+def _doubts(printed: PrintedNumbers, started_s: float, ended_s: float) -> Sequence[str]:
     """Doubt rates that are none, and a program that talks on and tells no numbers any more."""
     doubts = []
-    if len(heard.unusable) > 1:  # the first one often has no time to be of
+    if len(printed.unusable) > 1:  # the first one often has no time to be of
         doubts.append(
-            f"{len(heard.unusable)} rates were no numbers, as {heard.unusable[0]}; "
+            f"{len(printed.unusable)} rates were no numbers, as {printed.unusable[0]}; "
             "they are left out"
         )
-    first_s, last_s = heard.first_arrival_s, heard.curve.last_arrival_s
+    first_s, last_s = printed.first_arrival_s, printed.curve.last_arrival_s
     if first_s is None:
         return doubts
     silent_s = ended_s - last_s
-    if heard.num_lines_since >= LOST_LINES and silent_s >= LOST_SHARE * (last_s - first_s):
+    if printed.num_lines_since >= LOST_LINES and silent_s >= LOST_SHARE * (last_s - first_s):
         doubts.append(
             f"no number was read in the last {silent_s:.0f} of {ended_s - started_s:.0f} s, in "
-            f"which the program printed {heard.num_lines_since} lines; has its output changed?"
+            f"which the program printed {printed.num_lines_since} lines; has its output changed?"
         )
     return doubts
 
@@ -321,15 +321,15 @@ def _other_item(spec: TrialSpec, item: str, *, is_known: bool) -> Sequence[str]:
 
 
 def _other_number(
-    spec: TrialSpec, heard: Heard, window: _Window, asked: float | None
+    spec: TrialSpec, printed: PrintedNumbers, window: _Window, asked: float | None
 ) -> Sequence[str]:
     """Doubt items per step that the program denies."""
-    told = heard.told
-    if asked is None or are_other(spec.item, told.item):
+    summary = printed.summary
+    if asked is None or are_other(spec.item, summary.item):
         return []
-    num = told.items_per_step or heard.curve.items_by_rates
+    num = summary.items_per_step or printed.curve.items_by_rates
     if num is None:
-        fit = heard.curve.items_by_means(window.start_s)
+        fit = printed.curve.items_by_means(window.start_s)
         num = fit.items_per_step if fit and fit.misfit <= WIDEST_MISFIT else None
     if num is None or abs(asked / num - 1) <= TOLERANCE:
         return []
@@ -340,14 +340,14 @@ def _other_number(
 
 
 def _apart(
-    heard: Heard, said: _Window, both: Compared | None, used: _Window, item: str
+    printed: PrintedNumbers, said: _Window, both: Compared | None, used: _Window, item: str
 ) -> Sequence[str]:
     """Doubt times that the program tells, and the time between its lines does not confirm."""
     if both is None:
         if said.length_s < RESOLUTION_S:
             return []
-        return [FILE_WITHOUT_TIMES if heard.is_file else LINES_AT_ONCE]
-    if both.agree or not _are_comparable(heard, said):
+        return [FILE_WITHOUT_TIMES if printed.is_file else LINES_AT_ONCE]
+    if both.agree or not _are_comparable(printed, said):
         return []
     num_items = both.num_calls * said.calls.steps_per_call * (used.calls.items_per_step or 1.0)
     by_program, by_lines = num_items / both.said_s, num_items / both.between_s
@@ -365,11 +365,11 @@ def _apart(
     ]
 
 
-def _instead(heard: Heard) -> str:
+def _instead(printed: PrintedNumbers) -> str:
     """Say what stood where a rate was expected; empty where rates stood there."""
-    if not heard.unusable:
+    if not printed.unusable:
         return ""
-    return f"found {heard.unusable[0]} where a rate was expected; wanted a number above 0"
+    return f"found {printed.unusable[0]} where a rate was expected; wanted a number above 0"
 
 
 def _untimed(num_rates: int, error: CurveError) -> str:
@@ -381,18 +381,18 @@ def _untimed(num_rates: int, error: CurveError) -> str:
 
 def _reported(
     spec: TrialSpec,
-    heard: Heard,
+    printed: PrintedNumbers,
     moments: Moments,
     throughput: float,
-    told: str,
+    reported_item: str,
     started_s: float,
     ended_s: float,
     why: str,
 ) -> Measured:
-    """Keep the program's own number of its whole run, of the item that it told; no time of a step
-    is known, and `why` says what is known instead.
+    """Keep the program's own number of its whole run, of the item that it reports; no time of a
+    step is known, and `why` says what is known instead.
     """
-    item = label(spec, told, is_known=True, is_told=True)
+    item = label(spec, reported_item, is_known=True, is_reported=True)
     taken = moments.taken(started_s, ended_s)
     measurement = Measurement(
         throughput=throughput,
@@ -413,7 +413,7 @@ def _reported(
         cores_taken_by_others=_others(spec, taken),
         peak_host_memory_bytes=moments.peak_bytes or None,
         peak_device_memory_bytes=None,
-        first_loss=_storable(heard.first_loss),
+        first_loss=_storable(printed.first_loss),
         last_loss=None,
         num_skipped_steps=0,
         last_loss_scale=None,

@@ -18,11 +18,11 @@ from dataclasses import asdict
 
 from command import children, environment, outcomes, start
 from command.guard import Guard
-from command.heard import Heard
 from command.log import Log
 from command.measuring import Measured, NothingReadError, measured_by
 from command.moments import Moments
 from command.output import Listener, Output
+from command.printed import PrintedNumbers
 from command.watch import Ended, Signals, Watch
 from scalemark.readers import open_reader
 from scalemark.readers.reading import ReadError
@@ -77,7 +77,7 @@ def run(
         ours = [guard.pid]
         if gpus.uuids:
             ours += [child.pid for child in children.living(ours)]
-        attempt = _Attempt(spec, folder, Heard(spec, reader), Moments(ours), doubt)
+        attempt = _Attempt(spec, folder, PrintedNumbers(spec, reader), Moments(ours), doubt)
         try:
             ended = _follow(program, _memory_bytes(spec, given), signals, log, attempt, ours)
             return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
@@ -147,17 +147,22 @@ class _Attempt(Listener):
     """What is known of the program while it runs, and after."""
 
     def __init__(
-        self, spec: TrialSpec, folder: RunFolder, heard: Heard, moments: Moments, doubt: str
+        self,
+        spec: TrialSpec,
+        folder: RunFolder,
+        printed: PrintedNumbers,
+        moments: Moments,
+        doubt: str,
     ) -> None:
         self._spec, self._folder = spec, folder
         self._doubt = doubt  # of the software; empty where it is known
-        self._heard, self._moments = heard, moments
+        self._printed, self._moments = printed, moments
         self._last_step_written = -1
 
-    def hear(self, line: str, arrival_s: float) -> None:
-        is_first = self._heard.first_arrival_s is None
-        self._heard.hear(line, arrival_s)
-        if is_first and self._heard.first_arrival_s is not None:
+    def take_line(self, line: str, arrival_s: float) -> None:
+        is_first = self._printed.first_arrival_s is None
+        self._printed.take_line(line, arrival_s)
+        if is_first and self._printed.first_arrival_s is not None:
             self._folder.write(self._folder.doing, Doing.STEPPING)
             self._moments.look()
 
@@ -168,7 +173,7 @@ class _Attempt(Listener):
     def beat(self, _: float) -> None:
         """Show that the program lives: it has printed something."""
         self._folder.heartbeat.touch()
-        step = self._heard.curve.num_steps - 1
+        step = self._printed.curve.num_steps - 1
         if step > self._last_step_written:
             self._last_step_written = step
             with self._folder.steps.open("a") as file:  # written anew in the end
@@ -181,15 +186,15 @@ class _Attempt(Listener):
         num_gpus: int,
         given: Placement | None,
     ) -> Result:
-        spec, heard, moments = self._spec, self._heard, self._moments
+        spec, printed, moments = self._spec, self._printed, self._moments
         moments.end()
         self._folder.steps.unlink(missing_ok=True)
         if failed := outcomes.failed(ended):
             return failed
-        heard.read_files(self._folder.path, ended.started_s, ended.ended_s)
+        printed.read_files(self._folder.path, ended.started_s, ended.ended_s)
         try:
             found = measured_by(
-                spec, heard, moments, items_per_step, ended.started_s, ended.ended_s
+                spec, printed, moments, items_per_step, ended.started_s, ended.ended_s
             )
         except NothingReadError as error:
             return outcomes.nothing(str(error), spec, ended)
@@ -201,9 +206,9 @@ class _Attempt(Listener):
     ) -> Result:
         seen = telemetry.summarize(self._folder.telemetry, *found.window_s)
         problem = None
-        if self._heard.num_unfinite_losses:
+        if self._printed.num_unfinite_losses:
             problem = (
-                f"the loss is not finite in {counted(self._heard.num_unfinite_losses, 'line')}"
+                f"the loss is not finite in {counted(self._printed.num_unfinite_losses, 'line')}"
             )
         judged, reasons = verdict.judge(
             self._spec,
@@ -218,7 +223,7 @@ class _Attempt(Listener):
         doubts = list(found.doubts)
         if self._doubt:
             doubts.append(self._doubt)
-        if ended.left_behind and self._heard.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
+        if ended.left_behind and self._printed.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
             doubts.append(_IN_BACKGROUND)
         if doubts and judged != Verdict.INVALID:
             judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
@@ -230,7 +235,7 @@ class _Attempt(Listener):
             verdict=judged,
             verdict_reasons=reasons,
             gpu_telemetry=seen,
-            metrics=dict(self._heard.metrics) or None,
+            metrics=dict(self._printed.metrics) or None,
         )
 
 

@@ -25,7 +25,7 @@ from scalemark.host.kernel_kills import num_kernel_kills
 KILL_AFTER_S = 2.0  # after SIGTERM; who sent it waits longer, launcher.grace_s, before killing us
 LEFT_BEHIND_S = 1.0  # that children may take to end by themselves after the program
 BUSY_S = 0.005  # between reads of a stream whose chunks come closer than 1.5 times this
-LOOK_EVERY_S = 0.5  # lines that came meanwhile are heard together: code that slept runs slowly
+LOOK_EVERY_S = 0.5  # lines that came meanwhile are passed on together: code that slept runs slowly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +131,8 @@ class Watch:
             if now_s - self._looked_s >= LOOK_EVERY_S:
                 self._looked_s = now_s
                 self._output.look(now_s)
-            elif self._output.is_much_unheard:
-                self._output.hear()
+            elif self._output.is_much_pending:
+                self._output.pass_on()
 
     def _wait_ms(self) -> float:
         """Wait no longer than until the next look is due: a program may print nothing."""

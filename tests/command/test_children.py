@@ -9,9 +9,9 @@ FORKS_DURING_A_LOOK = """
     from command import children
 
     children.adopt_orphans()
-    told, telling = os.pipe()
+    end, ending = os.pipe()
     if (parent := os.fork()) == 0:
-        os.read(told, 1)
+        os.read(end, 1)
         if os.fork():
             os._exit(0)
         time.sleep(1000)
@@ -21,7 +21,7 @@ FORKS_DURING_A_LOOK = """
         names = listed(path)
         if parent in living:
             living.clear()
-            os.write(telling, b"!")
+            os.write(ending, b"!")
             os.waitid(os.P_PID, parent, os.WEXITED | os.WNOWAIT)
         return names
 

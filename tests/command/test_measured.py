@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from command.heard import Heard
 from command.measuring import REPORTED, Measured, measured_by
 from command.moments import Moments
+from command.printed import PrintedNumbers
 from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
 from scalemark.readers.reading import OutputReader, Reading
@@ -34,16 +34,18 @@ def measured(
     """The measurement of a program that prints these lines at these times."""
     changes.setdefault("min_warm_up_steps", 0)
     spec = spec_of("true", read, num_gpus=1, **changes)
-    return of(Heard(spec, open_reader(read)), spec, lines, items, files)
+    return of(PrintedNumbers(spec, open_reader(read)), spec, lines, items, files)
 
 
-def of(heard: Heard, spec, lines: Lines, items: float | None, files: Path | None) -> Measured:
+def of(
+    printed: PrintedNumbers, spec, lines: Lines, items: float | None, files: Path | None
+) -> Measured:
     for arrival_s, line in lines:
-        heard.hear(line, arrival_s)
+        printed.take_line(line, arrival_s)
     if files:
-        heard.read_files(files, 0.0, ENDED_S)
+        printed.read_files(files, 0.0, ENDED_S)
     ended_s = ENDED_S if files else lines[-1][0]
-    return measured_by(spec, heard, Moments(()), items, 0.0, ended_s)
+    return measured_by(spec, printed, Moments(()), items, 0.0, ended_s)
 
 
 @pytest.mark.parametrize(
@@ -57,13 +59,13 @@ def of(heard: Heard, spec, lines: Lines, items: float | None, files: Path | None
 def test_bars_that_begin_with_what_ends_a_line_are_timed(read, chunk):
     """The next bar ends a line, or the program 3 s after its last one."""
     spec, lines = spec_of("true", read, num_gpus=1, min_warm_up_steps=0), CutLines()
-    heard = Heard(spec, open_reader(read))
+    printed = PrintedNumbers(spec, open_reader(read))
     for step in range(1, 13):
         for line, arrival_s in lines.feed(chunk.format(step).encode(), float(step)):
-            heard.hear(line, arrival_s)
+            printed.take_line(line, arrival_s)
     for line, arrival_s in lines.end():
-        heard.hear(line, arrival_s)
-    found = measured_by(spec, heard, Moments(()), 100, 0.0, 15.0)
+        printed.take_line(line, arrival_s)
+    found = measured_by(spec, printed, Moments(()), 100, 0.0, 15.0)
     assert found.measurement.throughput == pytest.approx(100)
     assert found.measurement.num_steps == 11
 
@@ -260,7 +262,7 @@ def test_rates_of_a_file_are_compared_with_its_times(tmp_path):
     assert "the second counts" in found.doubts[0]
 
 
-class Told(OutputReader):
+class RunSummary(OutputReader):
     """Reads lines that are the names of readings."""
 
     def __init__(self, **readings: Reading) -> None:
@@ -272,14 +274,14 @@ class Told(OutputReader):
         return replace(reading, step=int(step)) if step else reading
 
 
-def told(lines: Lines, item: str = "", **readings: Reading) -> Measured:
+def of_readings(lines: Lines, item: str = "", **readings: Reading) -> Measured:
     spec = spec_of("true", "metric", num_gpus=1, min_warm_up_steps=0, item=item)
-    return of(Heard(spec, Told(**readings)), spec, lines, None, None)
+    return of(PrintedNumbers(spec, RunSummary(**readings)), spec, lines, None, None)
 
 
 def test_a_total_beside_a_step_is_of_all_gpus_and_not_of_the_run():
     lines = [(float(n), f"total {n}") for n in range(1, 40)]
-    found = told(lines, total=Reading(throughput=1000.0, is_total=True)).measurement
+    found = of_readings(lines, total=Reading(throughput=1000.0, is_total=True)).measurement
     assert (found.reported, found.throughput) == (False, pytest.approx(1000))
 
 
@@ -287,21 +289,21 @@ def test_totals_that_come_again_and_again_are_not_of_the_run():
     lines: list[tuple[float, str]] = []
     for n in range(1, 40):
         lines += [(float(n), f"step {n}"), (float(n), "total")]
-    found = told(lines, step=Reading(), total=Reading(throughput=1000.0, is_total=True))
+    found = of_readings(lines, step=Reading(), total=Reading(throughput=1000.0, is_total=True))
     assert not found.measurement.reported
     assert found.measurement.throughput == pytest.approx(1000)
 
 
 def test_the_totals_of_several_ranks_stay_totals():
     lines = [*((float(n), f"step {n}") for n in range(1, 40)), *[(40.0, "total")] * 4]
-    found = told(lines, step=Reading(), total=Reading(throughput=1000.0, is_total=True))
+    found = of_readings(lines, step=Reading(), total=Reading(throughput=1000.0, is_total=True))
     assert (found.measurement.reported, found.measurement.throughput) == (True, 1000)
 
 
 def test_items_per_step_that_the_program_says_are_used():
     lines = [*((60.0 + n, f"step {n}") for n in range(1, 40)), (100.0, "end")]
     end = Reading(throughput=25.0, is_total=True, item="samples", items_per_step=64.0)
-    found = told(lines, step=Reading(), end=end).measurement
+    found = of_readings(lines, step=Reading(), end=end).measurement
     assert (found.reported, found.item) == (False, "samples")
     assert found.throughput == pytest.approx(64), "without its minute of compilation"
 
@@ -357,7 +359,7 @@ def test_steps_are_worth_what_their_items_are_called(asked, wanted):
     lines = [(0.5 * n, f"step {n}") for n in range(1, 100)]
     lines = [*lines, *((at_s, "tokens") for at_s, _ in lines[9::10]), (50.0, "end")]
     end = replace(END_OF_SAMPLES, items_per_step=8.0)
-    found = told(sorted(lines), item=asked, step=Reading(), tokens=MEAN_OF_TOKENS, end=end)
+    found = of_readings(sorted(lines), item=asked, step=Reading(), tokens=MEAN_OF_TOKENS, end=end)
     assert (pytest.approx(found.measurement.throughput), found.measurement.item) == wanted
     assert found.doubts == ()
 
@@ -365,7 +367,7 @@ def test_steps_are_worth_what_their_items_are_called(asked, wanted):
 @pytest.mark.parametrize(("asked", "wanted"), [("", (16, "samples")), ("tokens", (8192, "tokens"))])
 def test_a_number_of_the_whole_run_keeps_its_own_item(asked, wanted):
     lines = [(1.0, "tokens"), (2.0, "end")]
-    found = told(lines, item=asked, tokens=MEAN_OF_TOKENS, end=END_OF_SAMPLES)
+    found = of_readings(lines, item=asked, tokens=MEAN_OF_TOKENS, end=END_OF_SAMPLES)
     assert (found.measurement.throughput, found.measurement.item) == wanted
     assert found.doubts == (REPORTED,)
 
@@ -375,20 +377,22 @@ def test_a_number_of_the_whole_run_keeps_its_own_item(asked, wanted):
 )
 def test_per_gpu_is_of_readings_that_do_not_say_it_themselves(said, wanted):
     spec = spec_of("true", "metric", num_gpus=4, min_warm_up_steps=0, per_gpu=True)
-    heard = Heard(spec, Told(end=Reading(throughput=100.0, is_total=True, per_gpu=said)))
-    assert of(heard, spec, [(1.0, "end")], None, None).measurement.throughput == wanted
+    printed = PrintedNumbers(
+        spec, RunSummary(end=Reading(throughput=100.0, is_total=True, per_gpu=said))
+    )
+    assert of(printed, spec, [(1.0, "end")], None, None).measurement.throughput == wanted
 
 
 def test_a_total_does_not_rename_the_rates_before_it():
     lines = [*((float(n), f"step {n}") for n in range(1, 40)), (40.0, "end")]
     step = Reading(throughput=100.0, item="tokens")
-    found = told(lines, item="samples", step=step, end=END_OF_SAMPLES).measurement
+    found = of_readings(lines, item="samples", step=step, end=END_OF_SAMPLES).measurement
     assert (found.throughput, found.item) == (pytest.approx(100), "tokens")
 
 
 def test_a_total_of_samples_is_not_kept_as_tokens():
     end = Reading(throughput=25.0, is_total=True, item="samples")
-    found = told([(1.0, "end")], item="tokens", end=end)
+    found = of_readings([(1.0, "end")], item="tokens", end=end)
     assert (found.measurement.item, found.measurement.reported) == ("samples", True)
     reported, other = found.doubts
     assert reported == REPORTED
@@ -397,7 +401,7 @@ def test_a_total_of_samples_is_not_kept_as_tokens():
 
 def test_of_two_totals_the_one_with_the_item_asked_for_is_kept():
     lines = [(1.0, "tokens"), (1.0, "samples")]
-    found = told(
+    found = of_readings(
         lines,
         item="tokens",
         tokens=Reading(throughput=9000.0, is_total=True, item="tokens"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from command.curve import Curve
-from command.told import Told
+from command.summary import RunSummary
 from scalemark.readers.reading import Reader, Reading
 from scalemark.records.trial import TrialSpec
 
@@ -17,12 +17,12 @@ MOST_METRICS = 50
 _LONGEST_NAME = 60
 
 
-class Heard:
+class PrintedNumbers:
     """The numbers that a program has printed so far, by its reader. Rates are of all replicas."""
 
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = Curve()
-        self.told = Told(spec.item)
+        self.summary = RunSummary(spec.item)
         self.metrics: dict[str, float] = {}  # the last value of each, but the loss
         self.first_loss: float | None = None
         self.is_file = False  # it was read after the end: nothing is known of when it was written
@@ -31,14 +31,14 @@ class Heard:
         self.num_unfinite_losses = self.num_lines_since = 0
         self._spec, self._reader = spec, reader
 
-    def hear(self, line: str, arrival_s: float) -> None:
+    def take_line(self, line: str, arrival_s: float) -> None:
         """Read a line. Raises ReadError where that takes too long."""
         self.num_lines_since += 1
         if reading := self._reader.read_line(line):
             self._take(reading, arrival_s)
 
     def read_files(self, folder: Path, started_s: float, ended_s: float) -> None:
-        """Take what the program left in its run folder, where its lines told of no steps.
+        """Take what the program left in its run folder, where its lines reported no steps.
 
         Raises ReadError.
         """
@@ -55,16 +55,16 @@ class Heard:
             self.unusable.append(reading.unusable)
             del self.unusable[1000:]
         reading = self._of_all_replicas(reading)
-        self.told.take(reading)
+        self.summary.take(reading)
         mean: float | None = None
         if reading.is_total and reading.step is None:
-            if reading.has_rate and self.told.take_total(reading):
+            if reading.has_rate and self.summary.take_total(reading):
                 self._take_mean(reading)
             return
         if reading.is_mean:
             self._take_mean(reading)
             mean, reading = reading.throughput, replace(reading, throughput=None, step_s=None)
-        elif self._spec.items_per_step and self.told.is_other(reading):
+        elif self._spec.items_per_step and self.summary.is_other(reading):
             reading = replace(reading, throughput=None)  # these would be no items of these steps
         if reading.step is None and not reading.has_rate:
             return

@@ -1,4 +1,4 @@
-"""Keeps what a program says of its whole run: totals, means, items of a step, and of what kind."""
+"""Keeps what a program reports of its whole run: totals, means, items of a step, of what kind."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _OF_ONE_KIND = (
 _PARTS = frozenset(("tokens", "words", "frames", "points", "atoms", STEPS))  # many in an example
 
 
-class Told:
-    """The last of each, in the item that was asked for, where the program tells several."""
+class RunSummary:
+    """The last report of each, in the item that was asked for where the program reports several."""
 
     def __init__(self, asked: str) -> None:
         self.total: Reading | None = None
@@ -49,7 +49,7 @@ class Told:
         return is_again
 
     def of_run(self, items_per_step: float | None) -> tuple[float, str] | None:
-        """Return the items per second of the whole run, and the item; None where none are told.
+        """Return the items per second of the whole run, and the item; None where none is reported.
 
         What was asked for comes before another item, and the total before the mean.
         """
@@ -59,7 +59,7 @@ class Told:
                 known.append((reading.throughput, reading.item or self.item))
             elif reading and reading.step_s and items_per_step:
                 known.append((items_per_step / reading.step_s, self.item))
-        return min(known, key=lambda told: self._was_other(told[1]), default=None)
+        return min(known, key=lambda reported: self._was_other(reported[1]), default=None)
 
     def is_other(self, reading: Reading) -> bool:
         """Return whether a reading counts something else than was asked for."""
@@ -72,29 +72,29 @@ class Told:
         return reading is not None and not self.is_other(reading)
 
 
-def label(spec: TrialSpec, told: str, *, is_known: bool, is_told: bool) -> str:
-    """Return what is counted: steps, where nothing tells how many items a step has.
+def label(spec: TrialSpec, reported: str, *, is_known: bool, is_reported: bool) -> str:
+    """Return what is counted: steps, where nothing says how many items a step has.
 
-    `is_told`: the program counts them, and not the trial's items_per_step.
+    `is_reported`: the program counts them, and not the trial's items_per_step.
     """
     if not is_known:
         return STEPS
-    told = told if is_item(told) else ""
-    if is_told and told and are_other(spec.item, told):
-        return told
-    return spec.item or told or ITEMS
+    reported = reported if is_item(reported) else ""
+    if is_reported and reported and are_other(spec.item, reported):
+        return reported
+    return spec.item or reported or ITEMS
 
 
-def are_other(asked: str, told: str) -> bool:
+def are_other(asked: str, reported: str) -> bool:
     """Return whether a program counts something else than was asked for; unknown where either is
     empty.
     """
-    asked, told = _plural(asked), _plural(told)
-    if not asked or not told or asked == told or told == ITEMS:
+    asked, reported = _plural(asked), _plural(reported)
+    if not asked or not reported or asked == reported or reported == ITEMS:
         return False
-    if any(asked in kind and told in kind for kind in _OF_ONE_KIND):
+    if any(asked in kind and reported in kind for kind in _OF_ONE_KIND):
         return False
-    return told not in _EXAMPLES or asked in _PARTS
+    return reported not in _EXAMPLES or asked in _PARTS
 
 
 def _plural(item: str) -> str:
