@@ -234,6 +234,14 @@ def test_simulated_trials_of_a_model_that_is_not_known_are_explained(analysis):
     assert all(one["verdict"] for title, one in found.items() if "mystery" in title)
 
 
+def test_filters_like_nothing_are_told_apart_from_another_origin(analysis):
+    """A bug: in a database of simulated trials a typo was answered with `--origin simulated`."""
+    fill("results.db", [(small(device_kind="simulated_gpu"), 9.0)], machine=SIMULATED_MACHINE)
+    ended = analysis("explain", "model=nosuch")
+    assert ended.exit_code == 2
+    assert "no attempt is like model=nosuch; model is trivial there; see" in ended.stderr
+
+
 @pytest.mark.parametrize("trial", ["", "3", "3fa", "xyzw"])
 def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", ABLATION_ORDER)
