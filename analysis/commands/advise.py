@@ -15,7 +15,7 @@ from analysis.advice.description import column_heading, described, told_apart
 from analysis.advice.next_trials import cost_text
 from analysis.advice.one_screen import doubts_of, screen, unit_heading
 from analysis.advice.ranking import Behind, Candidate, Ranking
-from analysis.advice.text import heading, sentences
+from analysis.advice.text import far_unclear, heading, sentences
 from analysis.newest import selected, what_is_left
 from analysis.options import (
     All,
@@ -101,6 +101,9 @@ def advise(
     console = make_console()
     shown = screen(found, left)
     if not shows_all:
+        rankings = [one.ranking for one in found if one.ranking is not None]
+        if len(found) == 1 and rankings:
+            notes += far_unclear(rankings[0])
         return show(console, shown, newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
