@@ -290,8 +290,13 @@ def test_a_published_loss_is_printed_with_what_links_would_take(analysis):
         "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 \\\n"
         "    strategy=replicated_nccl\n" in ended.stdout
     )
-    expected = "a reduction of 7.69 ms (--gb-per-s), the cost model up to 44.1 ms of communication; 90.0 ms were lost"
-    assert f"The guide's quick check expects {expected}" in ended.stdout
+    expected = (
+        "one reduction takes 7.69 ms (--gb-per-s); by the cost model replicated_nccl takes up to "
+        "44.1 ms; 90.0 ms were lost to contention or communication."
+    )
+    assert f"By TensorFlow's guide to GPU performance, parameters over bandwidth, {expected}" in (
+        ended.stdout
+    )
     assert MACHINE.host not in ended.stdout
 
 
