@@ -189,7 +189,8 @@ def _figures(one: Evidence, target: Result) -> Iterator[str]:
     if rates.expected_s is None:
         yield f"{number(rates.implied / 1e9)} GB/s of gradients if nothing hides them"
     else:
-        yield f"up to {number(1e3 * rates.expected_s)} ms expected of {target.strategy} on its links"
+        expected = f"up to {number(1e3 * rates.expected_s)} ms expected"
+        yield f"{expected} of {target.strategy} on its links"
 
 
 def sentences(explained: Explanation) -> Iterator[str]:

@@ -467,6 +467,14 @@ def test_a_missing_baseline_is_said(analysis) -> None:
     assert "no baseline: without a row of 1 GPU" in analysis("predict", "--to", "num_gpus=8").stdout
 
 
+def test_a_baseline_that_filters_left_out_is_not_asked_to_be_measured(analysis) -> None:
+    """A bug: it named the command that measures what the database has."""
+    fill_gpus(curve((200, 390, 770), **RESNET, **NCCL))
+    said = analysis("predict", "--to", "num_gpus=8", "num_gpus>1").stdout
+    alone = on_gpus(1, **RESNET, **NCCL).trial_id[:8]
+    assert f"apart; the filters left out 1 such trial, as {alone}: choose it, too" in said
+
+
 def test_the_missing_baseline_of_shards_is_one_that_can_be_measured(analysis) -> None:
     shards = {"variable_update": "sharded"}
     fill_gpus(
