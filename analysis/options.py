@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import sqlalchemy as sa
 import typer
 from rich.console import Console
 
@@ -17,7 +18,9 @@ from scalemark.host.own_code import typed
 from scalemark.records.trial import AXES
 from scalemark.text.shell_words import continued
 from scalemark.text.untrusted import visible
+from store.database import open_for_reading, reading
 from store.errors import StoreError
+from store.schema import SweepRow
 
 Filters = Annotated[
     list[str] | None,
@@ -83,6 +86,19 @@ def select(
     chosen = choose(db, filters or (), sweep, origin, source, baseline)
     tell(chosen.note)
     return chosen.selection
+
+
+def tell_all_sweeps(selection: Selection) -> None:
+    """Say on stderr that numbers are of all sweeps, where there are several and nothing chose:
+    other commands then take the newest.
+    """
+    if not selection.origin.is_ours or selection.sweep is not None or selection.filters:
+        return
+    with reading(open_for_reading(selection.db)) as connection:
+        newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(2)
+        names = list(connection.scalars(newest))
+    if len(names) > 1:
+        tell(f"of all sweeps; --sweep {visible(names[0])} has the newest alone")
 
 
 def tell(note: str) -> None:

@@ -20,6 +20,7 @@ from analysis.options import (
     result_record,
     say,
     select,
+    tell_all_sweeps,
 )
 from analysis.results import BaselineRule, Origin
 from analysis.scaling.curves import Curve, Point, Scaling, scalings, with_extra_p
@@ -63,6 +64,7 @@ def scaling(
     it.
     """
     chosen = select(db, filters, sweep, origin, source, baseline)
+    tell_all_sweeps(chosen)
     read = Source(selection=chosen)
     found = scalings(read.results)
     if with_models:

@@ -319,3 +319,16 @@ def test_explained_cpu_devices_are_no_gpus(analysis):
     fill("results.db", trials)
     columns = analysis("explain").stdout.splitlines()
     assert any(re.match("model +strategy +CPU devices +lost", line) for line in columns)
+
+
+@pytest.mark.parametrize(
+    "command", [("scaling",), ("compare", "strategy=ps_cpu", "strategy=replicated_nccl")]
+)
+def test_commands_about_all_sweeps_say_so(analysis, command):
+    fill_gpus(curve([100.0, 190.0], **PS))
+    assert "of all sweeps" not in analysis("scaling").stderr
+    fill_gpus(curve([98.0, 180.0], **NCCL), name="second")
+    said = "of all sweeps; --sweep second has the newest alone"
+    assert said in analysis(*command).stderr
+    assert said not in analysis("scaling", "--sweep", "first").stderr
+    assert said not in analysis("scaling", "num_gpus<=2").stderr
