@@ -135,7 +135,7 @@ def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
     assert "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows" in reported.stdout
     assert "uncertain: no row has ps_gpu on more than one GPU" in reported.stdout
     assert "is like k80_8" in reported.stdout
-    assert "communication that nothing hides" in reported.stdout
+    assert "communication that computing does not hide" in reported.stdout
 
 
 def test_a_model_without_rows_is_refused_with_what_to_measure(analysis) -> None:
@@ -707,6 +707,19 @@ def test_strong_scaling_keeps_the_batch_in_all(analysis) -> None:
         simulated(analysis, "--to", "num_gpus=8", "--to", "batch_size=32", "--json").stdout
     )["predictions"]
     assert chosen["batch_size"] == 32
+
+
+def test_the_fastest_stands_first_and_precisions_are_told_apart(analysis) -> None:
+    half = {"precision": "bf16"}
+    fill_gpus([*curve((205, 395, 770), **RESNET, **NCCL), *curve((200, 380, 740), **RESNET, **PS)])
+    fill_gpus(curve((400, 770, 1500), **RESNET, **NCCL, **half), name="half")
+    said = analysis("predict", "--hardware", "dgx_a100", "--to", "num_gpus=8").stdout.splitlines()
+    rows = [line.split() for line in said if line.startswith("resnet50 ")]
+    assert [" ".join(row[3:5]) for row in rows] == [
+        "replicated_nccl, bf16",
+        "replicated_nccl, fp32",
+        "ps_cpu, fp32",
+    ]
 
 
 def test_rows_are_in_order_of_their_names_and_numbers(analysis) -> None:
