@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import sqlalchemy as sa
 import typer
 from rich.console import Console
 
@@ -18,9 +17,9 @@ from scalemark.host.own_code import typed
 from scalemark.records.trial import AXES
 from scalemark.text.shell_words import continued
 from scalemark.text.untrusted import visible
-from store.database import open_for_reading, reading
+from store.database import open_for_reading
 from store.errors import StoreError
-from store.schema import SweepRow
+from store.reading.origins import newest_sweeps
 
 Filters = Annotated[
     list[str] | None,
@@ -94,9 +93,7 @@ def tell_all_sweeps(selection: Selection) -> None:
     """
     if not selection.origin.is_ours or selection.sweep is not None or selection.filters:
         return
-    with reading(open_for_reading(selection.db)) as connection:
-        newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(2)
-        names = list(connection.scalars(newest))
+    names = newest_sweeps(open_for_reading(selection.db), selection.origin, most=2)
     if len(names) > 1:
         tell(f"of all sweeps; --sweep {visible(names[0])} has the newest alone")
 
