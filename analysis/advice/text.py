@@ -13,7 +13,7 @@ from analysis.advice.measure_it import measure_it
 from analysis.advice.ranking import PLAUSIBLE, Behind, Candidate, Ranking
 from analysis.results import Origin
 from analysis.scaling.text import LITTLE_LOST, brings
-from analysis.text.numbers import number, with_interval
+from analysis.text.numbers import number, rate_with_interval
 from analysis.text.titles import host_notes, title
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import free_names
@@ -69,7 +69,7 @@ def _nothing(answer: Answer) -> str:
 
 def headline(answer: Answer, ranking: Ranking) -> str:
     pick, aim = ranking.pick, answer.aim
-    throughput = with_interval(pick.throughput, pick.result.low, pick.result.high)
+    throughput = rate_with_interval(pick.throughput, pick.result.low, pick.result.high)
     if answer.question.is_published or ranking.level:  # each of these has an interval of its own
         throughput = number(pick.throughput, exactly=answer.question.is_published)
     brought = f"{throughput} {pick.result.unit}"

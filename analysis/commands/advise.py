@@ -32,7 +32,7 @@ from analysis.options import (
 )
 from analysis.source import Source
 from analysis.text import badges
-from analysis.text.numbers import number, span
+from analysis.text.numbers import number, rate_span
 from analysis.text.one_screen import NextStep, say_step, show
 from analysis.text.titles import (
     ITEMS_OF_STEPS,
@@ -214,7 +214,7 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
     result, throughput = candidate.result, candidate.throughput
     cells = [number(throughput, exactly=one.question.is_published)]
     if result.low is not None and result.high is not None:
-        cells[0] += f" [{span(result.low, result.high, throughput)}]"
+        cells[0] += f" [{rate_span(result.low, result.high, throughput)}]"
     if _headers(one):
         devices, items = one.question.environment.devices, one.question.item
         cells.append(one.aim.text(candidate.score, devices, items))

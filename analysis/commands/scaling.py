@@ -31,7 +31,7 @@ from analysis.scaling.paying import Stop
 from analysis.scaling.text import sentences
 from analysis.source import Source
 from analysis.text import badges
-from analysis.text.numbers import number, span
+from analysis.text.numbers import number, rate_span
 from analysis.text.titles import reported_notes, step_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.records.devices import DeviceKind
@@ -119,7 +119,7 @@ def _row(curve: Curve, point: Point) -> list[str]:
         "n": str(len(result.repeats)),
     }
     if result.low is not None and result.high is not None:
-        cells["throughput"] += f" [{span(result.low, result.high, images)}]"
+        cells["throughput"] += f" [{rate_span(result.low, result.high, images)}]"
     if result.speed_up is not None:
         cells["speed-up"] = f"{fixed(result.speed_up, 2)}x"
     if result.efficiency is not None:
