@@ -173,11 +173,11 @@ def evidence(explained: Explanation, most_trials: int | None = None) -> Iterator
     for one in explained.diagnosis.rests_on:
         joint = " - " if one.method is Method.ABLATION else ", "
         trials = joint.join(trial[:_TRIAL_ID] for trial in one.trials)
+        trials = f"trial {trials}" if len(one.trials) == 1 else f"trials {trials}"
         if most_trials is not None and len(one.trials) > most_trials:
             trials = counted(len(one.trials), "trial")
-        noun = "trial" if len(one.trials) == 1 else "trials"
-        named = trials if trials.endswith(noun) else f"{noun} {trials}"
-        yield f"Evidence ({one.method}): {', '.join(_figures(one, explained.target))}; {named}."
+        figures = ", ".join(_figures(one, explained.target))
+        yield f"Evidence ({one.method}): {figures}; {trials}."
 
 
 def _figures(one: Evidence, target: Result) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from analysis.scaling.curves import Curve, Point, Scaling
@@ -26,14 +27,25 @@ RIGHT = frozenset(("efficiency", "each further brings"))
 def rows(found: Sequence[Scaling]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each curve that tells what more devices bring."""
     axes = _differing(found)
-    has_environments = len({one.table.environment.key for one in found}) > 1
+    places = _places(found)
     for scaling in found:
-        setting, environment = scaling.table.setting, scaling.table.environment
+        setting = scaling.table.setting
         words = [_named(axis, setting.get(axis)) for axis in axes]
-        work = ", ".join([*words, *([environment.host] if has_environments else [])]) or "all"
+        place = places[scaling.table.environment.key]
+        work = ", ".join([*words, *([place] if len(places) > 1 else [])]) or "all"
         for curve in scaling.curves if scaling.speaks_of_gpus else ():
             if len(curve.points) > 1:
                 yield work, curve.strategy, *_of_curve(curve), ", ".join(doubts(curve))
+
+
+def _places(found: Sequence[Scaling]) -> dict[str, str]:
+    """Return a name for each environment: its host, with its software where a host has several."""
+    environments = {one.table.environment.key: one.table.environment for one in found}
+    hosts = Counter(one.host for one in environments.values())
+    places = {}
+    for key, one in environments.items():
+        places[key] = one.host if hosts[one.host] == 1 else f"{one.host} ({one.versions})"
+    return places
 
 
 def doubts(curve: Curve) -> list[str]:
