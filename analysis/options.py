@@ -17,7 +17,9 @@ from scalemark.host.own_code import typed
 from scalemark.records.trial import AXES
 from scalemark.text.shell_words import continued
 from scalemark.text.untrusted import visible
+from store.database import open_for_reading
 from store.errors import StoreError
+from store.reading.origins import newest_sweeps
 
 Filters = Annotated[
     list[str] | None,
@@ -83,6 +85,17 @@ def select(
     chosen = choose(db, filters or (), sweep, origin, source, baseline)
     tell(chosen.note)
     return chosen.selection
+
+
+def tell_all_sweeps(selection: Selection) -> None:
+    """Say on stderr that numbers are of all sweeps, where there are several and nothing chose:
+    other commands then take the newest.
+    """
+    if not selection.origin.is_ours or selection.sweep is not None or selection.filters:
+        return
+    names = newest_sweeps(open_for_reading(selection.db), selection.origin, most=2)
+    if len(names) > 1:
+        tell(f"of all sweeps; --sweep {visible(names[0])} has the newest alone")
 
 
 def tell(note: str) -> None:

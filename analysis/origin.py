@@ -56,8 +56,10 @@ def choose(
     if sweep is not None:
         check_sweep(engine, sweep)
     found = newest_first(engine, selection.filters, sweep=sweep)
-    if not found:
-        return Chosen(selection=selection)
+    if not found:  # what reads beside the filters must see the database as it does without them
+        there = newest_first(engine, (), sweep=sweep)
+        taken = next(map(Origin, there), selection.origin)
+        return Chosen(selection=replace(selection, origin=taken))
     newest, *others = map(Origin, found)
     if not filters and sweep is None and elsewhere.has_any(engine):
         others.append(Origin.ELSEWHERE)

@@ -15,7 +15,7 @@ from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import headline, sentences
 from analysis.results import setting
 from analysis.text import badges
-from analysis.text.numbers import number, with_interval
+from analysis.text.numbers import number, rate_with_interval
 from analysis.text.one_screen import Screen
 from analysis.text.titles import named
 from scalemark.text.decimals import fixed
@@ -245,7 +245,7 @@ def _throughput(one: Answer, candidate: Candidate) -> str:
     result = candidate.result
     if one.question.is_published:
         return number(candidate.throughput, exactly=True)
-    return with_interval(candidate.throughput, result.low, result.high)
+    return rate_with_interval(candidate.throughput, result.low, result.high)
 
 
 def _has_score(one: Answer) -> bool:

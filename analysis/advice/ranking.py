@@ -96,6 +96,7 @@ class Behind:
     # little of 3 %
     explained: float
     chance: float  # that it is better, as far as scores tell
+    deviation: float  # standard deviation of log scores of a process that this chance assumes
     is_in_doubt: bool  # a single run: such chances add up to too much, with those farther behind
     # a race of throughput put it out, and that is the goal; no sign that it is slower
     is_out_of_race: bool
@@ -269,6 +270,7 @@ def _behind(
     if num > 2:
         known, known_freedom = _with_prior(own, others)
         explained = _factor(_error(known, nums) * pair_quantile(num, known_freedom))
+    deviation, chance = _chance(ratio, nums, own, others)
     return Behind(
         candidate=other,
         ratio=ratio,
@@ -278,7 +280,8 @@ def _behind(
         variance=variance,
         freedom=freedom,
         explained=explained,
-        chance=_chance(ratio, nums, own, others),
+        chance=chance,
+        deviation=deviation,
         is_in_doubt=False,
         is_out_of_race=races and bool(other.result.out_of_race),
     )
@@ -306,13 +309,17 @@ def _with_prior(own: Spread, others: Spread) -> tuple[float, int]:
     return variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
 
 
-def _chance(ratio: float, nums: tuple[int, int], own: Spread, others: Spread) -> float:
-    """Return the chance that the one that is behind is better, if nothing else is known."""
-    distance = math.log(ratio)
-    if not own.freedom + others.freedom:
-        return chance_beyond(distance / _error(_UNKNOWN_DEVIATION**2, nums), math.inf)
-    known, freedom = _with_prior(own, others)
-    return chance_beyond(distance / _error(known, nums), freedom)
+def _chance(
+    ratio: float, nums: tuple[int, int], own: Spread, others: Spread
+) -> tuple[float, float]:
+    """Return the deviation of processes, and the chance by it that the one that is behind is
+    better, if nothing else is known.
+    """
+    deviation, freedom = _UNKNOWN_DEVIATION, math.inf
+    if own.freedom + others.freedom:
+        known, freedom = _with_prior(own, others)
+        deviation = math.sqrt(known)
+    return deviation, chance_beyond(math.log(ratio) / _error(deviation**2, nums), freedom)
 
 
 def _spreads_more(own: Spread, others: Spread) -> bool:

@@ -10,10 +10,10 @@ from analysis.advice.by_count import Bought
 from analysis.advice.description import described
 from analysis.advice.doubts import ways
 from analysis.advice.measure_it import measure_it
-from analysis.advice.ranking import Behind, Candidate, Ranking
+from analysis.advice.ranking import PLAUSIBLE, Behind, Candidate, Ranking
 from analysis.results import Origin
 from analysis.scaling.text import LITTLE_LOST, brings
-from analysis.text.numbers import number, with_interval
+from analysis.text.numbers import number, rate_with_interval
 from analysis.text.titles import host_notes, title
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import free_names
@@ -69,7 +69,7 @@ def _nothing(answer: Answer) -> str:
 
 def headline(answer: Answer, ranking: Ranking) -> str:
     pick, aim = ranking.pick, answer.aim
-    throughput = with_interval(pick.throughput, pick.result.low, pick.result.high)
+    throughput = rate_with_interval(pick.throughput, pick.result.low, pick.result.high)
     if answer.question.is_published or ranking.level:  # each of these has an interval of its own
         throughput = number(pick.throughput, exactly=answer.question.is_published)
     brought = f"{throughput} {pick.result.unit}"
@@ -118,6 +118,7 @@ def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
     if ranking.unclear:
         names = _names(ranking.unclear, ranking.top)
         yield f"Unsure: {_why_unclear(ranking)}, so {names} may be as good or better."
+        yield from far_unclear(ranking)
     elif ranking.rests_on_suspect:
         what = "in doubt at its source" if answer.question.is_of_others else "suspect"
         yield f"Unsure: its number is {what}{_next_behind(ranking)}."
@@ -151,28 +152,52 @@ def _next_behind(ranking: Ranking) -> str:
 
 
 def _why_unclear(ranking: Ranking) -> str:
-    if ranking.unclear[0].low is None:
-        return "there is a single run of it or of what comes next"
+    nearest = ranking.unclear[0]
+    if nearest.low is None:
+        return f"there is a single run of {_run_once(ranking, nearest)}"
     num = 1 + len(ranking.unclear) + len(ranking.tied)
     return f"{counted(num, 'choice')} are too close to call"
 
 
+def _run_once(ranking: Ranking, behind: Behind) -> str:
+    """Name which of the best and one behind it has a single run; at least one has."""
+    sides = {"it": ranking.top, "what comes next": behind.candidate}
+    once = [name for name, side in sides.items() if len(side.scores) < 2]
+    return "each" if len(once) == len(sides) else once[0]
+
+
+def far_unclear(ranking: Ranking) -> Iterator[str]:
+    """Say of the single run that is farthest behind, and yet unclear, what spread is assumed."""
+    far = [one for one in ranking.unclear if one.low is None and one.share >= PLAUSIBLE]
+    if not far:
+        return
+    name = described(far[-1].candidate.result, against=ranking.top.result)
+    yield (
+        f"Why {name} is unclear though {far[-1].share:.1%} behind: single runs are compared as if "
+        f"processes differed by {far[-1].deviation:.1%} (standard deviation, from few or no "
+        f"repeats), and the first of {counted(len(ranking.judged), 'choice')} may have been lucky; "
+        "repeats would tell."
+    )
+
+
 def _next_worse(ranking: Ranking) -> str:
-    nearest = ranking.worse[0]
-    least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
-    is_ours = nearest.candidate.result.environment.origin.is_ours
-    how = f"Sure, from {least} or more {'processes' if is_ours else 'repeats'} each"
-    if unproven := ranking.unproven:
-        runs = "a single run" if unproven.low is None else "few repeats"
-        how = f"Likely, though from {runs}"
-        if unproven is not nearest:
-            of = described(unproven.candidate.result, against=ranking.top.result)
-            how = f"Likely, though from {runs} of {of}"
+    nearest, unproven = ranking.worse[0], ranking.unproven
     name = described(nearest.candidate.result, against=ranking.top.result)
     share = f"{nearest.share:.1%}"
     if nearest.share_low is not None and nearest.share_high is not None:
         share = f"{share} [{nearest.share_low:.1%}, {nearest.share_high:.1%}]"
-    return f"{how}: the next, {name}, is {share} behind."
+    is_ours = nearest.candidate.result.environment.origin.is_ours
+    least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
+    how = f"from {least} or more {'processes' if is_ours else 'repeats'} each"
+    if unproven is None:
+        return f"Sure, {how}: the next, {name}, is {share} behind."
+    if unproven is nearest:
+        is_once = unproven.low is None
+        runs = f"a single run of {_run_once(ranking, unproven)}" if is_once else "few repeats"
+        return f"Likely, though from {runs}: the next, {name}, is {share} behind."
+    of = described(unproven.candidate.result, against=ranking.top.result)
+    runs = "there is a single run" if unproven.low is None else "there are few repeats"
+    return f"Likely: the next, {name}, is {share} behind, {how}; of {of}, farther behind, {runs}."
 
 
 def _efficiency(answer: Answer, ranking: Ranking) -> Iterator[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from analysis.calibration.efficiency import is_mostly_products
 from analysis.calibration.fit import Fit, Prepared
 from analysis.calibration.layout import precision_class
+from analysis.calibration.priors import BATCH_START
 from analysis.calibration.row import Row
 from costs.topology import BETWEEN_CLIQUES
 from scalemark.records.strategies import strategy_name
@@ -253,6 +256,29 @@ def _biases(case: _Case) -> Doubt | None:
     return Doubt(reason="", error=_BIASES_WRONG_BY * share)
 
 
+def _batch(case: _Case) -> Doubt | None:
+    """Doubt another batch where no model of such layers has two: what a kernel takes whatever the
+    batch and what grows with it cannot be told apart by one, and the step is then off by the first.
+    """
+    work = case.target.row.work
+    batches: dict[str, set[int]] = defaultdict(set)
+    for one in case.fit.rows:
+        of = one.row.work
+        if is_mostly_products(of.network) is is_mostly_products(work.network):
+            batches[of.network.name].add(of.batch_size)
+    known = batches.get(work.network.name, set())
+    if work.batch_size in known or len(known) != 1 or any(len(of) > 1 for of in batches.values()):
+        return None
+    (batch,) = known
+    rates = case.target.rates(case.fit.vector)
+    whatever_s = float(rates.start) * case.target.step.kernels_s
+    share = whatever_s / case.target.costs(case.fit.vector).step_s
+    return Doubt(
+        reason=f"all rows have batch_size {batch}: none shows how a larger or smaller batch scales",
+        error=BATCH_START.spread * abs(work.batch_size / batch - 1) * share,
+    )
+
+
 _CHECKS: tuple[Callable[[_Case], Doubt | None], ...] = (
     _topology,
     _strategy,
@@ -265,4 +291,5 @@ _CHECKS: tuple[Callable[[_Case], Doubt | None], ...] = (
     _extrapolation,
     _precision,
     _biases,
+    _batch,
 )

@@ -15,7 +15,7 @@ from analysis.advice.description import column_heading, described, told_apart
 from analysis.advice.next_trials import cost_text
 from analysis.advice.one_screen import doubts_of, screen, unit_heading
 from analysis.advice.ranking import Behind, Candidate, Ranking
-from analysis.advice.text import heading, sentences
+from analysis.advice.text import far_unclear, heading, sentences
 from analysis.newest import selected, what_is_left
 from analysis.options import (
     All,
@@ -32,7 +32,7 @@ from analysis.options import (
 )
 from analysis.source import Source
 from analysis.text import badges
-from analysis.text.numbers import number, span
+from analysis.text.numbers import number, rate_span
 from analysis.text.one_screen import NextStep, say_step, show
 from analysis.text.titles import (
     ITEMS_OF_STEPS,
@@ -101,6 +101,9 @@ def advise(
     console = make_console()
     shown = screen(found, left)
     if not shows_all:
+        rankings = [one.ranking for one in found if one.ranking is not None]
+        if len(found) == 1 and rankings:
+            notes += far_unclear(rankings[0])
         return show(console, shown, newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
@@ -211,7 +214,7 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
     result, throughput = candidate.result, candidate.throughput
     cells = [number(throughput, exactly=one.question.is_published)]
     if result.low is not None and result.high is not None:
-        cells[0] += f" [{span(result.low, result.high, throughput)}]"
+        cells[0] += f" [{rate_span(result.low, result.high, throughput)}]"
     if _headers(one):
         devices, items = one.question.environment.devices, one.question.item
         cells.append(one.aim.text(candidate.score, devices, items))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +16,16 @@ from analysis.again import command
 from analysis.comparison.compared import Compared, compared, fold, interval_text
 from analysis.comparison.pairs import Paired, paired
 from analysis.comparison.sides import Side, sides
-from analysis.options import Filters, OriginOption, Sweep, result_record, say, say_command, tell
+from analysis.options import (
+    Filters,
+    OriginOption,
+    Sweep,
+    result_record,
+    say,
+    say_command,
+    tell,
+    tell_all_sweeps,
+)
 from analysis.results import Result
 from analysis.statistics.judgement import Answer
 from analysis.statistics.planning import MOST_WORTH_IT
@@ -74,6 +83,8 @@ def compare(
     of_a, of_b = sides(db, a, b, filters or (), sweep, origin)
     tell(of_a.note)
     found = paired(of_a, of_b)
+    if not any(side.is_by_name or side.names_an_environment for side in (of_a, of_b)):
+        tell_all_sweeps(replace(of_a.source.selection, filters=tuple(filters or ())))
     rows = list(compared(found.pairs, of_a, of_b, trust_steps=trust_steps))
     if as_json:
         return print_json(_record(of_a, of_b, found, rows))

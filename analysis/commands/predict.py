@@ -28,6 +28,7 @@ from analysis.prediction.probed_box import with_probe
 from analysis.prediction.text import order, show
 from analysis.published import published
 from analysis.results import Origin, Result
+from analysis.selection import load
 from analysis.source import Source
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
@@ -39,7 +40,8 @@ from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
-from scalemark.text.wording import listed
+from scalemark.records.earlier_trial import ID_DIGITS
+from scalemark.text.wording import counted, listed
 from store.command_line import Db, Json
 from store.errors import StoreError
 
@@ -140,6 +142,7 @@ def predict(
     if not of_models:
         raise StoreError(NOTHING_KNOWN)
     wanted = _wanted(to, on, link)
+    filtered_out = _filtered_out(read)
     kinds = alike(of_models)
     found: list[Prediction] = []
     notes = sweep_notes(of_models)
@@ -162,7 +165,7 @@ def predict(
         else:
             found += predicted
             notes.append(f"{known.environment.host}: {known.guess.reason}")
-            notes += _weaknesses(known, predicted)
+            notes += _weaknesses(known, predicted, filtered_out)
     if not found:
         raise StoreError("\n".join(dict.fromkeys(failed)))
     notes += [f"not predicted: {why}" for why in dict.fromkeys(failed)]
@@ -224,9 +227,21 @@ def _guess(results: Sequence[Result], hardware: str | None, read: Source) -> Gue
     return with_probe(guess_of(environment, most_gpus(results)), results[0], read)
 
 
-def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
+def _filtered_out(read: Source) -> list[Result]:
+    """Return results of ours that filters of trials, or a sweep, leave out."""
+    chosen = read.selection
+    if not chosen.origin.is_ours or not (chosen.trial_filters or chosen.sweep):
+        return []
+    everything = replace(chosen, filters=tuple(chosen.attempt_filters), sweep=None)
+    taken = {(one.environment.key, one.trial_id) for one in read.results}
+    return [one for one in load(everything) if (one.environment.key, one.trial_id) not in taken]
+
+
+def _weaknesses(
+    known: Learned, asked: Sequence[Prediction], filtered_out: Sequence[Result]
+) -> list[str]:
     """Name what the predictions of an environment rest on, each with the command that would mend
-    it."""
+    it, or with the rows that filters left out."""
     found = [f"left out: {why}" for why in known.left_out]
     if not known.is_fitted:
         found.append(
@@ -242,12 +257,12 @@ def _weaknesses(known: Learned, asked: Sequence[Prediction]) -> list[str]:
     if len(rows) == 1 and max(one.work.num_gpus for one in asked) > 1:
         found.append(
             "one trial only: nothing shows how fast GPUs exchange gradients"
-            f"{_measure(rows[0].on(2).work, known)}"
+            f"{_mended(rows[0].on(2).work, known, filtered_out)}"
         )
     if all(row.work.num_gpus > 1 for row in rows):
         found.append(
             "no baseline: without a row of 1 GPU, computing and communicating are hard to tell "
-            f"apart{_measure(_alone(rows[0]), known)}"
+            f"apart{_mended(_alone(rows[0]), known, filtered_out)}"
         )
     for result in known.results:
         camps = contradiction(Sample.of(result.repeats, result.unit))
@@ -273,7 +288,20 @@ def _alone(row: Row) -> Work:
     )
 
 
-def _measure(work: Work, known: Learned) -> str:
+def _mended(work: Work, known: Learned, filtered_out: Sequence[Result]) -> str:
+    """Return the rows like this work that filters left out, else the command that measures it."""
+    there = [
+        one.trial_id[:ID_DIGITS]
+        for one in filtered_out
+        if one.environment.key == known.environment.key
+        and one.throughput is not None
+        and one.axes["model"] == work.network.name
+        and one.axes["precision"] == work.precision
+        and (one.num_gpus > 1) is (work.num_gpus > 1)
+    ]
+    if there:
+        which = f"{counted(len(there), 'such trial')}, as {there[0]}"
+        return f"; the filters left out {which}: choose it, too"
     command = measuring(work, known.results)
     return f"; measure: {command}" if command else ""
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from analysis.options import (
+    All,
     BaselineOption,
     Filters,
     OriginOption,
@@ -20,16 +21,18 @@ from analysis.options import (
     result_record,
     say,
     select,
+    tell_all_sweeps,
 )
 from analysis.results import BaselineRule, Origin
+from analysis.scaling import one_screen
 from analysis.scaling.curves import Curve, Point, Scaling, scalings, with_extra_p
 from analysis.scaling.extra_p import FEWEST_COUNTS
 from analysis.scaling.paying import Stop
 from analysis.scaling.text import sentences
 from analysis.source import Source
 from analysis.text import badges
-from analysis.text.numbers import number, span
-from analysis.text.titles import step_notes, table_facts, title
+from analysis.text.numbers import number, rate_span
+from analysis.text.titles import reported_notes, step_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.records.devices import DeviceKind
 from scalemark.text.decimals import fixed
@@ -57,20 +60,29 @@ def scaling(
     with_models: Annotated[
         bool, typer.Option("--extra-p", help="Have Extra-P, where installed, model curves, too.")
     ] = False,
+    shows_all: All = False,
     as_json: Json = False,
 ) -> None:
-    """Show each strategy's speed-ups with intervals, where more GPUs stop paying, and what limits
-    it.
+    """Show from how many GPUs on more do not pay; with --all each strategy's speed-ups with
+    intervals, and what limits it.
     """
     chosen = select(db, filters, sweep, origin, source, baseline)
+    tell_all_sweeps(chosen)
     read = Source(selection=chosen)
     found = scalings(read.results)
     if with_models:
         found = with_extra_p(found)
     if as_json:
-        print_json([_record(one) for one in found])
-        return
+        return print_json([_record(one) for one in found])
     console = make_console()
+    answer = [] if shows_all or with_models else list(one_screen.rows(found))
+    if answer:
+        say(console, "From how many GPUs on more do not pay:", "bold")
+        print_columns(console, one_screen.COLUMNS, answer, right=one_screen.RIGHT)
+        notes = [*read.notes, *_pays(found), *_suspect(found, chosen.show_command)]
+        for note in filter(None, [one_screen.left_out(found), *notes]):
+            say(console, note)
+        return say(console, "--all has each curve, what limits it, and the rest", "dim")
     for one in found:
         _print(console, one)
     notes = [*read.notes, *_notes(found), *_suspect(found, chosen.show_command)]
@@ -78,6 +90,7 @@ def scaling(
         notes += _not_modeled(found)
     for note in notes:
         say(console, note)
+    return None
 
 
 def _print(console: Console, one: Scaling) -> None:
@@ -106,7 +119,7 @@ def _row(curve: Curve, point: Point) -> list[str]:
         "n": str(len(result.repeats)),
     }
     if result.low is not None and result.high is not None:
-        cells["throughput"] += f" [{span(result.low, result.high, images)}]"
+        cells["throughput"] += f" [{rate_span(result.low, result.high, images)}]"
     if result.speed_up is not None:
         cells["speed-up"] = f"{fixed(result.speed_up, 2)}x"
     if result.efficiency is not None:
@@ -134,6 +147,18 @@ def _not_modeled(found: Sequence[Scaling]) -> Iterator[str]:
             f"without a model of Extra-P: {num} of {counted(len(curves), 'curve')}, on fewer than "
             f"{FEWEST_COUNTS} numbers of devices"
         )
+
+
+def _pays(found: Sequence[Scaling]) -> Iterator[str]:
+    yield (
+        "pays: each GPU that is added brings half or more of what each of the first did; perhaps: "
+        "not sure, single runs or too few repeats"
+    )
+    yield from reported_notes([result for one in found for result in one.table.results])
+    used = {badge for one in found for badge in badges.of_environment(one.table.environment)}
+    used |= {badge for one in found for curve in one.curves for badge in one_screen.doubts(curve)}
+    if meanings := badges.foot(used):
+        yield meanings
 
 
 def _notes(found: Sequence[Scaling]) -> Iterator[str]:

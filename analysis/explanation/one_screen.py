@@ -21,10 +21,11 @@ from analysis.text.one_screen import NextStep, Screen
 from analysis.text.titles import named
 from scalemark.records.devices import DeviceKind
 from scalemark.records.earlier_trial import ID_DIGITS, OF_PRECISION
-from scalemark.text.wording import counted, listed
+from scalemark.text.wording import counted, listed_phrases, shortened
 
-_MOST_ROWS = 12
+_MOST_ROWS = 10
 _MOST_MODELS = 8
+_MOST_IDEALS = 3
 _REPEATS = 3  # of a suspect single run
 _MOST_TRIALS = 2  # that a line of evidence names
 _MOST_DOUBTS = 2  # of a row of many, the gravest first
@@ -57,10 +58,9 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
     used = {badge for one in worst_first[:_MOST_ROWS] for badge in _doubts(one)[:_MOST_DOUBTS]}
     used |= {one for each in found for one in badges.of_environment(each.target.environment)}
     differing = _differing([one.target for one in worst_first[:_MOST_ROWS]])
-    kinds = {one.target.environment.device_kind for one in found}
-    devices = "devices" if DeviceKind.CPU_DEVICE in kinds else "GPUs"
+    devices = _devices(found)
     return Screen(
-        headlines=(*_by_model(found), *_evidence_of_first(worst_first)),
+        headlines=(*_by_model(found), *_evidence_of_first(worst_first, differing)),
         columns=("model", "strategy", devices, "lost", "held back by", "doubts"),
         rows=[_of_trial(one, differing) for one in worst_first],
         right=frozenset((devices, "lost")),
@@ -68,6 +68,13 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
         next_step=_next_step([*_best(found), *worst_first], differing, selection),
         badges=frozenset(used),
     )
+
+
+def _devices(found: Sequence[Explanation]) -> str:
+    kinds = {one.target.environment.device_kind for one in found}
+    if DeviceKind.CPU_DEVICE not in kinds:
+        return "GPUs"
+    return "CPU devices" if len(kinds) == 1 else "devices"
 
 
 _Differing = Mapping[str, Sequence[str]]
@@ -122,14 +129,20 @@ def _by_model(found: Sequence[Explanation]) -> Iterator[str]:
     of_models: dict[str, list[Explanation]] = defaultdict(list)
     for one in found:
         of_models[str(one.target.axes["model"])].append(one)
+    ideals: dict[str, None] = {}
     for model, of_model in list(of_models.items())[:_MOST_MODELS]:
-        bounds = Counter(_bound(one) for one in of_model).most_common(2)
-        said = [f"{bound} in {num}" for bound, num in bounds]
-        lost = f"; {most:.0%} lost in the worst" if (most := max(map(_lost, of_model))) > 0 else ""
+        bounds = Counter(_bound(one) for one in of_model).most_common()
+        said = ", ".join(f"{num} {bound}" for bound, num in bounds)
+        worst = max(of_model, key=_lost)
+        lost = f"; at worst {_lost(worst):.0%} lost" if _lost(worst) > 0 else ""
+        if lost:
+            ideals[text.ideal(worst)] = None
         where = [badges.of_environment(one.target.environment) for one in of_model]
         marked = list(dict.fromkeys(badge for of_one in where for badge in of_one))
         name = f"{model} ({', '.join(marked)})" if marked else model
-        yield f"{name}: {listed(said)} of {len(of_model)}{lost}."
+        yield f"{name}: {said}{lost}."
+    if ideals:
+        yield f"Lost is against {listed_phrases(shortened(list(ideals), _MOST_IDEALS))}."
     if len(of_models) > _MOST_MODELS:
         yield f"And {counted(len(of_models) - _MOST_MODELS, 'more model')}."
 
@@ -139,12 +152,13 @@ def _evidence(one: Explanation) -> list[str]:
     return list(text.evidence(one, _MOST_TRIALS))[:1]
 
 
-def _evidence_of_first(found: Sequence[Explanation]) -> Iterator[str]:
+def _evidence_of_first(found: Sequence[Explanation], differing: _Differing) -> Iterator[str]:
     """Yield the evidence of the first verdict on a loss."""
     for one in found:
         if one.diagnosis.bound not in (None, Bound.HEALTHY):
+            why = "; ".join(one.diagnosis.evidence)
             for line in _evidence(one):
-                yield f"{one.target.axes['model']} on {one.target.counted}: {line}"
+                yield f"{_which(one, differing)}{why}. {line}"
             return
 
 

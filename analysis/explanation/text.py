@@ -154,10 +154,16 @@ def verdict(explained: Explanation) -> str:
     found = f"Verdict: {diagnosis.bound}{sure}: {why}."
     if fall.efficiency is None or fall.target.num_gpus == 1 or diagnosis.bound is Bound.HEALTHY:
         return found
-    ideal = f"{fall.target.num_gpus} times one alone"
-    if shares_cores(fall.target):
-        ideal = "as many, each for itself"
-    return f"{found} It reaches {percent(fall.efficiency)} of {ideal}."
+    return f"{found} It reaches {percent(fall.efficiency)} of {ideal(explained)}."
+
+
+def ideal(explained: Explanation) -> str:
+    """Return what a loss is measured against, as `8 times replicated_nccl on 1 GPU`."""
+    target, alone = explained.target, explained.fall.ideal
+    if alone is None or shares_cores(target):
+        return "as many, each for itself"
+    by = "one replica alone" if alone.trains_apart else f"{alone.strategy} on {alone.counted}"
+    return f"{target.num_gpus} times {by}"
 
 
 def evidence(explained: Explanation, most_trials: int | None = None) -> Iterator[str]:
@@ -167,22 +173,24 @@ def evidence(explained: Explanation, most_trials: int | None = None) -> Iterator
     for one in explained.diagnosis.rests_on:
         joint = " - " if one.method is Method.ABLATION else ", "
         trials = joint.join(trial[:_TRIAL_ID] for trial in one.trials)
+        trials = f"trial {trials}" if len(one.trials) == 1 else f"trials {trials}"
         if most_trials is not None and len(one.trials) > most_trials:
             trials = counted(len(one.trials), "trial")
-        yield f"Evidence ({one.method}): {', '.join(_figures(one))}; {trials}."
+        figures = ", ".join(_figures(one, explained.target))
+        yield f"Evidence ({one.method}): {figures}; {trials}."
 
 
-def _figures(one: Evidence) -> Iterator[str]:
+def _figures(one: Evidence, target: Result) -> Iterator[str]:
     ms = one.seconds.scaled(1e3)
     known = "estimated" if one.method is Method.CORES else "observed"
     yield f"{with_interval(ms.value, ms.low, ms.high)} ms {known}"
     if (rates := one.rates) is None:
         return
-    if rates.expected_s is not None:
-        yield f"{number(1e3 * rates.expected_s)} ms expected of the links"
-    yield f"{number(rates.implied / 1e9)} GB/s implied"
-    if rates.possible is not None:
-        yield f"{number(rates.possible / 1e9)} GB/s possible on the fastest links"
+    if rates.expected_s is None:
+        yield f"{number(rates.implied / 1e9)} GB/s of gradients if nothing hides them"
+    else:
+        expected = f"up to {number(1e3 * rates.expected_s)} ms expected"
+        yield f"{expected} of {target.strategy} on its links"
 
 
 def sentences(explained: Explanation) -> Iterator[str]:
@@ -289,15 +297,17 @@ def _quick_check(explained: Explanation) -> Iterator[str]:
     if check is None:
         return
     said = (
-        "The guide's quick check expects a reduction of "
+        "By TensorFlow's guide to GPU performance, parameters over bandwidth, one reduction takes "
         f"{_ms(check.seconds)} ({check.bandwidth.known_by})"
     )
     lost = [part for part in explained.fall.parts if Cause.COMMUNICATION in part.causes]
     if lost:
         lost_s = lost[0].seconds.value
         if inner:
-            said += f", the cost model up to {_ms(inner.seconds)} of communication"
-        said += f"; {_ms(max(0.0, lost_s))} were lost"
+            strategy = explained.target.strategy
+            said += f"; by the cost model {strategy} takes up to {_ms(inner.seconds)}"
+        causes = " or ".join(lost[0].causes)
+        said += f"; {_ms(max(0.0, lost_s))} were lost to {causes}"
         if inner and lost_s > inner.at_most_s:
             said += ", which the links do not explain"
     yield f"{said}."

@@ -52,13 +52,13 @@ def show(
             f"{where.machine} ({where.versions})" if alike[where.machine] > 1 else where.machine
         )
         _say(console, [_heading(of_kind, environment, target)])
-        _print_table(console, of_kind)
+        fastest_first = sorted(of_kind, key=_speed)
+        _print_table(console, fastest_first)
         lines = []
-        for one in of_kind:
-            if one.predictive is not None:
-                lines.append(f"{_name(one)}: {_parts(one.predictive.parts)}")
-        if len(lines) > _MOST_NAMED:
-            lines = ["--json says what each step is made of"]
+        if (fastest := fastest_first[0]).predictive is not None:
+            lines.append(f"{_name(fastest)}: {_parts(fastest.predictive.parts)}")
+        if sum(one.predictive is not None for one in of_kind) > 1:
+            lines.append("--json says what each step is made of")
         _say(console, [*lines, *_uncertain(of_kind), *_refused(of_kind)])
     _say(console, notes)
     used = {_UNCERTAIN for one in found if one.predictive and one.predictive.uncertain}
@@ -66,6 +66,12 @@ def show(
         used.update(badges.of_environment(one.environment))
     if meanings := badges.foot(used):
         console.print(visible(meanings), style="dim", markup=False, soft_wrap=True)
+
+
+def _speed(one: Prediction) -> tuple[object, ...]:
+    """Return the key to sort a table by: the fastest of each model first, what is refused last."""
+    throughput = one.predictive.throughput if one.predictive else 0.0
+    return one.predictive is None, one.work.network.name, -throughput
 
 
 def _show_refused(console: Console, found: Sequence[Prediction], notes: Sequence[str]) -> None:
@@ -116,8 +122,10 @@ def _print_table(console: Console, found: Sequence[Prediction]) -> None:
     if has_figures:
         columns.append(origin)
     rows = []
+    names_fp32 = len({one.work.precision for one in found}) > 1
     for one in found:
-        row = [one.work.network.name, _batch(one), str(one.work.num_gpus), _way(one)]
+        way = _way(one, names_fp32=names_fp32)
+        row = [one.work.network.name, _batch(one), str(one.work.num_gpus), way]
         throughput, doubt = "refused", ""
         if one.predictive is not None:
             low, high = number(one.predictive.low), number(one.predictive.high)
@@ -145,14 +153,14 @@ def _batch(one: Prediction) -> str:
     return str(one.work.batch_size) if one.is_batch_known else f"{one.work.batch_size}?"
 
 
-def _way(one: Prediction) -> str:
+def _way(one: Prediction, *, names_fp32: bool = False) -> str:
     work = one.work
     said = [one.strategy if one.is_known else f"{one.strategy}?"]
     if work.gradient_repacking:
         said.append(f"repacking {work.gradient_repacking}")
     if work.compact_gradients:
         said.append("compact")
-    if work.precision != "fp32":
+    if work.precision != "fp32" or names_fp32:
         said.append(work.precision)
     if work.xla:
         said.append("XLA")
@@ -222,11 +230,11 @@ def _cause(reason: str, of: Sequence[Prediction]) -> list[str]:
 
 def _parts(parts: Costs) -> str:
     """Say what a step is made of by the cost model alone, at the most probable rates, in ms."""
-    hidden_of = f"of {1e3 * parts.communication_s:.3g}, {parts.bottleneck}"
+    hidden_of = f"{1e3 * parts.communication_s:.3g} in all, limited by {parts.bottleneck}"
     named = {
         "compute": parts.compute_s,
         "launches": parts.launch_s,
-        f"communication that nothing hides ({hidden_of})": parts.exposed_s,
+        f"communication that computing does not hide ({hidden_of})": parts.exposed_s,
         "update": parts.update_s,
         "host": parts.host_s,
         "slowest replica": parts.sync_s,

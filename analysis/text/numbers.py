@@ -30,6 +30,20 @@ def with_interval(value: float, low: float | None, high: float | None) -> str:
     return f"{number(value)} [{span(low, high, value)}]"
 
 
+def rate_with_interval(rate: float, low: float | None, high: float | None) -> str:
+    """Return a throughput with its interval; of repeats too few to tell `331 [unknown]`."""
+    if low is None or high is None:
+        return number(rate)
+    return f"{number(rate)} [{rate_span(low, high, rate)}]"
+
+
+def rate_span(low: float, high: float, around: float) -> str:
+    """Return the ends of a throughput's interval as `span`; `unknown` where it is wider than the
+    number, as that of two repeats may be, and tells nothing.
+    """
+    return "unknown" if high - low > around else span(low, high, around)
+
+
 def _decimals(size: float) -> int:
     """Keep three digits, or one behind the point below 100."""
     if size >= 99.95:

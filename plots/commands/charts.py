@@ -11,7 +11,15 @@ from typing import Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, select
+from analysis.options import (
+    BaselineOption,
+    Filters,
+    OriginOption,
+    SourceOption,
+    Sweep,
+    select,
+    tell_all_sweeps,
+)
 from analysis.results import BaselineRule
 from plots.options import command
 from plots.parts import in_words
@@ -67,6 +75,7 @@ def charts(
         _list(drawing.abouts(failures.setdefault), as_json=as_json)
         return _end(failures)
     chosen = select(db, filters, sweep, origin, published, baseline)
+    tell_all_sweeps(chosen)
     source = Source(selection=chosen, command=command(), is_log=log)
     reasons: dict[str, list[str]] = {}
     files = drawing.draw(

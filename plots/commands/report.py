@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, select
+from analysis.options import (
+    BaselineOption,
+    Filters,
+    OriginOption,
+    SourceOption,
+    Sweep,
+    select,
+    tell_all_sweeps,
+)
 from analysis.results import BaselineRule
 from plots.options import command
 from plots.parts import in_words
@@ -40,6 +48,7 @@ def report(
     from plots.report.page import render  # here, because other commands need no templates
 
     chosen = select(db, filters, sweep, origin, published, baseline)
+    tell_all_sweeps(chosen)
     source = Source(selection=chosen, command=command())
     with shown() as progress:
         progress("reading results", 0, 0)

@@ -11,7 +11,15 @@ from typing import Annotated
 import typer
 
 from analysis.comparison.against import opposed
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, select
+from analysis.options import (
+    BaselineOption,
+    Filters,
+    OriginOption,
+    SourceOption,
+    Sweep,
+    select,
+    tell_all_sweeps,
+)
 from analysis.pivot import pivot, usual_tables
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection, load, load_against
@@ -61,6 +69,7 @@ def tables(
         shown = (*shown, "ratio")
     _check(shown, against, baseline, has_all_numbers=as_json or form in ("csv", "json"))
     chosen = select(db, filters, sweep, origin, source, baseline)
+    tell_all_sweeps(chosen)
     shape = _Shape(rows=_axes(rows), columns=_axes(columns))
     failures: dict[str, Exception] = {}
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.results import Origin, Result, items_per_step
-from analysis.text.numbers import number, span
+from analysis.text.numbers import number, rate_span
 from scalemark.text.decimals import fixed
 from store.errors import StoreError
 from store.filters.selection import nearest
@@ -64,7 +64,7 @@ def _throughput(result: Result) -> str:
 def _interval(result: Result) -> str:
     if result.low is None or result.high is None or result.throughput is None:
         return ""
-    return f"[{span(result.low, result.high, result.throughput)}]"
+    return f"[{rate_span(result.low, result.high, result.throughput)}]"
 
 
 def _speed_up(result: Result) -> str:

@@ -85,3 +85,14 @@ def newest_first(
     # of one sweep that has both, measured ones
     in_order = sorted(found, key=lambda one: (-found[one], one))
     return {origin: name_of[found[origin]] for origin in in_order}
+
+
+def newest_sweeps(engine: sa.Engine, origin: str, most: int) -> list[str]:
+    """Return the names of the sweeps that asked for trials of an origin, the newest first."""
+    is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
+    of_origin = is_simulated if origin == Origin.SIMULATED else ~is_simulated
+    asked = sa.select(SweepTrialRow.sweep_id).join(TrialRow, TrialRow.id == SweepTrialRow.trial_id)
+    chosen = SweepRow.id.in_(asked.where(of_origin))
+    names = sa.select(SweepRow.name).where(chosen).order_by(SweepRow.id.desc()).limit(most)
+    with reading(engine) as connection:
+        return list(connection.scalars(names))

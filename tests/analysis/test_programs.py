@@ -36,7 +36,7 @@ from tests.programs import (
 from tests.tables import changing
 
 EVERY = [
-    ("scaling",),
+    ("scaling", "--all"),
     ("advise", "--all"),
     ("compare", "zero=0", "zero=2"),
     ("conclusions",),
@@ -100,7 +100,7 @@ def test_two_programs_of_one_name_are_two_answers(analysis):
     fill_programs([*around(program(), 100.0), *around(program(command=other), 400.0)])
     wanted = pytest.approx([100.0, 400.0], rel=1e-4)
     assert sorted(result.throughput for result in load(Selection(db="results.db"))) == wanted
-    for asked in (["scaling"], ["advise", "--all"]):
+    for asked in (["scaling", "--all"], ["advise", "--all"]):
         shown = analysis(*asked).stdout
         assert shown.count(f": {COMMAND}\n") == shown.count(f": {other}\n") == 1
     advice = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)
@@ -204,7 +204,7 @@ def test_values_of_a_variable_that_is_the_only_free_axis_are_rows_of_one_table()
     }
 
 
-@pytest.mark.parametrize("asked", [["scaling"], ["advise"], ["advise", "--all"]])
+@pytest.mark.parametrize("asked", [["scaling", "--all"], ["advise"], ["advise", "--all"]])
 def test_answers_name_what_is_inherited_as_tables_do(analysis, asked):
     """A bug: they called it `train`, or `train on 1, env.NCCL_ALGO inherited`."""
     fill_programs([(with_algorithm(one), 9.0) for one in (None, "Ring", "Tree")])
@@ -257,7 +257,7 @@ def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
     )
 
 
-@pytest.mark.parametrize("asked", [["scaling"], ["advise", "--all"]])
+@pytest.mark.parametrize("asked", [["scaling"], ["scaling", "--all"], ["advise", "--all"]])
 def test_a_number_that_the_program_reported_is_called_so(analysis, asked):
     fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED)
     assert "as reported by the program, whose steps were not timed: all" in analysis(*asked).stdout
@@ -382,7 +382,9 @@ def test_steps_on_more_gpus_tell_no_efficiency(analysis):
 
 
 @pytest.mark.parametrize(
-    "asked", [("scaling",), ("advise",), ("compare", "num_gpus=1", "num_gpus=2")], ids=" ".join
+    "asked",
+    [("scaling", "--all"), ("advise",), ("compare", "num_gpus=1", "num_gpus=2")],
+    ids=" ".join,
 )
 def test_steps_on_several_numbers_of_gpus_say_how_items_are_counted(analysis, snapshot, asked):
     counting_steps(100.0, 150.0)
@@ -401,7 +403,7 @@ def test_a_program_without_axes_is_called_by_its_name(analysis, snapshot):
     rows = [*around(program(1, free={}), 100.0), *around(program(2, free={}), 190.0)]
     fill_programs(rows)
     assert analysis("advise", "--all", "--origin", "measured").stdout == snapshot
-    assert analysis("scaling").stdout == snapshot
+    assert analysis("scaling", "--all").stdout == snapshot
 
 
 def two_versions():

@@ -198,6 +198,35 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
     assert todo["gpu_seconds"] == pytest.approx(4 * 4 * 9.5)
 
 
+def test_a_far_choice_that_is_unclear_says_what_spread_is_assumed(analysis):
+    fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 260.0), (on_gpus(4), 255.0)])
+    (why,) = [one for one in answer(analysis)["sentences"] if one.startswith("Why ")]
+    assert why == (
+        "Why replicated_none on 4 GPUs is unclear though 15.0% behind: single runs are compared as "
+        "if processes differed by 10.0% (standard deviation, from few or no repeats), and the first "
+        "of 3 choices may have been lucky; repeats would tell."
+    )
+    assert why in analysis("advise", "--origin", "measured", "--no-predict").stdout
+
+
+def test_a_hedge_names_the_side_that_was_run_once(analysis):
+    """A bug: of three repeats of the best it said that there may be a single run of it."""
+    fill_gpus([*around(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 290.0)])
+    (unsure,) = [one for one in answer(analysis)["sentences"] if one.startswith("Unsure")]
+    assert unsure.startswith("Unsure: there is a single run of what comes next, so ps_cpu on 4")
+
+
+def test_a_single_run_farther_behind_casts_no_doubt_on_the_next(analysis):
+    far = (on_gpus(1, **NCCL), 80.0)
+    fill_gpus([*around(on_gpus(4, **NCCL), 300.0), *around(on_gpus(4, **PS), 250.0), far])
+    (hedge,) = [one for one in answer(analysis)["sentences"] if "the next" in one]
+    assert re.fullmatch(
+        r"Likely: the next, ps_cpu on 4 GPUs, is 16\.7% \[.*\] behind, from 3 or more processes "
+        r"each; of replicated_nccl on 1 GPU, farther behind, there is a single run\.",
+        hedge,
+    )
+
+
 def separating(found):
     """Strategy and repeats that are asked for, of each command, and how many attempts these are."""
     (todo,) = [one for one in found["next_trials"] if one["why"].startswith("tells ")]
@@ -319,7 +348,7 @@ def test_one_process_is_not_doubted_where_the_next_is_far_behind(analysis):
     fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 150.0)])
     assert any(
         line.startswith(
-            "Likely, though from a single run: the next, ps_cpu on 4 GPUs, is 50.0% behind"
+            "Likely, though from a single run of each: the next, ps_cpu on 4 GPUs, is 50.0% behind"
         )
         for line in lines(analysis("advise", "--all", "--origin", "measured", "--no-predict"))
     )

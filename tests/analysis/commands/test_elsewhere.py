@@ -39,7 +39,7 @@ def take_in(*, compare: str = "", **constants: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("scaling",),
+        ("scaling", "--all"),
         ("advise", "--all"),
         ("advise", "--all", "--goal", "cost", "--usd-per-gpu-hour", "2"),
         ("compare", "way=ddp", "way=fsdp zero=2"),
@@ -70,7 +70,7 @@ def test_what_to_measure_next_is_told_without_a_command(analysis, snapshot, rows
 
 def test_the_axis_that_is_named_plays_the_part_of_the_strategy(analysis):
     take_in(compare="way", model="gpt2")
-    found = json.loads(analysis("scaling", "--origin", "elsewhere", "--json").stdout)
+    found = json.loads(analysis("scaling", "--all", "--origin", "elsewhere", "--json").stdout)
     assert [one["setting"].get("axes.zero") for one in found] == [2, 3]
     assert {one["setting"]["model"] for one in found} == {"gpt2"}
 
@@ -153,8 +153,8 @@ def test_pairs_that_know_different_things_share_a_table(analysis, snapshot):
 def test_our_own_numbers_and_those_of_a_table_are_never_shown_together(analysis):
     fill("results.db", [(small(), 100.0)])
     take_in()
-    ours = analysis("scaling", "--json").stdout
-    theirs = analysis("scaling", "--origin", "elsewhere", "--json").stdout
+    ours = analysis("scaling", "--all", "--json").stdout
+    theirs = analysis("scaling", "--all", "--origin", "elsewhere", "--json").stdout
     assert "mine.csv" not in ours
     assert "mine.csv" in theirs
     assert {json.dumps(one["setting"]) for one in json.loads(ours)}.isdisjoint(
@@ -169,9 +169,9 @@ def test_filters_choose_rows_by_their_axes(analysis):
         (found,) = json.loads(analysis(*asked).stdout)
         assert "zero=3" in json.dumps(found)
         assert "zero=2" not in json.dumps(found)
-    refused = analysis("scaling", "--origin", "elsewhere", "zeroo=3")
+    refused = analysis("scaling", "--all", "--origin", "elsewhere", "zeroo=3")
     assert "zeroo: nothing to filter by" in refused.stderr
-    refused = analysis("scaling", "--origin", "elsewhere", "axes.zero=9")
+    refused = analysis("scaling", "--all", "--origin", "elsewhere", "axes.zero=9")
     assert refused.exit_code == 2
     assert "nothing that was measured elsewhere like axes.zero=9" in refused.stderr
 

@@ -234,6 +234,14 @@ def test_simulated_trials_of_a_model_that_is_not_known_are_explained(analysis):
     assert all(one["verdict"] for title, one in found.items() if "mystery" in title)
 
 
+def test_filters_like_nothing_are_told_apart_from_another_origin(analysis):
+    """A bug: in a database of simulated trials a typo was answered with `--origin simulated`."""
+    fill("results.db", [(small(device_kind="simulated_gpu"), 9.0)], machine=SIMULATED_MACHINE)
+    ended = analysis("explain", "model=nosuch")
+    assert ended.exit_code == 2
+    assert "no attempt is like model=nosuch; model is trivial there; see" in ended.stderr
+
+
 @pytest.mark.parametrize("trial", ["", "3", "3fa", "xyzw"])
 def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", ABLATION_ORDER)
@@ -282,8 +290,13 @@ def test_a_published_loss_is_printed_with_what_links_would_take(analysis):
         "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 \\\n"
         "    strategy=replicated_nccl\n" in ended.stdout
     )
-    expected = "a reduction of 7.69 ms (--gb-per-s), the cost model up to 44.1 ms of communication; 90.0 ms were lost"
-    assert f"The guide's quick check expects {expected}" in ended.stdout
+    expected = (
+        "one reduction takes 7.69 ms (--gb-per-s); by the cost model replicated_nccl takes up to "
+        "44.1 ms; 90.0 ms were lost to contention or communication."
+    )
+    assert f"By TensorFlow's guide to GPU performance, parameters over bandwidth, {expected}" in (
+        ended.stdout
+    )
     assert MACHINE.host not in ended.stdout
 
 

@@ -108,7 +108,7 @@ def test_the_likely_best_of_a_program_is_to_be_proven(analysis):
         "tells offload=cpu zero=0 on 8 GPUs from offload=cpu zero=2 on 8 GPUs (50.0% behind) ("
     )
     whole = analysis("advise", "--all")
-    assert "- Likely, though from a single run: the next, " in whole.stdout
+    assert "- Likely, though from a single run of each: the next, " in whole.stdout
     assert step(whole) == step(ended)
 
 

@@ -308,3 +308,34 @@ def test_work_that_a_goal_cannot_judge_says_so_in_its_row(analysis):
     fill("results.db", [(small(), 100.0)], name="on CPU devices")
     reported = analysis("advise", "num_gpus=1", "--goal", "per_gpu_hour").stdout
     assert re.search(r"^trivial .* cannot be judged by this goal", reported, re.MULTILINE)
+
+
+def test_every_explained_cell_is_counted_and_the_ideal_is_named(analysis):
+    """A bug: of three verdicts the third was in no count, and nothing said lost of what."""
+    fill_gpus(fp16_beside_fp32())
+    said = analysis("explain").stdout
+    assert "resnet50: 2 communication-bound, 1 healthy, 1 cannot tell; at worst 50% lost." in said
+    assert "Lost is against 8 times replicated_nccl on 1 GPU." in said
+
+
+def test_explained_cpu_devices_are_no_gpus(analysis):
+    trials = [
+        *around(small(num_gpus=4), 200.0),
+        *around(small(num_gpus=2, all_reduce="pscpu"), 180.0),
+    ]
+    fill("results.db", trials)
+    columns = analysis("explain").stdout.splitlines()
+    assert any(re.match("model +strategy +CPU devices +lost", line) for line in columns)
+
+
+@pytest.mark.parametrize(
+    "command", [("scaling",), ("compare", "strategy=ps_cpu", "strategy=replicated_nccl")]
+)
+def test_commands_about_all_sweeps_say_so(analysis, command):
+    fill_gpus(curve([100.0, 190.0], **PS))
+    assert "of all sweeps" not in analysis("scaling").stderr
+    fill_gpus(curve([98.0, 180.0], **NCCL), name="second")
+    said = "of all sweeps; --sweep second has the newest alone"
+    assert said in analysis(*command).stderr
+    assert said not in analysis("scaling", "--sweep", "first").stderr
+    assert said not in analysis("scaling", "num_gpus<=2").stderr

@@ -213,8 +213,9 @@ def test_what_links_do_not_explain_is_not_laid_on_communication():
     )
     assert any(
         line.endswith(
-            "a reduction of 1.00 ms (--gb-per-s), the cost model up to 69.2 ms of communication; "
-            "356 ms were lost, which the links do not explain."
+            "one reduction takes 1.00 ms (--gb-per-s); by the cost model replicated_none takes up "
+            "to 69.2 ms; 356 ms were lost to contention or communication, which the links do not "
+            "explain."
         )
         for line in text.sentences(found)
     )

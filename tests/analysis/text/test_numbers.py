@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.text.numbers import number, span, with_interval
+from analysis.text.numbers import number, rate_with_interval, span, with_interval
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,10 @@ def test_an_interval_has_the_decimals_of_its_number():
 
 def test_an_interval_of_huge_numbers_is_short():
     assert with_interval(1e300, 9.5e299, 1.05e300) == "1e+300 [9.5e+299, 1.05e+300]"
+
+
+def test_an_interval_of_a_throughput_that_tells_nothing_is_unknown():
+    """A bug: two repeats of a small model were printed as 331 [5, 21006]."""
+    assert rate_with_interval(331.0, 5.2, 21006.0) == "331 [unknown]"
+    assert rate_with_interval(331.0, 200.0, 500.0) == "331 [200, 500]"
+    assert rate_with_interval(331.0, None, None) == "331"
