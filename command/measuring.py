@@ -24,6 +24,7 @@ from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured, timing
 
+NO_NUMBER = "found no number"
 STEADY_SPAN = 2 * timing.STEADY_CALLS
 LONGEST_WARM_UP = 3  # a third of all calls, where they are many
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is told of
@@ -84,7 +85,7 @@ def measured_by(
     rate, item = of_run or (heard.curve.mean_rate, told.item)
     if not heard.curve.num_readings:
         if rate is None:
-            raise NothingReadError(_instead(heard) or "found no number")
+            raise NothingReadError(_instead(heard) or NO_NUMBER)
         return _reported(spec, heard, moments, rate, item, started_s, ended_s, REPORTED)
     is_told = items_per_step is None
     run_s = ended_s - started_s if heard.is_file else 0.0

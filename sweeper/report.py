@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalemark.records.outcomes import State
+from sweeper.failures import Failure
 from sweeper.race.tally import Saved
 
 
@@ -18,8 +19,7 @@ class Ran:
     num_retries: int = 0  # attempts beyond the first of a repeat
     num_not_started: int = 0  # repeats that a stop left over
     was_interrupted: bool = False
-    # a line for each repeat that did not complete: what it was, why, and where its log is
-    failures: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     # why results could no longer be written; what ran then is in its run folders
     failure: str | None = None
     num_finished_elsewhere: int = 0  # repeats that another sweep completed meanwhile

@@ -184,7 +184,11 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
             "a collective of NCCL did not end in time",
         ),
         ("true", "invalid", "found no number.\nIt printed nothing."),
-        ("echo hello", "invalid", "found no number.\nIts last lines:\nhello"),
+        (
+            "echo hello",
+            "invalid",
+            "found no number; `scalemark read LOG` says what reads its log.txt.\nIts last lines:\nhello",
+        ),
         ("echo step 3", "invalid", "found no number"),
         ("echo step 3 rate nan", "invalid", "found nan where a rate was expected"),
         ("echo step 3 rate -5", "invalid", "found -5 where a rate was expected"),

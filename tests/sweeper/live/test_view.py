@@ -277,6 +277,12 @@ def test_a_plain_line_tells_what_was_wrong_in_one_line():
     )
 
 
+def test_a_plain_line_leaves_out_what_a_program_printed():
+    why = failed("invalid", "found no number.\nIts last lines:\nhello")
+    line = plain_line(why, num_done=1, total=1, eta_s=0.0)
+    assert "invalid: found no number.  took" in line.plain
+
+
 def test_a_long_message_is_cut_in_a_plain_line():
     line = plain_line(failed("invalid", "no number " * 100), num_done=1, total=1, eta_s=0.0)
     assert "no number…  took" in line.plain
