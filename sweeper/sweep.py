@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from scalemark.host.filesystem import without_reliable_locks
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
 from store.database import check_writable, file_of, open_existing
+from store.reading.last_ends import failed_last
 from store.writer import Writer
 from sweeper.grid.compose import Grid
 from sweeper.grid.from_trial import Taken
@@ -54,7 +56,12 @@ def run(
 
     def plan(engine: sa.Engine | None) -> Planned:
         made = make_plan(specs, left_out, config.sweep, way.num_completed(engine, specs))
-        return way.planned(made, engine)
+        planned = way.planned(made, engine)
+        waiting = [one.spec.trial_id for one in planned.plan.trials if one.num_repeats]
+        if engine is None:
+            return planned
+        machine_key = way.machine.key if is_local else None
+        return replace(planned, failed_last=failed_last(engine, waiting, machine_key))
 
     sources = [one.line for one in (taken, own) if one]
     if config.sweep.dry_run:

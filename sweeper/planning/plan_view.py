@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.machine import Machine
+from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import (
     inherited_strategy_axes,
     strategy_axes,
@@ -81,6 +83,8 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
             "code; numbers of different software are never mixed, and all that is listed runs",
             markup=False,
         )
+    if planned.failed_last:
+        console.print(_failed_last(planned.failed_last), markup=False)
     for rule in plan.useless_rules:
         console.print(f"sweep.exclude: {rule}: matches no trial of this grid", markup=False)
     expected = planned.estimate.describe(plan)
@@ -91,6 +95,13 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
             expected = f"at most {expected}"
     if expected:
         console.print(expected, markup=False)
+
+
+def _failed_last(failed: Mapping[str, Outcome]) -> str:
+    num_ended = Counter(failed.values())
+    how = ", ".join(f"{num} {outcome}" for outcome, num in sorted(num_ended.items()))
+    trials = counted(len(failed), "trial")
+    return f"run again after a failure: {trials} ({how}); sweep.exclude leaves trials out"
 
 
 def _auto_note(inventory: Inventory) -> str:
@@ -133,6 +144,7 @@ def plan_json(
                 "trial": trial.spec.trial_id,
                 "strategy": strategies[trial.spec.trial_id],
                 "repeats_to_run": trial.num_repeats,
+                "failed_last": planned.failed_last.get(trial.spec.trial_id),  # how it ended
                 "expected_s": estimate.expected_s(trial.spec),  # of one attempt
                 "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
             }

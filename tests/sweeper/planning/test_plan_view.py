@@ -9,6 +9,7 @@ from rich.console import Console
 
 from conf.schema import SweepConfig
 from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
 from scalemark.records.machine import Gpu
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.gpu_users import GpuInUse
@@ -41,6 +42,19 @@ def shown(plan: Plan, estimate: Estimate | None = None) -> list[str]:
 
 def grid(num_seeds: int) -> list[TrialSpec]:
     return [small(seed=seed, num_gpus=num_gpus) for num_gpus in (1, 2) for seed in range(num_seeds)]
+
+
+def test_a_plan_says_what_it_runs_again_after_a_failure():
+    plan = make_plan(grid(2), [], SweepConfig(), {})
+    first, second, third = (trial.spec.trial_id for trial in plan.trials[:3])
+    failed = {first: Outcome.HUNG, second: Outcome.FAILED, third: Outcome.HUNG}
+    out = io.StringIO()
+    planned = Planned(plan=plan, estimate=Estimate(), failed_last=failed)
+    print_plan(Console(file=out, width=1000), planned, MACHINE, CPU_DEVICES)
+    wanted = (
+        "run again after a failure: 3 trials (1 failed, 2 hung); sweep.exclude leaves trials out"
+    )
+    assert wanted in out.getvalue().splitlines()
 
 
 def test_a_plan_says_what_has_finished_with_other_software():
