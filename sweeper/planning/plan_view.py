@@ -38,7 +38,8 @@ from sweeper.way import Planned
 
 MOST_LISTED = 60  # trials; JSON has all
 MOST_REASONS = 20
-MOST_CELLS = 10  # per reason
+MOST_CELLS = 3  # per reason; of more the number is shown
+_LISTS_ALL = "sweep.dry_run=true sweep.plan_format=json"
 
 _SHOWN = {
     "model": "model",
@@ -225,7 +226,7 @@ def _print_trials(
     num_more = len(plan.trials) - len(trials)
     if num_more:
         more = f"and {counted(num_more, 'more trial')}"
-        console.print(f"{more}: sweep.dry_run=true sweep.plan_format=json lists all", markup=False)
+        console.print(f"{more}: {_LISTS_ALL} lists all", markup=False)
 
 
 def _print_waiting(console: Console, plan: Plan, num_free: int) -> None:
@@ -291,15 +292,16 @@ def _repeats_text(trial: PlannedTrial, racing: Collection[str]) -> str:
 def _print_left_out(console: Console, plan: Plan) -> None:
     by_reason = plan.left_out_by_reason()
     for reason, cells in list(by_reason.items())[:MOST_REASONS]:
-        shown = cells[:MOST_CELLS]
+        which = "; ".join(filter(None, cells))
         if len(cells) > MOST_CELLS:
-            shown.append(f"and {len(cells) - MOST_CELLS} more")
-        console.print(f"left out: {reason}", markup=False)
-        console.print(f"          {'; '.join(shown)}", markup=False)
+            which = f"{len(cells)} cells"
+        console.print(f"left out: {reason}{f' ({which})' if which else ''}", markup=False)
     if len(by_reason) > MOST_REASONS:
         num_more = len(by_reason) - MOST_REASONS
         more = f"left out: cells for {counted(num_more, 'more reason')}"
         console.print(more, markup=False)
+    if any(len(cells) > MOST_CELLS for cells in by_reason.values()):
+        console.print(f"cells left out: {_LISTS_ALL} lists them", markup=False)
 
 
 def _shown(trial: PlannedTrial, axis: str) -> str:
