@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from command import root_cause, texts
 from command.measuring import NO_NUMBER
 from command.watch import Ended
+from scalemark.host.host_memory import other_limit
 from scalemark.host.kernel_kills import num_kernel_kills
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import LAST_LINES, Outcome
@@ -100,7 +101,8 @@ def _and_left(end: Ended) -> str:
 
 def _how(exit_code: int) -> str:
     if by := _signal_of(exit_code):
-        return f"the program was ended by {by.name}"
+        remedy = other_limit(by.name)
+        return f"the program was ended by {by.name}{f': {remedy}' if remedy else ''}"
     return f"the program ended with exit code {exit_code}"
 
 

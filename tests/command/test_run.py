@@ -183,6 +183,11 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
             "hung",
             "a collective of NCCL did not end in time",
         ),
+        (
+            "sh -c 'ulimit -f 8; exec head -c 99999 /dev/zero > large'",
+            "failed",
+            r"ended by SIGXFSZ: a file met the limit of its size; raise it \(ulimit -f\)",
+        ),
         ("true", "invalid", "found no number.\nIt printed nothing."),
         (
             "echo hello",
