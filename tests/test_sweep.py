@@ -162,6 +162,14 @@ def test_a_dry_run_of_many_trials_lists_the_first():
     assert " (20 cells)\n" in ended.stdout
 
 
+def test_a_plan_is_printed_where_its_sweep_would_be_refused():
+    Path("file").touch()
+    ended = sweep("model=trivial", "sweep.dry_run=true", "store.runs_dir=file/runs")
+    assert ended.returncode == 0
+    assert "1 attempt to run" in ended.stdout
+    assert "this plan cannot be run as it is: store.runs_dir=" in ended.stderr
+
+
 def test_a_plan_for_scripts_is_one_json_object_on_stdout():
     ended = sweep(
         "experiment=batch_sizes",
