@@ -121,12 +121,9 @@ def run(app: App, name: str, program: str | None = None) -> int:
         return USAGE
     with entry_point.importing():
         chosen = app.typer(word)
-    code: int = OK
     try:
         try:
             chosen(prog_name=program)
-        except SystemExit as ended:
-            code = int(ended.code or OK)
         finally:
             with reader_may_leave():
                 sys.stdout.flush()
@@ -139,4 +136,4 @@ def run(app: App, name: str, program: str | None = None) -> int:
         silence(sys.stdout)
         print(f"{name}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return USAGE
-    return code
+    return OK

@@ -93,7 +93,8 @@ class Progress(Log):
             self.go_quiet()
 
     def attempt_ended(self, ended: EndedAttempt, *, again: str | None, eta_s: float | None) -> None:
-        num_done, width = self._states.total(), self._label_width
+        num_done = self._states.total() - self._states[State.INTERRUPTED]
+        width = self._label_width
         line = plain_line(
             ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
         )

@@ -152,6 +152,8 @@ def _counts(counts: Counts) -> Iterator[Text]:
     if counts.num_failed:
         how = ", ".join(f"{count} {outcome}" for outcome, count in counts.failed.items() if count)
         yield Text(f"{counts.num_failed} failed: {how}", style=FAILED)
+    if counts.interrupted:
+        yield Text(f"{counts.interrupted} interrupted", style="yellow")
     yield Text(f"{counts.running} running")
     yield Text(f"{counts.pending} pending")
     if counts.skipped:

@@ -40,7 +40,10 @@ APP = App(about="", commands={one.__name__: f"{__name__}:{one.__name__}" for one
 def called(monkeypatch):
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["store", *arguments])
-        return run(APP, "store")
+        try:
+            return run(APP, "store")
+        except SystemExit as ended:  # as Typer ends
+            return int(ended.code or 0)
 
     return call
 

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
+from scalemark.records.outcomes import State
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 from sweeper.live.view import MOST_OF_MESSAGE, clock_text, plain_line, render
 
@@ -162,6 +163,12 @@ def test_failures_are_reported_in_words_by_outcome():
     assert any(
         line.startswith("     out_of_memory  vgg16-ps_cpu-x1: no room for it") for line in lines
     )
+
+
+def test_what_was_interrupted_is_no_failure_and_not_done():
+    states = {State.COMPLETED: 2, State.INTERRUPTED: 1, State.PENDING: 3}
+    counts = Counts.of(states, num_running=0)
+    assert (counts.num_failed, counts.interrupted, counts.done, counts.total) == (0, 1, 2, 6)
 
 
 def test_failures_are_red_where_there_are_colors():
