@@ -315,6 +315,7 @@ def test_a_snapshot_is_json_with_its_sums():
         "running": 2,
         "pending": 26,
         "skipped": 4,
+        "interrupted": 0,
         "done": 12,
         "total": 44,
     }
