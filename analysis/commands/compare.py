@@ -16,7 +16,16 @@ from analysis.again import command
 from analysis.comparison.compared import Compared, compared, fold, interval_text
 from analysis.comparison.pairs import Paired, paired
 from analysis.comparison.sides import Side, sides
-from analysis.options import Filters, OriginOption, Sweep, result_record, say, say_command, tell
+from analysis.options import (
+    Filters,
+    OriginOption,
+    Sweep,
+    result_record,
+    say,
+    say_command,
+    say_meanings,
+    tell,
+)
 from analysis.results import Result
 from analysis.statistics.judgement import Answer
 from analysis.statistics.planning import MOST_WORTH_IT
@@ -101,7 +110,7 @@ def compare(
     for line in (*findings, *_lonely(found), *_notes(rows, told_by_badges=True)):
         say(console, line, "dim")
     if meanings := badges.foot(_badges(rows)):
-        say(console, meanings, "dim")
+        say_meanings(console, meanings)
 
 
 def _title(side: Side, names: Sequence[str]) -> str:

@@ -171,14 +171,14 @@ def predict(
     if not is_refused:
         notes = [*_never_pooled(kinds), *notes]
     found.sort(key=order)
-    error = f"nothing could be predicted: all {len(found)} cells were refused"
+    why_refused = f"nothing could be predicted: all {len(found)} cells were refused"
     if as_json:
         records = {"notes": notes, "predictions": [_record(one) for one in found]}
-        print_json({"error": error} | records if is_refused else records)
+        print_json({"error": why_refused} | records if is_refused else records)
     else:
         show(make_console(), found, notes, _target_named(on, link))
     if is_refused:
-        print(f"analysis: {error}", file=sys.stderr)
+        print(f"analysis: {why_refused}", file=sys.stderr)
         raise typer.Exit(USAGE)
 
 

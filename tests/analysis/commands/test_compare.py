@@ -145,6 +145,20 @@ def test_an_answer_a_table_and_commands(compare, snapshot):
     assert ended.stdout == snapshot
 
 
+def test_what_badges_mean_fits_the_columns_that_are_asked_for(compare, monkeypatch):
+    fill("r.db", [(small(), 100.0), (small(**PS), 101.0)])
+    (line,) = _meanings(compare(*SIDES, "--db", "r.db").stdout)
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = _meanings(compare(*SIDES, "--db", "r.db").stdout)
+    assert " ".join(lines) == line
+    assert max(map(len, lines)) <= 40
+
+
+def _meanings(stdout: str) -> list[str]:
+    lines = stdout.splitlines()
+    return lines[next(at for at, line in enumerate(lines) if line.startswith("single run: ")) :]
+
+
 def test_programs_have_short_names_and_the_first_commands_are_named(compare):
     read = "regex:step (?P<step>\\d+): (?P<throughput>[\\d.]+) samples/s"
     trials = [

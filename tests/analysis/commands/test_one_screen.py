@@ -226,7 +226,7 @@ def test_the_command_after_a_suggestion_answers_again(analysis):
 def test_the_foot_explains_the_badges_on_screen_and_no_others(
     analysis, monkeypatch, command, filled
 ):
-    monkeypatch.setenv("COLUMNS", "200")  # or badges of two words are folded
+    monkeypatch.setenv("COLUMNS", "2000")  # or badges of two words, and the foot, are folded
     fill_gpus(filled)
     *screen, foot, rest = analysis(*command).stdout.splitlines()
     assert rest.startswith("--all")
