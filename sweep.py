@@ -31,6 +31,7 @@ from scalemark.records.outcomes import State
 from scalemark.text.redact import masked
 from scalemark.text.untrusted import quoted_lines
 from store.errors import StoreError
+from sweeper import failures
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.argument_forms import check_forms
 from sweeper.grid.compose import Grid
@@ -43,7 +44,6 @@ from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
-MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
 Begin = Callable[[Grid, Sequence[str], Taken | None, OwnDefaults], Report | None]
 """Runs the grid that our Hydra sweeper composed, given the arguments as they were typed, what of
 them came from an earlier trial, and what from the user's settings."""
@@ -179,9 +179,8 @@ def _conclude(report: Report) -> int:
 def tell(report: Report) -> None:
     """Say on stderr how a sweep ended, and what failed."""
     _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
-    for line in report.ran.failures[:MOST_SHOWN]:
-        indented = line.replace("\n", "\n    ")  # the last lines that a program printed
-        _say(f"  {indented}")
+    for line in failures.told(report.ran.failures):
+        _say(f"  {line}")
 
 
 def _draw(report: Report) -> bool | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +14,7 @@ from rich.console import Console
 from analysis.origin import choose
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
-from scalemark.cli.terminal import READING_WIDTH
+from scalemark.cli.terminal import READING_WIDTH, reading_width
 from scalemark.host.own_code import typed
 from scalemark.records.trial import AXES
 from scalemark.text.shell_words import continued
@@ -107,6 +109,16 @@ def tell(note: str) -> None:
 def say(console: Console, text: str, style: str | None = None) -> None:
     """Print a line that only the terminal wraps, without markup."""
     console.print(visible(text), style=style, markup=False, emoji=False, soft_wrap=True)
+
+
+def say_meanings(console: Console, meanings: str) -> None:
+    """Print what badges mean, broken between words where a width is known: nothing of it is copied.
+    A pipe gets one line.
+    """
+    if console.is_terminal or "COLUMNS" in os.environ:
+        meanings = "\n".join(wrap(meanings, reading_width(console)))
+    for line in meanings.splitlines():
+        say(console, line, "dim")
 
 
 def say_command(console: Console, command: str, indent: str = "  ") -> None:

@@ -24,6 +24,7 @@ from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured, timing
 
+NO_NUMBER = "found no number"
 STEADY_SPAN = 2 * timing.STEADY_CALLS
 LONGEST_WARM_UP = 3  # a third of all calls, where they are many
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is reported
@@ -84,7 +85,7 @@ def measured_by(
     rate, item = of_run or (printed.curve.mean_rate, summary.item)
     if not printed.curve.num_readings:
         if rate is None:
-            raise NothingReadError(_instead(printed) or "found no number")
+            raise NothingReadError(_instead(printed) or NO_NUMBER)
         return _reported(spec, printed, moments, rate, item, started_s, ended_s, REPORTED)
     is_reported = items_per_step is None
     run_s = ended_s - started_s if printed.is_file else 0.0

@@ -6,14 +6,17 @@ import signal
 from collections.abc import Sequence
 
 from command import root_cause, texts
+from command.measuring import NO_NUMBER
 from command.watch import Ended
+from scalemark.host.host_memory import other_limit
 from scalemark.host.kernel_kills import num_kernel_kills
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import Outcome
+from scalemark.records.outcomes import LAST_LINES, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.text.redact import without_secrets
 from scalemark.text.untrusted import quoted
 
+HOW_TO_READ = "`scalemark read LOG` says what reads its log.txt"
 SHOWN_LINES = 20
 _LONGEST_LINE = 90  # shown in a message, which holds 2,000 characters
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # exit codes of a shell
@@ -64,7 +67,10 @@ def failed(end: Ended) -> Result | None:
 
 def nothing(problem: str, spec: TrialSpec, end: Ended) -> Result:
     """Return the result of a program that ended well without a number that counts."""
-    message = f"read={quoted(spec.read, 200)}: {problem}{_and_left(end)}."
+    hint = ""
+    if problem == NO_NUMBER and end.last_lines:
+        hint = f"; {HOW_TO_READ}"
+    message = f"read={quoted(spec.read, 200)}: {problem}{hint}{_and_left(end)}."
     return ended(Outcome.INVALID, f"{message}\n{_last_lines(end.last_lines)}")
 
 
@@ -95,7 +101,8 @@ def _and_left(end: Ended) -> str:
 
 def _how(exit_code: int) -> str:
     if by := _signal_of(exit_code):
-        return f"the program was ended by {by.name}"
+        remedy = other_limit(by.name)
+        return f"the program was ended by {by.name}{f': {remedy}' if remedy else ''}"
     return f"the program ended with exit code {exit_code}"
 
 
@@ -113,4 +120,4 @@ def _last_lines(lines: Sequence[str]) -> str:
     if not lines:
         return "It printed nothing."
     shown = [quoted(line, _LONGEST_LINE) for line in lines[-SHOWN_LINES:]]
-    return "Its last lines:\n" + "\n".join(shown)
+    return "\n".join([LAST_LINES, *shown])

@@ -28,6 +28,7 @@ definitions that `--help` prints.
 `scalemark store` is `python -m store`, and so on. `scalemark read LOG` says how the output of a
 program is read ([your_program.md](your_program.md)), and `scalemark selfcheck` proves every mode of
 the trainer on this machine. Exit codes: 0 well, 1 something failed, 2 wrong usage, 130 interrupted.
+With `--json` and exit code 2 stdout has an object whose `error` says what stderr says.
 
 ## What many commands take
 """

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
-from scalemark.cli.terminal import silence
+from scalemark.cli.terminal import reader_may_leave, silence, tell_scripts
 from scalemark.text.untrusted import quoted_lines
 from store.database import default_url
 from store.errors import StoreError
@@ -77,10 +77,13 @@ class _Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
+            with reader_may_leave():  # else Click ends with 1, which is an answer of some commands
+                return super().invoke(ctx)
+        except typer.TyperException as error:
             if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
                 error.message = reworded(error.message, error.__cause__.errors())
+            if ctx.parent is None:  # once, of groups within groups
+                tell_scripts(error.format_message())
             raise
 
 
@@ -104,10 +107,11 @@ def ask(what: str, *, yes: bool) -> None:
 
 def run(app: App, name: str, program: str | None = None) -> int:
     """Run a command; `program` is what the help calls it. Errors begin with `name`, or with the
-    command where `scalemark` has no word for the program around it.
+    command where `scalemark` has no word for the program around it. They go to stderr; with
+    `--json` stdout has an object with `error`, too.
 
-    Exit codes: 0 ok; 2 usage, and when its output cannot be written; 130 when a command that lasts
-    was interrupted.
+    Exit codes: 0 ok, also when the reader of its output leaves early; 1 an answer of the command; 2
+    usage, and when its output cannot be written; 130 when a command that lasts was interrupted.
     """
     word = next(iter(sys.argv[1:]), "")
     if program == "scalemark":
@@ -121,13 +125,13 @@ def run(app: App, name: str, program: str | None = None) -> int:
         try:
             chosen(prog_name=program)
         finally:
-            sys.stdout.flush()
+            with reader_may_leave():
+                sys.stdout.flush()
     except StoreError as error:
+        tell_scripts(str(error))
         # whatever it quotes
         print(f"{name}: {quoted_lines(str(error), _LONGEST_ERROR)}", file=sys.stderr)
         return USAGE
-    except BrokenPipeError:  # who read it has read enough
-        silence(sys.stdout)
     except OSError as error:
         silence(sys.stdout)
         print(f"{name}: the output cannot be written: {error.strerror}", file=sys.stderr)

@@ -15,6 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from scalemark.cli.progress import Progress, silent
+from scalemark.host.file_size_limit import limit_met
 from scalemark.host.own_code import database_option, typed
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
@@ -243,7 +244,7 @@ def sqlite_explained(path: Path) -> Iterator[None]:
         kind = LockedError if "locked" in str(cause) else StoreError
         if _is_damage(cause):
             kind = LostDatabaseError
-        raise kind(f"{path}: {cause}; {_remedy(str(cause))}") from error
+        raise kind(f"{path}: {cause}; {_remedy(path, str(cause))}") from error
 
 
 def _is_damage(cause: object) -> bool:
@@ -258,7 +259,9 @@ def cause_of(error: BaseException | None) -> object:
     return error.orig if isinstance(error, DatabaseError) else error
 
 
-def _remedy(cause: str) -> str:
+def _remedy(path: Path, cause: str) -> str:
+    if "disk I/O error" in cause and (limit := limit_met(path, wal_of(path))):
+        return f"{limit}, and repeat the command"
     for sign, remedy in _REMEDIES.items():
         if sign in cause:
             return remedy.replace("{another}", _another())

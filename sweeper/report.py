@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalemark.records.outcomes import State
+from sweeper.failures import Failure
 from sweeper.race.tally import Saved
 
 
@@ -17,9 +18,9 @@ class Ran:
     states: Counter[State] = field(default_factory=Counter)  # of repeats, the last of each
     num_retries: int = 0  # attempts beyond the first of a repeat
     num_not_started: int = 0  # repeats that a stop left over
+    num_cut_off: int = 0  # repeats whose end could not be written
     was_interrupted: bool = False
-    # a line for each repeat that did not complete: what it was, why, and where its log is
-    failures: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     # why results could no longer be written; what ran then is in its run folders
     failure: str | None = None
     num_finished_elsewhere: int = 0  # repeats that another sweep completed meanwhile
@@ -52,6 +53,7 @@ class Report:
         others = {
             "tried again": ran.num_retries,
             "not started": ran.num_not_started,
+            "cut off": ran.num_cut_off,
             "still running": ran.num_running,
             "finished earlier": self.num_finished_otherwise,
         }

@@ -5,26 +5,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
 from rich.console import Console
 
-from conf.schema import PlanFormat
+from conf.schema import PlanFormat, StoreConfig
 from scalemark.abilities import LOCAL
 from scalemark.cli.terminal import make_console, silence
 from scalemark.host.filesystem import without_reliable_locks
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
 from store.database import check_writable, file_of, open_existing
+from store.errors import StoreError
+from store.reading.last_ends import failed_last
 from store.writer import Writer
+from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.from_trial import Taken
 from sweeper.local_sweep import LocalSweep
 from sweeper.planning.own_defaults import OwnDefaults
 from sweeper.planning.plan import make_plan, resolve_grid
 from sweeper.planning.plan_view import plan_json, print_plan
-from sweeper.planning.settings import check
+from sweeper.planning.settings import check, check_folders
 from sweeper.report import Report
 from sweeper.running.recover import recover
 from sweeper.shared_sweep import SharedSweep
@@ -47,6 +51,8 @@ def run(
     """
     config = grid.composer.base
     name = check(config)
+    if not config.sweep.dry_run:
+        check_folders(config.store)
     is_local = config.launcher.name == LOCAL
     way: Way = LocalSweep(config, name) if is_local else SharedSweep(config, name)
     specs, left_out = resolve_grid(grid.cells, grid.composer.compose, way.inventory, config.sweep)
@@ -54,17 +60,22 @@ def run(
 
     def plan(engine: sa.Engine | None) -> Planned:
         made = make_plan(specs, left_out, config.sweep, way.num_completed(engine, specs))
-        return way.planned(made, engine)
+        planned = way.planned(made, engine)
+        waiting = [one.spec.trial_id for one in planned.plan.trials if one.num_repeats]
+        if engine is None:
+            return planned
+        machine_key = way.machine.key if is_local else None
+        return replace(planned, failed_last=failed_last(engine, waiting, machine_key))
 
     sources = [one.line for one in (taken, own) if one]
     if config.sweep.dry_run:
-        check_writable(config.store.url)
         # the plan is what was asked for: on stdout
         planned = plan(open_existing(config.store.url))
         if config.sweep.plan_format is PlanFormat.json:
             print(plan_json(planned, way.machine, taken, own))
         else:
             _print(make_console(), way, planned, sources)
+        _tell_what_would_refuse_it(config.store)
         return None
     with ExitStack() as stack:
         writer = open_writer(config.store.url)
@@ -87,6 +98,14 @@ def run(
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in planned.plan.trials),
         ran=runner.ran,
     )
+
+
+def _tell_what_would_refuse_it(store: StoreConfig) -> None:
+    try:
+        check_folders(store)
+        check_writable(store.url)
+    except (SweepRefusedError, StoreError) as error:
+        print(f"sweep: this plan cannot be run as it is: {quoted(str(error))}", file=sys.stderr)
 
 
 def _print(console: Console, way: Way, planned: Planned, sources: Sequence[str]) -> None:

@@ -4,12 +4,13 @@ folder of the sweep's runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from scalemark.records.machine import Machine
+from scalemark.records.outcomes import Outcome
 from store.sweeps.ledger import Ledger
 from store.sweeps.sweep_record import read_sweep
 from sweeper.devices.gpu_users import GpuInUse
@@ -32,6 +33,7 @@ class Planned:
     tally: Tally | None = None  # what the contenders have shown
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
     num_of_other_software: int = 0  # trials to run that have finished with other software
+    failed_last: Mapping[str, Outcome] = field(default_factory=dict)  # trials to run, by id
     observe: MakeObserver | None = None  # holds repeats back, where the sweep does not race
 
 

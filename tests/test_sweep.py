@@ -59,7 +59,7 @@ def test_a_grid_ends_in_the_database_tables_and_a_chart():
     assert first.returncode == 0, first.stderr
     assert outcomes() == ["completed"] * 4
     assert "left out: all_reduce=nccl: NCCL needs one physical GPU per replica" in first.stderr
-    assert "          num_gpus=1; num_gpus=2\n" in first.stderr
+    assert " (num_gpus=1; num_gpus=2)\n" in first.stderr
     assert "[4/4] trivial-" in first.stderr
     assert re.search(r" CPU devices\nstrategy +1 +2\n", first.stdout)
     assert Path("figures/scaling-trivial.png").stat().st_size > 10_000
@@ -99,8 +99,8 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing():
     ended = sweep("experiment=cloud_article", "sweep.dry_run=true", "model=vgg16,alexnet")
     assert ended.returncode == 0
     assert ended.stdout.count("1 to run") == 32
-    assert ended.stdout.count("left out: ") == 1
-    assert ended.stdout.count("num_gpus=8") == 2
+    assert ended.stdout.count("\nleft out: ") == 1
+    assert " (8 cells)\n" in ended.stdout
     assert (
         "32 attempts to run; no recorded durations of such trials on this machine: no estimate"
         in ended.stdout
@@ -159,7 +159,15 @@ def test_a_dry_run_of_many_trials_lists_the_first():
     assert ended.returncode == 0
     assert "and 20 more trials: sweep.dry_run=true sweep.plan_format=json lists all" in ended.stdout
     assert "left out: all_reduce=nccl" in ended.stdout
-    assert "num_gpus=2; and 10 more\n" in ended.stdout
+    assert " (20 cells)\n" in ended.stdout
+
+
+def test_a_plan_is_printed_where_its_sweep_would_be_refused():
+    Path("file").touch()
+    ended = sweep("model=trivial", "sweep.dry_run=true", "store.runs_dir=file/runs")
+    assert ended.returncode == 0
+    assert "1 attempt to run" in ended.stdout
+    assert "this plan cannot be run as it is: store.runs_dir=" in ended.stderr
 
 
 def test_a_plan_for_scripts_is_one_json_object_on_stdout():

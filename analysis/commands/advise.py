@@ -29,6 +29,7 @@ from analysis.options import (
     say,
     say_command,
     say_ending,
+    say_meanings,
 )
 from analysis.source import Source
 from analysis.text import badges
@@ -130,7 +131,7 @@ def _print_all(
         say(console, note)
     used = [badge for one in found for badge in _badges(one)]
     if meanings := badges.foot([*used, *(step.badges if step else ())]):
-        say(console, meanings, "dim")
+        say_meanings(console, meanings)
 
 
 def _badges(one: Answer) -> list[str]:

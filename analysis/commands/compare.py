@@ -23,6 +23,7 @@ from analysis.options import (
     result_record,
     say,
     say_command,
+    say_meanings,
     tell,
     tell_all_sweeps,
 )
@@ -39,6 +40,7 @@ from analysis.text.titles import (
     host_notes,
     made_with,
     named,
+    program_name,
     program_notes,
     reported_notes,
     step_notes,
@@ -47,9 +49,12 @@ from analysis.text.titles import (
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
+_MOST_COMMANDS = 2
+_WIDEST_CELL = 32  # of how a program is read
 _NUMBERS = frozenset({"processes", "repeats", "num_gpus"})
 _MORE = "more"  # the column of repeats that are missing
 _SINGLE_RUN = "single run"
@@ -100,13 +105,15 @@ def compare(
     console.print()
     if commands := _to_run(rows):
         say(console, "To run them:")
-        for text in commands:
+        for text in commands[:_MOST_COMMANDS]:
             say_command(console, text, "")
+        if (more := len(commands) - _MOST_COMMANDS) > 0:
+            say(console, f"and {counted(more, 'more command')}: --json has them", "dim")
     findings = _shortened([text for row in rows for text in (*_doubts(row), *row.findings)])
     for line in (*findings, *_lonely(found), *_notes(rows, told_by_badges=True)):
         say(console, line, "dim")
     if meanings := badges.foot(_badges(rows)):
-        say(console, meanings, "dim")
+        say_meanings(console, meanings)
 
 
 def _title(side: Side, names: Sequence[str]) -> str:
@@ -171,7 +178,15 @@ def _value(row: Compared, axis: str) -> str:
     value = row.pair.setting.get(axis)
     if value is None:
         return INHERITED if is_variable(axis) else ""
-    return str(value)
+    if axis == "command":
+        return program_name(str(value))  # a note has the command
+    return _cut(str(value)) if axis == "read" else str(value)
+
+
+def _cut(text: str) -> str:
+    """Cut in the middle; --json has all of it."""
+    half = _WIDEST_CELL // 2
+    return text if len(text) <= _WIDEST_CELL else f"{text[:half]}…{text[-half:]}"
 
 
 def _answer(row: Compared) -> str:
@@ -231,8 +246,7 @@ def _doubts(row: Compared) -> list[str]:
 
 
 def _to_run(rows: Sequence[Compared]) -> list[str]:
-    commands = list(dict.fromkeys(text for row in rows for text in row.to_run))
-    return commands if len(commands) <= 2 else []
+    return list(dict.fromkeys(text for row in rows for text in row.to_run))
 
 
 def _lonely(found: Paired) -> Iterator[str]:

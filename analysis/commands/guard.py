@@ -24,6 +24,7 @@ from scalemark.cli.terminal import (
     make_console,
     print_columns,
     print_json,
+    reader_may_leave,
     reading_width,
 )
 from scalemark.host.own_code import typed
@@ -95,10 +96,11 @@ def guard(
         reports.write(junit, reports.junit(found.records, shown))
     if bmf:
         reports.write(bmf, reports.bencher(found.records))
-    if as_json:
-        print_json(_record(chosen, found, shown))
-    else:
-        _print(chosen, found, shown, day)
+    with reader_may_leave():
+        if as_json:
+            print_json(_record(chosen, found, shown))
+        else:
+            _print(chosen, found, shown, day)
     if any(change.state is State.REGRESSION for change in shown):
         raise typer.Exit(_REGRESSED)
 

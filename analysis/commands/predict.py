@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -42,7 +43,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.records.earlier_trial import ID_DIGITS
 from scalemark.text.wording import counted, listed
-from store.command_line import Db, Json
+from store.command_line import USAGE, Db, Json
 from store.errors import StoreError
 
 _AXES = (
@@ -173,12 +174,15 @@ def predict(
     if not is_refused:
         notes = [*_never_pooled(kinds), *notes]
     found.sort(key=order)
+    why_refused = f"nothing could be predicted: all {len(found)} cells were refused"
     if as_json:
-        print_json({"notes": notes, "predictions": [_record(one) for one in found]})
+        records = {"notes": notes, "predictions": [_record(one) for one in found]}
+        print_json({"error": why_refused} | records if is_refused else records)
     else:
         show(make_console(), found, notes, _target_named(on, link))
     if is_refused:
-        raise StoreError(f"nothing could be predicted: all {len(found)} cells were refused")
+        print(f"analysis: {why_refused}", file=sys.stderr)
+        raise typer.Exit(USAGE)
 
 
 def _never_pooled(kinds: Sequence[Sequence[Result]]) -> list[str]:

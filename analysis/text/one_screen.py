@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from analysis.newest import Newest
-from analysis.options import say, say_command
+from analysis.options import say, say_command, say_meanings
 from analysis.text import badges
 from scalemark.cli.terminal import print_columns, reading_width
 from scalemark.text.wording import counted
@@ -64,7 +64,7 @@ def show(
     for note in notes:
         say(console, note)
     if meanings := badges.foot(screen.badges):
-        say(console, meanings, "dim")
+        say_meanings(console, meanings)
     more = len(screen.rows) - len(shown)
     rows = f"{counted(more, 'more row')}, and " if more else ""
     say(console, f"--all has {rows}the rest", "dim")

@@ -53,10 +53,11 @@ class Grid:
     lines: Sequence[str]  # strategies, from left to right in each group
     gpus: Sequence[int]
     bar_in: float  # width of a place
+    gap_in: float  # between groups
 
     @property
     def group_in(self) -> float:
-        return len(self.lines) * self.bar_in + _GROUP_GAP_IN
+        return len(self.lines) * self.bar_in + self.gap_in
 
     @property
     def width_in(self) -> float:
@@ -68,7 +69,7 @@ class Grid:
         return self.left_in(result.num_gpus) + before * self.bar_in
 
     def left_in(self, num_gpus: int) -> float:
-        return self.gpus.index(num_gpus) * self.group_in + _GROUP_GAP_IN / 2
+        return self.gpus.index(num_gpus) * self.group_in + self.gap_in / 2
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
@@ -109,7 +110,7 @@ def _picture(
     found = sorted({result.line for result in results}, key=lambda line: source.looks[line])
     gpus = sorted({result.num_gpus for result in results})
     models = Models(table=table)
-    highest = max(result.throughput or 0.0 for result in results)
+    highest = max(map(_reach, results))
     left_in = MARGIN_IN + 0.1 + max(width_in(one, SMALL_PT) for one in _tick_names(highest))
     grid = _grid(found, gpus, left_in)
     sheet = Sheet(palette, max(WIDTH_IN, left_in + grid.width_in + MARGIN_IN))
@@ -126,7 +127,7 @@ def _picture(
     sheet.gap(0.06)
     sheet.legend([Patch(**_look(palette, source.looks[line])) for line in found], found)
     marks = [WHISKERS] if any(result.low is not None for result in results) else []
-    if any((result.high or 0.0) > _reach(result) for result in results):
+    if any((one.high or 0.0) > _panel_reach(panel) for panel in panels for one in panel):
         marks.append(CUT)
     return Picture(
         name=name,
@@ -158,7 +159,9 @@ def _grid(found: Sequence[str], gpus: Sequence[int], left_in: float) -> Grid:
     bar_in = (WIDTH_IN - left_in - MARGIN_IN - gaps_in) / num_bars
     most_in = (_WIDEST_IN - left_in - MARGIN_IN - gaps_in) / num_bars
     bar_in = min(max(bar_in, _BAR_IN), _WIDEST_BAR_IN, max(most_in, 0.02))
-    return Grid(lines=found, gpus=gpus, bar_in=bar_in)
+    left_over_in = WIDTH_IN - left_in - MARGIN_IN - num_bars * bar_in
+    gap_in = max(_GROUP_GAP_IN, left_over_in / len(gpus))  # few bars stand apart
+    return Grid(lines=found, gpus=gpus, bar_in=bar_in, gap_in=gap_in)
 
 
 def _panel(
@@ -180,19 +183,19 @@ def _panel(
         label_in = max(width_in(text, FOOTER_PT) for text in texts.values())
     else:
         label_in = height_in("0", FOOTER_PT)
-    reach = max((_reach(result) for result in panel), default=0.0) or 1.0
+    reach = _panel_reach(panel)
     axes.set_xlim(0, grid.width_in)
     axes.set_ylim(0, _ROOM * reach * tall_in / (tall_in - label_in - 0.06))
     _ticks(axes, grid, _ROOM * reach)
     for result in panel:
         look: dict[str, Any] = {"rotation": 90} if is_upright else {}
-        _bar(axes, result, grid, source, sheet.palette)
+        _bar(axes, result, grid, source, sheet.palette, reach)
         has_room = not is_upright or grid.bar_in >= _LEAST_LABELED_IN
         if has_room or result.throughput is None or result is _best(panel, result):
             above = offset_copy(axes.transData, sheet.figure, 0, 0.03)
             axes.text(
                 grid.at_in(result),
-                min(_reach(result), axes.get_ylim()[1]),
+                _whisker_end(result, reach),
                 texts[result.trial_id],
                 transform=above,
                 fontsize=FOOTER_PT,
@@ -203,14 +206,16 @@ def _panel(
     sheet.gap(0.26)
 
 
-def _bar(axes: Axes, result: Result, grid: Grid, source: Source, palette: Palette) -> None:
+def _bar(
+    axes: Axes, result: Result, grid: Grid, source: Source, palette: Palette, reach: float
+) -> None:
     if result.throughput is None:
         return
     at_in, look = grid.at_in(result), _look(palette, source.looks[result.line])
     label = f"{result.line} x {result.num_gpus}"
     axes.bar([at_in], [result.throughput], width=0.86 * grid.bar_in, label=label, **look)
     if result.low is not None and result.high is not None:
-        ends = [result.low, min(result.high, _LOWEST_WHISKER * result.throughput)]
+        ends = [result.low, _whisker_end(result, reach)]
         whisker: dict[str, Any] = {"color": palette.ink, "linewidth": 0.8, "gid": "interval"}
         axes.plot([at_in, at_in], ends, **whisker)
         if result.high > ends[1]:
@@ -229,8 +234,18 @@ def _look(palette: Palette, number: int) -> dict[str, Any]:
     }
 
 
+def _panel_reach(panel: Sequence[Result]) -> float:
+    """Return the value that a panel makes room for."""
+    return max(map(_reach, panel), default=0.0) or 1.0
+
+
+def _whisker_end(result: Result, reach: float) -> float:
+    """Return where the bar with its whisker ends, which is cut where the panel ends."""
+    return max(result.throughput or 0.0, min(result.high or 0.0, reach))
+
+
 def _reach(result: Result) -> float:
-    """Return where the bar and its whisker end."""
+    """Return how high the axis must be for the bar and its whisker; a long one may be cut."""
     throughput = result.throughput or 0.0
     return max(throughput, min(result.high or 0.0, _LOWEST_WHISKER * throughput))
 
@@ -263,7 +278,7 @@ def _ticks(axes: Axes, grid: Grid, end: float) -> None:
     ticks = even_ticks(end)
     axes.yaxis.set_major_locator(FixedLocator(ticks))
     axes.yaxis.set_major_formatter(FixedFormatter(tick_names(ticks)))
-    middles = [grid.left_in(count) + (grid.group_in - _GROUP_GAP_IN) / 2 for count in grid.gpus]
+    middles = [grid.left_in(count) + (grid.group_in - grid.gap_in) / 2 for count in grid.gpus]
     axes.xaxis.set_major_locator(FixedLocator(middles))
     axes.xaxis.set_major_formatter(FixedFormatter([str(count) for count in grid.gpus]))
     axes.tick_params(axis="x", length=0)

@@ -4,6 +4,7 @@ model.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -55,6 +56,14 @@ def _name(table: Table, neighbors: Sequence[Table], num_environments: int) -> st
 def _part(axis: str, value: object) -> str:
     if axis == "command":
         return program_name(str(value)).replace(" ", "=")
+    if axis == "read":
+        return f"read={_short(str(value))}"
     if value is None and is_variable(axis):
         value = INHERITED
     return f"{axis}={as_typed(value)}"
+
+
+def _short(read: str) -> str:
+    """Return a reader without its pattern, as `regex-3f2a1c`; one that has none as it is."""
+    kind, colon, _ = read.partition(":")
+    return f"{kind}-{hashlib.sha256(read.encode()).hexdigest()[:6]}" if colon else kind

@@ -33,7 +33,7 @@ MEANINGS = {
     "UNSUP": "not supported by this machine or software",
     "FAIL": "failed",
     "STOP": "interrupted",
-    "INVALID": "completed, but not as its axes say: no number to quote",
+    "INVALID": "ran to its end, but has no number that may be quoted",
     NOT_RUN: "not run",
     NOT_PUBLISHED: "not published",
     NOT_IN_TABLE: "no row of the table that was taken in",

@@ -8,7 +8,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, TextIO
@@ -37,9 +38,28 @@ def silence(*streams: TextIO) -> None:
     os.close(nowhere)
 
 
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """End what prints in here when its reader has read enough, as `head -1` has: the exit code is
+    then still the command's.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        silence(sys.stdout)
+
+
 def print_json(value: object) -> None:
     """Print on stdout for scripts; infinity becomes null, and times become text."""
     print(json.dumps(finite(value), indent=1))
+
+
+def tell_scripts(error: str) -> None:
+    """Print on stdout what went wrong, where `--json` asked for an object; people read stderr."""
+    if "--json" in sys.argv:
+        with reader_may_leave():
+            print_json({"error": error})
+            sys.stdout.flush()
 
 
 def finite(value: Any) -> Any:

@@ -24,6 +24,7 @@ _OTHER_LIMITS = {  # that are reported with the same words, or mostly the cause 
     re.compile(r"(?i)(?:ibv_|memlock|mlock|regist(?:er|ration)).*Cannot allocate memory"): (
         "memory could not be locked; raise the limit of locked memory (ulimit -l)"
     ),
+    re.compile(r"File too large|SIGXFSZ"): "a file met the limit of its size; raise it (ulimit -f)",
 }
 
 

@@ -37,7 +37,10 @@ def main(
     try:
         text = log_text(path)
     except LogError as error:
-        print(f"{program}: {quoted(str(path))} cannot be read: {error}", file=sys.stderr)
+        why = f"{quoted(str(path))} cannot be read: {error}"
+        if asked.json:
+            print(json.dumps({"error": why}, indent=1))
+        print(f"{program}: {why}", file=sys.stderr)
         return UNREADABLE
     found = search(text.lines, path if path.is_dir() else None)
     if asked.json:

@@ -72,3 +72,6 @@ TRAINER_EXIT_CODES = {
     130: Outcome.INTERRUPTED,
 }
 """Exit status of `python -m trainer`; every other status is `failed`."""
+
+LAST_LINES = "Its last lines:"
+"""Begins the line of a message that what a program printed in the end follows."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scalemark.cli.progress import shown
-from scalemark.cli.terminal import print_json
+from scalemark.cli.terminal import print_json, reader_may_leave
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json, ask
 from store.database import locate
 
-FINDINGS = 1
+if TYPE_CHECKING:  # each command imports its own work: the others need not wait for it
+    from store.checks.finding import Finding
 
-# Each command imports its own work: the other commands of `store` need not wait for it.
+FINDINGS = 1
 
 
 def backup(
@@ -46,18 +48,23 @@ def check(db: Db, as_json: Json = False) -> None:
 
     with shown() as progress:
         findings = list(findings_of(db, progress))
-    if as_json:
-        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=1))
-    else:
-        for finding in findings:
-            where = f"{finding.table} {finding.row}".strip()
-            print(f"{visible(where)}: {visible(finding.what)}; {finding.remedy}")
-        found = "nothing is wrong"
-        if findings:
-            found = f"damaged or incomplete, {len(findings)} findings"
-        print(f"{locate(db).name}: {found}")
+    with reader_may_leave():
+        _print(findings, locate(db).name, as_json=as_json)
     if findings:
         raise typer.Exit(FINDINGS)
+
+
+def _print(findings: Sequence[Finding], name: str, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=1))
+        return
+    for finding in findings:
+        where = f"{finding.table} {finding.row}".strip()
+        print(f"{visible(where)}: {visible(finding.what)}; {finding.remedy}")
+    found = "nothing is wrong"
+    if findings:
+        found = f"damaged or incomplete, {len(findings)} findings"
+    print(f"{name}: {found}")
 
 
 def vacuum(

@@ -135,8 +135,10 @@ class SweepStatus:
 
     @property
     def num_done(self) -> int:
-        """The number of repeats that need no more attempts, without those that were skipped."""
-        left = sum(self.counts[state] for state in (*_OPEN, State.SKIPPED))
+        """The number of repeats that completed or failed: who repeats the command runs those that
+        were interrupted.
+        """
+        left = sum(self.counts[state] for state in (*_OPEN, State.SKIPPED, State.INTERRUPTED))
         return self.counts.total() - left
 
     @property

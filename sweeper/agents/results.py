@@ -11,6 +11,7 @@ from conf.schema import OnFailure
 from scalemark.records.outcomes import Outcome, State
 from store.sweeps.agents import EndedRow
 from sweeper.agents.orders import Orders
+from sweeper.failures import Failure
 from sweeper.live.progress import Progress
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.source import Wish
@@ -41,12 +42,12 @@ class Results:
         self._num_attempts: Counter[int] = Counter()  # that have ended, by repeat
         # the rows of a repeat that was interrupted last, and nothing else since
         self._interrupted: dict[int, list[EndedRow]] = {}
-        self._failures: dict[_Key, str] = {}
+        self._failures: dict[_Key, Failure] = {}
         self._settled: set[int] = set()  # repeats, as far as `progress` knows
 
     @property
-    def failures(self) -> list[str]:
-        """Return a line for each repeat that did not complete."""
+    def failures(self) -> list[Failure]:
+        """Return the repeats that did not complete."""
         return list(self._failures.values())
 
     @property
@@ -107,8 +108,9 @@ class Results:
             if give_up(repeat_id, why):
                 del self._interrupted[repeat_id]
                 self._settle(repeat_id, State.SKIPPED)
-                self._failures[row.trial_id, row.repeat] = f"{named} skipped: {why}"
-                self._progress.note(self._failures[row.trial_id, row.repeat])
+                failure = Failure(label=named, ended="skipped", why=why)
+                self._failures[row.trial_id, row.repeat] = failure
+                self._progress.note(failure.line)
             # agents are quicker to take it than we are
             elif num >= 2 * MOST_INTERRUPTED and not self._orders.is_finishing:
                 self._orders.is_finishing = True
@@ -136,7 +138,9 @@ class Results:
         log = self._runs_dir / row.run_dir / "log.txt"
         planned = self._trials.get(row.trial_id)
         label = planned.label if planned else row.trial_id[:8]
-        self._failures[row.trial_id, row.repeat] = f"{label} {row.outcome}: {row.message} ({log})"
+        self._failures[row.trial_id, row.repeat] = Failure(
+            label=label, ended=row.outcome, why=row.message, log=str(log)
+        )
         if self._on_failure is OnFailure.stop and self._orders.wanted is Wish.GO_ON:
             self._orders.is_finishing = True
             self._progress.note("sweep.on_failure=stop: nothing more is started")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from scalemark.cli import entry_point
-from scalemark.cli.terminal import print_json
+from scalemark.cli.terminal import print_json, reader_may_leave
 from scalemark.text.untrusted import quoted_lines
 from store.command_line import OK, USAGE, Db, Json
 from store.errors import StoreError
@@ -99,7 +99,8 @@ def judge(
         found = run.judge(proposal, sys.argv[2:])  # behind `judge`
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
-    _print(judgement_json(found), judgement_lines(found), as_json=as_json)
+    with reader_may_leave():
+        _print(judgement_json(found), judgement_lines(found), as_json=as_json)
     raise typer.Exit(_exit_code(found))
 
 

@@ -24,6 +24,7 @@ from store.errors import StoreError
 from store.judgements import Judged, NewJudgement, Place
 from store.reading.completed_repeats import completed_repeats, completed_repeats_of_sweep
 from sweeper.errors import SweepRefusedError
+from sweeper.failures import Failure
 from sweeper.judging.budget import Budget, Needs
 from sweeper.judging.judging import Judging
 from sweeper.judging.judging_observer import JudgingObserver
@@ -223,7 +224,7 @@ def _planned(
 
 
 def _judgement(
-    proposal: Proposal, place: Place, judging: Judging, failures: Sequence[str]
+    proposal: Proposal, place: Place, judging: Judging, failures: Sequence[Failure]
 ) -> Judgement:
     assert judging.verdict is not None
     return Judgement(
@@ -234,7 +235,7 @@ def _judgement(
         gain=gain_of(judging.runs),
         num_attempts=judging.budget.num_begun,
         needs=judging.needs,
-        failures=failures,
+        failures=[failure.line for failure in failures],
         baseline_failed=judging.baseline_failed,
     )
 

@@ -79,6 +79,7 @@ def judgement_json(found: Judgement) -> dict[str, object]:
         "change_throughputs": list(found.runs.change),
         "baseline_throughputs": list(found.runs.baseline),
         "failures": list(found.failures),
+        **({"error": found.why} if found.baseline_failed else {}),
         **_proposal_json(found.proposal),
     }
 

@@ -18,7 +18,7 @@ from sweeper.grid.compose import Grid
 from sweeper.grid.expand import WHOLE_SWEEP
 from sweeper.local_sweep import LocalSweep
 from sweeper.planning.plan import resolve_grid
-from sweeper.planning.settings import check
+from sweeper.planning.settings import check, check_folders
 from sweeper.program_software import check_programs
 
 _OF_BOTH = ("launcher", "retry", "store")  # settings that both trials run with
@@ -55,6 +55,7 @@ def two_trials(trial: str, changes: Sequence[str]) -> TwoTrials:
     config = asked.composer.base
     config.sweep.invalid = Invalid["error"]
     name = f"judge-{check(config)}"
+    check_folders(config.store)
     if config.launcher.name != LOCAL or config.launcher.share_host:
         raise SweepRefusedError(
             f"launcher={config.launcher.name}, share_host={str(config.launcher.share_host).lower()}"

@@ -15,6 +15,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.outcomes import State
+from scalemark.records.trial import strategy_axes
 from sweeper.devices.machine import Inventory
 from sweeper.live.doing import doing_text
 from sweeper.live.line import progress_line
@@ -92,7 +93,8 @@ class Progress(Log):
             self.go_quiet()
 
     def attempt_ended(self, ended: EndedAttempt, *, again: str | None, eta_s: float | None) -> None:
-        num_done, width = self._states.total(), self._label_width
+        num_done = self._states.total() - self._states[State.INTERRUPTED]
+        width = self._label_width
         line = plain_line(
             ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
         )
@@ -110,7 +112,10 @@ class Progress(Log):
         words = [trial.label]
         if self._snapshot.kind is DeviceKind.SIMULATED_GPU:
             words.insert(0, "simulated")
+        named = strategy_axes(trial.spec.axes)  # by the label
         for axis in self._varying:
+            if axis in named:
+                continue
             value = trial.spec.axes.get(axis)
             if value in ("", None):
                 value = INHERITED if is_variable(axis) else "nothing"

@@ -67,6 +67,7 @@ class Counts:
     running: int = 0
     pending: int = 0  # to be run, or to be tried again
     skipped: int = 0
+    interrupted: int = 0  # not tried again by this sweep; the same command runs them
 
     @classmethod
     def of(cls, states: Mapping[State, int], num_running: int) -> Counts:
@@ -74,13 +75,14 @@ class Counts:
         not are to be run again.
         """
         waiting = (State.PENDING, State.CLAIMED, State.RUNNING)
-        others = (*waiting, State.COMPLETED, State.SKIPPED)
+        others = (*waiting, State.COMPLETED, State.SKIPPED, State.INTERRUPTED)
         return cls(
             completed=states.get(State.COMPLETED, 0),
             failed={state.value: num for state, num in states.items() if state not in others},
             running=num_running,
             pending=sum(states.get(state, 0) for state in waiting) - num_running,
             skipped=states.get(State.SKIPPED, 0),
+            interrupted=states.get(State.INTERRUPTED, 0),
         )
 
     @property
@@ -93,7 +95,7 @@ class Counts:
 
     @property
     def total(self) -> int:
-        return self.done + self.running + self.pending + self.skipped
+        return self.done + self.running + self.pending + self.skipped + self.interrupted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

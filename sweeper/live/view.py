@@ -20,7 +20,7 @@ from rich.text import Text
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES, unit_of
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.outcomes import LAST_LINES, Outcome, Verdict
 from scalemark.text.decimals import fixed
 from scalemark.text.untrusted import quoted, visible
 from scalemark.text.wording import counted
@@ -30,7 +30,7 @@ WIDE = 100  # columns; with fewer there is no room for repeats and expected time
 BAR_WIDTH = 40
 LABEL_WIDTH = 36  # of lines in a log, where no label is known to be longer
 LEAST_LABEL_WIDTH = 12
-MOST_OF_MESSAGE = 400  # characters in a line; the report in the end has all of it
+MOST_OF_MESSAGE = 200  # characters in a line; the report in the end has all of it
 
 FAILED = "bold red"
 
@@ -70,7 +70,7 @@ def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
             line.append(f"  ({one_line(ended.message)})")
         line.append(_doubt(ended))
     else:
-        why = quoted(one_line(ended.message), MOST_OF_MESSAGE)
+        why = quoted(_why(ended), MOST_OF_MESSAGE)
         line.append(f"{ended.outcome}: {why}", style=FAILED)
     return line.append(f"  took {ended.duration_s:.1f} s")
 
@@ -152,6 +152,8 @@ def _counts(counts: Counts) -> Iterator[Text]:
     if counts.num_failed:
         how = ", ".join(f"{count} {outcome}" for outcome, count in counts.failed.items() if count)
         yield Text(f"{counts.num_failed} failed: {how}", style=FAILED)
+    if counts.interrupted:
+        yield Text(f"{counts.interrupted} interrupted", style="yellow")
     yield Text(f"{counts.running} running")
     yield Text(f"{counts.pending} pending")
     if counts.skipped:
@@ -233,8 +235,13 @@ def _recent(ended: EndedAttempt) -> Text:
         return Text(f"{_speed(ended)}  {label}{_doubt(ended)}")
     line = Text.assemble((f"{ended.outcome:>18}", FAILED), f"  {label}")
     if ended.message:
-        line.append(f": {one_line(ended.message)}")
+        line.append(f": {_why(ended)}")
     return line
+
+
+def _why(ended: EndedAttempt) -> str:
+    """Return why it did not complete, without the last lines of a program."""
+    return one_line(ended.message.partition(f"\n{LAST_LINES}")[0])
 
 
 def _speed(ended: EndedAttempt) -> str:

@@ -48,6 +48,11 @@ class Backlog:
         """Repeats that wait."""
         return len(self.queue) + len(self.put_off)
 
+    @property
+    def num_known(self) -> int:
+        """Count all repeats, also those that wait no more."""
+        return len(self._repeats)
+
     def waits(self, key: int) -> bool:
         return key in self.queue or any(task.key == key for task in self.put_off)
 

@@ -135,9 +135,15 @@ class Orchestrator:
 
     @property
     def ran(self) -> Ran:
+        ran = self._recorder.ran
+        num_cut_off = 0
+        if self.failure:
+            num_over = ran.states.total() + ran.num_finished_elsewhere
+            num_cut_off = self._backlog.num_known - num_over - self.num_left
         return replace(
-            self._recorder.ran,
+            ran,
             num_not_started=self.num_left,
+            num_cut_off=num_cut_off,
             was_interrupted=self.was_interrupted,
             failure=str(self.failure) if self.failure else None,
             saved=self._recorder.observer.saved,

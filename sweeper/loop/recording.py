@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from conf.schema import OnFailure
+from scalemark.records.axes import Engine
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.redact import without_secrets
@@ -14,6 +15,7 @@ from scalemark.text.wording import counted
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
+from sweeper.failures import Failure, first_unread
 from sweeper.live.log import Log
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
@@ -96,9 +98,13 @@ class Recorder:
         self.steer(repeat)
         if again is None and outcome is not Outcome.COMPLETED:
             self._follow(repeat, outcome)
+            log = f"{finished.run_dir}/log.txt"
             self.ran.failures.append(
-                f"{repeat.trial.label} {outcome}: {result.message} ({finished.run_dir}/log.txt)"
+                Failure(label=repeat.trial.label, ended=outcome, why=result.message, log=log)
             )
+            is_first = self.ran.states.total() == 1 and self._backlog.waiting()
+            if is_first and _is_unread(repeat, result) and not self._stopping.starts_no_more:
+                self._progress.note(first_unread(log))
         return True
 
     def finished_elsewhere(self, repeat: Repeat) -> None:
@@ -200,6 +206,12 @@ class Recorder:
                 self._backlog.remove(key)
         skipped = counted(len(larger), "repeat")
         self._progress.note(f"{reason}: skipped {skipped} of larger trials")
+
+
+def _is_unread(repeat: Repeat, result: Result) -> bool:
+    """Return whether a program ran to its end, and nothing that it printed is a number."""
+    is_of_program = repeat.trial.spec.engine == Engine.command
+    return is_of_program and result.outcome == Outcome.INVALID and result.measurement is None
 
 
 def _not_counted(result: Result, disturbances: Sequence[str]) -> Result:

@@ -37,10 +37,13 @@ class Stopping:
             self.stop.ask(2 if wish is Wish.KILL else 1)
 
     def give_up(self, error: StoreError | SweepRefusedError) -> None:
-        """Start nothing more; what runs may end, and the next command reads its run folder."""
+        """Start nothing more; what runs may end, and the next command reads its run folder. Where
+        nothing runs, the end says the error at once.
+        """
         if self.failure is None:
             self.failure = error
-            self._tell(f"{error}{'; waiting for what still runs' if self._running else ''}")
+            if self._running:
+                self._tell(f"{error}; waiting for what still runs")
 
 
 def why_interrupted(stop: Stop, source: Source) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.machine import Machine
+from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import (
     inherited_strategy_axes,
     strategy_axes,
@@ -36,7 +38,8 @@ from sweeper.way import Planned
 
 MOST_LISTED = 60  # trials; JSON has all
 MOST_REASONS = 20
-MOST_CELLS = 10  # per reason
+MOST_CELLS = 3  # per reason; of more the number is shown
+_LISTS_ALL = "sweep.dry_run=true sweep.plan_format=json"
 
 _SHOWN = {
     "model": "model",
@@ -81,6 +84,8 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
             "code; numbers of different software are never mixed, and all that is listed runs",
             markup=False,
         )
+    if planned.failed_last:
+        console.print(_failed_last(planned.failed_last), markup=False)
     for rule in plan.useless_rules:
         console.print(f"sweep.exclude: {rule}: matches no trial of this grid", markup=False)
     expected = planned.estimate.describe(plan)
@@ -91,6 +96,13 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
             expected = f"at most {expected}"
     if expected:
         console.print(expected, markup=False)
+
+
+def _failed_last(failed: Mapping[str, Outcome]) -> str:
+    num_ended = Counter(failed.values())
+    how = ", ".join(f"{num} {outcome}" for outcome, num in sorted(num_ended.items()))
+    trials = counted(len(failed), "trial")
+    return f"run again after a failure: {trials} ({how}); sweep.exclude leaves trials out"
 
 
 def _auto_note(inventory: Inventory) -> str:
@@ -133,6 +145,7 @@ def plan_json(
                 "trial": trial.spec.trial_id,
                 "strategy": strategies[trial.spec.trial_id],
                 "repeats_to_run": trial.num_repeats,
+                "failed_last": planned.failed_last.get(trial.spec.trial_id),  # how it ended
                 "expected_s": estimate.expected_s(trial.spec),  # of one attempt
                 "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
             }
@@ -213,7 +226,7 @@ def _print_trials(
     num_more = len(plan.trials) - len(trials)
     if num_more:
         more = f"and {counted(num_more, 'more trial')}"
-        console.print(f"{more}: sweep.dry_run=true sweep.plan_format=json lists all", markup=False)
+        console.print(f"{more}: {_LISTS_ALL} lists all", markup=False)
 
 
 def _print_waiting(console: Console, plan: Plan, num_free: int) -> None:
@@ -279,15 +292,16 @@ def _repeats_text(trial: PlannedTrial, racing: Collection[str]) -> str:
 def _print_left_out(console: Console, plan: Plan) -> None:
     by_reason = plan.left_out_by_reason()
     for reason, cells in list(by_reason.items())[:MOST_REASONS]:
-        shown = cells[:MOST_CELLS]
+        which = "; ".join(filter(None, cells))
         if len(cells) > MOST_CELLS:
-            shown.append(f"and {len(cells) - MOST_CELLS} more")
-        console.print(f"left out: {reason}", markup=False)
-        console.print(f"          {'; '.join(shown)}", markup=False)
+            which = f"{len(cells)} cells"
+        console.print(f"left out: {reason}{f' ({which})' if which else ''}", markup=False)
     if len(by_reason) > MOST_REASONS:
         num_more = len(by_reason) - MOST_REASONS
         more = f"left out: cells for {counted(num_more, 'more reason')}"
         console.print(more, markup=False)
+    if any(len(cells) > MOST_CELLS for cells in by_reason.values()):
+        console.print(f"cells left out: {_LISTS_ALL} lists them", markup=False)
 
 
 def _shown(trial: PlannedTrial, axis: str) -> str:

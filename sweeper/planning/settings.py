@@ -9,7 +9,7 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from conf.schema import Config, LauncherConfig, PlanFormat, SweepConfig
+from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
 from scalemark.host.extras import lack_of_tensorflow
 from scalemark.host.user_settings import MOST_REPEATS
 from scalemark.records.axes import Engine
@@ -51,9 +51,13 @@ def check(config: Config) -> str:
         raise SweepRefusedError(
             f"sweep.name={name[:40]}: wanted letters, digits, '.', '_' and '-', 100 at most"
         )
-    for setting in ("runs_dir", "figures_dir"):
-        _check_folder(setting, Path(getattr(config.store, setting)).expanduser().resolve())
     return name
+
+
+def check_folders(store: StoreConfig) -> None:
+    """Raise SweepRefusedError for folders that a sweep cannot write to."""
+    for setting in ("runs_dir", "figures_dir"):
+        _check_folder(setting, Path(getattr(store, setting)).expanduser().resolve())
 
 
 def _check_engine(engine: Engine) -> None:

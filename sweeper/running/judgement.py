@@ -83,7 +83,9 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
     remedy = other_limit(ended.last_error)
     why = f" ({remedy})" if remedy else ""
     if ended.exit_code < 0:
-        return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}{why}"
+        name = _signal_name(-ended.exit_code)
+        remedy = remedy or other_limit(name)
+        return Outcome.FAILED, f"ended by {name}{f' ({remedy})' if remedy else ''}"
     return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result{why}"
 
 

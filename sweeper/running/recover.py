@@ -57,7 +57,7 @@ class Recovered:
 
     def __str__(self) -> str:
         who, run_by = (
-            "earlier sweeps that were killed",
+            "earlier sweeps that were cut off",
             "is run by the next command that asks for it",
         )
         if self.is_shared:

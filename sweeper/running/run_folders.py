@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import platform
@@ -222,6 +223,9 @@ def _write_synced(path: Path, text: str) -> None:
 
 
 def _refused(path: Path, error: OSError) -> SweepRefusedError:
+    remedy = "raise the limit of the size of files (ulimit -f)"
+    if error.errno != errno.EFBIG:
+        remedy = "make room"
     return SweepRefusedError(
-        f"{path}: {error.strerror}; make room or choose another folder with store.runs_dir="
+        f"{path}: {error.strerror}; {remedy} or choose another folder with store.runs_dir="
     )

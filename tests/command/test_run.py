@@ -183,8 +183,17 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
             "hung",
             "a collective of NCCL did not end in time",
         ),
+        (
+            "sh -c 'ulimit -f 8; exec head -c 99999 /dev/zero > large'",
+            "failed",
+            r"ended by SIGXFSZ: a file met the limit of its size; raise it \(ulimit -f\)",
+        ),
         ("true", "invalid", "found no number.\nIt printed nothing."),
-        ("echo hello", "invalid", "found no number.\nIts last lines:\nhello"),
+        (
+            "echo hello",
+            "invalid",
+            "found no number; `scalemark read LOG` says what reads its log.txt.\nIts last lines:\nhello",
+        ),
         ("echo step 3", "invalid", "found no number"),
         ("echo step 3 rate nan", "invalid", "found nan where a rate was expected"),
         ("echo step 3 rate -5", "invalid", "found -5 where a rate was expected"),

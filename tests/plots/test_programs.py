@@ -148,3 +148,10 @@ def test_steps_on_several_numbers_of_gpus_are_no_efficiency():
     with pytest.raises(NothingToShow, match="counts steps: where each of N GPUs"):
         pictures("efficiency")
     assert pictures("speed_up")
+
+
+def test_pictures_read_by_two_patterns_have_short_names():
+    reads = ["regex:step (?P<step>[0-9]+): (?P<throughput>[0-9.]+) samples/s", "torchtitan"]
+    fill_programs([row for read in reads for row in grid(zeros=(0,), read=read)])
+    found = {picture.name for picture in pictures("scaling")}
+    assert found == {"train-read=regex-03b859", "train-read=torchtitan"}

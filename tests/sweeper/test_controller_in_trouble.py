@@ -302,7 +302,7 @@ def test_a_repeat_that_outlasts_one_agent_after_another_is_given_up(begin):
     (failure,) = world.controller.ran.failures
     assert (
         "repeat 1 skipped: interrupted 5 times: it may take longer than its agents may live"
-        in failure
+        in failure.line
     )
 
 
@@ -317,7 +317,7 @@ def test_what_ctrl_c_interrupts_counts_once_and_is_not_retried(begin, capsys):
         controller.ran.num_retries,
     ) == (1, 0, 0)
     (failure,) = controller.ran.failures
-    assert failure.startswith("trivial-replicated_none-x1 interrupted: ")
+    assert failure.line.startswith("trivial-replicated_none-x1 interrupted: ")
     said = capsys.readouterr().err
     assert "interrupted" in said
     assert "tried again" not in said

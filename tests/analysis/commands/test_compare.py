@@ -13,6 +13,7 @@ from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from tests.analysis.commands.command import analysis
 from tests.filled import ENVIRONMENT, MACHINE, fill
+from tests.programs import fill_programs, program
 from tests.specs import small
 from tests.tables import changing
 
@@ -142,6 +143,38 @@ def test_an_answer_a_table_and_commands(compare, snapshot):
     fill("r.db", [*several(small(**PS), 97, 99, 98), *several(small(), 100, 101, 99)])
     ended = compare(*SIDES, "--db", "r.db")
     assert ended.stdout == snapshot
+
+
+def test_what_badges_mean_fits_the_columns_that_are_asked_for(compare, monkeypatch):
+    fill("r.db", [(small(), 100.0), (small(**PS), 101.0)])
+    (line,) = _meanings(compare(*SIDES, "--db", "r.db").stdout)
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = _meanings(compare(*SIDES, "--db", "r.db").stdout)
+    assert " ".join(lines) == line
+    assert max(map(len, lines)) <= 40
+
+
+def _meanings(stdout: str) -> list[str]:
+    lines = stdout.splitlines()
+    return lines[next(at for at, line in enumerate(lines) if line.startswith("single run: ")) :]
+
+
+def test_programs_have_short_names_and_the_first_commands_are_named(compare):
+    read = "regex:step (?P<step>\\d+): (?P<throughput>[\\d.]+) samples/s"
+    trials = [
+        program(num_gpus, zero, command=f"python {file} {{zero}}", read=read.replace("step ", file))
+        for file in ("old.py", "new.py")
+        for num_gpus in (1, 2)
+        for zero in (0, 1)
+    ]
+    fill_programs([(spec, 100.0 + spec.num_gpus) for spec in trials], "r.db")
+    ended = compare("zero=0", "zero=1", "--db", "r.db")
+    table = [line for line in ended.stdout.splitlines() if line.startswith("train ")]
+    assert len(table) == 4
+    assert all("program " in line and "python " not in line for line in table)
+    assert max(map(len, table)) < 150
+    assert ended.stdout.count("python sweep.py from=") == 2
+    assert "and 6 more commands: --json has them" in ended.stdout
 
 
 def test_the_faster_side_is_reported_first(compare):

@@ -226,7 +226,7 @@ def test_the_command_after_a_suggestion_answers_again(analysis):
 def test_the_foot_explains_the_badges_on_screen_and_no_others(
     analysis, monkeypatch, command, filled
 ):
-    monkeypatch.setenv("COLUMNS", "200")  # or badges of two words are folded
+    monkeypatch.setenv("COLUMNS", "2000")  # or badges of two words, and the foot, are folded
     fill_gpus(filled)
     *screen, foot, rest = analysis(*command).stdout.splitlines()
     assert rest.startswith("--all")
@@ -283,7 +283,7 @@ def test_trials_on_cpu_devices_are_explained_without_a_column_of_gpus(analysis):
     cells = [(small(num_gpus=num, batch_size=size), 100.0) for num in (1, 2) for size in (4, 8)]
     fill("results.db", cells)
     ended = analysis("explain")
-    assert re.search(r"strategy +devices +lost", ended.stdout)
+    assert re.search(r"strategy +CPU devices +lost", ended.stdout)
 
 
 def test_work_of_which_all_replicas_train_apart_is_a_row_without_advice(analysis):

@@ -660,7 +660,9 @@ def test_refusals_are_counted_by_reason_and_the_first_are_shown(analysis) -> Non
     """A bug: where all cells were refused, hundreds of lines named each."""
     asked = ("predict", "--origin", "published", "model=vgg16", "--to", "batch_size=100000")
     reported = analysis(*asked)
-    records = json.loads(analysis(*asked, "--json").stdout)["predictions"]
+    scripted = json.loads(analysis(*asked, "--json").stdout)
+    records = scripted["predictions"]
+    assert scripted["error"] == f"nothing could be predicted: all {len(records)} cells were refused"
     count = Counter(record["refused"] for record in records)
     reason, most = count.most_common(1)[0]
     lines = reported.stdout.splitlines()

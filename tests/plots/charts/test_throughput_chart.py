@@ -133,6 +133,29 @@ def test_a_whisker_that_is_cut_off_ends_in_an_arrowhead():
     assert "arrowheads: wider" in words(figure)
 
 
+def test_a_whisker_is_drawn_in_full_where_the_panel_has_room_for_it():
+    """A bug: it was cut off at 1.25 times its bar, though a faster bar had the axis reach further."""
+    fill("results.db", [(resnet(), 950.0), (resnet(1), 450.0), (resnet(1), 500.0)])
+    (axes,) = picture("throughput").axes
+    ends = [line.get_ydata()[1] for line in axes.lines if line.get_gid() == "interval"]
+    assert min(ends) > 900  # type: ignore[type-var]
+    assert not [line for line in axes.lines if line.get_gid() == "beyond"]
+
+
+def test_numbers_beside_the_axis_are_whole_and_few_bars_fill_the_width():
+    """A bug: of 1,000 the first digit was cut off, as bars alone did not reach it."""
+    fill(
+        "results.db", [(resnet(), 890.0), (resnet(), 960.0), (resnet(), 925.0), (resnet(1), 700.0)]
+    )
+    figure = picture("throughput")
+    (axes,) = figure.axes
+    figure.canvas.draw()
+    names = [one for one in axes.get_yticklabels() if one.get_text()]
+    assert "1,000" in [one.get_text() for one in names]
+    assert min(one.get_window_extent().x0 for one in names) >= 0
+    assert axes.get_position().x1 > 0.95
+
+
 def test_what_did_not_complete_is_named_in_its_place():
     fill(
         "results.db",

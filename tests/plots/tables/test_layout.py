@@ -260,7 +260,7 @@ def test_an_invalid_number_is_not_shown():
     layout = laid_out()
     assert texts(layout) == {"replicated_none": ["INVALID"]}
     assert f"INVALID: {SHOW} 1 says why" in layout.notes
-    assert layout.legend[-1] == "INVALID: completed, but not as its axes say: no number to quote"
+    assert layout.legend[-1] == "INVALID: ran to its end, but has no number that may be quoted"
 
 
 def test_a_missing_baseline_names_the_rules_that_find_one():

@@ -79,9 +79,9 @@ def test_a_killed_controller_is_replaced_by_the_same_command(
     assert len(set(completed(postgresql_url))) == 6
     assert "start an agent on each host, with SCALEMARK_DB set as here:" in said
     assert "tiny_agent.py --sweep s" in said
-    assert "trivial-replicated_none-x1 failed: as it was reported (" in said
+    assert "2 failed: as it was reported\n    trivial-replicated_none-x1  " in said
     assert "sweep s: " in said
-    assert said.splitlines()[-1].endswith("log.txt)")
+    assert said.splitlines()[-1].endswith("log.txt")
     ((finished,),) = rows(postgresql_url, "SELECT finished_at FROM sweeps")
     assert finished is not None
 

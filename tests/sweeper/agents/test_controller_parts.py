@@ -127,7 +127,7 @@ def test_a_failure_ends_the_sweep_if_the_user_says_so():
     world.tell(row(1, Outcome.FAILED))
     assert world.orders.wanted is Wish.FINISH
     (failure,) = world.results.failures
-    assert failure.endswith("failed: why (runs/x/log.txt)")
+    assert failure.line.endswith("failed: why (runs/x/log.txt)")
 
 
 @pytest.mark.parametrize(("num", "given_up"), [(MOST_INTERRUPTED - 1, []), (MOST_INTERRUPTED, [1])])

@@ -9,6 +9,7 @@ from scalemark.records.outcomes import State
 from sweeper.live.progress import Progress
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.planning.plan import make_plan
+from tests.command.programs import spec_of
 from tests.filled import attempt
 from tests.specs import small
 from tests.sweeper.world import EIGHT
@@ -47,3 +48,14 @@ def test_a_label_names_an_axis_that_the_sweep_brought():
     progress = Progress("s", "here", EIGHT, plan, Console(file=io.StringIO()))
     ends = [progress.label(trial).split(" ")[-1] for trial in plan.trials]
     assert sorted(ends) == ["axes.zero=1", "axes.zero=2", "axes.zero=nothing"]
+
+
+def test_a_label_names_an_axis_of_a_program_once():
+    specs = [
+        spec_of("train.sh", free=(("axes.zero", 1),)),
+        spec_of("train.sh", free=(("axes.zero", 2),)),
+    ]
+    plan = make_plan(specs, [], SweepConfig(), {})
+    progress = Progress("s", "here", EIGHT, plan, Console(file=io.StringIO()))
+    labels = [progress.label(trial) for trial in plan.trials]
+    assert labels == ["program-zero=1-x2", "program-zero=2-x2"]

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
+from scalemark.records.outcomes import State
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 from sweeper.live.view import MOST_OF_MESSAGE, clock_text, plain_line, render
 
@@ -164,6 +165,12 @@ def test_failures_are_reported_in_words_by_outcome():
     )
 
 
+def test_what_was_interrupted_is_no_failure_and_not_done():
+    states = {State.COMPLETED: 2, State.INTERRUPTED: 1, State.PENDING: 3}
+    counts = Counts.of(states, num_running=0)
+    assert (counts.num_failed, counts.interrupted, counts.done, counts.total) == (0, 1, 2, 6)
+
+
 def test_failures_are_red_where_there_are_colors():
     colored = Console(
         width=80,
@@ -277,6 +284,12 @@ def test_a_plain_line_tells_what_was_wrong_in_one_line():
     )
 
 
+def test_a_plain_line_leaves_out_what_a_program_printed():
+    why = failed("invalid", "found no number.\nIts last lines:\nhello")
+    line = plain_line(why, num_done=1, total=1, eta_s=0.0)
+    assert "invalid: found no number.  took" in line.plain
+
+
 def test_a_long_message_is_cut_in_a_plain_line():
     line = plain_line(failed("invalid", "no number " * 100), num_done=1, total=1, eta_s=0.0)
     assert "no number…  took" in line.plain
@@ -302,6 +315,7 @@ def test_a_snapshot_is_json_with_its_sums():
         "running": 2,
         "pending": 26,
         "skipped": 4,
+        "interrupted": 0,
         "done": 12,
         "total": 44,
     }

@@ -9,6 +9,7 @@ from conf.schema import OnFailure, OnInterrupt, RetryConfig
 from scalemark.records.outcomes import Outcome, State
 from store.errors import AwayError, LockedError, StoreError
 from sweeper.loop.source import Wish
+from tests.command.programs import spec_of
 from tests.specs import small
 from tests.sweeper.loop.fakes import Loop, Script
 
@@ -58,7 +59,7 @@ def test_a_crash_is_tried_again_as_often_as_the_user_allows(stack):
     assert loop.source.attempts == {1: 3, 2: 3}
     assert loop.orchestrator.ran.num_retries == 4
     (failure,) = loop.orchestrator.ran.failures
-    assert "SIGSEGV" in failure
+    assert "SIGSEGV" in failure.why
 
 
 def test_an_attempt_that_is_too_slow_is_ended_with_patience(stack):
@@ -103,6 +104,16 @@ def test_a_failure_stops_the_sweep_if_the_user_says_so(stack):
     )
     assert loop.run() == {State.FAILED: 1}
     assert loop.notes.texts == ["sweep.on_failure=stop: nothing more is started"]
+
+
+def test_a_first_trial_without_a_number_is_told_at_once(stack):
+    specs = [spec_of("train.sh", free=(("axes.zero", zero),)) for zero in (0, 1)]
+    unread = {specs[0].seed: Script(outcome=Outcome.INVALID)}
+    loop = Loop(stack, specs, unread)
+    assert loop.run() == {State.INVALID: 2}
+    (note,) = loop.notes.texts
+    assert "the first trial has no number" in note
+    assert f"scalemark read {loop.source.finished[0].run_dir}/log.txt" in note
 
 
 def test_larger_trials_are_skipped_after_out_of_memory(stack):
@@ -166,9 +177,10 @@ def test_a_locked_database_is_tried_again_and_then_given_up(stack):
     loop.source.fails = lambda what: LockedError("locked") if what == "finish" else None
     assert loop.run() == {}
     assert str(loop.orchestrator.failure) == "locked"
-    assert loop.notes.texts == ["locked; trying again"] * 9 + ["locked"]
+    assert loop.notes.texts == ["locked; trying again"] * 9  # the end of the sweep says the error
     assert list(loop.source.states.values()).count(State.RUNNING) == 1
-    assert loop.orchestrator.num_left == 1
+    ran = loop.orchestrator.ran
+    assert (ran.num_not_started, ran.num_cut_off) == (1, 1)
 
 
 def test_an_agent_waits_for_a_database_that_is_away(stack):

@@ -10,6 +10,7 @@ from rich.console import Console
 from conf.schema import SweepConfig
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu
+from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
@@ -41,6 +42,19 @@ def shown(plan: Plan, estimate: Estimate | None = None) -> list[str]:
 
 def grid(num_seeds: int) -> list[TrialSpec]:
     return [small(seed=seed, num_gpus=num_gpus) for num_gpus in (1, 2) for seed in range(num_seeds)]
+
+
+def test_a_plan_says_what_it_runs_again_after_a_failure():
+    plan = make_plan(grid(2), [], SweepConfig(), {})
+    first, second, third = (trial.spec.trial_id for trial in plan.trials[:3])
+    failed = {first: Outcome.HUNG, second: Outcome.FAILED, third: Outcome.HUNG}
+    out = io.StringIO()
+    planned = Planned(plan=plan, estimate=Estimate(), failed_last=failed)
+    print_plan(Console(file=out, width=1000), planned, MACHINE, CPU_DEVICES)
+    wanted = (
+        "run again after a failure: 3 trials (1 failed, 2 hung); sweep.exclude leaves trials out"
+    )
+    assert wanted in out.getvalue().splitlines()
 
 
 def test_a_plan_says_what_has_finished_with_other_software():
@@ -174,8 +188,8 @@ def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
         ["to", "run"],
         ["to", "run"],
     ]
-    assert lines[6] == "left out: too many"
-    assert lines[7].strip() == "; ".join(f"num_gpus={num_gpus}" for num_gpus in range(10, 20))
+    assert lines[6] == "left out: too many (10 cells)"
+    assert lines[7].startswith("cells left out: sweep.dry_run=true")
     assert (
         lines[8]
         == "5 attempts to run; no recorded durations of such trials on this machine: no estimate"
@@ -191,8 +205,7 @@ def test_of_a_large_plan_the_first_trials_are_listed():
     lines = shown(make_plan(grid(40), left_out, SweepConfig(), {}))
     assert [line.split()[-1] for line in lines[2 : 2 + MOST_LISTED]] == ["run"] * MOST_LISTED
     assert lines[2 + MOST_LISTED].startswith(f"and {80 - MOST_LISTED} more trials")
-    assert lines[3 + MOST_LISTED] == "left out: too many"
-    assert lines[4 + MOST_LISTED].endswith("num_gpus=9; and 5 more")
+    assert lines[3 + MOST_LISTED] == f"left out: too many ({MOST_CELLS + 5} cells)"
 
 
 def test_many_reasons_are_cut_short():
@@ -216,7 +229,7 @@ def test_what_a_user_wrote_is_not_read_as_markup():
             [small(data_dir="/[bold]x")], [("[red]a[/red]", "[/nonsense]")], SweepConfig(), {}
         )
     )
-    assert "left out: [/nonsense]" in lines
+    assert "left out: [/nonsense] ([red]a[/red])" in lines
 
 
 def test_scripts_get_the_whole_plan_as_one_object():
