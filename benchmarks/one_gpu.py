@@ -6,7 +6,8 @@ No share of a peak is fitted to these figures; `costs/` and `analysis/calibratio
 them. Constants of `costs/beside_products.py` are of profiles of three of these trials: of ResNet-50
 in bf16 and GPT-2 without XLA, and of resnet18_cifar. How many kernels compiled updates are, those
 around convolutions, and those of XLA's normalization and dropout are of profiles of ResNet-50 in
-bf16 and of GPT-2 with XLA.
+bf16 and of GPT-2 with XLA. That Hopper has no Winograd is of the profile of resnet18_cifar, looked
+for because ResNet-50 in fp32 was predicted 87 % too fast.
 """
 
 from __future__ import annotations

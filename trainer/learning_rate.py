@@ -12,29 +12,35 @@ from scalemark.records.trial import TrialSpec
 class LearningRate:
     """lr t / W at update t of a warm-up over W, then lr: as Goyal et al. 2017, but from 0.
 
-    Without a warm-up it is a constant of the graph. With one, a counter on the host counts
-    updates up to W; steps that a loss scale skips are none.
+    Without a warm-up it is a constant of the graph. With one, each device that updates counts
+    updates up to W for itself: from the host a GPU would take the rate only once it has done all
+    else. Steps that a loss scale skips are none.
     """
 
     def __init__(self, spec: TrialSpec) -> None:
         self._value, self._num_updates = spec.learning_rate, spec.learning_rate_warm_up
-        self._copies: dict[str, tf.Tensor] = {}  # of this update's, on each device that updates
-        if self._num_updates:
-            with tf.device("CPU:0"):
-                self._count = tf.Variable(0)
+        self._counts: dict[str, tf.Variable] = {}
+        self._rates: dict[str, tf.Tensor] = {}  # of this update
 
     def begin_step(self, devices: Iterable[str]) -> None:
         """Count an update, before these devices take its learning rate."""
         if not self._num_updates:
             return
-        with tf.device(self._count.device):
-            self._count.assign(tf.minimum(self._count + 1, self._num_updates))
-            share = tf.cast(self._count, tf.float32) / self._num_updates
-            rate = self._value * share
         for device in devices:
+            count = own_variable(self._counts, device, 0.0)  # int32 would be kept on the host
             with tf.device(device):
-                self._copies[device] = tf.identity(rate)
+                counted = tf.minimum(count.read_value() + 1.0, float(self._num_updates))
+                count.assign(counted)
+                self._rates[device] = self._value * counted / self._num_updates
 
     def on(self, device: str) -> float | tf.Tensor:
         """Return it for the update ops of that device."""
-        return self._copies[device] if self._num_updates else self._value
+        return self._rates[device] if self._num_updates else self._value
+
+
+def own_variable(of_devices: dict[str, tf.Variable], device: str, initial: float) -> tf.Variable:
+    """Called in a training function: return the device's own variable, made at the first call."""
+    if device not in of_devices:
+        with tf.init_scope(), tf.device(device):
+            of_devices[device] = tf.Variable(initial)
+    return of_devices[device]

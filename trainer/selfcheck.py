@@ -348,16 +348,17 @@ def _row(check: Check) -> tuple[str, ...]:
 def _checked(
     modes: Sequence[Mode], bench: Bench, jobs: int, received: Sequence[float]
 ) -> tuple[list[Check], bool]:
-    """Check so many modes at once, then one by one those that need the GPUs for themselves; return
-    the checks in the order of the modes, and whether a signal was `received` before all had ended.
+    """Check one by one the modes that need the GPUs for themselves, then so many others at once;
+    return the checks in the order of the modes, and whether a signal was `received` before all had
+    ended.
     """
     alone = [mode for mode in modes if _needs_gpus_alone(mode, bench)]
     together = [mode for mode in modes if mode not in alone]
     numbers = (f"[{number}/{len(modes)}]" for number in count(1))
-    found, interrupted = _checked_at_once(together, bench, jobs, received, numbers)
+    found, interrupted = _checked_at_once(alone, bench, 1, received, numbers)
     if not interrupted:
-        of_alone, interrupted = _checked_at_once(alone, bench, 1, received, numbers)
-        found |= of_alone
+        of_others, interrupted = _checked_at_once(together, bench, jobs, received, numbers)
+        found |= of_others
     if interrupted:
         print("interrupted: what was checked so far", file=sys.stderr)
     checks: list[Check] = []

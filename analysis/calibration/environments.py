@@ -141,7 +141,10 @@ _BY_GPU = (  # the name of a GPU, as NVML has it; a part of another (MIG) is non
     (r"\brtx 5090$", "rtx5090_4"),
 )
 _NVLINKED = r"(?=.*\b(?:dgx[ -]?1|sxm2?|nvlink)\b)"
-_OF_80_GB = r"(?=.*\b80 ?g(?:i?b)?\b)"
+_OF_80_GB = (  # and not 80 GB of the host's memory
+    r"(?=.*\b(?:a100(?:(?!40)[^,;]){0,20}[ (-]80 ?gi?b?|80 ?gi?b? (?:nvidia )?a100"
+    r"|dgx[ -]?a100[ -]640 ?gb|p4de|a2-ultragpu)\b)"
+)
 _BOXES = (  # words of a source, in any order
     (r"\bdgx[ -]?2h?\b|^(?=.*\bv100\b)(?=.*\bsxm3\b)", "dgx2_v100"),
     (rf"\bdgx[ -]?1v\b|^{_NVLINKED}(?=.*\bv100\b)", "dgx1_v100"),
@@ -153,7 +156,7 @@ _BOXES = (  # words of a source, in any order
     (rf"\bdgx[ -]?1p\b|^{_NVLINKED}(?=.*\bp100\b)", "dgx1_p100"),
     (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh200\b)", "h200_8"),
     (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh100\b)", "h100_8"),
-    (rf"^(?!.*\bpcie\b)(?=.*\ba100\b){_OF_80_GB}", "dgx_a100_80"),
+    (rf"^(?!.*\bpcie\b){_OF_80_GB}", "dgx_a100_80"),
     (r"^(?!.*\bpcie\b)(?=.*\ba100\b)", "dgx_a100"),
     (r"\bk80\b|\bp2\.(8|16)?xlarge\b", "k80_8"),
     (r"\btitan x\b(?!.*\bpascal\b)", "titanx_pcie_8"),

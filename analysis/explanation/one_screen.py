@@ -72,9 +72,7 @@ def screen(found: Sequence[Explanation], selection: Selection) -> Screen:
 
 def _devices(found: Sequence[Explanation]) -> str:
     kinds = {one.target.environment.device_kind for one in found}
-    if DeviceKind.CPU_DEVICE not in kinds:
-        return "GPUs"
-    return "CPU devices" if len(kinds) == 1 else "devices"
+    return "devices" if DeviceKind.CPU_DEVICE in kinds else "GPUs"
 
 
 _Differing = Mapping[str, Sequence[str]]

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu`: proves in a quarter of an hour what must hold on a box of GPUs.
+"""`python -m benchmarks.gpu`: proves in 15 to 25 minutes what must hold on a box of GPUs.
 
 ```
   smoke ─► plain ─► peers ─► faults ─► scaling ─► selfcheck ─► xla ──► report.md, gpu-kit.tar.gz

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.validation import JsonRecord
+
+_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 
 
 class PcieLevel(StrEnum):
@@ -47,6 +50,13 @@ class Gpu:
     mig_parent: str | None = None  # of a MIG device: UUID of the GPU it is cut from
     mig_mode: bool = False  # it is cut up: not usable whole
     mig_devices: tuple[Gpu, ...] = ()  # what it is cut into
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a compute capability that is no version."""
+        if not _VERSION.fullmatch(self.compute_capability):
+            raise ValueError(
+                f"compute_capability={self.compute_capability!r}: wanted a version, as '8.0'"
+            )
 
     @property
     def identity(self) -> dict[str, object]:

@@ -243,7 +243,7 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
     assert "Largest difference" not in reported  # no table without a row
 
 
-def test_modes_that_would_have_followed_alone_are_not_reached_either(monkeypatch):
+def test_modes_that_would_have_followed_those_alone_are_not_reached_either(monkeypatch):
     def interrupted(mode, bench, over):
         assert over.wait(60)
         return []
@@ -251,7 +251,7 @@ def test_modes_that_would_have_followed_alone_are_not_reached_either(monkeypatch
     monkeypatch.setattr(selfcheck, "_check", interrupted)
     modes = [replace(REPLICATED, all_reduce="nccl"), REPLICATED]
     checks, is_interrupted = selfcheck._checked(modes, Bench(kind="gpu", num_replicas=2), 2, [9.0])
-    assert [(check.mode, check.outcome) for check in checks] == [("replicated_nccl", NOT_REACHED)]
+    assert [(check.mode, check.outcome) for check in checks] == [("replicated_none", NOT_REACHED)]
     assert is_interrupted
 
 

@@ -69,6 +69,7 @@ def num_sent(devices, **changes):
         {"optimizer": "adam", "learning_rate_warm_up": 3},
         {"gradient_accumulation": 2},
         {"steps_per_execution": 3},
+        {"steps_per_execution": 3, "optimizer": "adamw", "learning_rate_warm_up": 2},
         {"precision": "bf16", "weight_decay": 0.1},
     ],
     ids=str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scalemark.abilities.optimizer import OptimizerAbilities
 
@@ -12,21 +12,24 @@ ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=2, learning_rate=0.
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.learning_rate import LearningRate
+from trainer.learning_rate import LearningRate, own_variable
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def create(spec: TrialSpec) -> Adam:
-    with tf.device("CPU:0"):
-        return Adam(LearningRate(spec), [tf.Variable(1.0), tf.Variable(1.0)], {})
+    return Adam(LearningRate(spec))
 
 
 @dataclass(frozen=True)
 class Adam:
     learning_rate: LearningRate
-    powers: list[tf.Variable]  # BETA1^t and BETA2^t of the steps applied so far, on the host
-    copies: dict[str, list[tf.Tensor]]  # of this step's powers, on each device that updates
+    # BETA1^t and BETA2^t of the steps applied so far, by device: from the host a GPU would take
+    # them only once it has done all else
+    powers: dict[float, dict[str, tf.Variable]] = field(
+        default_factory=lambda: {BETA1: {}, BETA2: {}}
+    )
+    of_step: dict[str, list[tf.Tensor]] = field(default_factory=dict)  # this step's powers
 
     UPDATE_OP = "ResourceApplyAdam"
 
@@ -36,18 +39,20 @@ class Adam:
 
     def begin_step(self, devices: Iterable[str]) -> None:
         self.learning_rate.begin_step(devices)
-        for power, beta in zip(self.powers, (BETA1, BETA2), strict=True):
-            with tf.device(power.device):
-                power.assign(power * beta)
         for device in devices:
-            with tf.device(device):
-                self.copies[device] = [tf.identity(power) for power in self.powers]
+            self.of_step[device] = []
+            for beta, powers in self.powers.items():
+                variable = own_variable(powers, device, 1.0)
+                with tf.device(device):
+                    power = variable.read_value() * beta
+                    variable.assign(power)
+                self.of_step[device].append(power)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
     ) -> None:
         first, second = slots
-        beta1_power, beta2_power = self.copies[variable.device]
+        beta1_power, beta2_power = self.of_step[variable.device]
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=first.handle,

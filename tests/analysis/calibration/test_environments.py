@@ -144,6 +144,11 @@ def test_a_simulated_place_is_its_own_profile() -> None:
     ("text", "name"),
     [
         ("8xK80", "k80_8"),
+        ("8x A100-SXM4-80GB", "dgx_a100_80"),
+        ("DGX A100 640GB", "dgx_a100_80"),
+        ("8 A100 (80 GB)", "dgx_a100_80"),
+        ("AWS p4de.24xlarge", "dgx_a100_80"),
+        ("4x A100-40GB, 80 GB RAM", "dgx_a100"),
         ("GCE n1-standard-32-k80x8", "k80_8"),
         ("AWS p2.8xlarge 8xK80", "k80_8"),
         ("p3.16xlarge", "dgx1_v100"),
