@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
-from scalemark.cli.terminal import reader_may_leave, silence, tell_scripts
+from scalemark.cli.terminal import begin_answer, reader_may_leave, silence, tell_scripts
 from scalemark.text.untrusted import quoted_lines
 from store.database import default_url
 from store.errors import StoreError
@@ -121,6 +121,7 @@ def run(app: App, name: str, program: str | None = None) -> int:
         return USAGE
     with entry_point.importing():
         chosen = app.typer(word)
+    begin_answer()
     try:
         try:
             chosen(prog_name=program)

@@ -49,14 +49,25 @@ def reader_may_leave() -> Iterator[None]:
         silence(sys.stdout)
 
 
+_answers: list[object] = []  # of the command that runs, for scripts
+
+
+def begin_answer() -> None:
+    """Forget what an earlier command of this process has answered."""
+    _answers.clear()
+
+
 def print_json(value: object) -> None:
     """Print on stdout for scripts; infinity becomes null, and times become text."""
+    _answers.append(value)
     print(json.dumps(finite(value), indent=1))
 
 
 def tell_scripts(error: str) -> None:
-    """Print on stdout what went wrong, where `--json` asked for an object; people read stderr."""
-    if "--json" in sys.argv:
+    """Print on stdout what went wrong, where `--json` asked for an object and none was printed;
+    people read stderr.
+    """
+    if "--json" in sys.argv and not _answers:
         with reader_may_leave():
             print_json({"error": error})
             sys.stdout.flush()

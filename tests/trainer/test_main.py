@@ -116,7 +116,7 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(run):
 
 def test_auto_clustering_compiles_and_updates_are_found_in_place(run):
     changes = {"num_gpus": 2, "variable_update": "parameter_server", "all_reduce": "none"}
-    exit_code, folder = run(small(xla="auto", **changes))
+    exit_code, folder = run(small(xla="auto", model="resnet18_cifar", **changes))
     result = folder.read_result()
     assert (exit_code, result.message) == (0, "")
     assert set(result.op_placement["xla"]) == {"_XlaRun @ CPU:1", "_XlaRun @ CPU:2"}

@@ -71,7 +71,8 @@ def test_a_folder_that_cannot_be_written_is_refused():
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))  # bytes: no room for more
     try:
         with pytest.raises(
-            SweepRefusedError, match=r"make room or choose another folder with store\.runs_dir="
+            SweepRefusedError,
+            match=r"raise the limit of the size of files \(ulimit -f\) or choose another folder",
         ):
             folder_of(SWEEP)
     finally:

@@ -89,8 +89,7 @@ def test_times_of_a_real_step_agree_with_each_other(captured):
     )
     assert found.num_copies >= 2 * 6 + 2 * 6, "gradients to the host, averages back"
     assert set(found.num_ops) == {"CPU:0", "CPU:1", "CPU:2"}
-    returned = 1  # loss, of the first replica alone
-    assert found.num_ops["CPU:1"] == found.num_ops["CPU:2"] + returned
+    assert found.num_ops["CPU:1"] == found.num_ops["CPU:2"]
     assert (found.launch_gap_share, found.tensor_core_share, found.copied_bytes) == (
         None,
         None,
