@@ -82,7 +82,7 @@ def exactness_cases():
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("mode", "packs", "xla", "steps_per_execution"), exactness_cases())
+@pytest.mark.parametrize(("mode", "packs", "xla", "steps_per_execution"), list(exactness_cases()))
 def test_a_synchronous_mode_reaches_one_devices_weights(
     make_devices, alone, mode, packs, xla, steps_per_execution
 ):
