@@ -179,7 +179,7 @@ def _conclude(report: Report) -> int:
 def tell(report: Report) -> None:
     """Say on stderr how a sweep ended, and what failed."""
     _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
-    for line in failures.told(report.ran.failures):
+    for line in failures.in_lines(report.ran.failures):
         _say(f"  {line}")
 
 

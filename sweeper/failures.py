@@ -1,4 +1,4 @@
-"""Tells what did not complete when a sweep has ended, equal reasons once."""
+"""Says what did not complete when a sweep has ended, equal reasons once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scalemark.records.outcomes import LAST_LINES
+from scalemark.records.outcomes import LAST_LINES, without_last_lines
 
 MOST_SHOWN = 30  # nobody looks through more
 MOST_LAST_LINES = 5  # of a program, per reason; the log has the others
@@ -27,13 +27,14 @@ class Failure:
         return f"{self.label} {self.ended}: {self.why}{log}"
 
 
-def told(failures: Sequence[Failure]) -> Iterator[str]:
+def in_lines(failures: Sequence[Failure]) -> Iterator[str]:
     """Yield lines: each reason with the repeats that ended so, each of them with its log."""
     by_reason: dict[tuple[str, str], list[Failure]] = defaultdict(list)
     for one in failures[:MOST_SHOWN]:
-        by_reason[one.ended, _without_last_lines(one.why)].append(one)
+        by_reason[one.ended, without_last_lines(one.why)].append(one)
     for (ended, why), found in by_reason.items():
-        yield f"{len(found)} {ended}: {why}"
+        indented = why.replace("\n", "\n  ")
+        yield f"{len(found)} {ended}: {indented}"
         for one in found:
             yield f"  {one.label}  {one.log}".rstrip()
         last = found[0].why.partition(f"\n{LAST_LINES}\n")[2].splitlines()[-MOST_LAST_LINES:]
@@ -50,7 +51,3 @@ def first_unread(log: str) -> str:
         "the first trial has no number; where the others print the same, press Ctrl-C, and "
         f"`scalemark read {log}` says how to read it"
     )
-
-
-def _without_last_lines(why: str) -> str:
-    return why.partition(f"\n{LAST_LINES}")[0].replace("\n", "\n  ")

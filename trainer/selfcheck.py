@@ -167,7 +167,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="check so many modes at once (default 1); "
-        "those with NCCL on several GPUs one by one, after the others",
+        "those with NCCL on several GPUs one by one, before the others",
     )
     parser.add_argument(
         "--model",

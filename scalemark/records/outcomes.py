@@ -75,3 +75,8 @@ TRAINER_EXIT_CODES = {
 
 LAST_LINES = "Its last lines:"
 """Begins the line of a message that what a program printed in the end follows."""
+
+
+def without_last_lines(message: str) -> str:
+    """Return why an attempt did not complete, without the last lines of a program."""
+    return message.partition(f"\n{LAST_LINES}")[0]

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES, unit_of
-from scalemark.records.outcomes import LAST_LINES, Outcome, Verdict
+from scalemark.records.outcomes import Outcome, Verdict, without_last_lines
 from scalemark.text.decimals import fixed
 from scalemark.text.untrusted import quoted, visible
 from scalemark.text.wording import counted
@@ -240,8 +240,7 @@ def _recent(ended: EndedAttempt) -> Text:
 
 
 def _why(ended: EndedAttempt) -> str:
-    """Return why it did not complete, without the last lines of a program."""
-    return one_line(ended.message.partition(f"\n{LAST_LINES}")[0])
+    return one_line(without_last_lines(ended.message))
 
 
 def _speed(ended: EndedAttempt) -> str:

@@ -75,19 +75,19 @@ def losses_agree(line: str, trials: Sequence[Trial]) -> Judged:
                 why = f"{trial.label}: the first loss is not finite"
                 return Judged(line=line, verdict=Verdict.MISSED, why=why)
             losses[trial.spec.num_gpus].append(trial.measurement.first_loss)
-    told = []
+    spans = []
     verdict = Verdict.MET
     for num_gpus, found in losses.items():
         if len(found) < 2:
             continue
         low, high = min(found), max(found)
-        told.append(f"{low:.6g} to {high:.6g} in {len(found)} strategies on {num_gpus}")
+        spans.append(f"{low:.6g} to {high:.6g} in {len(found)} strategies on {num_gpus}")
         if high - low > LOSS_TOLERANCE * abs(high):
             verdict = Verdict.MISSED
-    if not told:
+    if not spans:
         why = "no two strategies were measured on the same number of GPUs"
         return Judged(line=line, verdict=Verdict.NOT_RUN, why=why)
-    return Judged(line=line, verdict=verdict, why="; ".join(told))
+    return Judged(line=line, verdict=verdict, why="; ".join(spans))
 
 
 def efficiency_is_sane(line: str, found: Mapping[str, float], *, on_gpus: bool) -> Judged:
