@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, TextIO
@@ -58,7 +59,7 @@ def begin_answer() -> None:
 
 
 def print_json(value: object) -> None:
-    """Print on stdout for scripts; infinity becomes null, and times become text."""
+    """Print on stdout for scripts: records become objects, infinity null, and times text."""
     _answers.append(value)
     print(json.dumps(finite(value), indent=1))
 
@@ -74,7 +75,9 @@ def tell_scripts(error: str) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Replace what JSON lacks: infinity, NaN, and the types of databases."""
+    """Replace what JSON lacks: records, infinity, NaN, and the types of databases."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: finite(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
