@@ -19,8 +19,6 @@ app = App(
         "list": "store.commands.read:list_",
         "show": "store.commands.read:show",
         "query": "store.commands.read:query",
-        "diff": "store.commands.compare:diff",
-        "compare": "store.commands.compare:compare",
         "tag": "store.commands.annotate:tag",
         "note": "store.commands.annotate:note",
         "delete": "store.commands.annotate:delete",

@@ -43,7 +43,7 @@ class Gain:
     """One precision against fp32 without XLA."""
 
     result: Result
-    # of geometric means over processes, as store compare has it; None where it has no number
+    # of geometric means over processes, as `analysis compare` has it; None where it has no number
     ratio: float | None
     low: float | None  # 95 % CI; None where a side ran in a single process
     high: float | None

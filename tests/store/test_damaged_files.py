@@ -35,8 +35,6 @@ COMMANDS: dict[str, tuple[App, tuple[str, ...]]] = {
     "store list": (store, ("list",)),
     "store show 1": (store, ("show", "1")),
     "store query": (store, ("query", "SELECT * FROM attempts")),
-    "store diff": (store, ("diff", "1", "2")),
-    "store compare": (store, ("compare", "1", "2")),
     "store tag": (store, ("tag", "1", "good")),
     "store note": (store, ("note", "1", "good")),
     "store delete": (store, ("delete", "first", "--yes")),

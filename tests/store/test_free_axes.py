@@ -281,8 +281,6 @@ def test_a_list_tells_variables_apart_and_says_who_inherits(db):
     lines = store_command("list", "--db", db).stdout.splitlines()
     place = lines[0].split().index("env.OMP_NUM_THREADS")
     assert [line.split()[place] for line in lines[1:]] == ["1", "2", "inherited"]
-    differ = store_command("diff", threads[0].trial_id, small().trial_id, "--db", db).stdout
-    assert differ.splitlines()[-1].split() == ["axes", "env.OMP_NUM_THREADS", "1", "inherited"]
 
 
 def test_a_list_repeats_no_axis_that_strategies_name(db):
@@ -306,15 +304,6 @@ def test_a_list_repeats_no_axis_that_strategies_name(db):
 def test_an_axis_that_no_trial_has_is_said_with_those_that_there_are(db, asked, said):
     fill(db, [(small(free=(("env.NCCL_ALGO", algo),)), 10.0) for algo in ("Ring", "a b, c")])
     assert said in store_command("list", asked, "--db", db).stderr
-
-
-def test_two_trials_are_compared_in_it_once_it_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    fill("r.db", [(trial(zero=1), 10.0), (trial(zero=2), 20.0)])
-    a, b = trial(zero=1).trial_id, trial(zero=2).trial_id
-    refused = store_command("compare", a, b, "--db", "r.db")
-    assert "axes.zero differs, 1 against 2" in refused.stderr
-    assert store_command("compare", a, b, "--db", "r.db", "--axis", "axes.zero").returncode == 0
 
 
 def test_it_travels_into_another_database(db, tmp_path):

@@ -206,30 +206,6 @@ def test_free_axes_and_the_item_are_parameters_of_an_mlflow_run(mixed):
     }
 
 
-def test_values_of_a_free_axis_are_compared_without_naming_them(db):
-    """A bug: the strategy of a program was free to differ, and the axes that it is made of not."""
-    fill_programs([(program(zero=0), 100.0), (program(zero=2), 50.0)], db)
-    ended = store_command("compare", "--db", db, "1", "2")
-    assert (ended.returncode, "A / B  2 " in ended.stdout) == (0, True)
-    assert "train offload=cpu zero=0 num_gpus=1; attempts 1" in ended.stdout
-    assert store_command("compare", "--db", db, "1", "2", "--axis", "zero").returncode == 0
-
-
-def test_a_compared_axis_alone_is_free_to_differ(db):
-    one, other = program(zero=0, compare="axes.zero"), program(2, 2, "none", compare="axes.zero")
-    fill_programs([(one, 100.0), (other, 50.0)], db)
-    ended = store_command("compare", "--db", db, "1", "2")
-    assert "incomparable: axes.offload differs, cpu against none;" in ended.stderr
-    assert store_command("compare", "--db", db, "1", "2", "--axis", "offload").returncode == 0
-
-
-def test_a_program_with_a_batch_is_not_compared_with_one_without(db):
-    """A bug: it ended in a traceback."""
-    fill_programs([(program(), 100.0), (program(batch_size=8), 50.0)], db)
-    ended = store_command("compare", "--db", db, "1", "2")
-    assert "incomparable: batch_size differs, none against 8;" in ended.stderr
-
-
 def test_a_list_of_other_items_than_images_names_them(mixed):
     header, *rows = store_command("list", "--db", mixed).stdout.splitlines()
     assert "throughput  item" in header

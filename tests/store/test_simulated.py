@@ -105,17 +105,6 @@ def test_the_profile_the_truth_and_what_was_injected_are_shown(db):
     )
 
 
-def test_a_ratio_of_a_simulated_and_a_measured_number_is_refused(db):
-    both(db)
-    refused = run("compare", "1", "3", "--db", db)
-    assert refused.returncode != 0
-    assert "GPUs against simulated GPUs" in refused.stdout + refused.stderr
-    assert "images/s" not in refused.stdout
-    assert DeviceKind.SIMULATED_GPU.note in " ".join(
-        run("compare", "3", "4", "--db", db).stdout.split()
-    )
-
-
 @pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
 def test_simulated_attempts_travel_whole(db, kind, tmp_path):
     both(db)

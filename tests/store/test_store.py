@@ -322,7 +322,6 @@ def test_every_command_answers_in_json(monkeypatch):
     assert json.loads(run("query", "SELECT model FROM throughput", "--json").stdout) == [
         {"model": "trivial"}
     ]
-    assert json.loads(run("compare", "1", "1", "--json").stdout)["differences"] == []
     assert (
         json.loads(run("export", "--format", "jsonl", "--out", "out.jsonl", "--json").stdout)[
             "num_attempts"

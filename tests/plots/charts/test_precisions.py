@@ -1,4 +1,4 @@
-"""Gains of precision and XLA: ratios and intervals are those that store compare gives."""
+"""Gains of precision and XLA: ratios and intervals are those that analysis compare gives."""
 
 import matplotlib
 import pytest
