@@ -30,7 +30,6 @@ from scalemark.records import switches
 from scalemark.records.cluster import WORKER_0, Cluster
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import (
-    IMAGES,
     TOKENS,
     Measurement,
     Profile,
@@ -44,7 +43,6 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.error_line import telling_line
 from trainer import (
-    ancestor_log,
     devices,
     keras_model,
     measured,
@@ -115,10 +113,6 @@ def _run(
             seen,
         )
 
-    if measurement.item == IMAGES:
-        per_step = training.items_per_step(spec)
-        for line in ancestor_log.lines(timed.counted(), per_step, measurement.throughput):
-            print(line)
     problem = _problem(spec, training, first, timed, measurement)
     judged, reasons = verdict.judge(
         spec,

@@ -96,7 +96,7 @@ def _by_kinds(lines: Sequence[str], folder: Path | None) -> Iterator[Found]:
     for kind in KINDS:
         if kind == "regex":
             continue  # it needs a pattern
-        readings = _readings(kind, lines, folder)
+        readings = readings_of(kind, lines, folder)
         if kind != "hugging_face" or _is_of_trainer(readings):
             yield Found(read=kind, readings=readings)
 
@@ -106,12 +106,13 @@ def _by_pattern(lines: Sequence[str]) -> Iterator[Found]:
     if derived:
         read = f"regex:{derived.pattern}"
         try:
-            yield Found(read=read, readings=_readings(read, lines, None), derived=derived)
+            yield Found(read=read, readings=readings_of(read, lines, None), derived=derived)
         except ReadError:
             return  # a pattern that took too long for this log
 
 
-def _readings(read: str, lines: Iterable[str], folder: Path | None) -> tuple[Reading, ...]:
+def readings_of(read: str, lines: Iterable[str], folder: Path | None) -> tuple[Reading, ...]:
+    """Return what one reader reads in a log. Raises ReadError."""
     reader = open_reader(read)
     of_lines = (reader.read_line(line) for line in lines)
     of_files = reader.read_files(folder) if folder else iter(())

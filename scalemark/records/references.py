@@ -22,9 +22,7 @@ class Origin(StrEnum):
     """The way by which a reference came into the database."""
 
     PUBLISHED = "published"  # curated, comes with scalemark
-    ADDED = "added"  # by `python -m store reference add`
-    TF_CNN_BENCHMARKS = "tf_cnn_benchmarks"  # one of its logs
-    MLPERF = "mlperf"  # a log of MLPerf training
+    ADDED = "added"  # by `python -m store reference add`, or from a log or table with a citation
     TABLE = "table"  # a row of somebody's own numbers: measured elsewhere, and published nowhere
 
 
@@ -104,7 +102,7 @@ class Reference:
 _SLOWEST, _FASTEST = 1e-12, 1e15  # items per second: what is measured lies far within
 _NAMES = tuple(one.name for one in fields(Reference))
 _TEXTS = tuple(one.name for one in fields(Reference) if one.type == "str")
-_ORIGINS = frozenset(Origin)
+_ORIGINS = frozenset((*Origin, "tf_cnn_benchmarks", "mlperf"))  # the last two: of older databases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from store.errors import StoreError
 from store.exchange.bulk import Added
 from store.exchange.column_meanings import FIELDS, ColumnMeanings
 from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import ImportFormat, LogSource, import_files
+from store.exchange.imports import ImportFormat, import_files
+from store.exchange.logs import LogSource
 from store.filters.bare_names import full_names
 from store.filters.selection import attempt_ids
 from store.own_commands import own_command
@@ -132,9 +133,18 @@ def import_(
         ),
     ] = None,
     item: Annotated[
-        str | None,
-        typer.Option(help="Of tables: what is counted, as tokens.", show_default="images"),
-    ] = None,
+        str,
+        typer.Option(
+            help="What is counted, as tokens.", show_default="as a log says, of tables images"
+        ),
+    ] = "",
+    read: Annotated[
+        str,
+        typer.Option(
+            help="Of logs: the reader, as of a sweep: torchtitan, or regex:PATTERN.",
+            show_default="the best one",
+        ),
+    ] = "",
     compare: Annotated[
         str,
         typer.Option(
@@ -143,8 +153,13 @@ def import_(
         ),
     ] = "",
     per_gpu: Annotated[
-        bool, typer.Option("--per-gpu", help="Of tables: throughput is that of one GPU.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--per-gpu/--all-gpus",
+            help="Whether a throughput is that of one GPU.",
+            show_default="as a log says, of tables all",
+        ),
+    ] = None,
     decimal_comma: Annotated[
         bool, typer.Option("--decimal-comma", help="Of tables: 1234,5 is a number.")
     ] = False,
@@ -158,11 +173,11 @@ def import_(
     table = ColumnMeanings(
         maps=tuple(maps or ()),
         axes=tuple(axes or ()),
-        constants=_constants(constants or (), item),
+        constants=_constants(constants or ()),
         ignored=tuple(ignored or ()),
         compare=compare,
         decimal_comma=decimal_comma,
-        per_gpu=per_gpu,
+        per_gpu=bool(per_gpu),
     )
     log = LogSource(
         source=source,
@@ -171,6 +186,9 @@ def import_(
         model=model,
         num_gpus=num_gpus,
         batch_size=batch_size,
+        item=item,
+        read=read,
+        per_gpu=per_gpu,
     )
     with shown() as progress:
         added = import_files(
@@ -191,8 +209,8 @@ def import_(
         raise typer.Exit(USAGE if strict else SOME_REJECTED)
 
 
-def _constants(given: Sequence[str], item: str | None) -> dict[str, str]:
-    constants = {} if item is None else {"item": item}
+def _constants(given: Sequence[str]) -> dict[str, str]:
+    constants: dict[str, str] = {}
     for one in given:
         name, sign, value = one.partition("=")
         if not name or not sign or not value.strip():

@@ -9,26 +9,28 @@ import itertools
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress, silent
 from scalemark.records.references import Rejected
 from scalemark.text.redact import masked, without_secrets
+from scalemark.text.wording import listed
 from store.database import explained, locate, open_for_reading, open_for_writing, reading, writing
 from store.errors import StoreError
+from store.exchange import logs
 from store.exchange.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Found
 from store.exchange.column_meanings import ColumnMeanings, understood
 from store.exchange.exports import short_name
 from store.exchange.foreign_columns import figures
+from store.exchange.logs import LogSource
 from store.exchange.portable import from_json
 from store.exchange.portable_rows import PortableRows, database_id
-from store.formats import foreign_table, mlperf, tf_cnn_benchmarks
+from store.formats import foreign_table
 from store.sqlite import SqliteFile, copy_whole
 
 
@@ -37,35 +39,8 @@ class ImportFormat(StrEnum):
 
     JSONL = "jsonl"
     SQLITE = "sqlite"  # a database of scalemark, also postgresql://
-    TF_CNN_BENCHMARKS = "tf_cnn_benchmarks"
-    MLPERF = "mlperf"
+    LOG = "log"  # of a training program
     TABLE = "table"  # of other programs: CSV, TSV, JSON lines or Parquet
-
-
-LOGS = (ImportFormat.TF_CNN_BENCHMARKS, ImportFormat.MLPERF)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSource:
-    """The origin of a log of another program, which the log itself does not name. Tables may name
-    each as a column instead.
-    """
-
-    source: str  # short name, as in charts
-    citation: str  # where it can be looked up
-    hardware: str
-    model: str = ""  # as batch_size only asked of logs of tf_cnn_benchmarks
-    num_gpus: int | None = None
-    batch_size: int | None = None  # per GPU
-
-    @property
-    def constants(self) -> dict[str, str]:
-        """Return what was said, for all rows of a table."""
-        values = {name: getattr(self, name) for name in ("source", "citation", "hardware", "model")}
-        for name in ("num_gpus", "batch_size"):
-            number = getattr(self, name)
-            values[name] = "" if number is None else str(number)
-        return {name: value for name, value in values.items() if value}
 
 
 def import_files(
@@ -138,11 +113,11 @@ def _check(path: str, kind: ImportFormat, log: LogSource | None, meanings: Colum
         raise StoreError(
             f"{masked(path)}: a URL is one of a database; give a file, or leave --format out"
         )
-    if kind in LOGS and not (log and log.source and log.citation and log.hardware):
-        raise StoreError(
-            f"{path}: a log of {kind} does not name them itself: give --source, "
-            "--citation and --hardware"
-        )
+    if kind is ImportFormat.LOG:
+        missing = [name for name in logs.NEEDED if not getattr(log, name, "")]
+        if missing:
+            options = listed([f"--{name.replace('_', '-')}" for name in missing])
+            raise StoreError(f"{path}: a log, which does not name them itself: give {options}")
     if kind is ImportFormat.TABLE:
         with foreign_table.opened(Path(path)) as opened:
             understood(path, opened.columns, meanings)
@@ -183,18 +158,17 @@ def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
         return ImportFormat.TABLE
     if suffix in (".jsonl", ".ndjson"):
         return ImportFormat.JSONL
-    if b":::ML" in begin:
-        return ImportFormat.MLPERF
-    if b"images/sec" in begin:
-        return ImportFormat.TF_CNN_BENCHMARKS
     if begin.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
         return ImportFormat.JSONL
+    if begin and not _CONTROLS & set(begin):
+        return ImportFormat.LOG
     raise StoreError(
         f"{path}: of no format that is known; name it with --format {'|'.join(ImportFormat)}"
     )
 
 
 _LOOKED_AT_BYTES = 2**20
+_CONTROLS = set(range(7))  # bytes that no text has
 _SQLITE = b"SQLite format 3\0"  # what its files begin with
 
 
@@ -253,7 +227,7 @@ def _read(
                 yield from figures(path, table, understood(path, table.columns, meanings))
         else:
             assert log is not None  # refused before
-            yield from _of_log(Path(path), kind, log)
+            yield path, logs.reference_of(Path(path), log)
     except (StoreError, OSError, ValueError) as error:
         where = masked(path) if _is_url(path) else path
         yield Rejected(where=where, reason=without_secrets(str(error)).removeprefix(f"{where}: "))
@@ -278,24 +252,6 @@ def _of_lines(path: Path) -> Iterator[Found]:
                 yield Rejected(where=where, reason=f"byte {error.start} of it is not UTF-8")
             except ValueError as error:
                 yield Rejected(where=where, reason=str(error))
-
-
-def _of_log(path: Path, kind: ImportFormat, log: LogSource) -> Iterator[Found]:
-    known: dict[str, Any] = {
-        name: getattr(log, name) for name in ("source", "citation", "hardware", "num_gpus")
-    }
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        if kind is ImportFormat.MLPERF:
-            references, rejected = mlperf.parse(lines, **known)
-        else:
-            references, rejected = tf_cnn_benchmarks.parse(
-                lines, **known, model=log.model, batch_size=log.batch_size
-            )
-    for reference in references:
-        yield str(path), reference
-    for one in rejected:
-        where = one.where.replace(log.source, str(path), 1)
-        yield Rejected(where=where, reason=one.reason)
 
 
 def _of_database(path: str) -> Iterator[Found]:

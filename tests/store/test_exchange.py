@@ -20,7 +20,7 @@ from store.errors import StoreError
 from store.exchange import flat
 from store.exchange.bulk import Added, add_all
 from store.exchange.exports import ExportFormat, export, short_name
-from store.exchange.imports import ImportFormat, LogSource, guessed, import_files
+from store.exchange.imports import ImportFormat, guessed, import_files
 from store.exchange.portable import Portable, to_json
 from store.exchange.portable_rows import PortableRows, database_id
 from store.filters.selection import attempt_ids
@@ -156,7 +156,7 @@ def truncated() -> None:
     [
         (
             lambda: Path("in.db").write_text("hello"),
-            "file is not a database; say what it is, with --format jsonl|tf_cnn_benchmarks|",
+            "file is not a database; say what it is, with --format jsonl|log|table",
         ),
         (
             lambda: Path("in.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000),
@@ -431,8 +431,7 @@ def test_what_is_not_utf8_is_one_rejected_line(db):
         ("x", b"SQLite format 3\0", ImportFormat.SQLITE),
         ("x.txt", b'{"kind": "attempt", "scalemark":1}', ImportFormat.JSONL),
         ("x.txt", b'\xef\xbb\xbf{"kind": "attempt", "scalemark":1}', ImportFormat.JSONL),
-        ("x.log", b"noise\n:::MLLOG {}", ImportFormat.MLPERF),
-        ("x.log", b"10\timages/sec: 100.0", ImportFormat.TF_CNN_BENCHMARKS),
+        ("x.log", b"10\timages/sec: 100.0", ImportFormat.LOG),
     ],
 )
 def test_what_a_file_is_is_known_from_its_content_or_its_name(name, content, kind):
@@ -453,30 +452,18 @@ def test_a_file_of_no_known_format_is_refused_before_anything_is_imported(db):
     assert import_files(db, ["good.jsonl"]).num_new == 1
 
 
-def test_logs_of_other_programs_become_references(db):
-    shutil.copy(Path(__file__).parent / "logs" / "tf_cnn_1.14_one_gpu.txt", "log.txt")
-    with pytest.raises(
-        StoreError, match=r"does not name them itself: give --source, --citation and --hardware"
-    ):
-        import_files(db, ["log.txt"], log=LogSource(source="", citation="", hardware=""))
-    arguments = [
-        "import",
-        "log.txt",
-        "--db",
-        db,
-        "--source",
-        "mine",
-        "--citation",
-        "here",
-        "--hardware",
-        "V100",
-    ]
-    ended = store(*arguments)
-    assert (ended.returncode, ended.stdout) == (
-        0,
-        "1 reference imported\n",
-    )
+def test_a_log_becomes_a_reference_once(db):
+    shutil.copy(Path(__file__).parent / "exchange" / "logs" / "tf_cnn_1.10_worker.txt", "log.txt")
+    said = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
+    ended = store("import", "log.txt", *said, "--db", db)
+    assert ended.returncode == 2
+    assert "a log, which does not name them itself: give --model and --num-gpus" in ended.stderr
+    arguments = ("import", "log.txt", *said, "--model", "alexnet", "--num-gpus", "4", "--db", db)
+    assert store(*arguments).stdout == "1 reference imported\n"
     assert store(*arguments).stdout == "1 were there already\n"
+    sql = "SELECT model, num_gpus, throughput FROM reference_results WHERE source = 'our old box'"
+    with opened(db) as connection:
+        assert connection.exec_driver_sql(sql).all() == [("alexnet", 4, 521.47)]
 
 
 def test_every_column_has_a_name_of_its_own():
@@ -505,34 +492,6 @@ def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning(db):
     )
     assert ended.returncode == 2
     assert "/dev/stdin: not a file" in ended.stderr
-
-
-def test_what_a_log_does_not_tell_is_reported_beside_it(db):
-    Path("log.txt").write_text(
-        "10\timages/sec: 219.3 +/- 0.5 (jitter = 3.2)\t7.908\ntotal images/sec: 219.00\n"
-    )
-    reported = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
-    assert (
-        "the log does not say how many devices: say it with --num-gpus"
-        in store("import", "log.txt", *reported, "--db", db).stderr
-    )
-    ended = store(
-        "import",
-        "log.txt",
-        *reported,
-        "--model",
-        "resnet50",
-        "--num-gpus",
-        "8",
-        "--batch-size",
-        "64",
-        "--db",
-        db,
-    )
-    assert ended.returncode == 0, ended.stderr
-    sql = "SELECT model, num_gpus, batch_size, throughput FROM reference_results WHERE source = 'our old box'"
-    with opened(db) as connection:
-        assert connection.exec_driver_sql(sql).all() == [("resnet50", 8, 64, 219.0)]
 
 
 MLFLOW_URI = "sqlite:///file:mlflow.db?uri=true&password=TOPSECRET"  # SQLite takes no notice of what it does not know

@@ -11,7 +11,8 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.column_meanings import FIELDS, ColumnMeanings
 from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import LogSource, import_files
+from store.exchange.imports import import_files
+from store.exchange.logs import LogSource
 from store.reading.elsewhere import measured_elsewhere
 from store.reading.queries import known_references, list_references
 from tests.store.command import store
@@ -270,7 +271,10 @@ def test_a_table_is_tried_and_left_out(db, option):
 
 def test_constants_of_the_command_are_pairs(db):
     write(RESULTS)
-    for option, why in (("model", "wanted NAME=VALUE"), ("item=tokens", "item is given twice")):
+    for option, why in (
+        ("model", "wanted NAME=VALUE"),
+        ("item=tokens", "given twice, as --item, too"),
+    ):
         ended = store("import", "results.csv", "--db", db, "--item", "x", "--set", option)
         assert ended.returncode == 2
         assert why in ended.stderr
