@@ -14,10 +14,12 @@ import platform
 import re
 import shutil
 import subprocess
+import uuid
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,7 @@ _MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a sc
 _DEEPEST = 4  # folders below it
 _WRITTEN = (".log", ".out", ".err")  # a program writes into these
 _NOT_ITS_CODE = ("site-packages", "node_modules", "__pycache__")
+_UNKNOWN_CODE = "unknown-"
 _MOST_WORDS = 200  # of a command line that are looked at
 _SCRIPT = """
 import json, os, platform, sys
@@ -106,7 +109,6 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     """
     command = interpreter_of(words, folder, variables)
     found = interpreter(command, folder, variables) if command else NONE
-    root = checkout_of(words, folder)
     packages = dict(found.packages)
     if (own := own_version()) != NOT_INSTALLED:
         packages["scalemark"] = own  # it times the steps
@@ -119,20 +121,45 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
         "cuda": software.of_nvidia(packages, "cuda_runtime"),
         "cudnn": software.of_nvidia(packages, "cudnn"),
         "interpreter": found.path,
-        "program": {
-            "commit": software.commit(root) if root else "",
-            "diff": software.diff(root, SOURCES) if root else "",
-            "code": "" if root else code_digest(words, folder),
-            "files": files_digest(words, folder),
-        },
+        "program": _code_of(words, folder) | {"files": files_digest(words, folder)},
     }
 
 
+def _code_of(words: Sequence[str], folder: Path) -> dict[str, str]:
+    """Describe the code of a program: by git, else by its sources, else as never equal.
+
+    Git may be missing, refuse another user's checkout, or take too long.
+    """
+    root = checkout_of(words, folder)
+    if root is None:
+        return {"commit": "", "diff": "", "code": code_digest(words, folder)}
+    commit, diff = software.commit(root), software.diff(root, SOURCES)
+    if commit and diff != software.UNKNOWN_DIFF:
+        return {"commit": commit, "diff": diff, "code": ""}
+    sources = list(itertools.islice(_sources(root), _MOST_SOURCES + 1))
+    if not sources or len(sources) > _MOST_SOURCES:
+        return {"commit": "", "diff": "", "code": _never_equal(os.getpid())}
+    code = _digest((str(file.relative_to(root)), file) for file in sources)
+    return {"commit": "", "diff": "", "code": code}
+
+
+@cache
+def _never_equal(pid: int) -> str:
+    """Return a name of unknown code that no other process uses, forked ones included."""
+    return f"{_UNKNOWN_CODE}{pid}-{uuid.uuid4().hex[:16]}"
+
+
 def doubt(words: Sequence[str], found: Mapping[str, Any]) -> str:
-    """Say that the packages of a Python program are not known; empty for all other programs.
+    """Say what is not known of a program: its code, or the packages of a Python program. Empty
+    where all is known.
 
     `found` is what `describe` found.
     """
+    if found["program"]["code"].startswith(_UNKNOWN_CODE):
+        return (
+            "git does not answer in its checkout, which has too many sources to compare, so its "
+            "code is not known; no earlier trial counts as finished"
+        )
     for word in () if found["python"] else words[:_MOST_WORDS]:
         name = Path(word).name
         if PYTHON.fullmatch(name) or name.endswith(".py") or name in _RUNNERS | _ELSEWHERE:

@@ -148,6 +148,34 @@ def test_other_code_and_another_commit_are_other_environments():
     assert len({clean, new_file, dirty, key(*command)}) == 4
 
 
+def test_where_git_does_not_answer_the_sources_of_the_checkout_count(monkeypatch):
+    make("scripts/train.py", "print(1)\n")
+    make("mylib/model.py", "layers = 2\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "a")
+    command = (sys.executable, "scripts/train.py")
+    by_git = key(*command)
+    monkeypatch.setenv("PATH", "")
+    before = key(*command)
+    assert key(*command) == before != by_git
+    make("mylib/model.py", "layers = 3\n")
+    assert key(*command) != before
+
+
+def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
+    make("train.py", "print(1)\n")
+    make("model.py", "layers = 2\n")
+    make(".git", "gitdir: /nowhere")
+    monkeypatch.setattr(program_software, "_MOST_SOURCES", 1)
+    words = [sys.executable, "train.py"]
+    here = key(*words)
+    assert key(*words) == here, "one sweep plans all its trials of a program alike"
+    assert "its code is not known" in doubt(words, describe(words, Path.cwd(), os.environ | HERE))
+    monkeypatch.setattr(program_software.os, "getpid", lambda: 1)
+    assert key(*words) != here
+
+
 def test_without_a_checkout_the_sources_themselves_count():
     make("code/train.py", "print(1)\n")
     words = [sys.executable, "code/train.py"]
