@@ -18,7 +18,7 @@ from conf.schema import register
 from scalemark.records.axes import Engine
 from scalemark.records.outcomes import State
 from sweeper import sweep
-from sweeper.grid.compose import Composer
+from sweeper.grid.compose import Composer, Grid
 from sweeper.grid.expand import Request, expand
 from sweeper.starts import STARTS, Fork
 
@@ -42,7 +42,8 @@ def run_noop_sweep(num_attempts: int) -> int:
         seeds = Request(
             arguments=[*TINY, f"seed=range(1,{num_attempts + 1})"], params={}, grids=[], zipped=[]
         )
-        report = sweep.run(expand(seeds, num_attempts, hydra.config_loader), composer, ())
+        cells = expand(seeds, num_attempts, hydra.config_loader)
+        report = sweep.run(Grid(cells=cells, composer=composer), ())
     assert report is not None
     return report.ran.states[State.COMPLETED]
 

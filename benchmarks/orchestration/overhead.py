@@ -8,6 +8,7 @@ records nothing, and has no TensorFlow loaded.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -70,9 +71,8 @@ def _ours(num_attempts: int, folder: Path) -> Cost:
 
 def _shell_loop(num_attempts: int, folder: Path) -> Cost:
     folders = trial_folders.prepare(folder, num_attempts)
-    cost = run(
-        module("benchmarks.orchestration.peers.shell_loop", TRAINER, "1", *map(str, folders)),
-        folder,
-    )
+    trial = f'{sys.executable} -m {TRAINER} "$folder/trial.json" "$folder"'
+    script = f'for folder; do {trial} >>"$folder/log.txt" 2>&1 || exit; done'
+    cost = run(["sh", "-c", script, "loop", *map(str, folders)], folder)
     trial_folders.check_completed(folders, tail(folder / "output.txt"))
     return cost

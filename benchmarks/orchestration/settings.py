@@ -27,9 +27,7 @@ class Settings:
     num_planned: int = 10_000  # trials planned by ours, and pending while its memory is looked at
     # jobs that stock Hydra composes; per job is the difference
     num_composed: tuple[int, int] = (20, 200)
-    num_trials: int = 64  # started in `starts`
     num_noops: tuple[int, int] = (4, 64)  # attempts of `overhead`; per attempt is the difference
-    num_same_steps: int = 40  # measured in each trial of `same_numbers`
     watched_s: float = 20.0  # how long the orchestrator is looked at in `idle_cost`
 
 
@@ -39,9 +37,7 @@ def quick(num_rounds: int) -> Settings:
         num_rounds=num_rounds,
         num_planned=160,
         num_composed=(2, 4),
-        num_trials=4,
         num_noops=(1, 3),
-        num_same_steps=3,
         watched_s=3.0,
     )
 
