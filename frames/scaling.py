@@ -29,25 +29,26 @@ def dtypes(results: Sequence[Result] = ()) -> dict[str, str]:
 
 
 def scaling_frame(results: Sequence[Result]) -> pd.DataFrame:
-    points = [
-        (point.result, _record(curve, point))
-        for one in scalings(results)
-        for curve in one.curves
-        for point in curve.points
-    ]
-    points.sort(key=lambda found: trials.order(found[0]))
+    by_key = {(result.environment.key, result.trial_id): result for result in results}
+    points = []
+    for one in scalings(results):
+        for curve in one.curves:
+            for point in curve.points:
+                result = by_key[one.environment, point.trial_id]
+                points.append((result, trials.record(result) | _record(curve, point)))
+    points.sort(key=lambda row: trials.order(row[0]))
     return frame([row for _, row in points], dtypes([result for result, _ in points]))
 
 
 def _record(curve: Curve, point: Point) -> dict[str, Any]:
-    added, baseline = point.added, point.result.baseline
-    return trials.record(point.result) | {
+    stop = curve.stops_paying
+    return {
         "speed_up_low": point.speed_up_low,
         "speed_up_high": point.speed_up_high,
-        "marginal_efficiency": added and added.share,
-        "marginal_efficiency_low": added and added.low,
-        "marginal_efficiency_high": added and added.high,
-        "stops_paying_at": curve.stop and curve.stop.num_gpus,
-        "baseline_strategy": baseline and baseline.strategy,
-        "baseline_num_gpus": baseline and baseline.num_gpus,
+        "marginal_efficiency": point.added_share,
+        "marginal_efficiency_low": point.added_share_low,
+        "marginal_efficiency_high": point.added_share_high,
+        "stops_paying_at": stop.num_gpus if stop else None,
+        "baseline_strategy": point.baseline_strategy,
+        "baseline_num_gpus": point.baseline_num_gpus,
     }

@@ -12,13 +12,14 @@ from analysis.advice.doubts import ways
 from analysis.advice.measure_it import measure_it
 from analysis.advice.ranking import PLAUSIBLE, Behind, Candidate, Ranking
 from analysis.results import Origin
-from analysis.scaling.text import LITTLE_LOST, brings
+from analysis.scaling.scaling_words import stop_text
 from analysis.text.numbers import number, rate_with_interval
 from analysis.text.titles import host_notes, title
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, listed_phrases, shortened, single
 
+LITTLE_LOST = 0.9  # efficiency from which on there is little to explain
 _FOR = {
     Goal.THROUGHPUT: "the most {items}/s",
     Goal.PER_GPU_HOUR: "the most {items} per hour of a GPU",
@@ -228,7 +229,7 @@ def _more(answer: Answer, ranking: Ranking) -> Iterator[str]:
         perhaps = "" if stop.is_sure else "perhaps "
         yield (
             "By the rule that a GPU should bring half of one of the first, "
-            f"{perhaps}more than {stop.num_gpus} do not pay: {brings(stop.added)}."
+            f"{perhaps}more than {stop.num_gpus} do not pay: {stop_text(stop)}."
         )
 
 

@@ -1,1 +1,1 @@
-"""Analyzes how strategies scale: curves, laws, crossovers, and where more GPUs stop paying."""
+"""Answers how strategies scale: where more GPUs stop paying, and from where another one leads."""

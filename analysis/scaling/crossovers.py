@@ -64,6 +64,12 @@ class Crossover:
             return f"on {counted(self.until)}"
         return f"from {self.num_gpus} to {counted(self.until)}"
 
+    def text(self, counted: Callable[[int], str]) -> str:
+        """Say who leads from where, in place of whom, and how sure that is."""
+        in_place = f", in place of {self.before}" if self.before else ""
+        text = f"{self.after} leads {self.span(counted)}{in_place}"
+        return f"{text}." if self.is_certain else f"Perhaps {text}: {self.doubt}."
+
 
 def leads(table: Table) -> list[Lead]:
     """Return the leads of a table of strategies against `num_gpus`, by GPU count.

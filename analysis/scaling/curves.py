@@ -1,18 +1,18 @@
-"""Builds each strategy's curve, with where more GPUs stop paying and how its loss grows."""
+"""The answer of `scaling`: the curve of each strategy, where it stops paying, and who leads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from analysis.pivot import pivot
-from analysis.results import Result, scales_strongly
-from analysis.scaling import extra_p, paying
-from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
+from analysis.results import Origin, Result, scales_strongly
+from analysis.scaling import paying
+from analysis.scaling.crossovers import Crossover, crossovers, leads
 from analysis.scaling.paying import Added, Stop
-from analysis.scaling.scalability import FEWEST_COUNTS, Law, Serial, fitted, serial_share
 from analysis.tables.table import Table
+from analysis.text import badges
+from analysis.text.titles import table_facts
 from scalemark.records.devices import DeviceKind
 from scalemark.stats.welch import known_ratio_interval
 
@@ -21,12 +21,32 @@ from scalemark.stats.welch import known_ratio_interval
 class Point:
     """One number of GPUs on a curve."""
 
-    result: Result
-    # 95 % CI over processes; None of the baseline, and where a side is a single run
-    speed_up_low: float | None
+    trial_id: str
+    num_gpus: int
+    hosts: int
+    throughput: float
+    throughput_low: float | None  # 95 % CI, as everywhere below
+    throughput_high: float | None
+    repeats: tuple[float, ...]  # throughput of each process
+    attempts: tuple[int, ...]
+    is_valid: bool
+    is_reported: bool  # a program of the user's printed this number alone
+    speed_up: float | None
+    speed_up_low: float | None  # None of the baseline, and where a side is a single run
     speed_up_high: float | None
-    # what the GPUs more than those of the point before bring; None of the first
-    added: Added | None
+    efficiency: float | None
+    baseline_strategy: str | None
+    baseline_num_gpus: int | None
+    # what each GPU since the point before adds, as a share of what each of the first brings; None
+    # of the first point, and where nobody knows how much work a step is
+    added_share: float | None
+    added_share_low: float | None
+    added_share_high: float | None
+    added_is_sure: bool | None  # whether the share is known to be above or below one half
+    gain: float | None  # throughput, as a multiple of that of the point before
+    is_slower: bool  # than the point before, and no tie
+    is_surely_slower: bool
+    doubts: tuple[str, ...]  # badges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,68 +55,45 @@ class Curve:
 
     strategy: str
     points: tuple[Point, ...]  # those with a number, at least one
-    stop: Stop | None  # None: all that were tried pay
-    law: Law | None
-    no_law: str  # why there is none that describes the curve; empty where there is
-    serial: Serial | None  # on the most GPUs
-    extra_p: extra_p.Model | None = None  # where it was asked for
+    stops_paying: Stop | None  # None: all that were tried pay, or nobody can tell
 
-    @property
-    def slower(self) -> list[list[Added]]:
-        """Negative scaling: runs of steps to more GPUs that made it slower."""
-        runs: list[list[Added]] = [[]]
-        for step in (one.added for one in self.points if one.added):
-            if step.gain < 1 and not step.is_tie:
-                runs[-1].append(step)
-            else:
-                runs.append([])
-        return [run for run in runs if run]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A trial without a number."""
+
+    strategy: str
+    num_gpus: int
+    hosts: int
+    outcome: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """One model in one setting and environment."""
+    """The answer for one model in one setting and environment."""
 
-    table: Table  # strategies down, GPUs across
-    curves: tuple[Curve, ...]  # those with a number
-    leads: tuple[Lead, ...]
+    setting: Mapping[str, object]
+    origin: Origin
+    environment: str  # its key
+    host: str
+    machine: str
+    versions: str
+    device_kind: DeviceKind
+    unit: str  # of throughput
+    scaling: str | None  # `strong` or `weak`; None of programs and where the batch is unknown
+    # whether its numbers tell if more GPUs pay: CPU devices share the cores of one machine, and a
+    # step may grow with the GPUs
+    tells_what_pays: bool
+    curves: tuple[Curve, ...]  # of strategies that have a number
     crossovers: tuple[Crossover, ...]
-
-    @property
-    def speaks_of_gpus(self) -> bool:
-        """Say whether its numbers tell what more GPUs bring."""
-        return _speaks_of_gpus(self.table)
-
-    @property
-    def is_strong(self) -> bool:
-        """Say whether the batch of all GPUs stays the same; figures per GPU scale weakly, but for
-        those of sources that accumulate, and programs in a way of their own.
-        """
-        return any(scales_strongly(one) for one in self.table.results)
-
-    @property
-    def way(self) -> str | None:
-        """Return `strong` or `weak`; None of programs."""
-        if any(one.is_of_program for one in self.table.results):
-            return None
-        return "strong" if self.is_strong else "weak"
+    failures: tuple[Failure, ...]
+    doubts: tuple[str, ...]  # badges of all its numbers
+    notes: tuple[str, ...]  # facts of all its numbers, as machine and software
 
 
 def scalings(results: Sequence[Result]) -> list[Scaling]:
-    """Return one per model, setting and environment."""
+    """Return one answer per model, setting and environment."""
     return [_scaling(table) for table in pivot(results)]
-
-
-def with_extra_p(found: Sequence[Scaling]) -> list[Scaling]:
-    """Return them with Extra-P's models of their curves. Raises StoreError as `extra_p.models`."""
-    curves = [curve for one in found for curve in one.curves]
-    models = extra_p.models([[point.result for point in curve.points] for curve in curves])
-    modeled = map(_with_model, curves, models)
-    return [replace(one, curves=tuple(islice(modeled, len(one.curves)))) for one in found]
-
-
-def _with_model(curve: Curve, model: extra_p.Model | None) -> Curve:
-    return replace(curve, extra_p=model)
 
 
 def curve_of(results: Sequence[Result]) -> list[Result]:
@@ -104,63 +101,99 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
 
     The fastest of each number counts, for sources tell figures apart by notes alone.
     """
-    able = [one for one in results if one.throughput is not None]
-    fastest_last = sorted(able, key=lambda one: (one.num_gpus, one.throughput))
-    return list({one.num_gpus: one for one in fastest_last}.values())
-
-
-def _speaks_of_gpus(table: Table) -> bool:
-    """CPU devices share the cores of one machine, and a step may grow with the GPUs."""
-    on_gpus = table.environment.device_kind is not DeviceKind.CPU_DEVICE
-    return on_gpus and not any(one.counts_steps for one in table.results)
+    able = [result for result in results if result.throughput is not None]
+    fastest_last = sorted(able, key=lambda result: (result.num_gpus, result.throughput))
+    return list({result.num_gpus: result for result in fastest_last}.values())
 
 
 def _scaling(table: Table) -> Scaling:
-    led = leads(table)
-    strong = any(scales_strongly(one) for one in table.results)
-    on_gpus = _speaks_of_gpus(table)
+    environment = table.environment
+    counts_steps = any(result.counts_steps for result in table.results)
+    on_gpus = environment.device_kind is not DeviceKind.CPU_DEVICE
+    tells_what_pays = on_gpus and not counts_steps
     curves = []
     for row in table.rows:
-        points = curve_of([cell.result for (of, _), cell in table.cells.items() if of == row])
-        if points:
-            curves.append(_curve(points, strong=strong, on_gpus=on_gpus))
+        cells = [cell.result for (of, _), cell in table.cells.items() if of == row]
+        if results := curve_of(cells):
+            curves.append(_curve(results, tells_what_pays=tells_what_pays))
     return Scaling(
-        table=table, curves=tuple(curves), leads=tuple(led), crossovers=tuple(crossovers(led))
+        setting=dict(table.setting),
+        origin=environment.origin,
+        environment=environment.key,
+        host=environment.host,
+        machine=environment.machine,
+        versions=environment.versions,
+        device_kind=environment.device_kind,
+        unit=table.unit,
+        scaling=_way(table),
+        tells_what_pays=tells_what_pays,
+        curves=tuple(curves),
+        crossovers=tuple(crossovers(leads(table))),
+        failures=tuple(_failure(one) for one in table.results if one.throughput is None),
+        doubts=tuple(badges.of_environment(environment)),
+        notes=tuple(table_facts(table)),
     )
 
 
-def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
-    law = fitted(results) if on_gpus else None
-    if results[0].counts_steps:
-        no_law = "nobody knows how many items a step has"
-    elif not on_gpus:
-        no_law = "CPU devices share the machine's cores"
-    elif law is None:
-        no_law = f"a law needs {FEWEST_COUNTS} numbers of GPUs, and there are {len(results)}"
-    elif not law.describes:
-        no_law = (
-            f"the Universal Scalability Law misses the curve by {law.misfit:.1%}: its loss does "
-            "not grow steadily"
-        )
-    else:
-        no_law = ""
-    # by which of the laws a share is derived depends on how the batch grows
-    knows_batch = on_gpus and not results[0].is_of_program
+def _failure(result: Result) -> Failure:
+    return Failure(
+        strategy=result.strategy,
+        num_gpus=result.num_gpus,
+        hosts=result.hosts,
+        outcome=result.ended,
+    )
+
+
+def _way(table: Table) -> str | None:
+    results = table.results
+    if any(scales_strongly(result) for result in results):
+        return "strong"
+    if any(result.is_of_program for result in results):
+        return None
+    if not table.environment.origin.is_ours and table.setting.get("batch_size") is None:
+        return None
+    return "weak"
+
+
+def _curve(results: Sequence[Result], *, tells_what_pays: bool) -> Curve:
     steps: list[Added | None] = [None] * len(results)
     if not results[0].counts_steps:
         steps[1:] = paying.steps(results)
     return Curve(
         strategy=results[0].strategy,
         points=tuple(_point(one, step) for one, step in zip(results, steps, strict=True)),
-        stop=paying.stop(results) if on_gpus else None,
-        law=law,
-        no_law=no_law,
-        serial=serial_share(results[-1], strong=strong) if knows_batch else None,
+        stops_paying=paying.stop(results) if tells_what_pays else None,
     )
 
 
 def _point(result: Result, step: Added | None) -> Point:
+    baseline = result.baseline
     low, high = None, None
-    if result.baseline and result.baseline.trial_id != result.trial_id:
-        low, high = known_ratio_interval(result.repeats, result.baseline.repeats)
-    return Point(result=result, speed_up_low=low, speed_up_high=high, added=step)
+    if baseline is not None and baseline.trial_id != result.trial_id:
+        low, high = known_ratio_interval(result.repeats, baseline.repeats)
+    return Point(
+        trial_id=result.trial_id,
+        num_gpus=result.num_gpus,
+        hosts=result.hosts,
+        throughput=result.throughput or 0.0,
+        throughput_low=result.low,
+        throughput_high=result.high,
+        repeats=result.repeats,
+        attempts=result.attempt_ids,
+        is_valid=result.is_valid,
+        is_reported=result.is_reported,
+        speed_up=result.speed_up,
+        speed_up_low=low,
+        speed_up_high=high,
+        efficiency=result.efficiency,
+        baseline_strategy=baseline.strategy if baseline else None,
+        baseline_num_gpus=baseline.num_gpus if baseline else None,
+        added_share=step.share if step else None,
+        added_share_low=step.low if step else None,
+        added_share_high=step.high if step else None,
+        added_is_sure=step.is_sure if step else None,
+        gain=step.gain if step else None,
+        is_slower=step is not None and step.gain < 1 and not step.is_tie,
+        is_surely_slower=step is not None and step.is_surely_slower,
+        doubts=tuple(badges.of_result(result)),
+    )

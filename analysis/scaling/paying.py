@@ -1,5 +1,4 @@
-"""Decides whether added GPUs pay: what each of them brings, as a share of what each of the first
-did."""
+"""Decides whether added GPUs pay: what each adds, as a share of what each of the first brings."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from scalemark.stats.welch import (
     relation_by,
 )
 
-PAYS_FROM = 0.5  # of what one GPU brings: each that is added should bring as much, to be worth it
+PAYS_FROM = 0.5  # of what one GPU brings: each that is added should add as much, to be worth it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,11 @@ class Stop:
     """More GPUs than these do not pay, up to the most that were tried."""
 
     num_gpus: int
-    added: Added  # of the most that were tried, beyond `num_gpus`
+    up_to: int  # the most that were tried
+    # what each GPU from `num_gpus` to `up_to` adds, as a share of what each of the first brings
+    share: float
+    share_low: float | None
+    share_high: float | None
     is_sure: bool
 
 
@@ -94,11 +97,15 @@ def stop(curve: Sequence[Result]) -> Stop | None:
     """Return the fewest GPUs beyond which no larger number that was tried pays."""
     for position, before in enumerate(curve[:-1]):
         beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
-        if not any(one.pays for one in beyond):
+        if not any(step.pays for step in beyond):
+            most = beyond[-1]
             return Stop(
                 num_gpus=before.num_gpus,
-                added=beyond[-1],
-                is_sure=all(one.is_sure for one in beyond),
+                up_to=most.after.num_gpus,
+                share=most.share,
+                share_low=most.low,
+                share_high=most.high,
+                is_sure=all(step.is_sure for step in beyond),
             )
     return None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from analysis.pivot import by_hosts
 from analysis.results import NOT_REPORTED, Origin, Result
-from analysis.scaling.crossovers import Crossover, Lead, crossovers, leads
+from analysis.scaling.crossovers import Lead, crossovers, leads
 from analysis.scaling.paying import added
 from analysis.tables.table import Table
 from analysis.text.numbers import number
@@ -175,13 +175,7 @@ def _scaling(table: Table, led: Sequence[Lead]) -> Iterator[str]:
         curve = _curve(table.results, "strategy", best.strategy)
         if len(curve) > 1:
             yield _last_step(table, curve)
-    yield from (change_text(table, change) for change in crossovers(led))
-
-
-def change_text(table: Table, change: Crossover) -> str:
-    in_place = f", in place of {change.before}" if change.before else ""
-    text = f"{change.after} leads {change.span(table.counted)}{in_place}"
-    return f"{text}." if change.is_certain else f"Perhaps {text}: {change.doubt}."
+    yield from (change.text(table.counted) for change in crossovers(led))
 
 
 def _speed_up(table: Table, best: Result) -> str:

@@ -25,7 +25,7 @@ def test_it_stops_paying_where_no_larger_number_brings_half_of_the_first():
     fill_gpus(curve([100.0, 190.0, 340.0, 400.0]))
     found = paying.stop(stored())
     assert found is not None
-    assert (found.num_gpus, found.added.after.num_gpus, found.is_sure) == (4, 8, True)
+    assert (found.num_gpus, found.up_to, found.is_sure) == (4, 8, True)
 
 
 def test_a_dip_on_the_way_is_no_stop_where_more_gpus_make_up_for_it():
@@ -38,7 +38,7 @@ def test_one_process_each_makes_no_stop_sure():
     found = paying.stop(stored())
     assert found is not None
     assert not found.is_sure
-    assert found.added.low is None
+    assert found.share_low is None
 
 
 def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says():
