@@ -12,6 +12,7 @@ names of columns; times are UTC.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -26,17 +27,20 @@ from scalemark.records.outcomes import Phase
 from store.database import default_url, open_for_reading, reading
 from store.errors import StoreError
 from store.filters.bare_names import with_prefixes
-from store.filters.selection import nearest
+from store.filters.selection import NOT_AXES, attempt_ids, deleted_at, nearest
 from store.own_commands import own_command
-from store.reading.attempt_columns import (
-    ALL,
-    chosen_by,
-    read_attempts,
-    read_others,
-)
 from store.reading.origins import Origin, newest_first
-from store.reading.trial_columns import read_trials
-from store.schema import AttemptRow, StepArraysRow
+from store.schema import (
+    AttemptRow,
+    EnvironmentRow,
+    MachineRow,
+    MeasurementRow,
+    StepArraysRow,
+    SweepRow,
+    TrialRow,
+    UtcDateTime,
+)
+from store.trial_rows import free_columns
 
 
 def open(url: str | None = None) -> Database:  # noqa: A001  # as store.api.open it shadows nothing
@@ -67,7 +71,8 @@ class Database:
         | column | dtype | |
         |---|---|---|
         | attempt_id | int64 | as `python -m store show` takes it |
-        | trial_id | category | all axes follow: category, int64, float64 or bool |
+        | trial_id | category | all axes follow: category, float64, Int64 or boolean; int64 or bool
+        where every trial has the axis |
         | sweep, origin | category | origin: where it was imported from, empty for our own |
         | repeat, attempt | int64 | counted from 1 within the sweep, and within the repeat |
         | outcome | category | `scalemark.records.outcomes.Outcome` |
@@ -94,17 +99,30 @@ class Database:
         """
         with reading(self.engine) as connection:
             named = with_prefixes(connection, filters)
-        taken = [_origin(origin)] if origin else list(newest_first(self.engine, named))
+        if origin:
+            named.append(_origin(origin).filter)
+        else:
+            named += [newest.filter for newest in list(newest_first(self.engine, named))[:1]]
+        chosen = AttemptRow.id.in_(attempt_ids(named)) if named else deleted_at(False)
         with reading(self.engine) as connection:
-            chosen = chosen_by([*named, *(one.filter for one in taken[:1])])
-            attempts = read_attempts(connection, ALL, chosen)
-            others = read_others(connection, attempts)
-            trials = read_trials(connection, attempts["trial_id"])
-        of_trials = trials.of(trials.places_of(attempts["trial_id"]))
-        columns = {name: attempts[name] for name in ALL}
-        ids = {"attempt_id": columns.pop("attempt_id")}
-        sweep = {name: others.pop(name) for name in ("sweep", "origin")}
-        return pd.DataFrame(ids | of_trials | sweep | columns | others, copy=False)
+            attempts = _read(connection, _ATTEMPTS, AttemptRow, chosen)
+            of_chosen = TrialRow.id.in_(sa.select(AttemptRow.trial_id).where(chosen))
+            axes = _AXES | free_columns(connection)
+            trials = _read(connection, axes, TrialRow, of_chosen)
+            sweeps = _read(connection, _SWEEP, SweepRow)
+            machines = _read(connection, _MACHINE, MachineRow)
+            environments = _read(connection, _ENVIRONMENT, EnvironmentRow, optional=True)
+        frame = attempts.merge(trials, on="trial_id", how="left")
+        for numbers, other in (
+            ("sweep_id", sweeps),
+            ("machine_id", machines),
+            ("environment_id", environments),
+        ):
+            frame = frame.merge(other, on=numbers, how="left").drop(columns=numbers)
+        first = ["attempt_id", *trials, "sweep", "origin"]
+        frame = frame[[*first, *(name for name in frame if name not in first)]]
+        # merging two lists of words makes them plain texts
+        return frame.astype({"trial_id": "category"}).sort_values("attempt_id", ignore_index=True)
 
     def steps(self, attempt: int) -> pd.DataFrame:
         """Return one row per call of the training function of this attempt, in order; none when it
@@ -150,6 +168,73 @@ def _origin(text: str) -> Origin:
     if text not in list(Origin):
         raise StoreError(f"origin={text[:100]!r}: {nearest(text[:100], list(Origin))}")
     return Origin(text)
+
+
+def _named(table: type[Any], *names: str) -> dict[str, sa.Column[Any]]:
+    return {name: table.__table__.columns[name] for name in names}
+
+
+_ATTEMPTS = {
+    "attempt_id": AttemptRow.id,
+    **_named(AttemptRow, "trial_id", "sweep_id", "machine_id", "environment_id"),
+    **_named(AttemptRow, "repeat", "attempt", "outcome", "shares_host", "started_at", "duration_s"),
+    "num_measured_steps": MeasurementRow.num_steps,
+    **_named(MeasurementRow, "throughput", "throughput_low", "throughput_high", "median_step_s"),
+    **_named(MeasurementRow, "jitter_s", "p90_step_s", "steady", "time_to_first_step_s"),
+    **_named(MeasurementRow, "data_wait_share", "cores_taken_by_others"),
+    **_named(MeasurementRow, "peak_host_memory_bytes", "peak_device_memory_bytes", "mfu"),
+    **_named(MeasurementRow, "peak_flops_per_s", "variable_bytes", "optimizer_state_bytes"),
+    **_named(MeasurementRow, "verdict", "item"),
+}
+# the item that a trial was to count gives way to what its attempts counted
+_AXES = {"trial_id": TrialRow.id} | {
+    column.name: column
+    for column in TrialRow.__table__.columns
+    if column.name not in (*NOT_AXES, "item")
+}
+_SWEEP = {"sweep_id": SweepRow.id, "sweep": SweepRow.name, "origin": SweepRow.origin}
+_MACHINE = {
+    "machine_id": MachineRow.id,
+    "machine": MachineRow.key,
+    **_named(MachineRow, "host", "cpu", "gpu", "driver"),
+}
+_ENVIRONMENT = {
+    "environment_id": EnvironmentRow.id,
+    **_named(EnvironmentRow, "software_key", "tensorflow", "keras", "scalemark", "revision"),
+}
+
+
+def _read(
+    connection: sa.Connection,
+    columns: Mapping[str, Any],
+    table: type[Any],
+    which: sa.ColumnElement[bool] | None = None,
+    *,
+    optional: bool = False,
+) -> pd.DataFrame:
+    """Read columns of the rows of a table, of attempts with what they measured."""
+    labels = [column.label(name) for name, column in columns.items()]
+    statement = sa.select(*labels).select_from(table)
+    if table is AttemptRow:
+        statement = statement.outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+    if which is not None:
+        statement = statement.where(which)
+    dtypes = {}
+    for name, column in columns.items():
+        maybe = optional or column.nullable or column.table is MeasurementRow.__table__
+        dtypes[name] = _dtype(column.type, maybe=maybe)
+    return pd.read_sql(statement, connection, dtype=dtypes)
+
+
+def _dtype(kind: sa.types.TypeEngine[Any], *, maybe: bool) -> str:
+    """Return the dtype of a column; `maybe`: it may be null."""
+    if isinstance(kind, sa.Boolean):
+        return "boolean" if maybe else "bool"
+    if isinstance(kind, sa.Integer):
+        return "Int64" if maybe else "int64"
+    if isinstance(kind, sa.Float):
+        return "float64"
+    return "datetime64[us, UTC]" if isinstance(kind, UtcDateTime) else "category"
 
 
 _PHASES = pd.CategoricalDtype([str(phase) for phase in Phase])

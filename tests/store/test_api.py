@@ -147,31 +147,6 @@ def test_attempts_are_all_that_count_as_they_are_stored(varied):
         assert found == [row[name] for row in stored], name
 
 
-def test_more_rows_than_are_read_at_once_are_all_there(db):
-    from store.reading import columns
-
-    fill(db, [(ONE, float(speed)) for speed in range(1, 8)])
-    for at_a_time in (1, 3, 7, 8):
-        pytest.MonkeyPatch().setattr(columns, "_AT_A_TIME", at_a_time)
-        assert store.api.open(db).attempts()["throughput"].tolist() == [
-            1.0,
-            2.0,
-            3.0,
-            4.0,
-            5.0,
-            6.0,
-            7.0,
-        ]
-    pytest.MonkeyPatch().setattr(columns, "_AT_A_TIME", 1_000)
-
-
-def test_trials_too_many_to_be_named_are_read_whole(varied, monkeypatch):
-    db = store.api.open(varied)
-    few = rows_of(db.attempts("host=other"))
-    monkeypatch.setattr("store.reading.trial_columns._MOST_IDS", 0)
-    assert rows_of(db.attempts("host=other")) == few
-
-
 def test_the_view_never_averages_over_machine_software_or_neighbors(varied):
     found = queries.rows(
         open_for_reading(varied),
