@@ -33,9 +33,8 @@ from scalemark.text.untrusted import quoted_lines
 from store.errors import StoreError
 from sweeper import failures
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.argument_forms import check_forms
 from sweeper.grid.compose import Grid
-from sweeper.grid.explain import explain, is_of_null
+from sweeper.grid.explain import check_forms, explain, is_of_null
 from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify

@@ -13,10 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import begin_answer, reader_may_leave, silence, tell_scripts
-from scalemark.text.untrusted import quoted_lines
+from scalemark.text.untrusted import quoted_lines, visible
 from store.database import default_url
 from store.errors import StoreError
-from store.wrong_option import reworded
 
 OK, USAGE = 0, 2
 _LONGEST_ERROR = 20_000  # characters: some list all choices
@@ -81,10 +80,35 @@ class _Group(TyperGroup):
                 return super().invoke(ctx)
         except typer.TyperException as error:
             if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
-                error.message = reworded(error.message, error.__cause__.errors())
+                error.message = _reworded(error.message, error.__cause__.errors()[0])
             if ctx.parent is None:  # once, of groups within groups
                 tell_scripts(error.format_message())
             raise
+
+
+_WANTED = {  # by the type of pydantic's error
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
+    "float_parsing": "a number",
+}
+
+
+def _reworded(message: str, error: Mapping[str, Any]) -> str:
+    """Return what was typed and wanted; the message of Typer leaves out what was typed."""
+    wanted = _WANTED.get(error["type"])
+    if wanted is None:
+        return message.removeprefix("Value error, ")
+    typed = visible(str(error["input"])[:100])
+    if typed.strip().lower().lstrip("+-") == "nan":  # it is below no limit
+        wanted = "a number"
+    limits = {}
+    for name, limit in error.get("ctx", {}).items():
+        is_whole = isinstance(limit, float) and limit.is_integer()
+        limits[name] = int(limit) if is_whole else limit
+    return f"{typed}; wanted {wanted.format(**limits)}"
 
 
 def _without_types(options: list[Any]) -> list[Any]:

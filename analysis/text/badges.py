@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 from analysis.results import Environment, Origin, Result
 from scalemark.records.devices import DeviceKind
-from scalemark.records.environment_axes import is_variable
-from scalemark.records.unread_variables import unread
 from scalemark.stats.two_modes import two_modes
 
 _NOISY = 0.1  # width of a 95 % CI, as a share of the number
@@ -24,7 +22,6 @@ MEANINGS = {
     "suspect": "its verdict says why it may not be quoted",
     "in doubt": "left so by its source",
     "failures": "some of its repeats brought no number",
-    "unread variable": "nothing in such a trial reads it, so that differences are chance",
     "surely best": "its repeats prove it",
     "likely best": "its repeats are too few to prove it",
     "unsure": "another may be as good or better",
@@ -54,16 +51,7 @@ def of_result(result: Result) -> list[str]:
         found.append("suspect" if result.environment.origin.is_ours else "in doubt")
     if result.failed:
         found.append("failures")
-    if has_unread_variable(result):
-        found.append("unread variable")
     return found
-
-
-def has_unread_variable(result: Result) -> bool:
-    """Return whether a result of ours sets a variable that nothing in its trial reads."""
-    if not result.environment.origin.is_ours or not any(map(is_variable, result.free)):
-        return False
-    return bool(unread(result.spec))
 
 
 def of_environment(environment: Environment) -> list[str]:

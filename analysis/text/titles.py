@@ -9,7 +9,6 @@ from analysis.results import Environment, Result, over, scales_strongly
 from analysis.tables.labels import Label
 from analysis.tables.table import Table
 from scalemark.own_model import is_own
-from scalemark.records import unread_variables
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.text.wording import as_typed, counted, listed
 
@@ -205,12 +204,6 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
         return []
     which = "all numbers" if num == len(able) else f"{num} of {counted(len(able), 'number')}"
     return [f"as reported by the program, whose steps were not timed: {which}"]
-
-
-def variable_notes(results: Iterable[Result]) -> list[str]:
-    """Say which variables nothing reads in these trials of ours."""
-    ours = [one for one in results if one.environment.origin.is_ours]
-    return unread_variables.notes(one.spec for one in ours if any(map(is_variable, one.free)))
 
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:

@@ -10,7 +10,7 @@ from analysis.selection import Selection
 from analysis.tables.labels import Label
 from analysis.tables.table import Cell, Rank, Table
 from analysis.text import badges
-from analysis.text.titles import short_title, table_title, variable_notes
+from analysis.text.titles import short_title, table_title
 from plots.tables.notes import notes
 from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from plots.tables.symbols import (
@@ -146,7 +146,6 @@ def _legend(table: Table, cells: Sequence[Shown]) -> Iterator[str]:
         yield "the fastest is not certain where a trial has one row only"
     if not origin.is_ours and not all(result.is_valid for result in table.results):
         yield f"{SUSPECT} {badges.foot(['in doubt'])}"
-    yield from variable_notes(table.results)
     yield from map(badges.foot, ([badge] for badge in badges.of_environment(table.environment)))
     for symbol, meaning in MEANINGS.items():
         if symbol in found:

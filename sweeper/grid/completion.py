@@ -43,7 +43,7 @@ def candidates(words: Sequence[str], current: str) -> list[str]:
 
 def _names(current: str) -> Iterator[str]:
     if current.startswith("-"):
-        from sweeper.grid.argument_forms import FLAGS  # here, because it imports Hydra
+        from sweeper.grid.explain import FLAGS  # here, because it imports Hydra
 
         yield from (*FLAGS, _FROM)
     elif current.startswith(PREFIXES):

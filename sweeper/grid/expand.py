@@ -139,14 +139,9 @@ def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
     except HydraException as error:
         raise SweepRefusedError(explain(error)) from error
     for override in found:
-        if is_variable(override.key_or_group):
-            _refuse_what_is_no_text(override, parser)
+        if is_variable(override.key_or_group) and (problem := no_text(override)):
+            raise SweepRefusedError(problem)
     return found
-
-
-def _refuse_what_is_no_text(override: Override, parser: OverridesParser) -> None:
-    if problem := no_text(override, parser):
-        raise SweepRefusedError(problem)
 
 
 def _argument(axis: str, values: object) -> str:

@@ -1,13 +1,17 @@
-"""Turns errors of Hydra and OmegaConf into one line: what was found, and what was wanted."""
+"""Says in one line what is wrong with a command line: what was found, and what was wanted.
+
+`check_forms` refuses what other programs take and Hydra answers with its usage or a traceback;
+`explain` words the errors of Hydra and OmegaConf.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from pathlib import Path
+from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
 from hydra.errors import (
@@ -27,9 +31,90 @@ from conf.schema import Config
 from scalemark import models
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_free
+from scalemark.records.trial import AXES
+from sweeper.errors import SweepRefusedError
 from sweeper.grid.variable_text import unreadable
 
 ConfigError = HydraException | OmegaConfBaseException
+
+_GROUPS = ("model", "data", "strategy", "launcher", "hardware")  # every trial needs a choice
+_NAMES = (*AXES, *_GROUPS, "engine", "experiment", "command", "read")
+_STORE = ("db", "database", "store")  # what people write for store.url
+FLAGS = (  # of Hydra
+    *("--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run"),
+    *("--multirun", "--shell-completion", "--config-path", "--config-name", "--config-dir"),
+    *("--experimental-rerun", "--info"),
+)
+_SHORT_FLAGS = ("-h", "-c", "-p", "-r", "-m", "-sc", "-cp", "-cn", "-cd", "-i")
+
+
+def check_forms(arguments: Sequence[str]) -> None:
+    """Raise SweepRefusedError for the first argument that means something else here."""
+    if not arguments:
+        raise SweepRefusedError(
+            f"found nothing to measure; write {typed('sweep')} experiment=quick, or model=resnet50 "
+            f"num_gpus=1,2; {typed('sweep')} --help lists all"
+        )
+    for argument, following in pairwise([*arguments, ""]):
+        # a word behind a flag or a name may be its value
+        value = "" if "=" in following or following.startswith("-") else following
+        if problem := _problem_of_form(argument, value):
+            raise SweepRefusedError(problem)
+
+
+def _problem_of_form(argument: str, following: str) -> str | None:
+    name, equals, value = argument.partition("=")
+    if name.startswith("-") and name not in (*FLAGS, *_SHORT_FLAGS):
+        return _no_such_flag(name, value or following)
+    if name in ("--cfg", "-c") and (value or following) not in ("job", "hydra", "all"):
+        return (
+            f"{name}: wanted job, hydra or all behind it; write {typed('sweep')} --cfg job, which "
+            "prints the settings of the command"
+        )
+    if not equals:
+        if name in _NAMES and name != "command" and following:
+            joined = f"{name}={following}"
+            return f"{name} {following}: an equals sign joins them; write {joined}"
+        return None
+    if not name:
+        return f"{argument}: wanted AXIS=VALUE"
+    if name in (*AXES, *_GROUPS) and value.startswith("[") and value.endswith("]"):
+        return f"{argument}: brackets make one value of a list; write {name}={value[1:-1]}"
+    if "." not in name and name not in _NAMES and (setting := _setting(name)):
+        return f"{name}: no such axis; write the setting {setting}={value}"
+    if name == "data" and "/" in value:
+        return (
+            f"{argument}: wanted the kind of data, as imagenet; a folder of it is data.dir={value}"
+        )
+    if name in _GROUPS and value == "null":
+        return f"{argument}: wanted a file of conf/{name}/"
+    return None
+
+
+def _no_such_flag(flag: str, value: str) -> str:
+    """Say how what this flag means is written; Hydra would take the beginning of one of its own."""
+    name = flag.lstrip("-").replace("-", "_")
+    if name in _NAMES:
+        return f"{flag}: axes have no dashes; write {name}={value or 'VALUE'}"
+    if setting := _setting(name):
+        return f"{flag}: settings have no dashes; write {setting}={value or 'true'}"
+    # without the dashes, which are alike in all flags
+    if near := nearest(flag.lstrip("-"), [known.lstrip("-") for known in FLAGS]).rstrip():
+        return f"{flag}: no such flag; {near.replace('did you mean ', 'did you mean --')}"
+    if near := nearest(name, _NAMES).rstrip():
+        return f"{flag}: no such flag; {near[:-1]}={value or 'VALUE'}?"
+    return f"{flag}: no such flag; axes are written AXIS=VALUE, see {typed('sweep')} --help"
+
+
+def _setting(name: str) -> str | None:
+    """Return the whole name of the setting that is called so without its group."""
+    if name in _STORE:
+        return "store.url"
+    for group in ("sweep", "retry", "store"):
+        own = name.removeprefix(f"{group}.")
+        if own in _settings(group):
+            return f"{group}.{own}"
+    return None
 
 
 def explain(error: ConfigError, override: str = "") -> str:
@@ -38,23 +123,15 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        if problem := _free_axis_name(error.override) or unreadable(error.override):
-            return problem
-        wanted = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
-        if str(error.override).startswith("sweep.exclude="):
-            wanted = "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
-        if str(error.override).startswith("sweep.name="):
-            wanted = "a name of letters, digits, '.', '_' and '-', as sweep.name=night-1"
-        return f"{error.override}: cannot be read; wanted {wanted}"
-    found = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'", text)
-    if found:
-        return f"{found[1]}: more than one value, and --cfg shows one trial; give it one value"
-    found = re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", text, re.DOTALL)
-    if found:
-        return f"conf/{found[1]}.yaml: {_in_file(found[2])}"
-    if not override:
-        found = re.search(r"Error merging override (.*)", text)
-        override = found[1].strip() if found else ""
+        problem = _free_axis_name(error.override) or unreadable(error.override)
+        return problem or f"{error.override}: cannot be read; wanted {_form(error.override)}"
+    if several := re.search(r"(?:value for argument|Sweep parameters) '(.+?)'", text):
+        return f"{several[1]}: more than one value, and --cfg shows one trial; give it one value"
+    file = re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", text, re.DOTALL)
+    if file:
+        return f"conf/{file[1]}.yaml: {_in_file(file[2])}"
+    if not override and (merged := re.search(r"Error merging override (.*)", text)):
+        override = merged[1].strip()
     if problem := _free_axis_name(override):
         return problem
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
@@ -66,15 +143,12 @@ def explain(error: ConfigError, override: str = "") -> str:
         return f"{key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
         return unreadable(override) or _wrong_value(override, str(cause))
-    found = re.search(r"An item is already at '(.+)'", text)
-    if found and f"{found[1]}." in PREFIXES:
-        name = "zero" if found[1] == PREFIX[:-1] else "NAME"
-        return f"+{found[1]}: wanted a name with it, as +{found[1]}.{name}=VALUE,VALUE"
-    if found:
-        return f"{found[1]}: given twice; give it once, as +{found[1]}=VALUE,VALUE"
-    found = re.search(r"Could not override '([^']+)'", text)
-    if found:
-        return no_such_axis(found[1])
+    if twice := re.search(r"An item is already at '(.+)'", text):
+        if f"{twice[1]}." in PREFIXES:
+            return f"+{twice[1]}: wanted a name with it, as +{twice[1]}.NAME=VALUE,VALUE"
+        return f"{twice[1]}: given twice; give it once, as +{twice[1]}=VALUE,VALUE"
+    if unknown := re.search(r"Could not override '([^']+)'", text):
+        return no_such_axis(unknown[1])
     return f"{override}: {_first_line(text)}" if override else _first_line(text)
 
 
@@ -103,26 +177,20 @@ def among(name: str, choices: Iterable[str]) -> str:
 
 def no_such_axis(name: str) -> str:
     """Return one line for a name that is neither an axis nor a setting."""
-    axes = [*Config.__dataclass_fields__, "strategy", "experiment"]
     if is_free(name):
         return f"{name}: no axis yet; a free axis is added with a plus: +{name}=VALUE,VALUE"
     own = name.removeprefix("+").removeprefix("axis.")
-    if own.isidentifier() and own != name:
-        return (
-            f"{name}: no such axis; a program that command= gives takes it as "
-            f"+{PREFIX}{own}=VALUE,VALUE"
-        )
-    if "." in name:
-        head, _, tail = name.rpartition(".")
-        settings = _settings(head)
+    if "." in own:
+        group, _, setting = own.rpartition(".")
+        settings = _settings(group)
         others = f"it has {', '.join(settings)}" if settings else f"see {typed('sweep')} --help"
-        hint = nearest(tail, settings).rstrip() or others
-        return f"{name}: {head} has no setting {tail}; {hint}"
-    if near := nearest(name, axes):
-        return f"{name}: no such axis; {near}{typed('sweep')} --help has them all"
+        hint = nearest(setting, settings).rstrip() or others
+        return f"{name}: {group} has no setting {setting}; {hint}"
+    known = [*Config.__dataclass_fields__, "strategy", "experiment"]
+    near = nearest(own, known) if own == name else ""
     return (
-        f"{name}: no such axis; {typed('sweep')} --help has them all. A "
-        f"program that command= gives takes axes of your own, as +{PREFIX}{name}=VALUE"
+        f"{name}: no such axis; {near}{typed('sweep')} --help has them all. A program that "
+        f"command= gives takes axes of your own, as +{PREFIX}{own}=VALUE,VALUE"
     )
 
 
@@ -135,69 +203,38 @@ def _settings(group: str) -> list[str]:
     return [field.name for field in fields(kind)] if is_dataclass(kind) else []
 
 
+def _form(override: str) -> str:
+    if override.startswith("sweep.exclude="):
+        return "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
+    if override.startswith("sweep.name="):
+        return "a name of letters, digits, '.', '_' and '-', as sweep.name=night-1"
+    return "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
+
+
 def _free_axis_name(override: str) -> str:
     """Say what is wrong with the name of a free axis; empty where nothing is, and of other axes."""
-    found = re.match(r"\++((?:axes|env)\.(.*?))=", override)
-    if not found:
-        return ""
+    named = re.match(r"\++((?:axes|env)\.(.*?))=", override)
     try:
-        free_axes({found[1]: 0})
+        free_axes({named[1]: 0} if named else {})
     except ValueError as error:
         return str(error)
     return ""
 
 
 def _no_such_choice(error: MissingConfigException) -> str:
-    file = error.missing_cfg_file or ""
-    group, _, name = file.rpartition("/")
-    if file.startswith(("model/", "hardware/")):  # there are no folders in it: a path is meant
-        group, _, name = file.partition("/")
-    choices = list(error.options or [])
+    group, _, name = (error.missing_cfg_file or "").partition("/")
+    choices = among(name, error.options or [])
     if group == "model" and name in models.definitions():
         return (
             f"model={name}: its layers are known, and its defaults are not; add "
-            f"conf/model/{name}.yaml, or take another: {among(name, choices)}"
+            f"conf/model/{name}.yaml, or take another: {choices}"
         )
     if group == "model" and name.endswith(".py"):
         return f"model={name}: which of its functions? wanted model={name}:FUNCTION"
     if group == "hardware" and name.endswith(".yaml"):
-        where = f"by a path from {Path.cwd()}"
-        return f"hardware={name}: there is no such file; wanted a profile, {where}"
+        return f"hardware={name}: there is no such file; wanted the path of a profile"
     own = ", or FILE.py:FUNCTION of your own" if group == "model" else ""
-    return f"{group}={name}: no such {group}; {among(name, choices)}{own}"
-
-
-def _wrong_value(override: str, cause: str) -> str:
-    value = override.partition("=")[2]
-    found = re.search(r"expected one of \[(.*)\]", cause)
-    if found:
-        return f"{override}: no such value; {among(value, found[1].split(', '))}"
-    if re.search(r"is not Optional|Incompatible value 'None'", cause):
-        return f"{override}: null is nothing; give it a value, or leave it out"
-    if re.search(r"Cannot convert '\w+' to string", cause):
-        return f"{override}: wanted text; brackets and braces in it need quotes"
-    if "is not a ListConfig" in cause:
-        is_zip = override.startswith("hydra.sweeper.zip")
-        wanted = "a list of lists, as [[model,batch_size]]," if is_zip else "a list"
-        return f"{override}: wanted {wanted} in square brackets"
-    for pattern in (
-        r"(?:could not be converted to|is not a valid) (\w+)",
-        r"type hint '(?:Optional\[)?(?:Union)?\[?(.*?)\]*'",
-    ):
-        found = re.search(pattern, cause)
-        if found:
-            several = re.fullmatch(r"(\d+)(?:\.\.|-|:|\s*to\s*)(\d+)", value)
-            hint = f"; several are 'range({several[1]},{int(several[2]) + 1})'" if several else ""
-            return f"{override}: wanted {_KINDS.get(found[1], found[1])}{hint}"
-    return f"{override}: {_first_line(cause)}"
-
-
-def _in_file(cause: str) -> str:
-    """Return one line for a value of a YAML file that cannot be merged."""
-    key, value = re.search(r"full_key: (\S+)", cause), re.search(r"^Value '(.*)' of type", cause)
-    if not key:
-        return _first_line(cause)
-    return _wrong_value(f"{key[1]}={value[1]}" if value else key[1], cause)
+    return f"{group}={name}: no such {group}; {choices}{own}"
 
 
 _KINDS = {
@@ -209,6 +246,38 @@ _KINDS = {
     "int, float, bool, str": "text, a number, true or false",
     "bool, str": "true, false or auto",
 }
+_WANTED = (  # a pattern of OmegaConf's message, and what to say
+    (r"is not Optional|Incompatible value 'None'", "null is nothing; give it a value"),
+    (r"Cannot convert '\w+' to string", "wanted text; brackets and braces in it need quotes"),
+    (r"is not a ListConfig", "wanted a list in square brackets"),
+)
+
+
+def _wrong_value(override: str, cause: str) -> str:
+    value = override.partition("=")[2]
+    if choices := re.search(r"expected one of \[(.*)\]", cause):
+        return f"{override}: no such value; {among(value, choices[1].split(', '))}"
+    if override.startswith("hydra.sweeper.zip"):
+        return f"{override}: wanted a list of lists, as [[model,batch_size]], in square brackets"
+    for pattern, wanted in _WANTED:
+        if re.search(pattern, cause):
+            return f"{override}: {wanted}"
+    kind = re.search(r"(?:could not be converted to|is not a valid) (\w+)", cause) or re.search(
+        r"type hint '(?:Optional\[)?(?:Union)?\[?(.*?)\]*'", cause
+    )
+    if not kind:
+        return f"{override}: {_first_line(cause)}"
+    several = re.fullmatch(r"(\d+)(?:\.\.|-|:|\s*to\s*)(\d+)", value)
+    hint = f"; several are 'range({several[1]},{int(several[2]) + 1})'" if several else ""
+    return f"{override}: wanted {_KINDS.get(kind[1], kind[1])}{hint}"
+
+
+def _in_file(cause: str) -> str:
+    """Return one line for a value of a YAML file that cannot be merged."""
+    key, value = re.search(r"full_key: (\S+)", cause), re.search(r"^Value '(.*)' of type", cause)
+    if not key:
+        return _first_line(cause)
+    return _wrong_value(f"{key[1]}={value[1]}" if value else key[1], cause)
 
 
 def _first_line(text: str) -> str:

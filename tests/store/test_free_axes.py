@@ -296,9 +296,9 @@ def test_a_list_repeats_no_axis_that_strategies_name(db):
     [
         ("env.NCLC_ALGO=Ring", "no trial there has env.NCLC_ALGO; did you mean env.NCCL_ALGO? "),
         ("env.X!=1", "no trial there has env.X; there are env.NCCL_ALGO; leave some of that out"),
-        ("NCCL_ALGO=a b, c", r"a comma within a value is written as 'env.NCCL_ALGO=a b\, c'; "),
-        ("NCCL_ALGO='a b, c'", r"a comma within a value is written as 'env.NCCL_ALGO=a b\, c'; "),
-        ("NCCL_ALGO='Ring'", "a value is written without quotes, as 'env.NCCL_ALGO=Ring'; "),
+        ("NCCL_ALGO=a b, c", r"a value is written without quotes, a comma within it as \,; "),
+        ("NCCL_ALGO='a b, c'", r"a value is written without quotes, a comma within it as \,; "),
+        ("NCCL_ALGO='Ring'", "a value is written without quotes, "),
     ],
 )
 def test_an_axis_that_no_trial_has_is_said_with_those_that_there_are(db, asked, said):

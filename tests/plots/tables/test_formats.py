@@ -63,16 +63,6 @@ def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
     ]
 
 
-def test_tables_say_once_which_variable_nothing_reads(plots):
-    """A bug: env.NCCL_ALGO of trials without NCCL was shown as a choice like any other."""
-    fill(
-        "results.db",
-        [(small(free=(("env.NCCL_ALGO", algo),)), 100.0) for algo in ("Ring", "Bogus")],
-    )
-    note = "env.NCCL_ALGO: nothing reads it in trials without NCCL (all_reduce=nccl, on GPUs)"
-    assert plots("tables").stdout.count(note) == 1
-
-
 def test_a_terminal_gets_bold_for_the_best(filled):
     leader, follower = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}

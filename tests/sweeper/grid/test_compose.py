@@ -169,7 +169,7 @@ def test_composing_a_cell_changes_no_other_cell(composer):
         ("strategy=ps_gpus", "did you mean ps_gpu[?]"),
         ("num_gpu=2", "num_gpu: no such axis; did you mean num_gpus[?]"),
         ("+foo=1", r"foo: no such axis; .*command= gives takes axes of your own, as [+]axes\.foo="),
-        ("+axis.foo=1", r"command= gives takes it as [+]axes\.foo=VALUE,VALUE"),
+        ("+axis.foo=1", r"command= gives takes axes of your own, as [+]axes\.foo=VALUE,VALUE"),
         ("data.dri=/x", "data.dri: data has no setting dri; did you mean dir[?]"),
         ("+axes.a.b=1", r"axes.a\.b: wanted a name of lower-case letters, digits and _"),
         (

@@ -220,95 +220,38 @@ def test_what_makes_no_grid_is_refused(argument, message, loader):
         ("+env.FOO=1.50", "+env.FOO='1.50'"),
         ("+env.FOO=TRUE", "+env.FOO='TRUE'"),
         ("+env.FOO=1_000", "+env.FOO='1_000'"),
-        ("+env.FOO=1000,+4,-0,-1", "+env.FOO=1000,'+4','-0',-1"),
-        ("+env.FOO=a,1e3,'x, y',true,2,null", "+env.FOO=a,'1e3','x, y','true',2,null"),
-        ("+env.FOO=choice(1_000, 2)", "+env.FOO=choice('1_000', 2)"),
-        (
-            "+env.FOO=shuffle(choice(1_000,'2_000',a))",
-            "+env.FOO=shuffle(choice('1_000','2_000',a))",
-        ),
-        ("+env.FOO=sort(1_000,2_000,reverse=true)", "+env.FOO=sort('1_000','2_000',reverse=true)"),
-        ("+env.FOO=range(0,1,0.5)", "+env.FOO='0.0','0.5'"),
-        ("+env.FOO=range(0.0,0.2,0.05)", "+env.FOO='0.00','0.05','0.10','0.15'"),
-        ("+env.FOO=[1,2]", "+env.FOO='[1,2]'"),
+        ("+env.FOO=1000,+4,-0", "+env.FOO='1000','+4','-0'"),
     ],
 )
 def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
-    """A bug: the remedies for 1.50 and true were 1.5 and True, which measure something else; in a
-    choice(...) 1_000 became 1000 without a word, and of a range 0.15 became 0.15000000000000002.
+    """A bug: the remedies for 1.50 and true were 1.5 and True, which measure something else."""
+    with pytest.raises(SweepRefusedError) as refused:
+        cells(argument)
+    assert str(refused.value).endswith(f'put quotes around each value: "{remedy}"')
+    assert cells(remedy)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("choice(1_000, 2)", "shuffle(choice(1_000,'2_000',a))", "sort(1_000,2_000,reverse=true)"),
+        *("range(0,1,0.5)", "range(0,1,0.01)", "[1,2]", "str(1.50)", "str( 1.50 )", "int('1_000')"),
+        *("int(3.5)", "int(a)", "float(1)", "bool(true,0)", "json_str({a: 1})", "sort(3,1.5)"),
+        *("float(interval(0,1))", "range(0.0,inf,1)", "range(0.0,nan,1)", "choice(str(1.50),'a')"),
+    ],
+)
+def test_a_variable_that_hydra_would_change_is_refused(given):
+    """A bug: in a choice(...) 1_000 became 1000 without a word, and of a range 0.15 became
+    0.15000000000000002.
     """
-    with pytest.raises(SweepRefusedError) as refused:
-        cells(argument)
-    assert str(refused.value).endswith(f'put these in quotes, as "{remedy}"')
-    assert cells(remedy)
-
-
-@pytest.mark.parametrize(
-    ("argument", "remedy"),
-    [
-        ("+env.FOO=str(1.50)", "+env.FOO='1.50'"),
-        ("+env.FOO=str( 1.50 )", "+env.FOO='1.50'"),
-        ("+env.FOO=str(1_000)", "+env.FOO='1_000'"),
-        ("+env.FOO=int('1_000')", "+env.FOO='1_000'"),
-        ("+env.FOO=int(3.5)", "+env.FOO='3.5'"),
-        ("+env.FOO=int(a)", "+env.FOO=a"),
-        ("+env.FOO=float(1)", "+env.FOO=1"),
-        ("+env.FOO=bool(true,0)", "+env.FOO='true',0"),
-        ("+env.FOO=str(null)", "+env.FOO=null"),
-        ("+env.FOO=str(range(1,4))", "+env.FOO=range(1,4)"),
-        ("+env.FOO=float(range(0,1,0.5))", "+env.FOO='0.0','0.5'"),
-        ("+env.FOO=choice(str(1.50),'str(a)')", "+env.FOO=choice('1.50','str(a)')"),
-        ("+env.FOO=json_str({a: 1})", "+env.FOO='{a: 1}'"),
-    ],
-)
-def test_a_cast_that_changes_what_was_typed_is_to_be_left_out(argument, remedy):
-    """A bug: the remedies were int('3.5'), which cannot be read, int('1_000'), which is 1000, and none."""
-    with pytest.raises(SweepRefusedError) as refused:
-        cells(argument)
-    assert str(refused.value) == (
-        f"{argument}: wanted text, as a variable holds its very characters; leave the cast out, as "
-        f'"{remedy}"'
-    )
-    assert cells(remedy)
-
-
-@pytest.mark.parametrize(
-    ("argument", "which"),
-    [
-        ("+env.FOO=float(interval(0,1))", "its values"),
-        ("+env.FOO=str(interval(0,1))", "its values"),
-        ("+env.FOO=sort(3,1.5)", "its values"),
-        ("+env.FOO=str(sort(3,1.5))", "its values"),
-        ("+env.FOO=range(0,1,0.01)", "those that you want of its more than 20 values"),
-        ("+env.FOO=str(range(0,1,0.01))", "those that you want of its more than 20 values"),
-    ],
-)
-def test_a_variable_without_a_ready_remedy_is_to_be_written_out(argument, which):
-    """A bug: these ended in Hydra's errors, or had a remedy that is refused, or 20 values of 100."""
-    with pytest.raises(SweepRefusedError) as refused:
-        cells(argument)
-    assert str(refused.value) == (
-        f"{argument}: wanted text, as a variable holds its very characters; write out {which}, each "
-        "in quotes, as in +env.FOO='0.25','0.50'"
-    )
-
-
-@pytest.mark.parametrize("argument", ["+env.FOO=range(0.0,inf,1)", "+env.FOO=range(0.0,nan,1)"])
-def test_a_variable_of_an_endless_range_has_no_finite_list(argument):
-    """A bug: of nan a range ended in an error of decimals."""
-    with pytest.raises(SweepRefusedError, match="no finite list"):
-        cells(argument)
+    with pytest.raises(SweepRefusedError, match="write each value in quotes, as") as refused:
+        cells(f"+env.FOO={given}")
+    assert str(refused.value).startswith(f"+env.FOO={given}: ")
 
 
 @pytest.mark.parametrize(
     ("argument", "values"),
     [
-        ("+env.FOO=int(3)", ["int(3)"]),
-        ("+env.FOO=int( 3 )", ["int( 3 )"]),
-        ("+env.FOO=int('3',4)", ["3", "4"]),
-        ("+env.FOO=str(true,Ring)", ["'true'", "Ring"]),
-        ("""+env.FOO=str('it\\'s')""", ["""str('it\\'s')"""]),
-        ("""+env.FOO=str('it\\'s',2)""", ["""'it\\'s'""", "'2'"]),
         ("+env.FOO=choice('1_000',2,-1)", ["'1_000'", "2", "-1"]),
         ("+env.FOO=range(1,4)", ["1", "2", "3"]),
         ("+env.FOO=1_000 x,a\\,1_000", ["1_000\\ x", "a\\,1_000"]),
