@@ -1,5 +1,5 @@
 """Takes the newest night of tables with dates: a date is no choice, and two nights are no repeats.
-What changed over nights is what `guard` tells.
+What changed over nights is the question of `guard`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def of_newest_night(trials: Sequence[Row], *, names_night: bool) -> list[Row]:
     by_table: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for trial in trials:
         by_table[trial["source"], trial["hardware"]].append(trial)
-    found: list[Row] = []
+    kept: list[Row] = []
     for of_table in by_table.values():
         dated = [trial for trial in of_table if WHEN in trial["axes"]]
         try:
@@ -31,28 +31,24 @@ def of_newest_night(trials: Sequence[Row], *, names_night: bool) -> list[Row]:
         except ValueError:
             days = []
         if not days:
-            found += of_table
+            kept += of_table
             continue
         newest = max(days)
         of_night = [trial for trial, day in zip(dated, days, strict=True) if day == newest]
-        found += _as_one_night(of_night, newest, names_night=names_night)
-    return found
+        kept += _as_one_night(of_night, newest, names_night=names_night)
+    return kept
 
 
 def _as_one_night(trials: Sequence[Row], night: date, *, names_night: bool) -> list[Row]:
-    found: dict[str, Row] = {}
+    by_trial: dict[str, Row] = {}
     for trial in trials:
-        axes = {name: value for name, value in trial["axes"].items() if name != WHEN}
-        own = {name: value for name, value in trial.items() if name not in _OF_ROWS}
+        same = {**trial, "axes": {**trial["axes"]}, "repeats": [], "throughput": None}
+        del same["axes"][WHEN]
         if names_night:
-            axes[WHEN] = str(night)
+            same["axes"][WHEN] = str(night)
         else:
-            own["source"] = f"{trial['source']}, newest night {night}"
-        one = found.setdefault(repr((axes, own)), {**own, "axes": axes, "repeats": []})
-        one["repeats"].extend(trial["repeats"])
-    for one in found.values():
-        one["throughput"] = typical(one["repeats"])
-    return list(found.values())
-
-
-_OF_ROWS = ("axes", "repeats", "throughput")
+            same["source"] = f"{trial['source']}, newest night {night}"
+        by_trial.setdefault(repr(same), same)["repeats"].extend(trial["repeats"])
+    for row in by_trial.values():
+        row["throughput"] = typical(row["repeats"])
+    return list(by_trial.values())

@@ -1,5 +1,5 @@
 """How many regressions `guard` finds within three nights, and how often it alarms for nothing,
-beside five rules that others use, and beside the most that any rule can find.
+beside rules that others use.
 
 `python benchmarks/guard.py [YEARS]` draws so many years (50) of each kind: 365 nights x 50 trials,
 3 % noise between processes, drift, a season, and six regressions of 3 to 10 %
@@ -7,8 +7,7 @@ beside five rules that others use, and beside the most that any rule can find.
 year that no regression explains (alarms of one night, of however many trials, are one; an alarm up
 to 30 nights after a regression in the same trials is none), `at most 1` is the share of years that
 have so few. Of `guard` also how often the 95 % intervals of date and size hold the truth.
-`--rivals` runs other rules, too, in years of two kinds, and `--bound` prints what no rule can beat
-(`benchmarks/guarding/bound.py`).
+`--rivals` runs other rules, too, in years of two kinds (`benchmarks/guarding/rules.py`).
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
-from analysis.history.changes import Change, changes
-from analysis.history.sums import Floats, Truths
-from benchmarks.guarding import bound, rules
+from analysis.guard.changes import Change, changes
+from analysis.guard.groups import Floats, Truths
+from benchmarks.guarding import rules
 from benchmarks.guarding.years import FIRST, SIZES, Hit, Kind, Year, year
 
 NUM_YEARS = 50
@@ -58,8 +57,6 @@ RIVALS: dict[str, Callable[[Floats], Truths]] = {
     "5 % below the last night": rules.last_night,
     "3 sigma below 14 nights": rules.three_sigma,
     "Perfherder: t of 12 + 12 nights": rules.perfherder,
-    "PELT": rules.pelt,
-    "PELT, penalty x 3": partial(rules.pelt, penalties=3),
     "E-divisive + t-test, p < 0.001 (Hunter)": rules.e_divisive,
     "E-divisive + t-test, p < 0.000001": partial(rules.e_divisive, level=1e-6),
 }
@@ -126,31 +123,6 @@ def main(
                 f"| {kind.name} | {rule} | {score.row()} |".replace("%", " %").replace("  %", " %"),
                 flush=True,
             )
-
-
-def bounds(kinds: Sequence[Kind]) -> None:
-    """Print how many regressions of each kind any rule can find, as `benchmarks/guarding/bound.py`
-    says.
-    """
-    sizes = " ".join(f"{size:.0%}" for size in SIZES)
-    print(f"| years | finds no more | within {SOON} nights: {sizes} | all six |\n|---|---|---|---|")
-    for kind in kinds:
-        noise, random = kind.noise / np.sqrt(kind.num_repeats), np.random.default_rng(0)
-        rows: dict[str, list[float]] = {
-            "no rule, told the trials": [
-                bound.of_known_trials(kind.groups, size, noise, SOON) for size in SIZES
-            ],
-            "no rule": [
-                bound.of_drawn_trials(kind.groups, size, noise, SOON, random) for size in SIZES
-            ],
-            "told level, noise, drift and size": [
-                bound.watched(kind.groups, size, noise, SOON, random) for size in SIZES
-            ],
-        }
-        for name, shares in rows.items():
-            found = " ".join(f"{share:.1%}" for share in shares)
-            row = f"| {kind.name} | {name} | {found} | {np.prod(shares):.1%} |"
-            print(row.replace("%", " %"), flush=True)
 
 
 def scores(
@@ -230,11 +202,8 @@ if __name__ == "__main__":
     )
     parser.add_argument("years", nargs="?", type=int, default=NUM_YEARS, help="of each kind")
     parser.add_argument("--rivals", action="store_true", help="beside other rules")
-    parser.add_argument("--bound", action="store_true", help="what any rule can find, instead")
     given = parser.parse_args()
-    if given.bound:
-        bounds([kind for kind in KINDS if kind.sizes])
-    elif given.rivals:
+    if given.rivals:
         main(given.years, [kind for kind in KINDS if kind.name in WITH_RIVALS], RIVALS)
     else:
         main(given.years, [*KINDS, *HARDER], {})

@@ -1,4 +1,4 @@
-"""`python -m analysis guard`: what changed the throughput of trials over nights, and since when."""
+"""`scalemark guard`: which trials changed their throughput over nights, when, and what else did."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from analysis.history import reports
-from analysis.history.changes import Change, State, changes
-from analysis.history.reading import histories
-from analysis.history.record import Histories, Night, short_machines
-from analysis.history.scan import LEAST
-from analysis.history.text import COLUMNS, cells_of, headline, notes
+from analysis.guard.changes import Change, State, changes
+from analysis.guard.guard_words import COLUMNS, cells_of, headline, notes
+from analysis.guard.histories import Night, Record, histories
+from analysis.guard.scan import LEAST
 from analysis.options import Filters, OriginOption, Sweep, say, say_command, select
 from analysis.selection import Selection
 from scalemark.cli.terminal import (
@@ -38,7 +35,6 @@ from store.reading.nights import ACCEPTED
 
 _REGRESSED = 1  # exit code
 _ACCEPTED = "--accepted"
-_NUMBERS = frozenset({"trials"})
 
 
 def guard(
@@ -70,131 +66,110 @@ def guard(
         bool,
         typer.Option(
             "--across-machines",
-            help="Let a change of machine be a change like any other; else it begins a new "
+            help="Treat a change of machine like any other change; otherwise it begins a new "
             "history.",
         ),
     ] = False,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")
-    ] = None,
-    bmf: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write Bencher Metric Format (JSON).")
-    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say which changes there were over all nights, when, of which trials, and what else changed
-    then.
+    """Say which trials became slower or faster over the nights, when, and what else changed then.
 
-    Exit code 1 while there is a regression that has not recovered, and that nobody accepted.
+    Exit code 1 while there is a regression that has not recovered and that nobody accepted.
     """
-    day, accepted_day = _day("--since", since), _day(_ACCEPTED, accepted)
+    first_day, accepted_day = _day("--since", since), _day(_ACCEPTED, accepted)
     chosen = select(db, filters, sweep, origin)
-    found = histories(chosen, across_machines=across_machines)
-    every = [_judged(one, accepted_day) for one in changes(found.records, min_change / 100)]
-    shown = [change for change in every if day is None or change.first >= day]
-    if junit:
-        reports.write(junit, reports.junit(found.records, shown))
-    if bmf:
-        reports.write(bmf, reports.bencher(found.records))
+    records = histories(chosen, across_machines=across_machines)
+    shown = []
+    for change in changes(records, min_change / 100):
+        if accepted_day and change.first <= accepted_day and change.state is State.REGRESSION:
+            change = replace(change, accepted=f"{_ACCEPTED} {accepted_day}")
+        if first_day is None or change.first >= first_day:
+            shown.append(change)
     with reader_may_leave():
         if as_json:
-            print_json(_record(chosen, found, shown))
+            print_json(_answer(chosen, records, shown))
         else:
-            _print(chosen, found, shown, day)
+            _print(chosen, records, shown, first_day)
     if any(change.state is State.REGRESSION for change in shown):
         raise typer.Exit(_REGRESSED)
 
 
-def _judged(change: Change, accepted: date | None) -> Change:
-    """Mark a regression up to the night whose levels are accepted."""
-    if accepted is None or change.first > accepted or change.state is not State.REGRESSION:
-        return change
-    return replace(change, accepted=f"{_ACCEPTED} {accepted}")
-
-
 def _day(option: str, text: str | None) -> date | None:
+    if text is None:
+        return None
     try:
-        return date.fromisoformat(text) if text is not None else None
+        return date.fromisoformat(text)
     except ValueError:
         raise StoreError(f"{option} {text}: no date; wanted one as 2026-03-14") from None
 
 
 def _print(
-    chosen: Selection, found: Histories, shown: Sequence[Change], since: date | None
+    chosen: Selection, records: Sequence[Record], shown: Sequence[Change], since: date | None
 ) -> None:
     console = make_console()
-    say(console, headline(shown, found.records, since), "bold")
+    say(console, headline(shown, records, since), "bold")
     if shown:
         console.print()
-        machines = short_machines(found.records)
-        rows = [cells_of(change, machines) for change in shown]
-        print_columns(console, COLUMNS, rows, _NUMBERS, piped_width=reading_width(console))
+        names_machines = len({record.machine for record in records}) > 1
+        rows = [cells_of(change, names_machines=names_machines) for change in shown]
+        width = reading_width(console)
+        print_columns(console, COLUMNS, rows, frozenset({"trials"}), piped_width=width)
         console.print()
-    own_db = chosen.named_db
-    open_ones = [change for change in shown if change.state is State.REGRESSION]
-    if open_ones:
-        newest = max(open_ones, key=lambda change: change.found)
-        if command := _next(newest, chosen):
+    regressions = [change for change in shown if change.state is State.REGRESSION]
+    if regressions:
+        newest = max(regressions, key=lambda change: change.found)
+        if command := next_command(newest, chosen):
             say_command(console, f"next: {command}", "")
-        say(console, f"the new level is intended? accept it: {_accept(open_ones[0], chosen)}")
+        say(console, f"the new level is intended? accept it: {_accept(regressions[0], chosen)}")
     if shown:
-        chart = command_line(["charts", *own_db, "--chart", "history"])
+        chart = command_line(["charts", *chosen.named_db, "--chart", "history"])
         say(console, f"chart: {typed('plots')} {chart}")
-    for note in (*notes(found.records), *found.notes, *chosen.notes):
+    for note in (*notes(records), *chosen.notes):
         say(console, note, "dim")
 
 
-def _next(change: Change, chosen: Selection) -> str:
-    """Return the command that compares its trials before and after, all trials where their names
-    fill a line; none where nothing tells these nights apart, or they share no trial.
+def next_command(change: Change, chosen: Selection) -> str:
+    """Return the command that compares nights surely before and after a change; empty where nothing
+    distinguishes these nights, or they share none of its trials.
     """
     before, after = change.sides
-    sides = _sweeps(change) if before.sweeps else _days(before, after)
+    sides = _sweeps(change) if before.trials else _days(before, after)
     if not sides:
         return ""
-    every = chosen.analysis("compare", *sides)
-    of_trials = chosen.analysis("compare", *sides, *_filters(change))
-    return of_trials if len(of_trials) < READING_WIDTH - len("next: ") else every
+    command = chosen.analysis("compare", *sides)
+    if len(change.groups) == 1 and len(change.cells) > 1:
+        axis, has_value, _ = change.groups[0].partition("=")
+        if has_value and axis in change.cells[0].axes:
+            choice = f"{axis}={escaped(as_typed(change.cells[0].axes[axis]))}"
+            narrowed = chosen.analysis("compare", *sides, choice)
+            if len(f"next: {narrowed}") < READING_WIDTH:
+                return narrowed
+    return command
 
 
-def _sweeps(change: Change) -> tuple[str, str] | None:
-    """Return the sweeps before and after that share most of its trials, of equals the last ones."""
+def _sweeps(change: Change) -> tuple[str, ...]:
+    """Return the last sweeps before and after that share most of its trials."""
     before, after = change.sides
     own = {cell.trial_id for cell in change.cells}
+    best: tuple[str, ...] = ()
+    most_shared = 0
+    for old, new in product(reversed(list(before.trials)), reversed(list(after.trials))):
+        num_shared = len(own.intersection(before.trials[old], after.trials[new]))
+        if old != new and num_shared > most_shared:
+            best, most_shared = (f"sweep={old}", f"sweep={new}"), num_shared
+    return best
 
-    def num_shared(pair: tuple[str, str]) -> int:
-        old, new = pair
-        return len(own & before.trials[old] & after.trials[new]) if old != new else 0
 
-    pairs = product(reversed(before.sweeps), reversed(after.sweeps))
-    best = max(pairs, key=num_shared)
-    return (f"sweep={best[0]}", f"sweep={best[1]}") if num_shared(best) else None
-
-
-def _days(before: Night, after: Night) -> tuple[str, str] | None:
-    """Return the nights of a table, of which a version is an axis; one that a side names may
-    differ.
-    """
+def _days(before: Night, after: Night) -> tuple[str, ...]:
+    """Return the nights of a table, with the versions that changed: these are axes there."""
     if before.day == after.day:
-        return None
+        return ()
     changed = [
         f"{name}={escaped(value)}"
         for name, value in before.software.items()
         if after.software.get(name) != value
     ]
     return " ".join([f"{WHEN}={before.day}", *changed]), f"{WHEN}={after.day}"
-
-
-def _filters(change: Change) -> list[str]:
-    """Return filters that choose its trials; none where these are all, or of several groups."""
-    if len(change.groups) > 1:
-        return []
-    (group,), cell = change.groups, change.cells[0]
-    names = cell.named_by
-    if group != cell.name:  # `all`, or an axis and its value
-        axis, has_value, _ = group.partition("=")
-        names = (axis,) if has_value else ()
-    return [f"{name}={escaped(as_typed(cell.axes[name]))}" for name in names]
 
 
 def _accept(change: Change, chosen: Selection) -> str:
@@ -204,7 +179,9 @@ def _accept(change: Change, chosen: Selection) -> str:
     return chosen.analysis("guard", _ACCEPTED, str(change.first), *chosen.filters)
 
 
-def _record(chosen: Selection, found: Histories, shown: Sequence[Change]) -> dict[str, Any]:
+def _answer(
+    chosen: Selection, records: Sequence[Record], shown: Sequence[Change]
+) -> dict[str, Any]:
     return {
         "histories": [
             {
@@ -215,30 +192,30 @@ def _record(chosen: Selection, found: Histories, shown: Sequence[Change]) -> dic
                 "last_night": record.nights[-1].day,
                 "trials": [cell.trial_id for cell in record.cells],
             }
-            for record in found.records
+            for record in records
         ],
-        "changes": [{**_change_record(change), "next": _next(change, chosen)} for change in shown],
-        "notes": [*notes(found.records), *found.notes],
-    }
-
-
-def _change_record(change: Change) -> dict[str, Any]:
-    return {
-        "state": change.state,
-        "first_night": change.first,
-        "after": change.after,
-        "earliest": change.earliest,
-        "latest": change.latest,
-        "found": change.found,
-        "change": change.share,
-        "change_low": change.low,
-        "change_high": change.high,
-        "groups": change.groups,
-        "trials": [cell.trial_id for cell in change.cells],
-        "names": [cell.name for cell in change.cells],
-        "machines": change.machines,
-        "causes": change.causes,
-        "sweeps": change.sweeps,
-        "accepted": change.accepted,
-        "recovered": change.recovered,
+        "changes": [
+            {
+                "state": change.state,
+                "first_night": change.first,
+                "after": change.after,
+                "earliest": change.earliest,
+                "latest": change.latest,
+                "found": change.found,
+                "change": change.share,
+                "change_low": change.low,
+                "change_high": change.high,
+                "groups": change.groups,
+                "trials": [cell.trial_id for cell in change.cells],
+                "names": [cell.name for cell in change.cells],
+                "machines": change.machines,
+                "causes": change.causes,
+                "sweeps": change.sweeps,
+                "accepted": change.accepted,
+                "recovered": change.recovered,
+                "next": next_command(change, chosen),
+            }
+            for change in shown
+        ],
+        "notes": list(notes(records)),
     }

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.history.tables import version_axes
+from analysis.guard.histories import version_axes
 from analysis.origin import Chosen
 from analysis.results import AXES, Origin, Result
 from analysis.selection import NothingFoundError, Selection, load_every_night

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import stats
 
-from analysis.history.sums import Floats, Truths
+from analysis.guard.groups import Floats, Truths
 
 _FEWEST = 2  # nights of a new level
 _NEAR = 5  # nights between dates of one change
-_NORMAL = 0.6745 * np.sqrt(2)  # median size of steps -> standard deviation of nights
 
 
 def last_night(logs: Floats, least: float = 0.05) -> Truths:
@@ -40,35 +39,6 @@ def perfherder(logs: Floats, width: int = 12, least: float = 7.0) -> Truths:
     alarms = np.zeros(logs.shape, dtype=bool)
     alarms[:, 2 * width - 1 :] = (before.mean(axis=2) - after.mean(axis=2)) / error >= least
     return alarms
-
-
-def pelt(logs: Floats, penalties: float = 1.0) -> Truths:
-    """Alarm where the best segmentation up to a night begins a new, lower level: least squares with
-    3 log(n) per change (Killick 2012, Zhang & Siegmund 2007).
-
-    It is solved without pruning, which changes no result.
-    """
-    num_cells, num_nights = logs.shape
-    variance = (np.median(np.abs(np.diff(logs)), axis=1) / _NORMAL) ** 2
-    sums = np.concatenate([np.zeros((num_cells, 1)), np.cumsum(logs, axis=1)], axis=1)
-    squares = np.concatenate([np.zeros((num_cells, 1)), np.cumsum(logs**2, axis=1)], axis=1)
-    best = np.zeros((num_cells, num_nights + 1))
-    begins = np.zeros((num_cells, num_nights + 1), dtype=np.intp)
-    alarms = np.zeros(logs.shape, dtype=bool)
-    penalty = penalties * 3 * np.log(num_nights)
-    cells = np.arange(num_cells)
-    for end in range(1, num_nights + 1):
-        length = end - np.arange(end)
-        total = sums[:, [end]] - sums[:, :end]
-        cost = squares[:, [end]] - squares[:, :end] - total**2 / length
-        costs = best[:, :end] + cost / variance[:, None] + penalty
-        begin = costs.argmin(axis=1)
-        best[:, end], begins[:, end] = costs[cells, begin], begin
-        before = begins[cells, begin]
-        old = (sums[cells, begin] - sums[cells, before]) / np.maximum(begin - before, 1)
-        new = (sums[:, end] - sums[cells, begin]) / (end - begin)
-        alarms[:, end - 1] = (begin > 0) & (end - begin >= _FEWEST) & (new < old)
-    return _first_of_each(alarms, begins[:, 1:])
 
 
 def e_divisive(logs: Floats, width: int = 50, level: float = 0.001) -> Truths:
@@ -123,7 +93,7 @@ def _first_of_each(alarms: Truths, begins: np.ndarray) -> Truths:
         known: list[int] = []
         for night in np.flatnonzero(alarms[cell]):
             begin = int(begins[cell, night])
-            if all(abs(begin - one) > _NEAR for one in known):
+            if all(abs(begin - other) > _NEAR for other in known):
                 kept[cell, night] = True
             known.append(begin)
     return kept

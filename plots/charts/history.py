@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
-from analysis.history.changes import Change, State, changes
-from analysis.history.reading import histories
-from analysis.history.record import NoHistoryError, Record
-from analysis.history.scan import FEWEST_NIGHTS, LEAST, mean_series
-from analysis.history.sums import Floats, Places
-from analysis.history.text import short_sentence
+from analysis.guard.changes import Change, State, changes
+from analysis.guard.groups import Floats, Places
+from analysis.guard.guard_words import sentence
+from analysis.guard.histories import NoHistoryError, Record, histories
+from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.sheet import Sheet
@@ -35,13 +34,13 @@ _EPOCH = date(1970, 1, 1)  # of matplotlib
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per machine, and of each how often its trials are measured."""
     try:
-        found = histories(source.selection)
+        records = histories(source.selection)
     except (NoHistoryError, NothingFoundError) as error:
         raise NothingToShow(str(error)) from None
-    able = [record for record in found.records if len(record.nights) >= FEWEST_NIGHTS]
+    able = [record for record in records if len(record.nights) >= FEWEST_NIGHTS]
     if not able:
         raise NothingToShow(f"nothing was measured in {FEWEST_NIGHTS} nights or more")
-    every = changes(found.records, LEAST)
+    every = changes(records, LEAST)
     for number, record in enumerate(able):
         is_several = sum(one.host == record.host for one in able) > 1
         name = f"{record.host}-{number + 1}" if is_several else record.host
@@ -95,7 +94,7 @@ def _draw_track(
 ) -> None:
     is_all = len(cells) == len(record.cells)
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""
-    sheet.text("; ".join(filter(None, [name, *map(short_sentence, of_track)])))
+    sheet.text("; ".join(filter(None, [name, *map(sentence, of_track)])))
     sheet.gap(0.06)
     days, percent = _percent(record, cells)
     axes = sheet.axes(_TRACK_IN, _LEFT_IN, _RIGHT_IN)

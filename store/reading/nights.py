@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -27,46 +26,24 @@ from store.schema import (
 from store.trial_rows import free_values
 
 ACCEPTED = "accepted"
-"""The tag of a sweep whose numbers are as they shall be from now on."""
-
-
-class Process(NamedTuple):
-    """One completed attempt that may be quoted."""
-
-    trial_id: str
-    sweep_id: int
-    machine_id: int
-    environment_id: int | None
-    shares_host: bool
-    throughput: float
-    item: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepHead:
-    """The columns of a sweep that a history shows."""
-
-    name: str
-    started_at: datetime
-    is_imported: bool
-    is_accepted: bool
+"""The tag of a sweep whose throughput is intended from then on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """All processes that were chosen, by the beginning of their sweeps, and what they share."""
+    """The completed attempts that may be quoted, oldest sweep first, and the rows they refer to."""
 
-    rows: Sequence[Process]
-    sweeps: Mapping[int, SweepHead]
+    rows: Sequence[Any]  # the columns of `_STATEMENT`
     trials: Mapping[str, Row]
     machines: Mapping[int, Row]
     environments: Mapping[int, Row]
+    accepted: frozenset[int]  # ids of sweeps with the tag
 
 
 def processes(
     engine: sa.Engine, filters: Sequence[str], *, simulated: bool, sweep: str | None = None
 ) -> Processes:
-    """Read the processes for which the filters hold, with `sweep` of trials that it asked for.
+    """Read the processes that match the filters; with `sweep`, of trials that it asked for.
 
     Raises StoreError for an unknown filter or sweep.
     """
@@ -79,14 +56,14 @@ def processes(
         asked_for = sa.select(SweepTrialRow.trial_id).join(SweepRow).where(SweepRow.name == sweep)
         conditions.append(AttemptRow.trial_id.in_(asked_for))
     with reading(engine) as connection:
-        found = connection.execute(_STATEMENT.where(*conditions))
         columns = [column for column in TrialRow.__table__.columns if column.name != "spec"]
+        tagged = sa.select(TagRow.sweep_id).where(TagRow.tag == ACCEPTED)
         return Processes(
-            rows=[Process(*row) for row in found],
-            sweeps=_sweeps(connection),
-            trials=_by_first(connection, sa.select(*columns, *free_values(connection))),
-            machines=_by_first(connection, sa.select(*MachineRow.__table__.columns)),
-            environments=_by_first(connection, sa.select(*EnvironmentRow.__table__.columns)),
+            rows=connection.execute(_STATEMENT.where(*conditions)).all(),
+            trials=_by_id(connection, sa.select(*columns, *free_values(connection))),
+            machines=_by_id(connection, sa.select(*MachineRow.__table__.columns)),
+            environments=_by_id(connection, sa.select(*EnvironmentRow.__table__.columns)),
+            accepted=frozenset(connection.scalars(tagged)),
         )
 
 
@@ -97,6 +74,8 @@ _STATEMENT = (
         AttemptRow.machine_id,
         AttemptRow.environment_id,
         AttemptRow.shares_host,
+        SweepRow.name.label("sweep"),
+        SweepRow.started_at,
         MeasurementRow.throughput,
         MeasurementRow.item,
     )
@@ -113,22 +92,5 @@ _STATEMENT = (
 )
 
 
-def _sweeps(connection: sa.Connection) -> dict[int, SweepHead]:
-    accepted = set(connection.scalars(sa.select(TagRow.sweep_id).where(TagRow.tag == ACCEPTED)))
-    columns = (SweepRow.id, SweepRow.name, SweepRow.started_at, SweepRow.origin)
-    return {
-        row.id: SweepHead(
-            name=row.name,
-            started_at=row.started_at,
-            is_imported=bool(row.origin),
-            is_accepted=row.id in accepted,
-        )
-        for row in connection.execute(sa.select(*columns).order_by(SweepRow.id))
-    }
-
-
-def _by_first(connection: sa.Connection, statement: sa.Select[Any]) -> dict[Any, Row]:
-    """Return rows by their first column, which is their id."""
-    found = connection.execute(statement)
-    names = list(found.keys())
-    return {row[0]: dict(zip(names, row, strict=True)) for row in found}
+def _by_id(connection: sa.Connection, statement: sa.Select[Any]) -> dict[Any, Row]:
+    return {row[0]: dict(row._mapping) for row in connection.execute(statement)}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from analysis.history.changes import changes
+from analysis.guard.changes import changes
 from benchmarks.guard import KINDS, RIVALS, scores
-from benchmarks.guarding import bound, rules
+from benchmarks.guarding import rules
 from benchmarks.guarding.years import SIZES, Kind, year
 
 
@@ -34,21 +34,3 @@ def test_each_rival_finds_a_step_and_is_quiet_where_all_is_equal(name):
 def test_e_divisive_splits_where_the_level_changes():
     logs = np.concatenate([np.zeros(20), np.ones(12)])[None] + 0.01 * np.sin(np.arange(32.0))
     assert rules._best_split(logs).tolist() == [20]
-
-
-def test_no_rule_that_is_told_less_finds_more():
-    groups, random = [np.arange(5), np.arange(5, 10)], np.random.default_rng(1)
-    asked = (groups, 0.03, 0.05, 3)
-    shares = [
-        bound.of_known_trials(*asked),
-        bound.of_drawn_trials(*asked, random),
-        bound.watched(*asked, random),
-    ]
-    assert shares == sorted(shares, reverse=True)
-    assert shares == pytest.approx([0.484, 0.380, 0.287], abs=0.03)
-
-
-def test_the_simulated_bound_of_one_group_is_that_of_known_trials():
-    asked = ([np.arange(10)], 0.03, 0.05, 3)
-    known = bound.of_known_trials(*asked)
-    assert bound.of_drawn_trials(*asked, np.random.default_rng(1)) == pytest.approx(known, abs=0.02)

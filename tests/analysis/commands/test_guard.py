@@ -8,15 +8,13 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from analysis.commands.guard import _next
-from analysis.history.changes import changes
-from analysis.history.reading import histories
-from analysis.history.record import Night
-from analysis.history.scan import LEAST
+from analysis.commands.guard import next_command
+from analysis.guard.changes import changes
+from analysis.guard.histories import Night, histories
+from analysis.guard.scan import LEAST
 from analysis.selection import Selection
 from store.database import open_for_writing
 from store.exchange.column_meanings import ColumnMeanings
@@ -92,20 +90,20 @@ def test_an_alarm_has_one_next_step_which_compares_its_trials_before_and_after(n
 
 def test_two_versions_of_one_day_have_no_filter_that_tells_them_apart(nights):
     chosen = Selection(db="results.db")
-    (change,) = changes(histories(chosen).records, LEAST)
+    (change,) = changes(histories(chosen), LEAST)
     day = Night(day=change.first)
-    assert _next(replace(change, sides=(day, day)), chosen) == ""
+    assert next_command(replace(change, sides=(day, day)), chosen) == ""
 
 
 def test_sweeps_of_a_night_that_share_no_trial_are_not_compared(nights):
     chosen = Selection(db="results.db")
-    (change,) = changes(histories(chosen).records, LEAST)
+    (change,) = changes(histories(chosen), LEAST)
     ids = [cell.trial_id for cell in change.cells]
     sides = tuple(
         Night(day=change.first, trials={name: frozenset({trial_id})})
         for name, trial_id in zip(("a", "b"), ids, strict=True)
     )
-    assert _next(replace(change, sides=sides), chosen) == ""
+    assert next_command(replace(change, sides=sides), chosen) == ""
 
 
 def test_the_next_step_names_sweeps_that_measured_the_trials(nights, analysis):
@@ -123,21 +121,20 @@ def test_the_next_step_names_sweeps_that_measured_the_trials(nights, analysis):
 
 
 @pytest.mark.parametrize("value", ["1,2", "1 b=2"])
-@pytest.mark.parametrize("num_gpus", [(1,), (1, 2)])
-def test_the_next_step_names_values_as_filters_read_them(analysis, value, num_gpus):
+def test_the_next_step_names_values_as_filters_read_them(analysis, value):
     """A bug: a comma parted a value into two, and a space an argument."""
     history = {
         small(num_gpus=num, free=(("env.X", text),)): slower(
             steady(NUM_NIGHTS, 100.0, num), SINCE, 0.9 if text == value else 1.0
         )
         for text in ("1", value)
-        for num in num_gpus
+        for num in (1, 2)
     }
     fill_nights("results.db", history)
     step = next_step(analysis("guard"))
     assert step[3:] == [f"env.X={value}".replace(",", r"\,")]
     pairs = json.loads(analysis(*step, "--json").stdout)["pairs"]
-    assert [pair["a"]["env.X"] for pair in pairs] == [value] * len(num_gpus)
+    assert [pair["a"]["env.X"] for pair in pairs] == [value] * 2
 
 
 @pytest.mark.parametrize(
@@ -158,28 +155,6 @@ def test_a_sweep_with_the_tag_accepts_a_regression(nights, analysis):
     ended = analysis("guard", "--json")
     assert ended.exit_code == 0
     assert change_of(ended)["accepted"] == "night-20"
-
-
-def test_files_for_ci_have_a_case_and_a_number_per_trial(nights, analysis):
-    assert analysis("guard", "--junit", "j.xml", "--bmf", "b.json").exit_code == 1
-    (suite,) = ElementTree.parse("j.xml").getroot()
-    failing = [case.get("name") for case in suite if case.find("failure") is not None]
-    assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
-    assert failing == ["model=resnet50 num_gpus=1", "model=resnet50 num_gpus=2"]
-    message = suite.find(".//failure").get("message")
-    assert message.startswith("-10.1 % [-11.0, -9.3] since 2026-01-21")
-    assert "tensorflow 2.21.0 -> 2.22.0" in message
-    newest = json.loads(Path("b.json").read_text())
-    first = f" trivial {TRIALS[0].strategy} num_gpus=1 {TRIALS[0].trial_id[:8]} images/s"
-    (name,) = (name for name in newest if name.endswith(first))
-    value = newest[name]["throughput"]["value"]
-    assert value == pytest.approx(HISTORY[TRIALS[0]][-1], rel=1e-5)
-
-
-def test_a_file_that_cannot_be_written_is_told(nights, analysis):
-    ended = analysis("guard", "--junit", "missing/j.xml")
-    assert ended.exit_code == 2
-    assert "missing/j.xml: No such file or directory; give another file" in ended.stderr
 
 
 def test_one_night_says_that_more_are_needed(analysis, snapshot):
@@ -217,32 +192,6 @@ def take_in(when="date=when"):
         maps=("img_s=throughput", "gpus=num_gpus"), axes=(when, "way", "version")
     )
     import_files("results.db", ["mine.csv"], table=meanings)
-
-
-def names_for_ci(analysis) -> list[str]:
-    analysis("guard", "--bmf", "b.json")
-    return list(json.loads(Path("b.json").read_text()))
-
-
-def test_names_for_ci_stay_when_trials_join(analysis):
-    """A bug: they had the axes that differ between the trials of the database."""
-    fill("results.db", [(small(), 100.0)])
-    (alone,) = names_for_ci(analysis)
-    fill("results.db", [(small(num_gpus=2), 190.0), (small(precision="bf16"), 120.0)])
-    assert alone in names_for_ci(analysis)
-
-
-def test_names_for_ci_of_a_table_stay_when_its_version_changes(analysis):
-    table()
-    nights = Path("mine.csv").read_text().splitlines()
-    Path("mine.csv").write_text("\n".join(row for row in nights if "v2.10" not in row))
-    take_in()
-    before = names_for_ci(analysis)
-    Path("results.db").unlink()
-    Path("mine.csv").write_text("\n".join(nights))
-    take_in()
-    assert names_for_ci(analysis) == before
-    assert all(" way=" in name and "version" not in name for name in before)
 
 
 def test_a_table_with_dates_is_guarded_and_versions_are_causes(analysis):

@@ -5,8 +5,8 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from analysis.history.record import Cell, Night, Record
-from analysis.history.sums import Floats
+from analysis.guard.groups import Floats
+from analysis.guard.histories import Cell, Night, Record
 
 FIRST = date(2026, 1, 1)
 AXES = [{"model": model, "num_gpus": num} for model in ("resnet50", "vgg16") for num in (1, 2, 4)]
@@ -42,7 +42,6 @@ def record(
         Cell(
             trial_id=f"{number}",
             name=" ".join(map(str, of_cell.values())),
-            label=f"trial {number}",
             axes=of_cell,
             unit="images/s",
         )

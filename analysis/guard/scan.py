@@ -15,10 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.history.dating import dated
-from analysis.history.groups import Group, Membership
-from analysis.history.noise import CellNoise, GroupNoise, score_of_all
-from analysis.history.sums import Floats, Places, Span, Sums, Truths
+from analysis.guard.groups import Floats, Group, Membership, Places, Span, Sums, Truths
+from analysis.guard.noise import CellNoise, GroupNoise, score_of_all
 from scalemark.stats.student import upper_quantile
 
 WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change
@@ -35,6 +33,8 @@ _NIGHTS_UNTIL_SURE = 8  # before a score does
 _MOST_OF_A_GROUP = 2 / 3  # of the measured cells of a group must have a level, to speak for it
 _ROUNDS = 10  # of fitting means of cells and of nights in turn
 STEEPEST = 0.0005  # typical drift of all cells in a night, as a share
+_LIKELY = -math.log(1 - math.sqrt(0.95))  # of log likelihood: 95 % (Siegmund 1988)
+_LEFT = 0.5  # of a change without its largest night, or that night is all there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +106,13 @@ class _Seen:
 
 class _Scan:
     def __init__(self, logs: Floats, groups: Sequence[Group], rule: Rule) -> None:
-        num_cells, self._num_nights = logs.shape
+        num_cells, num_nights = logs.shape
         self._raw, self._logs = logs, logs.copy()
         self._groups, self._rule = groups, rule
         is_single = np.array([len(group.cells) == 1 for group in groups])
         self._thresholds = np.where(is_single, rule.of_cells, rule.of_groups)
         self._membership = Membership(groups, num_cells)
-        self._sums = Sums(num_cells, self._num_nights)
+        self._sums = Sums(num_cells, num_nights)
         self._begins = np.zeros(num_cells, dtype=np.intp)  # first night of each cell's level
         self._noise = CellNoise(num_cells)
         self._of_groups = GroupNoise(self._membership, WINDOWS)
@@ -121,7 +121,7 @@ class _Scan:
 
     def run(self) -> list[Shift]:
         found: list[Shift] = []
-        for night in range(self._num_nights):
+        for night in range(self._logs.shape[1]):
             self._take_in(night)
             seen = self._look(night)
             while (shift := self._surest(seen, night)) is not None:
@@ -281,3 +281,38 @@ def _as_normal(score: Floats, freedom: Floats) -> Floats:
     size = np.sqrt(free * np.log1p(score**2 / free)) * (8 * free + 1) / (8 * free + 3)
     signed: Floats = np.sign(score) * size
     return signed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Date:
+    """The first night of the new level, counted from the first that was looked at."""
+
+    first: int  # the most likely one
+    earliest: int  # 95 % interval
+    latest: int
+
+
+def dated(series: Floats, variances: Floats) -> Date | None:
+    """Return when the level of a series (nights,) changed; None where that rests on one night."""
+    likely = _log_likelihood(series, variances)
+    first = int(np.argmax(likely)) + 1
+    if len(series) - first < 2 or _is_by_one_night(series, first):
+        return None
+    inside = np.flatnonzero(likely >= likely.max() - _LIKELY) + 1
+    return Date(first=first, earliest=int(inside[0]), latest=int(inside[-1]))
+
+
+def _log_likelihood(series: Floats, variances: Floats) -> Floats:
+    """Return how likely each first night of a new level is, from the second night on."""
+    weight = 1 / variances
+    before_weight, before = np.cumsum(weight)[:-1], np.cumsum(weight * series)[:-1]
+    after_weight, after = weight.sum() - before_weight, (weight * series).sum() - before
+    likely: Floats = (before**2 / before_weight + after**2 / after_weight) / 2
+    return likely
+
+
+def _is_by_one_night(series: Floats, first: int) -> bool:
+    old, new = series[:first], series[first:]
+    change = new.mean() - old.mean()
+    rest = np.delete(new, np.argmax(np.sign(change) * new))
+    return bool((rest.mean() - old.mean()) / change < _LEFT)

@@ -1,9 +1,10 @@
-"""Variances that are known from few values borrow from one another as far as they are alike."""
+"""Groups are what one cause may hit; variances of few values borrow from one another."""
 
 import numpy as np
 import pytest
 
-from analysis.history.moderation import moderated
+from analysis.guard.groups import groups_of
+from analysis.guard.noise import moderated
 
 
 def drawn(truth, freedom, num=200):
@@ -45,3 +46,26 @@ def test_two_variances_do_not_tell_whether_they_are_alike():
     found, added = moderated(np.array([1.0, 2.0]), np.array([5.0, 5.0]))
     assert found.tolist() == [1.0, 2.0]
     assert added.tolist() == [0.0]
+
+
+def test_groups_are_all_those_that_share_a_choice_and_each_alone():
+    axes = [{"model": "a", "xla": "on"}, {"model": "a", "xla": "off"}, {"model": "b", "xla": "on"}]
+    found = [(group.name, group.cells.tolist()) for group in groups_of(axes)]
+    assert found == [
+        ("all", [0, 1, 2]),
+        ("model=a", [0, 1]),
+        ("xla=on", [0, 2]),
+        ("", [0]),
+        ("", [1]),
+        ("", [2]),
+    ]
+
+
+def test_groups_of_the_same_cells_are_one():
+    axes = [{"strategy": "nccl", "all_reduce": "nccl"}] * 2 + [{"strategy": "none"}]
+    names = [group.name for group in groups_of(axes)]
+    assert names == ["all", "strategy=nccl", "", "", ""]
+
+
+def test_a_cell_alone_is_a_group():
+    assert [group.name for group in groups_of([{"model": "a"}])] == [""]

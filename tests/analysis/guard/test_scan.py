@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.history.groups import groups_of
-from analysis.history.scan import Rule, Shift, mean_series, scan
-from analysis.history.sums import Floats
-from tests.analysis.history.made import AXES, noisy
+from analysis.guard.groups import Floats, groups_of
+from analysis.guard.scan import Rule, Shift, mean_series, scan
+from tests.analysis.guard.made import AXES, noisy
 
 GROUPS = groups_of(AXES)
 RULE = Rule(num_groups=len(GROUPS) - 6, num_cells=6)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.history.changes import State, _as_one, _size, changes
-from analysis.history.record import _gaps, made
-from analysis.history.scan import LEAST
-from tests.analysis.history.made import AXES, day, noisy, record
+from analysis.guard.changes import State, _as_one, _size, changes
+from analysis.guard.histories import _gaps, split_by_rhythm
+from analysis.guard.scan import LEAST
+from tests.analysis.guard.made import AXES, day, noisy, record
 
 OLD, NEW = {"driver": "550.1", "kernel": "6.1"}, {"driver": "560.2", "kernel": "6.1"}
 VGG16 = [3, 4, 5]
@@ -102,8 +102,7 @@ def test_the_size_is_told_apart_from_drift():
 def test_trials_that_are_measured_weekly_are_a_record_of_their_own():
     logs = slower(num_nights=200, since=100)
     logs[VGG16] = np.where(np.arange(200) % 7 == 0, logs[VGG16], np.nan)
-    whole = record(logs)
-    split = made(whole.machine, whole.host, whole.cells, whole.nights, logs)
+    split = split_by_rhythm(record(logs))
     assert [(len(one.cells), len(one.nights)) for one in split] == [(3, 200), (3, 29)]
     (change,) = changes(split, LEAST)
     assert change.after <= day(100) <= change.latest
@@ -114,11 +113,9 @@ def test_a_trial_stays_in_its_record_when_it_is_measured_less_often_later():
     """A bug: the mean gap over all its history decided, so an alarm could vanish."""
     logs = slower(num_nights=400, since=30)
     logs[VGG16, 45:] = np.where(np.arange(45, 400) % 7 == 0, logs[VGG16, 45:], np.nan)
-    whole = record(logs)
     for num_nights in (45, 400):
-        nights = whole.nights[:num_nights]
-        (one,) = made(whole.machine, whole.host, whole.cells, nights, logs[:, :num_nights])
-        (change,) = changes([one], LEAST)
+        (part,) = split_by_rhythm(record(logs[:, :num_nights]))
+        (change,) = changes([part], LEAST)
         assert (change.first, change.found, len(change.cells)) == (day(30), day(31), 3)
 
 

@@ -11,14 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.history.groups import Group, groups_of
-from analysis.history.noise import LEAST_NOISE
-from analysis.history.record import Cell, Night, Record
-from analysis.history.scan import STEEPEST, Rule, Shift, mean_series, scan
-from analysis.history.sums import Floats
+from analysis.guard.groups import Floats, Group, groups_of
+from analysis.guard.histories import Cell, Night, Record
+from analysis.guard.noise import LEAST_NOISE
+from analysis.guard.scan import STEEPEST, Rule, Shift, mean_series, scan
 from scalemark.stats.student import LEVEL, upper_quantile
 
-_NIGHTS_OF_A_LEVEL = 30  # on each side of a change, that its size is told from
+_NIGHTS_OF_A_LEVEL = 30  # on each side of a change, from which its size is estimated
 _LIKE_THIS = 0.5  # of the cells, which a later change shares
 
 
@@ -83,13 +82,13 @@ def changes(records: Sequence[Record], least: float) -> list[Change]:
     groups = [groups_of([cell.axes for cell in record.cells]) for record in records]
     num_cells = sum(len(record.cells) for record in records)
     rule = Rule(num_groups=sum(map(len, groups)) - num_cells, num_cells=num_cells, least=least)
-    found: list[Change] = []
+    every: list[Change] = []
     for record, of_record in zip(records, groups, strict=True):
         shifts = scan(record.logs, of_record, rule)
         for cause in _by_cause(shifts):
-            found = _joined(found, _change(record, of_record, shifts, cause))
-    found.sort(key=lambda change: (change.first, change.machines))
-    return [_with_recovery(change, found, least) for change in found]
+            _add(every, _change(record, of_record, shifts, cause))
+    every.sort(key=lambda change: (change.first, change.machines))
+    return [_with_recovery(change, every, least) for change in every]
 
 
 @dataclass(slots=True)
@@ -123,7 +122,7 @@ def _change(
     record: Record, groups: Sequence[Group], shifts: Sequence[Shift], cause: _Cause
 ) -> Change:
     first = cause.shifts[0]
-    found = [groups[shift.group] for shift in cause.shifts]
+    hit = [groups[shift.group] for shift in cause.shifts]
     places = np.unique(np.concatenate([shift.cells for shift in cause.shifts]))
     before, after = _levels(record.logs, shifts, first)
     log_ratio, reach = _size(before, after)
@@ -134,7 +133,7 @@ def _change(
     return Change(
         machines=(record.machine,),
         is_simulated=record.is_simulated,
-        groups=_names(found, groups, record),
+        groups=_names(hit, groups, record),
         cells=tuple(record.cells[place] for place in places),
         after=since[0].day,
         earliest=nights[cause.after + 1].day,
@@ -144,19 +143,19 @@ def _change(
         log_ratio=log_ratio,
         reach=reach,
         causes=tuple(_differences(nights[cause.after : cause.latest + 1])),
-        sweeps=nights[first.first].sweeps,
+        sweeps=tuple(nights[first.first].trials),
         sides=(since[0], nights[cause.latest]),
         accepted=next((night.accepted for night in since[1:] if night.accepted), ""),
     )
 
 
-def _names(found: Sequence[Group], groups: Sequence[Group], record: Record) -> tuple[str, ...]:
-    """Name a group that has all cells of what was found and no other, else each part of it."""
-    cells = {int(cell) for group in found for cell in group.cells}
+def _names(hit: Sequence[Group], groups: Sequence[Group], record: Record) -> tuple[str, ...]:
+    """Name a group that has all cells that were hit and no other, else each part of it."""
+    cells = {int(cell) for group in hit for cell in group.cells}
     for group in groups:
         if group.name and len(group.cells) == len(cells) and cells.issuperset(group.cells.tolist()):
             return (group.name,)
-    named = [group for group in found if group.name]
+    named = [group for group in hit if group.name]
     in_groups = {int(cell) for group in named for cell in group.cells}
     alone = [record.cells[cell].name for cell in sorted(cells - in_groups)]
     return tuple(dict.fromkeys([*(group.name for group in named), *alone]))
@@ -216,41 +215,42 @@ def _differences(nights: Sequence[Night]) -> Iterator[str]:
     yield from seen
 
 
-def _joined(known: Sequence[Change], change: Change) -> list[Change]:
+def _add(known: list[Change], change: Change) -> None:
     """Add a change, or make it a part of one that has the same cause: on the same machine at the
     same time, or on another one with the same recorded change.
     """
     for place, other in enumerate(known):
         if _is_one_cause(other, change):
-            return [*known[:place], _as_one(other, change), *known[place + 1 :]]
-    return [*known, change]
+            known[place] = _as_one(other, change)
+            return
+    known.append(change)
 
 
-def _as_one(one: Change, other: Change) -> Change:
-    """Return the one that was found first, which raised the alarm, with the cells of both: its
+def _as_one(known: Change, other: Change) -> Change:
+    """Return the change that was found first, which raised the alarm, with the cells of both: its
     nights stay as they are, and the size is the mean over all cells.
     """
-    parts = (one, other)
+    parts = (known, other)
     larger, smaller = sorted(parts, key=lambda part: len(part.cells), reverse=True)
     nums = np.array([len(part.cells) for part in parts])
     reaches = np.array([part.reach for part in parts])
     return replace(
         min(larger, smaller, key=lambda part: part.found),
-        machines=tuple(dict.fromkeys((*one.machines, *other.machines))),
+        machines=tuple(dict.fromkeys((*known.machines, *other.machines))),
         groups=tuple(dict.fromkeys((*larger.groups, *smaller.groups))),
         cells=tuple({id(cell): cell for cell in (*larger.cells, *smaller.cells)}.values()),
         log_ratio=float(np.average([part.log_ratio for part in parts], weights=nums)),
         reach=float(np.sqrt(np.sum((nums * reaches) ** 2)) / nums.sum()),
-        accepted=one.accepted or other.accepted,
+        accepted=known.accepted or other.accepted,
     )
 
 
-def _is_one_cause(one: Change, other: Change) -> bool:
-    if one.is_slower != other.is_slower:
+def _is_one_cause(known: Change, other: Change) -> bool:
+    if known.is_slower != other.is_slower:
         return False
-    if one.after > other.latest or other.after > one.latest:
+    if known.after > other.latest or other.after > known.latest:
         return False
-    return one.machines == other.machines or bool(one.causes and one.causes == other.causes)
+    return known.machines == other.machines or bool(known.causes and known.causes == other.causes)
 
 
 def _with_recovery(change: Change, every: Sequence[Change], least: float) -> Change:

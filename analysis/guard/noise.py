@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import digamma, zeta
 
-from analysis.history.groups import Membership
-from analysis.history.moderation import moderated
-from analysis.history.sums import Floats, Truths
+from analysis.guard.groups import Floats, Membership, Truths
 
 LEAST_NOISE = 0.001  # of a logarithm: no machine is steadier than 0.1 %
 _FEWEST_STEPS = 8  # from one night to the next, before anything is known
@@ -17,6 +16,8 @@ _MEMORY_OF_GROUPS = 180  # nights
 _MEMORY_OF_SPREAD = 120  # nights
 _FIRST_SPREAD = 10  # nights, for which nights count as independent
 _CLIP = 3.0  # standard deviations: a night counts as no more
+_FEWEST_VARIANCES = 3  # before their differences tell anything
+_ROUNDS = 6  # of Newton's method, which converges from below
 _FREE_PER_STEP = 2 / 3  # degrees of freedom of a step, which shares a night with the next
 
 
@@ -138,3 +139,39 @@ def _mixed(variance: Floats, scores: Floats, share: Floats | float) -> Floats:
     """Return a variance with the scores of a night taken in by this share."""
     far = np.minimum(scores**2, _CLIP**2 * np.maximum(variance, 1.0))
     return variance + share * (far - variance)
+
+
+def moderated(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Draw variances (..., num) towards what each row has in common, and return with them the
+    degrees of freedom (..., 1) that this adds to those (..., num) that each has of its own: those
+    of all together where they differ no more than by chance, 0 where there are too few to tell
+    (empirical Bayes: Smyth 2004, as limma does).
+
+    Variances and freedom are above 0; freedom may have one column that is that of all.
+    """
+    if variances.shape[-1] < _FEWEST_VARIANCES:
+        return variances, np.zeros((*variances.shape[:-1], 1))
+    half = freedom / 2
+    logs = np.log(variances) - digamma(half) + np.log(half)
+    excess = logs.var(axis=-1, ddof=1, keepdims=True)
+    excess -= _trigamma(half).mean(axis=-1, keepdims=True)
+    most = np.broadcast_to(freedom, variances.shape).sum(axis=-1, keepdims=True)
+    is_more = excess > _trigamma(most / 2)
+    added = np.where(is_more, 2 * _inverse_trigamma(np.where(is_more, excess, 1.0)), most)
+    common = np.exp(logs.mean(axis=-1, keepdims=True) + digamma(added / 2) - np.log(added / 2))
+    drawn: Floats = (added * common + freedom * variances) / (added + freedom)
+    return drawn, added
+
+
+def _trigamma(at: Floats) -> Floats:
+    found: Floats = zeta(2, at)
+    return found
+
+
+def _inverse_trigamma(values: Floats) -> Floats:
+    """Solve trigamma(x) = value for x above 0, by Newton's method on 1 / trigamma."""
+    found = 0.5 + 1 / values
+    for _ in range(_ROUNDS):
+        now = _trigamma(found)
+        found = found - now * (1 - now / values) / (2 * zeta(3, found))
+    return found

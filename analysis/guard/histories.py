@@ -1,0 +1,365 @@
+"""Reads the throughput of trials by night: a record for each machine and each rhythm of measuring.
+
+Attempts of a database and dated rows of tables become the same thing: readings of a trial, on a
+machine, on a day, with some software.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from analysis.guard.groups import Floats, Places, Truths
+from analysis.results import AXES, Origin, Result
+from analysis.selection import NothingFoundError, Selection, load_every_night
+from analysis.text.versions import described
+from scalemark.host.own_code import typed
+from scalemark.records.free_axes import PREFIX, is_free
+from scalemark.records.measurement import unit_of
+from scalemark.records.when import WHEN, day_of
+from scalemark.text.wording import as_typed
+from store.database import locate, open_for_reading
+from store.errors import StoreError
+from store.own_commands import own_command
+from store.reading.nights import Processes, processes
+from store.reading.queries import Row
+
+_WHEN = f"{PREFIX}{WHEN}"
+_UNKNOWN = (None, "", "?")  # values of an axis that say nothing
+_FOLLOWING = ("variable_update", "local_parameter_device", "all_reduce")  # `strategy` names them
+_OF_A_RHYTHM = 9  # measurements; with fewer the noise of a cell is not known
+
+
+class NoHistoryError(StoreError):
+    """Nothing that was chosen has a date."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A trial whose history is guarded."""
+
+    trial_id: str
+    name: str  # the axes that distinguish it from the others
+    axes: Mapping[str, object]
+    unit: str  # of its throughput, as images/s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """The sweeps that began on one day (UTC), on one machine and with one software."""
+
+    day: date
+    software: Mapping[str, str] = field(default_factory=dict)  # versions by name
+    trials: Mapping[str, Collection[str]] = field(default_factory=dict)  # ids by sweep
+    accepted: str = ""  # the sweep that has the tag `accepted`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Cells of one machine that are measured equally often."""
+
+    machine: str  # one line
+    host: str
+    is_simulated: bool
+    cells: tuple[Cell, ...]
+    nights: tuple[Night, ...]  # in which any of the cells was measured, in order
+    logs: Floats  # (cells, nights): mean log throughput of the processes; NaN: not measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The throughput of one or more processes of a trial in a night."""
+
+    machine: str
+    host: str
+    trial_id: str
+    axes: Mapping[str, object]
+    item: str
+    throughputs: Sequence[float]
+    day: date
+    software: Mapping[str, str]  # one object for one software
+    sweep: str = ""
+    is_accepted: bool = False
+
+
+def histories(selection: Selection, *, across_machines: bool = False) -> list[Record]:
+    """Return at least one record.
+
+    Raises NoHistoryError where nothing has a date, and StoreError as `analysis.selection.load`.
+    """
+    if selection.origin is Origin.PUBLISHED:
+        raise NoHistoryError(
+            f"--origin {selection.origin}: published figures have no history; wanted measured, "
+            "simulated or elsewhere"
+        )
+    if selection.origin is Origin.ELSEWHERE:
+        return records(table_readings(load_every_night(selection)), is_simulated=False)
+    is_simulated = selection.origin is Origin.SIMULATED
+    engine = open_for_reading(selection.db)
+    read = processes(engine, selection.filters, simulated=is_simulated, sweep=selection.sweep)
+    if not read.rows:
+        asked = f" like {selection.asked}" if selection.asked else " in it"
+        raise NothingFoundError(
+            f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
+            f"{own_command(selection.db, 'store', 'list')}"
+        )
+    readings = attempt_readings(read, across_machines=across_machines)
+    return records(readings, is_simulated=is_simulated)
+
+
+def attempt_readings(read: Processes, *, across_machines: bool = False) -> Iterator[Reading]:
+    """Yield a reading per process. A sweep belongs to the day on which it began."""
+    axes = {trial_id: _axes(trial) for trial_id, trial in read.trials.items()}
+    software: dict[tuple[object, ...], dict[str, str]] = {}
+    shared: dict[str, dict[str, str]] = {}
+    for row in read.rows:
+        machine = read.machines[row.machine_id]
+        line = _machine_line(machine, shares_host=row.shares_host)
+        key = (row.environment_id, row.machine_id, line)
+        if key not in software:
+            versions = _software(read.environments.get(row.environment_id or 0), machine)
+            if across_machines:
+                versions["machine"] = line
+            software[key] = shared.setdefault(repr(versions), versions)
+        yield Reading(
+            machine="all machines" if across_machines else line,
+            host=machine["host"],
+            trial_id=row.trial_id,
+            axes=axes[row.trial_id],
+            item=row.item,
+            throughputs=(row.throughput,),
+            day=row.started_at.date(),
+            software=software[key],
+            sweep=row.sweep,
+            is_accepted=row.sweep_id in read.accepted,
+        )
+
+
+def table_readings(results: Sequence[Result]) -> Iterator[Reading]:
+    """Yield a reading per dated row of tables.
+
+    What all rows of a night share, and not all nights, is a version and no part of the trial.
+    Raises NoHistoryError where no row has a date.
+    """
+    by_machine: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        if _WHEN in result.axes:
+            where = result.environment
+            by_machine[f"{where.machine}, {where.versions}"].append(result)
+    if not by_machine:
+        raise NoHistoryError(
+            f"--origin {Origin.ELSEWHERE}: no row says when it was measured; import the table with "
+            f"its column of dates as an axis, {typed('store')} import TABLE --axis COLUMN={WHEN}"
+        )
+    for machine, of_machine in by_machine.items():
+        yield from _rows_of_machine(machine, of_machine)
+
+
+def version_axes(results: Sequence[Result]) -> frozenset[str]:
+    """Return the axes that all rows of a night share, on every machine.
+
+    They tell no trials apart. None where a date cannot be read, for then rows have no nights.
+    """
+    by_machine: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        if _WHEN in result.axes:
+            by_machine[result.environment.machine].append(result)
+    try:
+        shared = [_shared_by_nights(of_machine) for of_machine in by_machine.values()]
+    except StoreError:
+        return frozenset()
+    return frozenset.intersection(*shared) if shared else frozenset()
+
+
+def records(readings: Iterable[Reading], *, is_simulated: bool) -> list[Record]:
+    """Sort readings into records: by machine, by trial and by night."""
+    by_machine: dict[str, list[Reading]] = defaultdict(list)
+    for reading in readings:
+        by_machine[reading.machine].append(reading)
+    made: list[Record] = []
+    for of_machine in by_machine.values():
+        made += _records_of_machine(of_machine, is_simulated=is_simulated)
+    return made
+
+
+def split_by_rhythm(record: Record) -> list[Record]:
+    """Split the cells of a machine by how often they are measured.
+
+    What a small sweep measures each night and a large one each week are records of their own.
+    """
+    by_gap: dict[int, list[int]] = defaultdict(list)
+    for place, gap in enumerate(_gaps(np.isfinite(record.logs))):
+        by_gap[int(gap)].append(place)
+    parts = []
+    for _, places in sorted(by_gap.items()):
+        shown = np.flatnonzero(np.isfinite(record.logs[places]).any(axis=0))
+        part = Record(
+            machine=record.machine,
+            host=record.host,
+            is_simulated=record.is_simulated,
+            cells=tuple(record.cells[place] for place in places),
+            nights=tuple(record.nights[night] for night in shown),
+            logs=record.logs[places][:, shown],
+        )
+        parts.append(part)
+    return parts
+
+
+def _gaps(known: Truths) -> Places:
+    """Return the rounded binary logarithm of the nights from one measurement of a cell to the next:
+    0 is each night, 3 each week.
+
+    The first measurements decide, so that a cell never moves to another record, where what was
+    found of it would be found no more.
+    """
+    gaps = np.zeros(len(known), dtype=np.intp)
+    for cell, of_cell in enumerate(known):
+        nights = np.flatnonzero(of_cell)[:_OF_A_RHYTHM]
+        between = np.sort(np.diff(nights))
+        if len(between):  # the lower median: a night that is missing is no rhythm
+            gaps[cell] = np.round(np.log2(between[(len(between) - 1) // 2]))
+    return gaps
+
+
+def _records_of_machine(readings: Sequence[Reading], *, is_simulated: bool) -> list[Record]:
+    trials: dict[tuple[str, str], Reading] = {}
+    by_night: dict[tuple[date, int], list[Reading]] = defaultdict(list)
+    for reading in readings:
+        trials.setdefault((reading.trial_id, reading.item), reading)
+        by_night[reading.day, id(reading.software)].append(reading)
+    numbers = {key: number for number, key in enumerate(trials)}
+    nights = sorted(by_night.values(), key=lambda night: night[0].day)  # of one day, as they came
+    logs = np.full((len(trials), len(nights)), np.nan)
+    for place, of_night in enumerate(nights):
+        values: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for reading in of_night:
+            values[reading.trial_id, reading.item] += map(math.log, reading.throughputs)
+        for key, of_trial in values.items():
+            logs[numbers[key], place] = np.mean(of_trial)
+    record = Record(
+        machine=readings[0].machine,
+        host=readings[0].host,
+        is_simulated=is_simulated,
+        cells=tuple(_cells(list(trials.values()))),
+        nights=tuple(_night(of_night) for of_night in nights),
+        logs=logs,
+    )
+    return split_by_rhythm(record)
+
+
+def _night(readings: Sequence[Reading]) -> Night:
+    trials: dict[str, set[str]] = defaultdict(set)
+    accepted = ""
+    for reading in readings:
+        if reading.sweep:
+            trials[reading.sweep].add(reading.trial_id)
+        if reading.is_accepted and not accepted:
+            accepted = reading.sweep
+    first = readings[0]
+    return Night(day=first.day, software=first.software, trials=trials, accepted=accepted)
+
+
+def _cells(trials: Sequence[Reading]) -> list[Cell]:
+    """Name cells by the axes that distinguish them."""
+    texts: dict[str, set[str]] = defaultdict(set)
+    for trial in trials:
+        for axis, value in trial.axes.items():
+            texts[axis].add(as_typed(value))
+    varying = [axis for axis in texts if len(texts[axis]) > 1 and axis not in _FOLLOWING]
+    has_items = len({trial.item for trial in trials}) > 1
+    cells: dict[str, Cell] = {}
+    for trial in trials:
+        axes = trial.axes
+        words = [f"{axis}={as_typed(axes[axis])}" for axis in varying if axis in axes]
+        if has_items:
+            words.append(trial.item)
+        name = " ".join(words) or as_typed(axes.get("model", trial.trial_id[:8]))
+        if name in cells:  # they differ in what is no axis, as the number of steps
+            name = f"{name} {trial.trial_id[:8]}"
+        cells[name] = Cell(trial_id=trial.trial_id, name=name, axes=axes, unit=unit_of(trial.item))
+    return list(cells.values())
+
+
+def _axes(trial: Row) -> dict[str, object]:
+    names = [*AXES, *(name for name in trial if is_free(name))]
+    return {
+        name.removeprefix(PREFIX): trial[name] for name in names if trial.get(name) not in _UNKNOWN
+    }
+
+
+def _machine_line(machine: Row, *, shares_host: bool) -> str:
+    """Name the hardware without its driver, which is software to a history."""
+    parts = [f"{machine['num_cores']} cores {machine['cpu']}"]
+    if machine["num_gpus"]:
+        parts.append(f"{machine['num_gpus']} x {machine['gpu']}")
+    if shares_host:
+        parts.append("shared host")
+    return f"{machine['host']}: {', '.join(parts)}"
+
+
+def _software(environment: Row | None, machine: Row) -> dict[str, str]:
+    versions = described([environment] if environment else [])
+    if environment and environment["revision"]:
+        versions["commit of scalemark"] = environment["revision"][:12]
+    if machine["driver"]:
+        versions["driver"] = machine["driver"]
+    return versions
+
+
+def _rows_of_machine(machine: str, results: Sequence[Result]) -> Iterator[Reading]:
+    versions = []
+    for axis in sorted(_shared_by_nights(results)):
+        values = {result.axes.get(axis) for result in results}
+        if None not in values and len(values) > 1:
+            versions.append(axis)
+    left_out = {*versions, _WHEN, "strategy"}
+    shared: dict[str, dict[str, str]] = {}
+    for result in results:
+        software = {axis.removeprefix(PREFIX): str(result.axes[axis]) for axis in versions}
+        axes = {
+            axis.removeprefix(PREFIX): value
+            for axis, value in result.axes.items()
+            if axis not in left_out and value not in _UNKNOWN
+        }
+        yield Reading(
+            machine=machine,
+            host=result.environment.host,
+            trial_id=" ".join(f"{axis}={value}" for axis, value in axes.items()),
+            axes=axes,
+            item=result.item,
+            throughputs=result.repeats,
+            day=_day(result),
+            software=shared.setdefault(repr(software), software),
+        )
+
+
+def _shared_by_nights(results: Sequence[Result]) -> frozenset[str]:
+    """Return the free axes of which all rows of each night have the same value."""
+    days = [_day(result) for result in results]
+    axes = {axis for result in results for axis in result.axes if axis.startswith(PREFIX)}
+    shared = set()
+    for axis in axes - {_WHEN}:
+        values: dict[date, set[object]] = defaultdict(set)
+        for day, result in zip(days, results, strict=True):
+            values[day].add(result.axes.get(axis))
+        if all(len(of_day) == 1 for of_day in values.values()):
+            shared.add(axis)
+    return frozenset(shared)
+
+
+def _day(result: Result) -> date:
+    """Raise StoreError for a value that an older import took in."""
+    try:
+        return day_of(result.axes[_WHEN])
+    except ValueError as error:
+        wrong = shlex.quote(f"{WHEN}!={result.axes[_WHEN]}")
+        raise StoreError(
+            f"{result.environment.versions}: {error}; import it with such dates into another "
+            f"database, or leave these rows out with {wrong}"
+        ) from None
