@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -18,10 +18,9 @@ from store.command_line import USAGE, Db, Json
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.bulk import Added
-from store.exchange.column_meanings import FIELDS, ColumnMeanings
 from store.exchange.exports import ExportFormat, export
+from store.exchange.foreign_columns import FIELDS, ImportOptions
 from store.exchange.imports import ImportFormat, import_files
-from store.exchange.logs import LogSource
 from store.filters.bare_names import full_names
 from store.filters.selection import attempt_ids
 from store.own_commands import own_command
@@ -121,7 +120,7 @@ def import_(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Of tables: what all rows share, as precision=bf16 or axes.framework=jax.",
+            help="What all rows share, or a log lacks, as precision=bf16 or axes.framework=jax.",
         ),
     ] = None,
     ignored: Annotated[
@@ -161,8 +160,13 @@ def import_(
         ),
     ] = None,
     decimal_comma: Annotated[
-        bool, typer.Option("--decimal-comma", help="Of tables: 1234,5 is a number.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--decimal-comma/--decimal-point",
+            help="Of tables: whether 1,234 is 1.234 or 1234.",
+            show_default="asked for where a table leaves it open",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Add results; what is there already stays as it is. Exit code 1 when anything was rejected,
@@ -170,33 +174,24 @@ def import_(
 
     The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.
     """
-    table = ColumnMeanings(
+    about = {"source": source, "citation": citation, "hardware": hardware, "model": model}
+    about |= {"num_gpus": str(num_gpus or ""), "batch_size": str(batch_size or ""), "item": item}
+    said = ImportOptions(
         maps=tuple(maps or ()),
         axes=tuple(axes or ()),
-        constants=_constants(constants or ()),
+        constants=_constants(constants or (), about),
         ignored=tuple(ignored or ()),
         compare=compare,
         decimal_comma=decimal_comma,
-        per_gpu=bool(per_gpu),
-    )
-    log = LogSource(
-        source=source,
-        citation=citation,
-        hardware=hardware,
-        model=model,
-        num_gpus=num_gpus,
-        batch_size=batch_size,
-        item=item,
-        read=read,
         per_gpu=per_gpu,
+        read=read,
     )
     with shown() as progress:
         added = import_files(
             db,
             paths,
             wanted=wanted,
-            log=log,
-            table=None if table == ColumnMeanings() else table,
+            said=said,
             strict=strict,
             dry_run=dry_run,
             progress=progress,
@@ -209,8 +204,9 @@ def import_(
         raise typer.Exit(USAGE if strict else SOME_REJECTED)
 
 
-def _constants(given: Sequence[str]) -> dict[str, str]:
-    constants: dict[str, str] = {}
+def _constants(given: Sequence[str], about: Mapping[str, str]) -> dict[str, str]:
+    """Return what is said of all rows, by `--set` and by options of their own."""
+    constants = {name: value for name, value in about.items() if value}
     for one in given:
         name, sign, value = one.partition("=")
         if not name or not sign or not value.strip():

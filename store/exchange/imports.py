@@ -9,7 +9,6 @@ import itertools
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -24,13 +23,11 @@ from store.database import explained, locate, open_for_reading, open_for_writing
 from store.errors import StoreError
 from store.exchange import logs
 from store.exchange.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Found
-from store.exchange.column_meanings import ColumnMeanings, understood
 from store.exchange.exports import short_name
-from store.exchange.foreign_columns import figures
-from store.exchange.logs import LogSource
+from store.exchange.foreign_columns import NOTHING_SAID, ImportOptions, figures, understood
+from store.exchange.foreign_table import read_table
 from store.exchange.portable import from_json
 from store.exchange.portable_rows import PortableRows, database_id
-from store.formats import foreign_table
 from store.sqlite import SqliteFile, copy_whole
 
 
@@ -40,7 +37,7 @@ class ImportFormat(StrEnum):
     JSONL = "jsonl"
     SQLITE = "sqlite"  # a database of scalemark, also postgresql://
     LOG = "log"  # of a training program
-    TABLE = "table"  # of other programs: CSV, TSV, JSON lines or Parquet
+    TABLE = "table"  # of other programs: CSV, TSV, Markdown, JSON lines or Parquet
 
 
 def import_files(
@@ -48,8 +45,7 @@ def import_files(
     paths: Sequence[str],
     *,
     wanted: ImportFormat | None = None,
-    log: LogSource | None = None,
-    table: ColumnMeanings | None = None,
+    said: ImportOptions = NOTHING_SAID,
     strict: bool = False,
     dry_run: bool = False,
     progress: Progress = silent,
@@ -61,21 +57,20 @@ def import_files(
     Raises StoreError for paths that are not there or of no known format, before anything is
     imported.
     """
-    sources = [(path, wanted or guessed(path, is_table=table is not None)) for path in paths]
-    if table is not None and not any(kind is ImportFormat.TABLE for _, kind in sources):
+    sources = [(path, wanted or guessed(path, is_table=said.has_columns)) for path in paths]
+    if said.has_columns and not any(kind is ImportFormat.TABLE for _, kind in sources):
         raise StoreError(
             f"{masked(paths[0])}: no table, so that options about columns have no effect; leave "
             "them out, or name the format with --format table"
         )
-    meanings = _of_all_rows(table, log)
     for path, kind in sources:
-        _check(path, kind, log, meanings)
+        _check(path, kind, said)
     added = Added()
     counter = itertools.count(1)
     with tempfile.TemporaryDirectory(prefix="scalemark-import-") as folder:
 
         def read(path: str, kind: ImportFormat) -> Iterator[Found]:
-            for found in _read(path, kind, log, meanings):
+            for found in _read(path, kind, said):
                 number = next(counter)
                 if number < _SHOWN_EACH or number % _SHOWN_EACH == 0:
                     progress("records", number, 0)
@@ -107,30 +102,19 @@ def import_files(
 _SHOWN_EACH = 1000  # records, of which more are shown at once: a terminal takes its time
 
 
-def _check(path: str, kind: ImportFormat, log: LogSource | None, meanings: ColumnMeanings) -> None:
+def _check(path: str, kind: ImportFormat, said: ImportOptions) -> None:
     """Raise StoreError for a file of which something is missing, before anything is imported."""
     if _is_url(path) and kind is not ImportFormat.SQLITE:
         raise StoreError(
             f"{masked(path)}: a URL is one of a database; give a file, or leave --format out"
         )
     if kind is ImportFormat.LOG:
-        missing = [name for name in logs.NEEDED if not getattr(log, name, "")]
+        missing = [name for name in logs.NEEDED if name not in said.constants]
         if missing:
             options = listed([f"--{name.replace('_', '-')}" for name in missing])
             raise StoreError(f"{path}: a log, which does not name them itself: give {options}")
     if kind is ImportFormat.TABLE:
-        with foreign_table.opened(Path(path)) as opened:
-            understood(path, opened.columns, meanings)
-
-
-def _of_all_rows(table: ColumnMeanings | None, log: LogSource | None) -> ColumnMeanings:
-    """Return what was said of columns, with what was said of the file as a whole."""
-    said = table or ColumnMeanings()
-    about = log.constants if log else {}
-    for name in said.constants:
-        if name in about:
-            raise StoreError(f"--set {name}=: given twice, as --{name.replace('_', '-')}, too")
-    return replace(said, constants={**about, **said.constants})
+        understood(path, read_table(Path(path)), said)
 
 
 def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
@@ -150,7 +134,7 @@ def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
     suffix = file.suffix.lower()
-    if begin.startswith(b"PAR1") or suffix in (".csv", ".tsv", ".parquet"):
+    if begin.startswith(b"PAR1") or suffix in (".csv", ".tsv", ".md", ".parquet"):
         return ImportFormat.TABLE
     if begin.startswith(_SQLITE) or suffix in (".db", ".sqlite"):
         return ImportFormat.SQLITE
@@ -211,9 +195,7 @@ def _unspooled(path: Path) -> Iterator[tuple[int, Found]]:
             yield pickle.load(file)
 
 
-def _read(
-    path: str, kind: ImportFormat, log: LogSource | None, meanings: ColumnMeanings
-) -> Iterator[Found]:
+def _read(path: str, kind: ImportFormat, said: ImportOptions) -> Iterator[Found]:
     """Yield every record with its place. A file that cannot be read is one rejected row, and what
     was read of it counts.
     """
@@ -223,11 +205,10 @@ def _read(
         elif kind is ImportFormat.JSONL:
             yield from _of_lines(Path(path))
         elif kind is ImportFormat.TABLE:
-            with foreign_table.opened(Path(path)) as table:
-                yield from figures(path, table, understood(path, table.columns, meanings))
+            table = read_table(Path(path))
+            yield from figures(path, table, understood(path, table, said))
         else:
-            assert log is not None  # refused before
-            yield path, logs.reference_of(Path(path), log)
+            yield path, logs.reference_of(Path(path), said)
     except (StoreError, OSError, ValueError) as error:
         where = masked(path) if _is_url(path) else path
         yield Rejected(where=where, reason=without_secrets(str(error)).removeprefix(f"{where}: "))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -11,6 +10,7 @@ from scalemark.readers.found import Found, readings_of, search
 from scalemark.readers.log_text import LogError, log_text
 from scalemark.readers.reading import ReadError, Reading
 from scalemark.records.references import Origin, Reference
+from store.exchange.foreign_columns import DEFAULTS, ImportOptions, constants_of
 
 NEEDED = ("source", "citation", "hardware", "model", "num_gpus")
 """What no log says of itself, or none that every reader reads."""
@@ -18,59 +18,32 @@ NEEDED = ("source", "citation", "hardware", "model", "num_gpus")
 _AGREE = 1.05  # processes of one run print totals that differ by less
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSource:
-    """What a person says of a log, or of all rows of a table."""
-
-    source: str  # short name, as in charts
-    citation: str  # where it can be looked up
-    hardware: str
-    model: str = ""
-    num_gpus: int | None = None
-    batch_size: int | None = None  # per GPU
-    item: str = ""  # what is counted, as images
-    read: str = ""  # the reader of a log, as `scalemark sweep` takes it; empty: the best one
-    per_gpu: bool | None = None  # whether a rate is that of one GPU; None: not said
-
-    @property
-    def constants(self) -> dict[str, str]:
-        """Return what all rows of a table share."""
-        values = {name: getattr(self, name) for name in (*NEEDED, "batch_size", "item")}
-        return {name: str(value) for name, value in values.items() if value not in ("", None)}
-
-
-def reference_of(path: Path, log: LogSource) -> Reference:
+def reference_of(path: Path, said: ImportOptions) -> Reference:
     """Return the figure of a log. Raises ValueError where the log and the options leave it open."""
-    found = _found(path, log.read)
+    found = _found(path, said.read)
     throughput, evidence = _throughput(found.readings)
-    counted = found.item or log.item
-    if not counted:
+    constants, axes = constants_of(said)
+    wanted = constants.pop("item", "")
+    item = found.item or wanted
+    if not item:
         raise ValueError(f"{evidence}, of what is not known: say what is counted with --item")
-    if log.item and log.item != counted:
-        raise ValueError(f"the log counts {counted}; wanted --item {counted}, or another --read")
-    num_gpus = log.num_gpus or 1
-    per_gpu = found.per_gpu if log.per_gpu is None else log.per_gpu
+    if wanted not in ("", item):
+        raise ValueError(f"the log counts {item}; wanted --item {item}, or another --read")
+    num_gpus = constants["num_gpus"]
+    per_gpu = found.per_gpu if said.per_gpu is None else said.per_gpu
     if per_gpu is None and num_gpus > 1:
         raise ValueError(
-            f"found {throughput:.6g} {counted}/s, of one GPU or of all {num_gpus}: "
+            f"found {throughput:.6g} {item}/s, of one GPU or of all {num_gpus}: "
             "say it with --per-gpu or --all-gpus"
         )
+    evidence = f"log, read by {found.read.partition(':')[0]}: {evidence}"
+    values = {**DEFAULTS, "evidence": evidence, **constants}
     return Reference(
+        **values,
         origin=Origin.ADDED.value,
-        source=log.source,
-        citation=log.citation,
-        hardware=log.hardware,
-        model=log.model,
-        batch_size=log.batch_size,
-        data="",
-        variable_update="",
-        all_reduce="",
-        local_parameter_device="",
-        precision="",
-        num_gpus=num_gpus,
         throughput=throughput * num_gpus if per_gpu else throughput,
-        evidence=f"log, read by {found.read.partition(':')[0]}: {evidence}",
-        item=counted,
+        item=item,
+        axes=axes,
     )
 
 

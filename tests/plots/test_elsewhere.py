@@ -7,7 +7,7 @@ import pytest
 
 from analysis.results import Origin
 from plots.tables.symbols import NOT_IN_TABLE
-from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from tests.filled import fill
 from tests.specs import small
@@ -18,8 +18,8 @@ ROWS = "gpus,img_s,optimizer\n1,100,adam\n1,102,adam\n2,190,adam\n2,194,adam\n1,
 @pytest.fixture
 def taken_in() -> None:
     Path("mine.csv").write_text(ROWS)
-    meanings = ColumnMeanings(maps=("img_s=throughput", "gpus=num_gpus"), axes=("optimizer",))
-    import_files("results.db", ["mine.csv"], table=meanings)
+    meanings = ImportOptions(maps=("img_s=throughput", "gpus=num_gpus"), axes=("optimizer",))
+    import_files("results.db", ["mine.csv"], said=meanings)
 
 
 @pytest.mark.usefixtures("taken_in")
@@ -78,13 +78,13 @@ def test_each_of_several_tables_has_its_own_axes_and_hosts(plots, snapshot):
         "nodes,gpus,tps,zero,comm\n1,8,800,2,nccl\n2,16,1500,2,\n2,16,1450,3,nccl\n4,32,2900,,\n"
     )
     Path("b.csv").write_text("num_gpus,throughput,model,precision\n1,10,m,bf16\n2,19,m,bf16\n")
-    meanings = ColumnMeanings(
+    meanings = ImportOptions(
         maps=("tps=throughput", "gpus=num_gpus", "nodes=hosts"),
         axes=("zero", "comm"),
         compare="zero",
         constants={"item": "tokens", "hardware": "8xA100/node"},
     )
-    import_files("results.db", ["a.csv"], table=meanings)
+    import_files("results.db", ["a.csv"], said=meanings)
     import_files("results.db", ["b.csv"])
     ended = plots("tables", "--origin", "elsewhere")
     assert (ended.exit_code, ended.stderr) == (0, "")
@@ -93,7 +93,7 @@ def test_each_of_several_tables_has_its_own_axes_and_hosts(plots, snapshot):
 
 def test_charts_of_axes_that_a_table_lacks_are_passed_over(plots):
     Path("mine.csv").write_text("num_gpus,throughput,zero\n1,5,0\n2,9,0\n1,4,2\n2,8,2\n")
-    import_files("results.db", ["mine.csv"], table=ColumnMeanings(axes=("zero",)))
+    import_files("results.db", ["mine.csv"], said=ImportOptions(axes=("zero",)))
     ended = plots("charts", "--origin", "elsewhere")
     assert ended.exit_code == 0
     assert "best_strategy: nothing to show: no model is reported" in ended.stderr

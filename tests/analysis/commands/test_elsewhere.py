@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from tests.filled import fill
 from tests.specs import small
@@ -27,13 +27,13 @@ def take_in(*, compare: str = "", **constants: str) -> None:
         for num_gpus, repeats in zip((1, 2, 4), of_counts, strict=True):
             lines += [f"{num_gpus},{one},{way},{zero}" for one in repeats]
     Path("mine.csv").write_text("\n".join(lines))
-    meanings = ColumnMeanings(
+    meanings = ImportOptions(
         maps=("tok_s=throughput", "gpus=num_gpus"),
         axes=("way", "zero"),
         compare=compare,
         constants={"item": "tokens", **constants},
     )
-    import_files("results.db", ["mine.csv"], table=meanings)
+    import_files("results.db", ["mine.csv"], said=meanings)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_what_to_measure_next_is_told_without_a_command(analysis, snapshot, rows
     if rows:
         Path("mine.csv").write_text(f"way,gpus,tok_s\n{rows}\n")
         maps = ("tok_s=throughput", "gpus=num_gpus")
-        meanings = ColumnMeanings(maps=maps, axes=("way",), constants={"item": "tokens"})
-        import_files("results.db", ["mine.csv"], table=meanings)
+        meanings = ImportOptions(maps=maps, axes=("way",), constants={"item": "tokens"})
+        import_files("results.db", ["mine.csv"], said=meanings)
     else:
         take_in()
     ended = analysis("advise", "--origin", "elsewhere")
@@ -95,10 +95,10 @@ def take_in_nights(ways_of_second: str = "ring,ps") -> None:
         lines += [f"{first},2.20.0,{way},{num_gpus},{100 * num_gpus}" for num_gpus in (1, 8)]
         lines += [f"{second},2.21.0,{of_second},{num_gpus},{95 * num_gpus}" for num_gpus in (1, 8)]
     Path("nights.csv").write_text("\n".join(lines))
-    meanings = ColumnMeanings(
+    meanings = ImportOptions(
         maps=("img_s=throughput", "gpus=num_gpus"), axes=("date=when", "tensorflow", "way")
     )
-    import_files("results.db", ["nights.csv"], table=meanings)
+    import_files("results.db", ["nights.csv"], said=meanings)
 
 
 def test_two_nights_are_paired_though_the_version_changed(analysis, snapshot):
@@ -118,12 +118,12 @@ def test_two_nights_of_a_table_each_are_paired(analysis):
     take_in_nights()
     header, *rows = Path("nights.csv").read_text().splitlines()
     maps = ("img_s=throughput", "gpus=num_gpus")
-    meanings = ColumnMeanings(
+    meanings = ImportOptions(
         maps=maps, axes=("date=when", "tensorflow", "way"), constants={"hardware": "box"}
     )
     for day in ("2026-03-13", "2026-03-14"):
         Path(f"{day}.csv").write_text("\n".join([header, *(row for row in rows if day in row)]))
-        import_files("each.db", [f"{day}.csv"], table=meanings)
+        import_files("each.db", [f"{day}.csv"], said=meanings)
     asked = ("compare", "when=2026-03-13", "when=2026-03-14", "--db", "each.db")
     ended = analysis(*asked)
     assert "Of 4 pairs: single run in 4." in ended.stdout, ended.stderr
@@ -144,7 +144,7 @@ def test_pairs_that_know_different_things_share_a_table(analysis, snapshot):
     Path("mine.csv").write_text(
         "opt,num_gpus,throughput,batch_size\na,1,5,8\nb,1,6,8\na,1,7,\nb,1,8,\n"
     )
-    import_files("results.db", ["mine.csv"], table=ColumnMeanings(axes=("opt",)))
+    import_files("results.db", ["mine.csv"], said=ImportOptions(axes=("opt",)))
     ended = analysis("compare", "opt=a", "opt=b", "--origin", "elsewhere")
     assert ended.exit_code == 0, ended.stderr
     assert ended.stdout == snapshot

@@ -17,7 +17,7 @@ from analysis.guard.histories import Night, histories
 from analysis.guard.scan import LEAST
 from analysis.selection import Selection
 from store.database import open_for_writing
-from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from store.filters import targets
 from store.upkeep import marking
@@ -188,10 +188,10 @@ def table():
 
 
 def take_in(when="date=when"):
-    meanings = ColumnMeanings(
+    meanings = ImportOptions(
         maps=("img_s=throughput", "gpus=num_gpus"), axes=(when, "way", "version")
     )
-    import_files("results.db", ["mine.csv"], table=meanings)
+    import_files("results.db", ["mine.csv"], said=meanings)
 
 
 def test_a_table_with_dates_is_guarded_and_versions_are_causes(analysis):
@@ -268,7 +268,7 @@ def test_rows_of_one_night_are_repeats_at_whatever_time(analysis):
         "date,gpus,img_s\n2026-01-01,1,70\n2026-01-02T01:00,1,99\n2026-01-02T02:00,1,101\n,1,5\n"
     )
     maps = ("img_s=throughput", "gpus=num_gpus")
-    import_files("results.db", ["mine.csv"], table=ColumnMeanings(maps=maps, axes=("date=when",)))
+    import_files("results.db", ["mine.csv"], said=ImportOptions(maps=maps, axes=("date=when",)))
     for asked in ((), ("when~2026*",)):
         (found,) = json.loads(analysis("scaling", "--json", *asked).stdout)
         (point,) = found["curves"][0]["points"]

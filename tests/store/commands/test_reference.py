@@ -17,7 +17,7 @@ from scalemark.text.untrusted import visible
 from store.commands import reference as command
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.column_meanings import ColumnMeanings
+from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from store.reading.queries import list_references
 from store.writer import Writer
@@ -187,7 +187,7 @@ def test_the_command_is_part_of_the_store():
 
 def test_figures_of_a_table_are_listed_with_their_axes_and_removed(database):
     Path("mine.csv").write_text("num_gpus,throughput,zero\n1,100,2\n8,700,3\n")
-    import_files(database, ["mine.csv"], table=ColumnMeanings(axes=("zero",)))
+    import_files(database, ["mine.csv"], said=ImportOptions(axes=("zero",)))
     listed = call("list", "--db", database, "source=mine.csv", "axes.zero>=3").stdout
     assert "zero=3" in listed
     assert "zero=2" not in listed

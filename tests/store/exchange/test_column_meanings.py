@@ -3,19 +3,24 @@
 import pytest
 
 from store.errors import StoreError
-from store.exchange.column_meanings import ColumnMeanings, understood
+from store.exchange.foreign_columns import ImportOptions, understood
+from store.exchange.foreign_table import ForeignTable
 
 MAPS = ("img_s=throughput", "gpus=num_gpus")
 COLUMNS = ("gpus", "img_s", "optimizer", "seed")
 
 
 def said(**changes):
-    return ColumnMeanings(**{"maps": MAPS, "axes": ("optimizer",), "ignored": ("seed",)} | changes)
+    return ImportOptions(**{"maps": MAPS, "axes": ("optimizer",), "ignored": ("seed",)} | changes)
+
+
+def meanings(columns, options, path="t.csv"):
+    return understood(path, ForeignTable(columns=tuple(columns)), options)
 
 
 def refused(columns=COLUMNS, **changes) -> str:
     with pytest.raises(StoreError) as refusal:
-        understood("results.csv", columns, said(**changes))
+        meanings(columns, said(**changes), "results.csv")
     return str(refusal.value).removeprefix("results.csv: ")
 
 
@@ -82,13 +87,16 @@ def refused(columns=COLUMNS, **changes) -> str:
             "no column is num_gpus (the GPUs of a row): say which, with --map COLUMN=num_gpus or --set "
             "num_gpus=1; did you mean gpus?",
         ),
-        ({"constants": {"num_gpus": "2"}}, "--set num_gpus=2: column gpus has it; leave one out"),
+        ({"constants": {"num_gpus": "2"}}, "--set num_gpus=: column gpus has it; leave one out"),
         ({"constants": {"batch_size": "x"}}, "--set batch_size=x: x; wanted a finite number"),
         (
             {"constants": {"modle": "x"}},
             "--set modle=x: no name of a figure (an axis of your own is axes.modle); did you mean model?",
         ),
-        ({"constants": {"axes.optimizer": "x"}}, "--set axes.optimizer=x: column optimizer has it"),
+        (
+            {"constants": {"axes.optimizer": "x"}},
+            "--set optimizer=: column optimizer has it; leave one out",
+        ),
         ({"compare": "zero"}, "--compare zero: no free axis of this table; there are optimizer"),
     ],
 )
@@ -98,7 +106,7 @@ def test_columns_that_cannot_be_understood_are_refused(changes, message):
 
 def test_a_pattern_ignores_what_has_no_meaning():
     columns = ("gpus", "img_s", "optimizer", "model", "loss_1", "loss_2", "date")
-    found = understood("t.csv", columns, said(ignored=("loss_?", "*")))
+    found = meanings(columns, said(ignored=("loss_?", "*")))
     assert found.fields == {"throughput": "img_s", "num_gpus": "gpus", "model": "model"}
 
 
@@ -108,15 +116,15 @@ def test_a_pattern_ignores_what_has_no_meaning():
 def test_a_column_of_strategies_is_the_way_of_a_row(changes):
     """A bug: it was refused, and as an axis it was named strategy=ddp."""
     columns = ("gpus", "img_s", "strategy")
-    found = understood("t.csv", columns, said(**{"axes": (), "ignored": (), **changes}))
+    found = meanings(columns, said(**{"axes": (), "ignored": (), **changes}))
     assert (found.fields["variable_update"], found.axes) == ("strategy", {})
-    by_axis = understood("t.csv", columns, said(axes=("strategy",), ignored=()))
+    by_axis = meanings(columns, said(axes=("strategy",), ignored=()))
     assert (by_axis.fields.get("variable_update"), by_axis.axes) == (None, {"strategy": "strategy"})
 
 
 def test_of_many_columns_the_first_are_listed_and_the_nearest_is_found():
     columns = (*COLUMNS, *(f"metric_{number}" for number in range(30)), "throughput_total")
     asked = {"maps": ("zzz=throughput",)}
-    assert refused(columns, **asked).endswith("metric_6, metric_7, 23 more")
+    assert refused(columns, **asked).endswith("metric_5, metric_6, 24 more")
     asked = {"maps": ("throughput_totl=throughput",)}
     assert refused(columns, **asked).endswith("did you mean throughput_total?")

@@ -14,13 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from store.exchange.logs import LogSource, reference_of
+from store.exchange.foreign_columns import ImportOptions
+from store.exchange.logs import reference_of
 
 LOGS = Path(__file__).parent / "logs"
 OF_READERS = Path(__file__).parents[2] / "scalemark" / "readers" / "logs"
-SOURCE = LogSource(
-    source="a log", citation="https://example.org/log", hardware="DGX-1", model="m", num_gpus=4
-)
+ABOUT = {
+    "source": "a log",
+    "citation": "https://example.org/log",
+    "hardware": "DGX-1",
+    "model": "m",
+    "num_gpus": "4",
+}
+SOURCE = ImportOptions(constants=ABOUT)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +66,7 @@ def test_a_rate_of_one_gpu_counts_for_each(tmp_path):
         ("tf_cnn_1.4_hung.txt", {}, "no reader finds items per second in it"),
         ("tf_cnn_kubeflow.txt", {}, "2 totals, from 82.4 to 167.4; wanted one run"),
         ("mlperf_2.0_2xa30.txt", {}, "of one GPU or of all 4: say it with --per-gpu or --all-gpus"),
-        ("tf_cnn_1.10_worker.txt", {"item": "tokens"}, "the log counts images; wanted --item images"),
+        ("tf_cnn_1.10_worker.txt", {"constants": ABOUT | {"item": "tokens"}}, "the log counts images; wanted --item images"),
         ("tf_cnn_1.10_worker.txt", {"read": "torchtitan"}, "no rate in it"),
         ("tf_cnn_1.10_worker.txt", {"read": "torchtitn"}, "did you mean torchtitan"),
         ("tf_cnn_1.10_worker.txt", {"read": "regex:s/sec: ([0-9.]+)"}, "say what is counted with --item"),

@@ -7,19 +7,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scalemark.records.references import Rejected
 from store.errors import StoreError
-from store.formats.foreign_table import opened
+from store.exchange.foreign_table import read_table
 
 
 def read(content: str | bytes, name: str = "t.csv"):
     """Columns, rows that could be read, and the others as texts."""
     data = content.encode() if isinstance(content, str) else content
     Path(name).write_bytes(data)
-    with opened(Path(name)) as table:
-        found = list(table.rows)
-    rows = [one[1] for one in found if not isinstance(one, Rejected)]
-    rejected = [f"{one.where}: {one.reason}" for one in found if isinstance(one, Rejected)]
+    table = read_table(Path(name))
+    rows = [dict(zip(table.columns, cells, strict=True)) for _, cells in table.rows]
+    rejected = [f"{one.where}: {one.reason}" for one in table.rejected]
     return table.columns, rows, rejected
 
 
@@ -79,7 +77,7 @@ def test_an_endless_line_fills_no_memory():
         (" \n\n", "t.csv: empty"),
         ("gpus,img_s,gpus\n1,2,3\n", "t.csv: gpus: a name of more than one column"),
         ("gpus,img_s\n".encode("utf-16"), "t.csv: UTF-16; save it as UTF-8"),
-        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV, JSON lines or Parquet"),
+        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV, Markdown, JSON lines or Parquet"),
         (b"PAR1 and no more", "t.csv: cannot be read as Parquet"),
         ("{bad\n", "t.csv: no table of JSON lines: Expecting property name"),
     ],
@@ -94,7 +92,8 @@ def test_json_lines_keep_their_types_and_may_lack_columns():
     lines = [{"gpus": 1, "lr": 0.5}, {"gpus": 2, "tag": "x"}]
     columns, rows, rejected = read("\n".join(map(json.dumps, lines)), "t.jsonl")
     assert columns == ("gpus", "lr", "tag")
-    assert (rows, rejected) == (lines, [])
+    assert rows == [{"gpus": 1, "lr": 0.5, "tag": None}, {"gpus": 2, "lr": None, "tag": "x"}]
+    assert rejected == []
 
 
 def test_a_line_of_json_that_is_no_row_is_rejected():
@@ -108,17 +107,17 @@ def test_a_line_of_json_that_is_no_row_is_rejected():
     ]
 
 
-def test_a_column_that_comes_late_is_rejected_where_it_comes():
-    content = '{"gpus": 1}\n' * 100 + '{"gpus": 1, "new": 2}\n{"gpus": 3}\n'
-    _, rows, rejected = read(content, "t.jsonl")
-    assert len(rows) == 101
-    assert rejected == [
-        "t.jsonl line 101: new: a column that the first 100 rows do not have; give them it, with "
-        "null"
-    ]
+def test_markdown_is_read_without_its_rule_its_bold_names_and_its_escapes():
+    content = "| **GPUs** | `img/s` |\n|:---:|---:|\n| 1 | 10.5 |\n| 2 | a \\| b |\n\nA note.\n"
+    columns, rows, rejected = read(content.partition("\n\nA note")[0], "t.md")
+    assert columns == ("GPUs", "img/s")
+    assert rows == [{"GPUs": "1", "img/s": "10.5"}, {"GPUs": "2", "img/s": "a | b"}]
+    assert rejected == []
+    with pytest.raises(StoreError, match=r"^t\.md line 5: more than one table; wanted a file each"):
+        read("| a |\n|---|\n| 1 |\n| b |\n|---|\n", "t.md")
 
 
-def test_parquet_is_read_with_its_types_in_pieces():
+def test_parquet_is_read_with_its_types():
     table = pa.table({"gpus": pa.array(range(25_000)), "opt": ["adam", None] * 12_500})
     pq.write_table(table, "t.parquet")
     columns, rows, rejected = read(Path("t.parquet").read_bytes(), "t.parquet")
