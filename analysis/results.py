@@ -179,7 +179,7 @@ class Result:
     high: float | None
     is_valid: bool  # nothing is to be said against any of the repeats
     baseline: Baseline | None = None
-    against: Against | None = None  # see `analysis.comparison.against`
+    against: Against | None = None  # see `analysis.compare.published`
     item: str = IMAGES  # what is counted per second; empty where unknown
     # free axes that its strategy names: of a figure of others, and of a program's trial that
     # inherits variables which others set

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from analysis.comparison.asked_for import belonging, in_order_asked
+from analysis.asked_for import belonging, in_order_asked
 from analysis.newest_night import of_newest_night
 from analysis.published import elsewhere as measured_elsewhere
 from analysis.published import named, of_source, published

@@ -22,7 +22,6 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
-from analysis.statistics.trends import trend
 from benchmarks.book_intervals import batch_means, cosines, fixed_b
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.student import log_quantile
@@ -283,30 +282,6 @@ def _percentiles(one: Sample) -> Interval:
     return math.exp(low) * BATCH, math.exp(high) * BATCH
 
 
-def drifts(comparisons: int, nums_steps: Sequence[int] = (30, 200)) -> list[Row]:
-    """Attempts without a trend that are said to have one."""
-    rows = []
-    for correlation in (0.0, 0.3, 0.6, 0.8):
-        for num_steps in nums_steps:
-            times = Times(correlation=correlation, num_steps=num_steps)
-            found = [
-                trend(one.durations_s[0]) for one in processes(times, 1, comparisons, _random())
-            ]
-            share = sum(one is not None and one.is_drift for one in found) / comparisons
-            what = f"no trend, {num_steps} steps, neighbors correlate by {correlation}"
-            rows.append(
-                Row(
-                    case=what,
-                    method=OURS,
-                    comparisons=comparisons,
-                    held=None,
-                    different=share,
-                    is_ours=True,
-                )
-            )
-    return rows
-
-
 def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
     """Over processes of which half are 5 % slower, the interval of one trial's speed: of all, and
     of those that are not said to have two modes. Last how often one is said to without having them.
@@ -353,7 +328,6 @@ QUESTIONS: dict[str, Callable[[int], list[Row]]] = {
     "simulated": simulated,
     "alone": alone,
     "stored": stored,
-    "drifts": drifts,
     "modes": modes,
 }
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.comparison.compared import Compared, compared
-from analysis.comparison.pairs import paired
-from analysis.comparison.sides import Side
+from analysis.compare.compare_words import sentence
+from analysis.compare.pairs import paired
+from analysis.compare.rows import Row, rows_of
+from analysis.compare.sides import Side
 from analysis.statistics.judgement import Answer
 from frames.empty import frame
 
@@ -33,13 +34,13 @@ _NUMBERS = {
 
 def comparison_frame(a: Side, b: Side, *, trust_steps: bool) -> pd.DataFrame:
     """Raises StoreError where no two trials can be compared, with the reason."""
-    rows = list(compared(paired(a, b).pairs, a, b, trust_steps=trust_steps))
+    rows = list(rows_of(paired(a, b).pairs, a, b, trust_steps=trust_steps))
     apart = dict.fromkeys((axis for row in rows for axis in row.pair.setting), "object")
     dtypes = apart | _NUMBERS
     return frame([_record(row) for row in rows], dtypes).infer_objects()
 
 
-def _record(row: Compared) -> dict[str, Any]:
+def _record(row: Row) -> dict[str, Any]:
     a, b, judged = row.pair.a, row.pair.b, row.judgement
     return {
         **row.pair.setting,
@@ -55,13 +56,13 @@ def _record(row: Compared) -> dict[str, Any]:
         "is_sure": judged is not None and judged.is_sure,
         "a_num_repeats": len(a.repeats),
         "b_num_repeats": len(b.repeats),
-        "why": row.words,
+        "why": sentence(row),
         "a_trial_id": a.trial_id,
         "b_trial_id": b.trial_id,
     }
 
 
-def _answer(row: Compared) -> str:
+def _answer(row: Row) -> str:
     if row.judgement is None:
         return "nothing to compare"
     if row.judgement.answer is not Answer.DIFFERENT:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.answer import answers
-from analysis.comparison.sides import sides
+from analysis.compare.sides import sides
 from analysis.newest import what_is_left
 from analysis.results import Result
 from analysis.selection import NothingFoundError

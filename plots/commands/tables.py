@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.comparison.against import opposed
+from analysis.compare.published import opposed
 from analysis.options import (
     BaselineOption,
     Filters,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.text import Text
 
-from analysis.comparison.against import opposed
+from analysis.compare.published import opposed
 from analysis.pivot import pivot
 from analysis.results import Origin
 from analysis.selection import Selection, load, load_against
@@ -260,7 +260,7 @@ def test_simulated_numbers_are_compared_with_published_ones_on_request():
     )
     for side in opposed(ours, theirs):
         assert side.notes[0].startswith(
-            "SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes"
+            "SIMULATED AGAINST PUBLISHED: these ratios say how near the cost model comes"
         )
 
 

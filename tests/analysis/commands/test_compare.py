@@ -121,7 +121,7 @@ def test_each_setting_is_a_pair_of_its_own(compared):
 
 
 def test_steps_are_read_for_many_pairs_at_once(compared, monkeypatch):
-    monkeypatch.setattr("analysis.comparison.compared._AT_A_TIME", 2)
+    monkeypatch.setattr("analysis.compare.rows._AT_A_TIME", 2)
     counts = (1, 2, 3)
     fill("r.db", [(small(num_gpus=num, **of), 100.0 * num) for num in counts for of in (PS, {})])
     asked = []
@@ -202,22 +202,9 @@ def test_one_repeat_is_never_a_verdict_unless_the_user_trusts_its_steps(compared
     assert "by the steps alone" in trusted["words"]
 
 
-def test_drift_outliers_and_contradictions_name_their_attempts(compared):
-    fill(
-        "r.db",
-        [*several(small(**PS), 100, 60, 101), *several(small(), 100, 99)],
-        details=[
-            {"steps": steps()},
-            {"steps": steps(growth=0.1)},
-            {"steps": steps(far=[7, 9])},
-            {},
-            {},
-        ],
-    )
+def test_contradictory_repeats_are_not_conclusive(compared):
+    fill("r.db", [*several(small(**PS), 100, 60, 101), *several(small(), 100, 99)])
     (pair,) = compared(*SIDES)["pairs"]
-    drift, far = pair["findings"]
-    assert drift.startswith("A, attempt 2: steps become slower by 9")
-    assert far.startswith("A, attempt 3: 2 steps are far from the others, +1")
     assert pair["answer"] == "not conclusive"
     assert "the repeats of A contradict each other: 60.0 against 100, 101 images/s" in pair["words"]
 
@@ -239,7 +226,7 @@ def test_a_side_without_a_number_says_how_it_ended(compared):
     )
     (pair,) = compared(*SIDES)["pairs"]
     assert (pair["answer"], pair["judgement"]) == (None, None)
-    assert pair["words"] == "nothing to compare: ps_cpu brought no number (out of memory)"
+    assert pair["words"] == "nothing to compare: ps_cpu has no number (out of memory)"
 
 
 def test_trials_without_a_counterpart_are_listed(compared):
@@ -312,6 +299,62 @@ def test_two_sweeps_are_compared_trial_by_trial(compared):
         assert "different software" in pair["notes"][0]
 
 
+def test_two_sweeps_that_differ_in_one_axis_are_compared_by_it(compare, compared):
+    counts = (1, 2)
+    for precision, speed in (("fp32", 100), ("bf16", 150)):
+        trials = [small(num_gpus=num, precision=precision) for num in counts]
+        runs = [run for spec in trials for run in several(spec, speed, speed + 1)]
+        fill("r.db", runs, name=precision)
+    found = compared("sweep=fp32", "sweep=bf16")
+    assert [pair["setting"]["num_gpus"] for pair in found["pairs"]] == [1, 2]
+    assert found["pairs"][0]["compared"] == {"precision": {"a": "fp32", "b": "bf16"}}
+    assert found["notes"][0] == (
+        "the two differ in precision, by which they are compared: A fp32, B bf16"
+    )
+    text = compare("sweep=fp32", "sweep=bf16", "--db", "r.db").stdout
+    assert text.splitlines()[2] == "Of 2 pairs: B faster in 2."
+
+
+def test_two_sweeps_that_differ_in_two_axes_are_refused_with_both(compare):
+    fill("r.db", several(small(), 100, 101), name="a")
+    fill("r.db", several(small(batch_size=4, precision="bf16"), 100, 101), name="b")
+    ended = compare("sweep=a", "sweep=b", "--db", "r.db")
+    assert ended.exit_code == 2
+    assert "the closest differ in precision (A fp32, B bf16), batch_size (A 2, B 4)" in (
+        " ".join(ended.stderr.split())
+    )
+
+
+def test_two_attempts_show_all_that_differs(compare, compared):
+    newer = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.22.0"}}
+    fill("r.db", [(small(), 100.0)])
+    fill("r.db", [(small(batch_size=4), 120.0)], name="b", environment=newer)
+    (pair,) = compared("attempt=1", "attempt=2")["pairs"]
+    differing = [(each["what"], each["name"], each["a"], each["b"]) for each in pair["differences"]]
+    assert differing == [
+        ("axis", "batch_size", 2, 4),
+        ("software", "tensorflow", "2.21.0", "2.22.0"),
+    ]
+    lines = compare("attempt=1", "attempt=2", "--db", "r.db").stdout.splitlines()
+    assert [line.split() for line in lines if line.startswith("software")] == [
+        ["software", "tensorflow", "2.21.0", "2.22.0"]
+    ]
+
+
+def test_a_source_of_published_figures_is_a_side(compare, compared):
+    axes = {"model": "resnet50", "image_px": 224, "batch_size": 64, **PS}
+    fill("r.db", [(small(num_gpus=2, **axes), 42.2), (small(num_gpus=3, **axes), 50.0)])
+    found = compared("strategy=ps_cpu", "tf-benchmarks-2017/dgx")
+    (pair,) = found["pairs"]
+    assert pair["judgement"]["ratio"]["ratio"] == pytest.approx(0.1)
+    assert pair["words"].startswith("strategy=ps_cpu is 0.10x as fast as published by tf-")
+    assert [result["num_gpus"] for result in found["only_a"]] == [3]
+    assert any(note.startswith("CPU DEVICES AGAINST GPUs") for note in found["notes"])
+    assert (
+        "published" in compare("strategy=ps_cpu", "tf-benchmarks-2017/dgx", "--db", "r.db").stdout
+    )
+
+
 @pytest.fixture
 def two_machines():
     fill("r.db", several(small(), 100, 101), name="a")
@@ -371,7 +414,10 @@ def test_other_software_is_not_compared_by_accident(compare):
             ("strategy=replicated_none", "strategy=ps_cpu"),
             "no setting in common; the closest differ in batch_size (A 2, B 16): name it on both sides, as 'strategy=replicated_none batch_size=2' 'strategy=ps_cpu batch_size=16', or run the rest",
         ),
-        ((*SIDES, "--origin", "published"), "published figures have no repeats to compare by"),
+        (
+            (*SIDES, "--origin", "published"),
+            "published figures have no repeats to compare by; name their",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_the_way_out(compare, sides, message):
@@ -454,21 +500,6 @@ def test_tokens_are_never_compared_with_images(compare):
         "strategy=ps_cpu is measured in images/s and strategy=replicated_none in tokens/s, which "
         "are never compared: choose trials that count the same"
     ) in reported
-
-
-def test_each_number_has_its_unit_where_pairs_count_different_items(compare):
-    both = [(small(**PS), 50.0), (small(), 100.0)]
-    fill("r.db", [*both, *((replace(spec, num_gpus=2), value) for spec, value in both)])
-    with changing("r.db") as connection:
-        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens' WHERE attempt_id > 2")
-    ended = compare(*SIDES, "--db", "r.db")
-    assert "50.0 images/s" in ended.stdout
-    assert "50.0 tokens/s" in ended.stdout
-    with changing("r.db") as connection:
-        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens'")
-    ended = compare(*SIDES, "--db", "r.db")
-    assert "A tokens/s" in ended.stdout
-    assert "images" not in ended.stdout
 
 
 def test_a_side_that_matches_nothing_of_any_origin_is_the_one_blamed(compare):

@@ -1,0 +1,215 @@
+"""The two sides of a comparison as a command line names them: filters, a trial, an attempt, a
+sweep, or a source of published figures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from analysis.guard.histories import version_axes
+from analysis.origin import Chosen, choose
+from analysis.published import of_source
+from analysis.results import AXES, Origin, Result
+from analysis.selection import NothingFoundError, Selection, load_every_night
+from analysis.source import Source
+from analysis.statistics.sample import Sample, sample
+from scalemark.records.free_axes import PREFIX, is_free
+from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.when import WHEN
+from store.database import open_existing, open_for_reading
+from store.errors import StoreError
+from store.filters import reference_selection, targets
+from store.filters.bare_names import full_names
+from store.filters.selection import looks_like_filter, parsed
+from store.reading import elsewhere
+from store.reading.origins import newest_first
+from store.reading.queries import known_references
+
+_WHEN = f"{PREFIX}{WHEN}"
+_STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
+_NEXT_FILTER = re.compile(r"\s+(?=[\w.]+\s*(?:>=|<=|!=|==|=|>|<|~))")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """The results on one side."""
+
+    text: str  # as the user wrote it
+    source: Source
+    names: frozenset[str] = frozenset()  # what its own filters ask for
+    versions: frozenset[str] = frozenset()  # axes that only say what a night's software was
+    note: str = ""  # how to compare numbers of another origin that both sides have
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """Return the axes that the side names, and so wants compared."""
+        named = {name for name in self.names if name in AXES or is_free(name)}
+        named |= self.versions
+        if named & _STRATEGY:
+            named |= _STRATEGY
+        return frozenset(named)
+
+    @property
+    def is_by_name(self) -> bool:
+        """Return whether it is one trial or attempt: whatever its axes are, they are meant."""
+        return not self.names.isdisjoint(("trial", "attempt"))
+
+    @property
+    def names_an_environment(self) -> bool:
+        """Return whether it names a sweep, machine, time or software, which may differ then."""
+        ours = {name for name in self.names if not is_free(name)}
+        return _WHEN in self.names or not ours <= {*AXES, *STRATEGY_AXES}
+
+    @property
+    def is_published(self) -> bool:
+        return self.source.selection.origin is Origin.PUBLISHED
+
+    @property
+    def results(self) -> list[Result]:
+        return self.source.results
+
+    def samples(self, results: Sequence[Result]) -> list[Sample | None]:
+        """Return each result's processes with their steps; None without a number to quote."""
+        samples: list[Sample | None] = []
+        if self.is_published:
+            for result in results:
+                has_number = result.throughput is not None
+                samples.append(Sample.of([result.throughput or 0.0]) if has_number else None)
+            return samples
+        if not self.source.selection.origin.is_ours:
+            return [Sample.of(result.repeats, result.unit) for result in results]
+        measured = [result for result in results if result.throughput is not None]
+        steps = self.source.steps([id_ for result in measured for id_ in result.attempt_ids])
+        for result in results:
+            has_number = result.throughput is not None
+            samples.append(sample(result, self.source.attempts, steps) if has_number else None)
+        return samples
+
+
+def sides(
+    db: str, a: str, b: str, common: Sequence[str], sweep: str | None, origin: Origin | None
+) -> tuple[Side, Side]:
+    """Return both sides, each with at least one result.
+
+    Raises StoreError for an empty side, and for measured numbers against simulated ones.
+    """
+    if a == b:
+        raise StoreError(
+            f"{a} on both sides: nothing to compare; name what differs, as strategy=ps_cpu and "
+            "strategy=ps_gpu"
+        )
+    if origin is Origin.PUBLISHED:
+        raise StoreError(
+            "--origin published: published figures have no repeats to compare by; name their "
+            "source as a side, as tf-benchmarks-2017"
+        )
+    if _is_source(db, b):
+        chosen = choose(db, [*_filters(db, a), *common], sweep, origin)
+        of_a = Side(text=a, source=Source(selection=chosen.selection), note=chosen.note)
+        published = Selection(db=db, origin=Origin.PUBLISHED, source=b)
+        return of_a, Side(text=b, source=Source(selection=published))
+    if origin is None and sweep is None and elsewhere.is_all(open_for_reading(db)):
+        origin = Origin.ELSEWHERE
+    if origin is Origin.ELSEWHERE:
+        return _elsewhere(db, a, b, common, sweep)
+    return _ours(db, (a, b), common, sweep, origin)
+
+
+def _ours(
+    db: str,
+    texts: tuple[str, str],
+    common: Sequence[str],
+    sweep: str | None,
+    origin: Origin | None,
+) -> tuple[Side, Side]:
+    """Return sides of the first origin that both have, that of the newest sweep first."""
+    filters = [_filters(db, text) for text in texts]
+    if sorted(filters[0]) == sorted(filters[1]):
+        raise StoreError(f"{texts[0]} and {texts[1]} are the same filters; name what differs")
+    newest: dict[Origin, str] = {}
+    tried = [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]
+    if origin is None:
+        newest = _newest_of_both(db, filters, common, sweep)
+        tried = list(dict.fromkeys([*newest, *tried]))
+    errors: list[tuple[str, NothingFoundError]] = []
+    for chosen in tried:
+        both: list[Side] = []
+        for label, text, own in zip("AB", texts, filters, strict=True):
+            selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=chosen)
+            names = frozenset(condition.name for condition in parsed(own))
+            side = Side(text=text, source=Source(selection=selection), names=names)
+            try:
+                if side.results:
+                    both.append(side)
+            except NothingFoundError as error:
+                errors.append((label, error))
+        if len(both) == 2:
+            others = tuple(known for known in newest if known is not chosen)
+            note = Chosen(selection=selection, sweep=newest.get(chosen, ""), others=others).note
+            return replace(both[0], note=note), both[1]
+    for label in "AB":
+        of_side = [error for failed, error in errors if failed == label]
+        if len(of_side) == len(tried):
+            raise StoreError(f"{label}: {of_side[-1]}")
+    label, why = errors[0]  # of the side without measured numbers; the other has these alone
+    raise StoreError(
+        f"{label}: {why}; both sides must be measured, or both simulated: numbers of "
+        "a cost model are never compared with measurements"
+    )
+
+
+def _newest_of_both(
+    db: str, filters: Sequence[Sequence[str]], common: Sequence[str], sweep: str | None
+) -> dict[Origin, str]:
+    """Return the origins that both sides have with the newest sweep of A, newest first."""
+    engine = open_for_reading(db)
+    of_a, of_b = (
+        newest_first(engine, full_names(engine, [*own, *common]), sweep=sweep) for own in filters
+    )
+    return {Origin(origin): name for origin, name in of_a.items() if origin in of_b}
+
+
+def _elsewhere(
+    db: str, a: str, b: str, common: Sequence[str], sweep: str | None
+) -> tuple[Side, Side]:
+    """Return two sides of tables that were imported; filters alone name them."""
+    both = []
+    for label, text in (("A", a), ("B", b)):
+        own = _NEXT_FILTER.split(text.strip())
+        selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=Origin.ELSEWHERE)
+        full = [reference_selection.full_name(condition) for condition in own]
+        names = frozenset(condition.name for condition in reference_selection.parsed(full))
+        side = Side(text=text, source=Source(selection=selection), names=names)
+        try:
+            if side.results:
+                both.append(side)
+        except NothingFoundError as error:
+            raise StoreError(f"{label}: {error}") from None
+    if all(_WHEN in side.names for side in both):
+        every = load_every_night(Selection(db=db, origin=Origin.ELSEWHERE))
+        both = [replace(side, versions=version_axes(every)) for side in both]
+    return both[0], both[1]
+
+
+def _is_source(db: str, text: str) -> bool:
+    """Return whether it names a source of published figures, as `tf-benchmarks-2017/k80`."""
+    if looks_like_filter(text):
+        return False
+    with suppress(StoreError):
+        targets.find(open_for_reading(db), text)
+        return False
+    with suppress(StoreError):
+        return bool(of_source(known_references(open_existing(db)), text))
+    return False
+
+
+def _filters(db: str, text: str) -> list[str]:
+    if looks_like_filter(text):
+        return full_names(open_for_reading(db), _NEXT_FILTER.split(text.strip()))
+    target = targets.find(open_for_reading(db), text)
+    if target.column == "sweep_id":
+        return [f"sweep={text}"]
+    return [f"{target.column.removesuffix('_id')}={target.id}"]

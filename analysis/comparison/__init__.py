@@ -1,1 +1,0 @@
-"""Compares results pair by pair, or with another side."""
