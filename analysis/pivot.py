@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from analysis.results import Origin, Result
 from analysis.tables.axes import axes_by_strategy, check, full_names
-from analysis.tables.labels import Label, labels_of, lines, sortable, variables_apart
+from analysis.tables.labels import Label, labels_of, sortable, variables_apart
 from analysis.tables.table import Table, table
 from scalemark.records.environment_axes import is_variable
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import PROGRAM_AXES, unusual_axes
+from scalemark.records.trial import AXES, PROGRAM_AXES, unusual_axes
 from scalemark.text.natural import natural
 
-_ALWAYS_NAMED = ("model", "batch_size", "image_px", "precision", "data", "scaling")
+_ALWAYS_NAMED = ("strategy", "model", "batch_size", "image_px", "precision", "data", "scaling")
+_WORK = ("model", "model_digest", "command", "read")  # of each a table of its own
+_CHOSEN = ("batch_size", "precision", "image_px", "seq_len")  # never said to follow another axis
+_MOST_COLUMNS = 8
 _SHARED = "shares_host"  # not an axis, but shown in titles like one
 # what each model has its own of
 _OF_OUR_MODEL = (
@@ -25,16 +29,89 @@ _OF_A_PUBLISHED_MODEL = ("batch_size", "strategy", *STRATEGY_AXES)
 
 
 def usual_tables(results: Sequence[Result]) -> list[Table]:
-    """Return published figures as in their articles, and ours with strategies down and GPUs across.
-
-    Where there are several numbers of hosts, each strategy has a row for each.
-    """
+    """Return published figures as in their articles, and all others by what was varied."""
     origin = results[0].environment.origin
     if origin is Origin.PUBLISHED:
         return article_tables(results)
-    if origin is Origin.ELSEWHERE:  # each table says what it does
-        return [table for of in _by_environment(results) for table in pivot(of, lines(of))]
-    return pivot(results, lines(results))
+    if origin is Origin.ELSEWHERE:  # a source has only the axes that it reports
+        return [table for of in _by_environment(results) for table in varied_tables(of)]
+    return varied_tables(results)
+
+
+def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
+    """Return a table for each model and environment: its columns are the numbers of GPUs, or the
+    axis with most values, or `across`; its rows are all other axes that vary. What is constant is
+    in the title.
+    """
+    grouped: dict[Label, list[Result]] = defaultdict(list)
+    for result, item in zip(results, _items(results), strict=True):
+        work = tuple(result.axes.get(axis) for axis in _WORK)
+        grouped[result.environment.key, item, *work].append(result)
+    works: dict[object, set[Label]] = defaultdict(set)
+    for _, _, model, *rest in grouped:
+        works[model].add(tuple(rest))
+    found = []
+    for (_, _, model, *_), of in grouped.items():
+        named = _WORK if len(works[model]) > 1 else ()
+        shape = _shape(of, across)
+        found += _pivot(of, shape.rows_by, (shape.columns_by,), named, shape.following)
+    return found
+
+
+class _Shape(NamedTuple):
+    """The axes of a table of one model."""
+
+    rows_by: tuple[str, ...]
+    columns_by: str
+    following: Mapping[str, str]  # axes that the planner has set by another one, and that one
+
+
+def _shape(results: Sequence[Result], across: str) -> _Shape:
+    apart_from = {"strategy", *_WORK}
+    axes = [axis for axis in axes_by_strategy(results, {"strategy"}) if axis not in apart_from]
+    apart = variables_apart(results, ("strategy",))
+    labels = labels_of(results, axes, apart)
+    labels = [_beside(one, axes, of, apart) for one, of in zip(results, labels, strict=True)]
+    values = {axis: {str(label[place]) for label in labels} for place, axis in enumerate(axes)}
+    columns = across or "num_gpus"
+    varied = [axis for axis in axes if len(values[axis]) > 1 and axis != columns]
+    following = {}
+    for axis in varied:
+        if leader := _leader(axis, varied, axes, labels):
+            following[axis] = leader
+    varied = [axis for axis in varied if axis not in following]
+    varied.sort(key=lambda axis: axis != "hosts")
+    has_strategies = len({result.strategy for result in results}) > 1
+    is_needed = not across and len(values.get("num_gpus", ())) < 2
+    if is_needed and varied and len(varied) + has_strategies > 1:
+        columns = max(varied, key=lambda axis: _width(values[axis]))
+        varied.remove(columns)
+    rows = ["strategy"] if has_strategies or not varied else []
+    return _Shape((*rows, *varied), columns, following)
+
+
+def _is_set_by_others(axis: str) -> bool:
+    return axis in AXES and AXES[axis].auto and axis not in _CHOSEN
+
+
+def _width(values: Collection[str]) -> int:
+    """Return the number of columns that an axis fills; too many make no columns at all."""
+    return len(values) if len(values) <= _MOST_COLUMNS else 0
+
+
+def _leader(axis: str, varied: Sequence[str], axes: Sequence[str], labels: Sequence[Label]) -> str:
+    """Return the axis that the planner has set this one by, as precision of data_format."""
+    if not _is_set_by_others(axis):
+        return ""
+    place = axes.index(axis)
+    for other in varied:
+        if _is_set_by_others(other):
+            continue
+        beside = axes.index(other)
+        pairs = {(str(label[beside]), str(label[place])) for label in labels}
+        if len(pairs) == len({value for value, _ in pairs}):
+            return other
+    return ""
 
 
 def article_tables(results: Sequence[Result]) -> list[Table]:
@@ -86,10 +163,15 @@ def _by_environment(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def _pivot(
-    results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]
+    results: Sequence[Result],
+    rows_by: Sequence[str],
+    columns_by: Sequence[str],
+    also_named: Collection[str] = (),
+    following: Mapping[str, str] = {},
 ) -> list[Table]:
     pivoted = {*rows_by, *columns_by}
-    others = [axis for axis in axes_by_strategy(results, pivoted) if axis not in pivoted]
+    axes = axes_by_strategy(results, pivoted)
+    others = [axis for axis in axes if axis not in pivoted and axis not in following]
     by_strategy = "strategy" in pivoted or "strategy" in others
     own = _OF_OUR_MODEL if results[0].environment.origin.is_ours else _OF_A_PUBLISHED_MODEL
     of_model = [axis for axis in others if axis in own] if "model" in pivoted else []
@@ -113,8 +195,9 @@ def _pivot(
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
         settings[key] = _setting(result, rest, values, named_axes, apart)
+        settings[key] |= {axis: f"by {leader}" for axis, leader in following.items()}
         settings[key][_SHARED] = result.environment.shares_host
-    named = _named(settings.values())
+    named = _named(settings.values(), also_named)
     found = []
     for key, of in grouped.items():
         setting = settings[key]
@@ -220,7 +303,9 @@ def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence
     return [largest_first[key].index(setting) for key, setting in zip(keys, settings, strict=True)]
 
 
-def _named(settings: Iterable[Mapping[str, object]]) -> dict[object, list[str]]:
+def _named(
+    settings: Iterable[Mapping[str, object]], also_named: Collection[str]
+) -> dict[object, list[str]]:
     """Return by model the axes worth naming: the usual ones, what is unusual somewhere, and what
     differs between its tables.
     """
@@ -229,7 +314,7 @@ def _named(settings: Iterable[Mapping[str, object]]) -> dict[object, list[str]]:
         by_model[setting.get("model")].append(setting)
     found = {}
     for model, of in by_model.items():
-        named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, of))
+        named = {*_ALWAYS_NAMED, *also_named}.union(*map(unusual_axes, of))
         if any(setting[_SHARED] for setting in of):
             named.add(_SHARED)
         axes = list(dict.fromkeys(axis for setting in of for axis in setting))

@@ -19,8 +19,8 @@ from plots.fastest_first import FastestFirst
 from plots.kept_report import KeptReport, kept_report
 from plots.parts import in_words
 from plots.source import Source
-from plots.tables import formats
-from plots.tables.document import document
+from plots.tables import writers
+from plots.tables.layout import document
 from plots.wrote import wrote
 from scalemark.cli.terminal import silence
 from scalemark.text.redact import masked
@@ -110,7 +110,7 @@ class _Ending:
         found = usual_tables(source.results)
         try:
             shown = document(found[:MOST_TABLES], self._selection, failed=self._failed)
-            formats.chosen(None)([shown], sys.stdout)
+            writers.chosen(None)([shown], sys.stdout)
             sys.stdout.flush()
         except BrokenPipeError:  # whoever read it has seen enough
             silence(sys.stdout)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from plots.tables.quantities import QUANTITIES
+from plots.tables.cells import QUANTITIES
 from scalemark.host.own_code import typed
 from scalemark.text.redact import command_line
 
@@ -16,19 +16,23 @@ RowsOption = Annotated[
     typer.Option(
         "--rows",
         help="Axes down, as model,strategy.",
-        show_default="strategy, and hosts where they differ",
+        show_default="all that vary",
     ),
 ]
 ColumnsOption = Annotated[
     str | None,
-    typer.Option("--columns", help="Axes across, as precision,num_gpus.", show_default="num_gpus"),
+    typer.Option(
+        "--columns",
+        help="Axes across, as precision,num_gpus.",
+        show_default="num_gpus, or the axis with most values",
+    ),
 ]
 ShowOption = Annotated[
     str | None,
     typer.Option(
         "--show",
         help=f"What each cell holds, of {', '.join(QUANTITIES)}.",
-        show_default="throughput,speed-up, and the interval where there are repeats",
+        show_default="throughput,speed-up, and the spread where there are repeats",
     ),
 ]
 AgainstOption = Annotated[

@@ -16,11 +16,7 @@ _SIZES = frozenset({"num_gpus", "model", "model_digest", "image_px", "seq_len", 
 
 
 class Rank(StrEnum):
-    """The place of a number among those it competes with.
-
-    They are those of its column, or of its row where the rows differ in model or GPUs; of either
-    those over as many hosts.
-    """
+    """The place of a number among those it competes with, see `_rivals`."""
 
     BEST = "best"
     TIE = "tie"  # the 95 % CI of the best one's ratio to it contains 1
@@ -88,16 +84,15 @@ def table(
     pivoted = {*rows_by, *columns_by, *setting}
     rows, columns = labels_of(results, rows_by, pivoted), labels_of(results, columns_by, pivoted)
     placed = dict(zip(zip(rows, columns, strict=True), results, strict=True))
-    along_row = bool(_SIZES.intersection(rows_by)) or tuple(rows_by) == ("hosts",)
-    can_compete = not (along_row and _SIZES.intersection(columns_by))
-    competing: dict[tuple[Label, int], list[Result]] = defaultdict(list)
+    competing: dict[Label, list[Result]] = defaultdict(list)
+    rivals = {}
     for (row, column), result in placed.items():
-        competing[row if along_row else column, result.hosts].append(result)
-    best = {label: _best(of) for label, of in competing.items() if can_compete}
+        rivals[row, column] = _rivals(rows_by, columns_by, row, column, result.hosts)
+        competing[rivals[row, column]].append(result)
+    best = {key: _best(of) for key, of in competing.items()}
     cells = {}
-    for (row, column), result in placed.items():
-        leader = best.get((row if along_row else column, result.hosts))
-        cells[row, column] = Cell(result=result, rank=_rank(result, leader))
+    for where, result in placed.items():
+        cells[where] = Cell(result=result, rank=_rank(result, best[rivals[where]]))
     of_models = {}
     if of_model:
         for result, values in zip(results, labels_of(results, of_model), strict=True):
@@ -113,6 +108,18 @@ def table(
         cells=cells,
         of_models=of_models,
     )
+
+
+def _rivals(
+    rows_by: Sequence[str], columns_by: Sequence[str], row: Label, column: Label, hosts: int
+) -> Label:
+    """Return the same for cells that compete: of one column, or of one row where the rows differ
+    in their work alone; never for other work or other hosts.
+    """
+    is_along_row = all(axis in _SIZES or axis == "hosts" for axis in rows_by)
+    beside, by = (column, columns_by) if is_along_row else (row, rows_by)
+    sizes = [value for axis, value in zip(by, beside, strict=True) if axis in _SIZES]
+    return (row if is_along_row else column, *sizes, hosts)
 
 
 def _best(results: Iterable[Result]) -> Result | None:

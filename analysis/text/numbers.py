@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from scalemark.text.decimals import fixed
 
@@ -42,6 +43,21 @@ def rate_span(low: float, high: float, around: float) -> str:
     number, as that of two repeats may be, and tells nothing.
     """
     return "unknown" if high - low > around else span(low, high, around)
+
+
+FEW_REPEATS = 4  # below so many, runs are shown instead of an interval
+
+
+def spread(repeats: Sequence[float], low: float | None, high: float | None, around: float) -> str:
+    """Return `[88.7, 93.2]`, or `(159 to 435, n=2)` where repeats are too few for an interval, or
+    it is wider than the number. A single run has no spread.
+    """
+    if len(repeats) < 2:
+        return ""
+    is_known = low is not None and high is not None and high - low <= around
+    if len(repeats) < FEW_REPEATS or not is_known or low is None or high is None:
+        return f"({number(min(repeats))} to {number(max(repeats))}, n={len(repeats)})"
+    return f"[{span(low, high, around)}]"
 
 
 def _decimals(size: float) -> int:

@@ -20,7 +20,7 @@ from plots.pictures.points import PARTLY, partly_failed, partly_marked, symbol
 from plots.pictures.sheet import MARGIN_IN, Sheet, bare
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, WIDTH_IN, Palette
 from plots.source import Source
-from plots.tables.symbols import NOT_RUN, OUT, TIE
+from plots.tables.cells import NOT_RUN, OUT, TIE
 
 ABOUT = "the best strategy of each model on each GPU count, with ties and crossovers"
 

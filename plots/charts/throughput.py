@@ -32,7 +32,7 @@ from plots.pictures.rows import HATCHES
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, WIDTH_IN, Palette
 from plots.source import Source
-from plots.tables.symbols import SUSPECT
+from plots.tables.cells import SUSPECT
 
 ABOUT = "throughput of each strategy on each GPU count as bars, with speed-ups, a panel per model"
 

@@ -24,7 +24,7 @@ from plots.pictures.sheet import Sheet
 from plots.pictures.theme import FOOTER_PT, Palette
 from plots.pictures.typical import NOT_ALL, at_most, typical
 from plots.source import Source
-from plots.tables.symbols import SYMBOLS
+from plots.tables.cells import SYMBOLS
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from store.reading.queries import Row

@@ -28,8 +28,8 @@ from analysis.tables.table import Table
 from analysis.text.titles import made_with
 from plots.options import AgainstOption, ColumnsOption, RowsOption, ShowOption
 from plots.parts import Failed, in_words
-from plots.tables import formats, quantities
-from plots.tables.document import Document, document
+from plots.tables import cells, writers
+from plots.tables.layout import Document, document
 from store.command_line import Db, Json
 from store.errors import StoreError
 
@@ -49,7 +49,7 @@ def tables(
         str | None,
         typer.Option(
             "--format",
-            help=f"One of {', '.join(formats.names())}.",
+            help=f"One of {', '.join(writers.names())}.",
             show_default="as --out ends, else terminal",
         ),
     ] = None,
@@ -58,13 +58,14 @@ def tables(
         Path | None, typer.Option(help="File to write, instead of the terminal.")
     ] = None,
 ) -> None:
-    """Print a table per model: strategies x GPU counts, throughput and speed-up; or any axes down
-    and across. A table that cannot be made is named, and the others are printed; exit code 1 then.
+    """Print a table per model: what was varied down, GPU counts across, throughput and speed-up in
+    the cells; or any axes down and across. A table that cannot be made is named, and the others are
+    printed; exit code 1 then.
     """
     if form is None and out is not None and not as_json:
-        form = formats.of_file(out)
-    write = formats.chosen(form, as_json)
-    shown = None if show is None else quantities.chosen(show)
+        form = writers.of_file(out)
+    write = writers.chosen(form, as_json)
+    shown = None if show is None else cells.chosen(show)
     if shown is not None and against and "ratio" not in shown:
         shown = (*shown, "ratio")
     _check(shown, against, baseline, has_all_numbers=as_json or form in ("csv", "json"))
@@ -84,7 +85,7 @@ def tables(
     if out is None:
         write(documents, sys.stdout)
     else:
-        formats.write_file(documents, write, out)
+        writers.write_file(documents, write, out)
     if failures:
         raise typer.Exit(1)
 

@@ -30,7 +30,7 @@ from plots.pictures.line_ends import (
 from plots.pictures.points import Failure, Point
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, Palette
-from plots.tables.symbols import NOT_RUN
+from plots.tables.cells import NOT_RUN
 
 HEIGHT_IN = 2.5  # of the part with the curves
 _LEFT_IN = 0.58  # for the labels of the y axis

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from analysis.results import Result
-from plots.tables.symbols import SYMBOLS
+from plots.tables.cells import SYMBOLS
 from scalemark.records.outcomes import Outcome
 
 PARTLY = "†"

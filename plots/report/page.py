@@ -23,8 +23,8 @@ from plots.parts import Failed, attempted, in_words, stop
 from plots.report import libraries
 from plots.report.content import EnvironmentSection, Failure, Page, Section, Trial, compose
 from plots.source import Source
+from plots.tables.cells import SYMBOLS
 from plots.tables.layout import Layout, Shown
-from plots.tables.symbols import SYMBOLS
 from scalemark.cli.terminal import finite
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed

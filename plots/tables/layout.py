@@ -1,34 +1,39 @@
-"""Tables as text, before any format writes them: what each cell holds, and the legend."""
+"""Tables as text, before any format writes them: cells, titles, notes and the legend."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from analysis.results import Origin, Result
+from analysis.results import Environment, Origin, Result
 from analysis.selection import Selection
 from analysis.tables.labels import Label
-from analysis.tables.table import Cell, Rank, Table
+from analysis.tables.table import Rank, Table
 from analysis.text import badges
-from analysis.text.titles import short_title, table_title
-from plots.tables.notes import notes
-from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
-from plots.tables.symbols import (
+from analysis.text.titles import (
+    SIMULATED,
+    named,
+    program_name,
+    short_title,
+    table_title,
+    title,
+)
+from plots.parts import Failed, stop
+from plots.tables.cells import (
     MEANINGS,
-    NOT_IN_TABLE,
-    NOT_PUBLISHED,
+    MISSING,
     NOT_RUN,
     OUT,
-    PARTLY_FAILED,
-    REPORTED,
     SUSPECT,
-    SYMBOLS,
     TIE,
+    cell_text,
     symbols_of_repeats,
+    usual,
 )
-from scalemark.records.outcomes import Outcome
-
-_MARKS = {Rank.TIE: TIE, Rank.OUT: OUT}
+from plots.tables.notes import Doubts, doubts_of, notes
+from scalemark.text.wording import as_typed
+from store.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,90 +56,130 @@ class Layout:
     """One table."""
 
     title: str
-    corner: str  # heading of the row titles
+    heads: tuple[str, ...]  # axes of the rows: headings of the first columns
     columns: tuple[str, ...]  # as "4 GPUs"
-    above: str  # what the columns count, as "GPUs"; empty where they count nothing
-    counts: tuple[str, ...]  # the columns below it, as "4"
-    rows: tuple[tuple[str, tuple[Shown, ...]], ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[Shown, ...]], ...]  # values of the axes, and cells
     notes: tuple[str, ...]  # what a reader must know
     legend: tuple[str, ...]  # the badges, marks and symbols that occur, to be read after the notes
     table: Table
 
 
-def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None = None) -> Layout:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Tables to be read together: what all have in common is said once."""
+
+    heading: str  # the setting that all share; empty for a single table
+    doubts: tuple[str, ...]  # what all numbers share, above the tables
+    tables: tuple[Layout, ...]
+    notes: tuple[str, ...]  # of all tables, the legend last, in one line
+
+
+def document(
+    tables: Sequence[Table],
+    selection: Selection,
+    quantities: Sequence[str] | None = None,
+    failed: Failed = stop,
+) -> Document:
+    """Lay out tables of this selection. One that fails is left out, and `failed` is called. Raises
+    StoreError when no other is left.
+    """
+    doubts = doubts_of([result for table in tables for result in table.results], selection)
+    above = [
+        f"Every run is in doubt: {reason}. Repeat before deciding." for reason in doubts.shared
+    ]
+    layouts = []
+    for table in tables:
+        try:
+            layouts.append(lay_out(table, selection, quantities, doubts))
+        except Exception as error:  # whatever it is, the other tables are worth showing
+            failed(f"table {table_title(table.environment, table.setting)}", error)
+    if not layouts:
+        raise StoreError("no table: none of this selection can be laid out")
+    legend = list(dict.fromkeys(line for layout in layouts for line in layout.legend))
+    foot = ["; ".join(legend)] if legend else []
+    if len(layouts) == 1:
+        alone = replace(layouts[0], notes=(*layouts[0].notes, *foot), legend=())
+        return Document(heading="", doubts=tuple(above), tables=(alone,), notes=())
+    common = _common([layout.table.setting for layout in layouts])
+    environments = _environments([layout.table.environment for layout in layouts])
+    is_simulated = all(layout.table.environment.is_simulated for layout in layouts)
+    shared = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts))
+    once = [line for line in layouts[0].notes if line in shared]
+    shown = []
+    for layout in layouts:
+        own = tuple(line for line in layout.notes if line not in shared)
+        text = _title(layout.table, common, environments)
+        if is_simulated:
+            text = text.removeprefix(SIMULATED)
+        shown.append(replace(layout, title=text, notes=own, legend=()))
+    heading = f"{SIMULATED if is_simulated else ''}{title(common)}".removesuffix(": ")
+    return Document(heading=heading, doubts=tuple(above), tables=tuple(shown), notes=(*once, *foot))
+
+
+_NO_DOUBTS = Doubts(of={}, shared=())
+
+
+def lay_out(
+    table: Table,
+    selection: Selection,
+    quantities: Sequence[str] | None = None,
+    doubts: Doubts = _NO_DOUBTS,
+) -> Layout:
     """Write a table of this selection; each cell holds these quantities, or the usual ones."""
     wanted = quantities or usual(table.results)
     briefly = wanted if quantities else [name for name in wanted if name != "interval"]
     rows = []
     for row in table.rows:
-        where = [(row, column) for column in table.columns]
-        cells = tuple(_shown(table, one, wanted, briefly) for one in where)
-        rows.append((_bare(table, table.rows_by, row), cells))
-    columns = tuple(short_title(table, table.columns_by, column) for column in table.columns)
+        heads = zip(table.rows_by, row, strict=True)
+        cells = [_shown(table, row, column, wanted, briefly, doubts) for column in table.columns]
+        rows.append((tuple(_head(table, axis, value) for axis, value in heads), tuple(cells)))
+    devices = table.environment.devices
     return Layout(
         title=table_title(table.environment, table.setting),
-        corner=table.environment.devices if _is_count(table.rows_by) else " ".join(table.rows_by),
-        columns=columns,
-        above=table.environment.devices if _is_count(table.columns_by) else "",
-        counts=tuple(_bare(table, table.columns_by, column) for column in table.columns),
+        heads=tuple(devices if axis == "num_gpus" else axis for axis in table.rows_by),
+        columns=tuple(short_title(table, table.columns_by, column) for column in table.columns),
         rows=tuple(rows),
-        notes=tuple(notes(table, selection, wanted)),
+        notes=tuple(notes(table, selection, wanted, doubts)),
         legend=tuple(_legend(table, [cell for _, cells in rows for cell in cells])),
         table=table,
     )
 
 
-def _is_count(axes: Sequence[str]) -> bool:
-    return tuple(axes) == ("num_gpus",)
-
-
-def _bare(table: Table, axes: Sequence[str], label: Label) -> str:
-    """Return a number of devices as `4` below what it counts, and other titles as they are."""
-    return str(label[0]) if _is_count(axes) else short_title(table, axes, label)
+def _head(table: Table, axis: str, value: object) -> str:
+    """Return the value of an axis below its name."""
+    if axis == "model":
+        return short_title(table, (axis,), (value,))
+    if axis == "command":
+        return program_name(str(value))
+    if value in (None, ""):
+        return named(axis, value).removeprefix(f"{axis} ")
+    return as_typed(value)
 
 
 def _shown(
-    table: Table, where: tuple[Label, Label], wanted: Sequence[str], briefly: Sequence[str]
+    table: Table,
+    row: Label,
+    column: Label,
+    wanted: Sequence[str],
+    briefly: Sequence[str],
+    doubts: Doubts,
 ) -> Shown:
-    cell = table.cells.get(where)
+    cell = table.cells.get((row, column))
     if cell is None:
-        text = _MISSING.get(table.environment.origin, NOT_RUN)
+        text = MISSING.get(table.environment.origin, NOT_RUN)
         return Shown(text=text, short=text, rank=Rank.ALONE, result=None)
-    text, short = _text(cell, wanted), _text(cell, briefly)
-    for mark in _MARKS.values() if briefly is not wanted else ():
-        short = short.replace(f" {mark}", mark)
+    marks = SUSPECT if doubts.is_marked(cell.result) else ""
+    text, short = cell_text(cell, wanted, marks), cell_text(cell, briefly, marks)
+    if briefly is not wanted:
+        short = short.replace(f" {TIE}", TIE).replace(f" {OUT}", OUT)
     return Shown(text=text, short=short, rank=cell.rank, result=cell.result)
-
-
-_MISSING = {Origin.PUBLISHED: NOT_PUBLISHED, Origin.ELSEWHERE: NOT_IN_TABLE}
-
-
-def _text(cell: Cell, quantities: Sequence[str]) -> str:
-    result = cell.result
-    if result.throughput is None:
-        return SYMBOLS[Outcome(result.outcome)]
-    marks = "" if result.is_valid else SUSPECT
-    if result.is_reported:
-        marks += REPORTED
-    if result.failed:
-        marks += PARTLY_FAILED
-    if cell.rank in _MARKS:
-        marks += f" {_MARKS[cell.rank]}"
-    texts = {name: QUANTITIES[name].text(result) for name in quantities}
-    texts = {name: text for name, text in texts.items() if text}
-    if THROUGHPUT not in texts:
-        return f"{', '.join(texts.values()) or NOT_RUN}{marks}"
-    text = texts.pop(THROUGHPUT) + marks
-    if "interval" in texts:
-        text += f" {texts.pop('interval')}"
-    return f"{text} ({', '.join(texts.values())})" if texts else text
 
 
 def _legend(table: Table, cells: Sequence[Shown]) -> Iterator[str]:
     """Explain the badges, marks and symbols that occur."""
     origin = table.environment.origin
     numbers = [cell.result for cell in cells if cell.result and cell.result.throughput is not None]
-    found = {*(cell.text for cell in cells), *symbols_of_repeats(numbers)}
+    texts = {*(cell.text for cell in cells), *symbols_of_repeats(numbers)}
     ranks = {cell.rank for cell in cells}
     if Rank.TIE in ranks:
         yield f"{TIE} {badges.foot(['tie'])}"
@@ -148,5 +193,41 @@ def _legend(table: Table, cells: Sequence[Shown]) -> Iterator[str]:
         yield f"{SUSPECT} {badges.foot(['in doubt'])}"
     yield from map(badges.foot, ([badge] for badge in badges.of_environment(table.environment)))
     for symbol, meaning in MEANINGS.items():
-        if symbol in found:
+        if symbol in texts:
             yield f"{symbol}: {meaning}"
+
+
+def _common(settings: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return what all settings share, but for the model, which every title names."""
+    common = dict(settings[0])
+    common.pop("model", None)
+    for setting in settings:
+        for axis in list(common):
+            if axis not in setting or setting[axis] != common[axis]:
+                del common[axis]
+    return common
+
+
+def _title(table: Table, common: Mapping[str, object], environments: Mapping[str, str]) -> str:
+    own = {axis: value for axis, value in table.setting.items() if axis not in common}
+    parts = table_title(table.environment, own), environments[table.environment.key]
+    return ", ".join(part for part in parts if part)
+
+
+def _environments(environments: Sequence[Environment]) -> dict[str, str]:
+    """Return what distinguishes each environment: its host, its versions, or at last its key."""
+    different = {environment.key: environment for environment in environments}
+    hosts = {environment.host for environment in different.values()}
+    texts = {}
+    for key, environment in different.items():
+        text = f"on {environment.host}" if len(hosts) > 1 else ""
+        if len(hosts) < len(different):
+            text = f"{text} ({environment.versions})" if text else environment.versions
+        texts[key] = text
+    if len(different) == 1:
+        return dict.fromkeys(different, "")
+    num_like = Counter((text, different[key].shares_host) for key, text in texts.items())
+    for key, text in texts.items():
+        if num_like[text, different[key].shares_host] > 1:
+            texts[key] = f"{text}, environment {key}"
+    return texts

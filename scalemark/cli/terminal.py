@@ -8,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -164,8 +164,10 @@ def print_columns(
     right: frozenset[str] = frozenset(),
     spare: Sequence[str] = (),
     piped_width: int = PIPE_WIDTH,
+    bold: Collection[tuple[int, int]] = (),
 ) -> None:
-    """Print a table without borders or markup; `right` names the columns to align right.
+    """Print a table without borders or markup; `right` names the columns to align right, and `bold`
+    the cells, by row and column, that a terminal shows bold; not together with `spare`.
 
     A terminal that is too narrow gets cells folded between words, and none of the `spare` columns
     that it has no room for; what is left out is named. A pipe gets cells folded to `piped_width`.
@@ -178,7 +180,7 @@ def print_columns(
         kept = [place for place, name in enumerate(columns) if name not in dropped]
         columns = [columns[place] for place in kept]
         shown = [[row[place] for place in kept] for row in shown]
-    _print_fitted(console, columns, shown, right)
+    _print_fitted(console, columns, shown, right, bold)
     if dropped:
         tell_left_out(dropped, "--json has them")
 
@@ -212,7 +214,11 @@ def folded(text: str, width: int, units: re.Pattern[str] = _WORDS) -> str:
 
 
 def _print_fitted(
-    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str]
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: frozenset[str],
+    bold: Collection[tuple[int, int]],
 ) -> None:
     widths, gap = fitted(columns, rows, console.width)
     table = Table(
@@ -226,9 +232,12 @@ def _print_fitted(
         heading = Text(folded(column, width, _HEADINGS))
         justify: JustifyMethod = "right" if column in right else "left"
         table.add_column(heading, justify=justify, overflow="fold", width=width)
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        table.add_row(*(Text(folded(cell, width)) for cell, width in cells))
+    for number, row in enumerate(rows):
+        texts = []
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            style = "bold" if (number, place) in bold else ""
+            texts.append(Text(folded(cell, width), style))
+        table.add_row(*texts)
     console.print(table)
 
 
@@ -271,9 +280,9 @@ def _print_plain(
     lines = [[folded(cell, room) for cell, room in zip(row, widths, strict=True)] for row in rows]
     for row in [headings, *lines] if any(columns) else lines:
         for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
-            padded = [
-                part.rjust(room) if column in right else part.ljust(room)
-                for column, part, room in zip(columns, parts, widths, strict=True)
-            ]
+            padded = []
+            for column, part, room in zip(columns, parts, widths, strict=True):
+                spaces = " " * (room - cell_len(part))
+                padded.append(spaces + part if column in right else part + spaces)
             text = (" " * gap).join(padded).rstrip()
             console.print(text, markup=False, emoji=False, soft_wrap=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.pivot import pivot
+from analysis.pivot import pivot, usual_tables
 from analysis.results import measured
 from analysis.tables.table import Rank
 from analysis.text.titles import model_notes, title
@@ -228,3 +228,48 @@ def test_the_title_of_a_model_of_tokens_names_its_length_and_no_image():
     named = title(table.setting)
     assert "seq_len 128" in named
     assert "image_px" not in named
+
+
+def test_what_was_varied_is_one_table_for_each_model():
+    """Precision x XLA x batch x GPUs of two models were 32 tables of one row."""
+    entries = [
+        (small(model=model, precision=precision, xla=xla, batch_size=batch, num_gpus=num), 10.0)
+        for model in ("resnet50", "vgg16")
+        for precision in ("fp32", "fp16", "bf16")
+        for xla in ("off", "on")
+        for batch in (32, 64, 128)
+        for num in (1, 2)
+    ]
+    tables = usual_tables(results(entries))
+    assert [table.setting["model"] for table in tables] == ["resnet50", "vgg16"]
+    for table in tables:
+        assert table.rows_by == ("precision", "xla", "batch_size")
+        assert table.columns_by == ("num_gpus",)
+        assert len(table.results) == 36
+        assert table.setting["strategy"] == "replicated_none"
+
+
+def test_on_one_number_of_gpus_the_axis_with_most_values_is_across():
+    entries = [
+        (small(precision=precision, batch_size=batch), 10.0)
+        for precision in ("fp32", "bf16")
+        for batch in (2, 4, 8)
+    ]
+    (table,) = usual_tables(results(entries))
+    assert (table.rows_by, table.columns_by) == (("precision",), ("batch_size",))
+
+
+def test_one_axis_of_many_values_is_down():
+    entries = [(small(batch_size=batch), 10.0) for batch in range(1, 41)]
+    (table,) = usual_tables(results(entries))
+    assert (table.rows_by, table.columns_by) == (("batch_size",), ("num_gpus",))
+    assert len(table.rows) == 40
+
+
+def test_an_axis_that_the_planner_sets_by_another_makes_no_rows():
+    """A bug: fp16 was never compared with fp32, since data_format=auto differs."""
+    formats = {"fp32": "NCHW", "fp16": "NHWC", "bf16": "NHWC"}
+    entries = [(small(precision=key, data_format=value), 10.0) for key, value in formats.items()]
+    (table,) = usual_tables(results(entries))
+    assert table.rows_by == ("precision",)
+    assert table.setting["data_format"] == "by precision"

@@ -143,11 +143,10 @@ def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys,
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
     monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
     monkeypatch.setattr(at_end, "CHARTS", ("scaling",))
-    fill(
-        "it's.db", [(small(seed=seed, num_gpus=num), 100.0) for seed in (1, 2, 3) for num in (1, 2)]
-    )
+    models = ("trivial", "vgg16", "resnet50")
+    fill("it's.db", [(small(model=one, num_gpus=num), 100.0) for one in models for num in (1, 2)])
     assert show(reported, url="it's.db")
-    assert capsys.readouterr().out.count("trivial (seed ") == 2
+    assert capsys.readouterr().out.count("CPU device  2 CPU devices") == 2
     again = "--db 'it'\"'\"'s.db' --sweep first"
     assert reported[0] == f"1 more table: python -m plots tables {again}"
     assert (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.results import Origin
-from plots.tables.symbols import NOT_IN_TABLE
+from plots.tables.cells import NOT_IN_TABLE
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from tests.filled import fill

@@ -20,7 +20,7 @@ from plots.pictures import drawing
 from plots.report.content import compose
 from plots.report.page import render
 from plots.source import Source
-from plots.tables import formats
+from plots.tables import writers
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
@@ -78,7 +78,7 @@ OF_BOTH = pytest.mark.parametrize("origin", [Origin.MEASURED, Origin.SIMULATED])
 
 
 @OF_BOTH
-@pytest.mark.parametrize("form", formats.names())
+@pytest.mark.parametrize("form", writers.names())
 def test_tables_are_of_one_origin_in_every_format(both, plots, origin, form):
     ended = plots("tables", "--origin", origin, "--format", form)
     assert ended.exit_code == 0

@@ -1,5 +1,6 @@
 """What stands in cells and below tables: numbers, marks, symbols with their legend, baselines by name."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,9 +9,8 @@ from analysis.pivot import pivot
 from analysis.results import BaselineRule, measured
 from analysis.selection import Selection, load
 from analysis.tables.table import Rank
-from plots.tables.document import document
-from plots.tables.layout import lay_out
-from plots.tables.symbols import SYMBOLS
+from plots.tables.cells import SYMBOLS
+from plots.tables.layout import document, lay_out
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.spread import Spread
 from store.database import open_for_reading
@@ -34,7 +34,7 @@ def laid_out(entries=(), rule=BaselineRule.SAME, show=None, **options):
 
 
 def texts(layout):
-    return {name: [cell.text for cell in cells] for name, cells in layout.rows}
+    return {", ".join(heads): [cell.text for cell in cells] for heads, cells in layout.rows}
 
 
 def notes(layout):
@@ -47,21 +47,20 @@ def test_a_cell_has_throughput_and_speed_up_against_a_named_baseline():
         "ps_cpu": ["90.0 (1.00x)", "–"],
         "replicated_none": ["100 (1.00x)", "180 (1.80x)"],
     }
-    assert (layout.corner, layout.columns) == ("strategy", ("1 CPU device", "2 CPU devices"))
+    assert (layout.heads, layout.columns) == (("strategy",), ("1 CPU device", "2 CPU devices"))
     assert "cells: images/s (speed-up)" in layout.notes
     assert "speed-up: against the same strategy on 1 CPU device" in layout.notes
-    assert (layout.above, layout.counts) == ("CPU devices", ("1", "2"))
     assert layout.legend[-1] == "–: not run"
 
 
 def test_repeats_bring_an_interval_and_ties_are_marked():
-    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0)] + [
-        (small(**PS), speed) for speed in (99.0, 103.0, 100.0)
+    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0, 101.0)] + [
+        (small(**PS), speed) for speed in (99.0, 103.0, 100.0, 101.0)
     ]
     layout = laid_out(entries)
     assert texts(layout) == {
-        "ps_cpu": ["101 ≈ [96, 106]"],
-        "replicated_none": ["101 [99, 104]"],
+        "ps_cpu": ["101 ≈ [98, 103]"],
+        "replicated_none": ["101 [100, 102]"],
     }
     assert [cell.short for cell in layout.rows[0][1]] == ["101≈"]
     assert layout.legend[0] == "≈ tie: the repeats cannot tell it from the best"
@@ -78,7 +77,7 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
         (small(**PS), 1050.0),
     ]
     fill("r.db", entries)
-    assert {name: cells[0].rank for name, cells in laid_out_from_file().rows} == {
+    assert {name: cells[0].rank for (name,), cells in laid_out_from_file().rows} == {
         "ps_cpu": Rank.TIE,
         "replicated_none": Rank.BEST,
     }
@@ -93,11 +92,11 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
     raced.end(NOON, finished=True)
     writer.close()
     layout = laid_out_from_file()
-    assert texts(layout)["ps_cpu"][0].startswith("1020 ↓ [")
+    assert texts(layout)["ps_cpu"][0].startswith("1020 ↓ (990 to 1050, n=2)")
     assert not layout.rows[0][1][0].is_bold
     assert layout.legend[0] == "↓ raced out: a race stopped it, for it would hardly win"
     fill("r.db", [(small(**PS), 1090.0)], name="later")
-    assert texts(laid_out_from_file())["ps_cpu"][0].startswith("1043 ≈ [")
+    assert texts(laid_out_from_file())["ps_cpu"][0].startswith("1043 ≈ (990 to 1090, n=3)")
 
 
 def laid_out_from_file():
@@ -131,7 +130,7 @@ def test_one_process_each_is_said_to_be_too_few():
                 "ms/step",
                 "per-device",
             ),
-            "200 [190, 210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU device)",
+            "200 (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU device)",
         ),
         (("efficiency",), "80.0 %"),
         (("ms/step", "repeats"), "20.0 ms, n=1"),
@@ -221,15 +220,42 @@ def test_every_outcome_but_completed_has_a_symbol():
     assert set(SYMBOLS) == set(Outcome) - {Outcome.COMPLETED}
 
 
-def test_a_suspect_number_is_marked_with_the_command_that_says_why():
-    fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), 150.0)])
+def suspect(reasons, *attempts):
     with changing("r.db") as connection:
-        connection.exec_driver_sql(
-            "UPDATE measurements SET verdict = 'suspect' WHERE attempt_id < 3"
-        )
-    layout = laid_out(show=("throughput",))
-    assert texts(layout) == {"replicated_none": ["100*", "150"]}
-    assert f"* suspect: {SHOW} 1 (or 2) says why" in layout.notes
+        for attempt_id in attempts:
+            connection.exec_driver_sql(
+                "UPDATE measurements SET verdict = 'suspect', verdict_reasons = ?"
+                " WHERE attempt_id = ?",
+                (json.dumps(reasons), attempt_id),
+            )
+
+
+def test_a_doubt_about_one_number_is_marked_and_explained_below():
+    fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), 150.0)])
+    suspect(["steps drift"], 1, 2)
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    assert texts(found.tables[0]) == {"replicated_none": ["100*", "150"]}
+    assert f"* steps drift: see {SHOW} 1" in found.tables[0].notes
+    assert found.doubts == ()
+
+
+def test_a_doubt_that_all_numbers_share_is_said_once_above():
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
+    suspect(["2 of 2 cores were busy"], 1)
+    suspect(["2 of 2 cores were busy", "steps drift"], 2)
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    assert found.doubts == (
+        "Every run is in doubt: 2 of 2 cores were busy. Repeat before deciding.",
+    )
+    assert texts(found.tables[0]) == {"replicated_none": ["100", "150*"]}
+
+
+def test_few_repeats_are_shown_as_runs():
+    """Two noisy repeats were printed as `[unknown]`."""
+    noisy = [(small(), speed) for speed in (159.0, 435.0)]
+    four = [(small(num_gpus=2), speed) for speed in (100.0, 400.0, 100.0, 400.0)]
+    layout = laid_out([*noisy, *four], show=("throughput", "interval"))
+    assert texts(layout) == {"replicated_none": ["263 (159 to 435, n=2)", "200 (100 to 400, n=4)"]}
 
 
 def test_a_number_of_which_some_repeats_failed_is_marked():
@@ -239,18 +265,15 @@ def test_a_number_of_which_some_repeats_failed_is_marked():
         details=[{}, out_of_memory, {}],
     )
     assert texts(layout) == {"replicated_none": ["100† (1.00x)", "150 (1.50x)"]}
-    said = f"† failures: some of its repeats brought no number: OOM ({SHOW} {small().trial_id[:8]} says what happened)"
-    assert said in layout.notes
+    assert f"† some repeats have no number: OOM; see {SHOW} {small().trial_id[:8]}" in layout.notes
     assert layout.legend[-1] == "OOM: out of memory"
 
 
 def test_number_and_interval_are_explained_where_there_are_repeats():
     layout = laid_out([(small(), 100.0), (small(), 101.0)])
-    assert "images/s: geometric mean of the repeats, each a process of its own" in layout.notes
-    assert (
-        "interval: 95 %, by Student's t on logarithms of the processes' throughputs; of a single process: within it"
-        in layout.notes
-    )
+    assert "images/s: geometric mean of the repeats" in layout.notes
+    about = "interval: 95 % confidence interval over repeats; below four repeats, their range"
+    assert about in layout.notes
 
 
 def test_an_invalid_number_is_not_shown():
@@ -260,7 +283,7 @@ def test_an_invalid_number_is_not_shown():
     layout = laid_out()
     assert texts(layout) == {"replicated_none": ["INVALID"]}
     assert f"INVALID: {SHOW} 1 says why" in layout.notes
-    assert layout.legend[-1] == "INVALID: ran to its end, but has no number that may be quoted"
+    assert layout.legend[-1] == "INVALID: completed without a usable number"
 
 
 def test_a_missing_baseline_names_the_rules_that_find_one():

@@ -8,8 +8,8 @@ import pytest
 
 from analysis.pivot import usual_tables
 from analysis.selection import Selection, load
-from plots.tables.document import document
-from plots.tables.formats import terminal
+from plots.tables import writers
+from plots.tables.layout import document
 from tests.filled import fill
 from tests.specs import small
 
@@ -35,14 +35,17 @@ class Screen(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def filled() -> None:
-    """Two repeats of each, of which those of the first two strategies differ."""
+    """Four repeats of each, of which those of the first two strategies differ."""
     entries = []
     for place, model in enumerate(MODELS):
         for order, strategy in enumerate(STRATEGIES):
             for num in COUNTS[order == 5 :]:
                 speed = 1000 * num * (1 - 0.03 * order) / (1 + place)
                 spec = small(model=model, num_gpus=num, **strategy)
-                entries += [(spec, speed), (spec, speed * (1.02 if order < 2 else 1.0005))]
+                entries += [
+                    (spec, speed * (1 + step))
+                    for step in ((0, 0.02, 0, 0.02) if order < 2 else (0, 0.0005, 0, 0.0005))
+                ]
     fill("results.db", entries)
 
 
@@ -50,7 +53,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, width: int, show: Sequence[str] | Non
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(width))
     selection, screen = Selection(db="results.db"), Screen()
-    terminal.write([document(usual_tables(load(selection)), selection, show)], screen)
+    writers.chosen("terminal")([document(usual_tables(load(selection)), selection, show)], screen)
     return re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
 
 
@@ -63,7 +66,7 @@ def test_three_models_and_six_strategies_fit_80_columns(monkeypatch, snapshot):
 def test_a_wide_terminal_has_the_intervals_too(monkeypatch):
     text = drawn(monkeypatch, 150)
     assert "left out for width" not in text
-    assert "[95 % interval]" in text
+    assert "images/s [interval]" in text
 
 
 def test_what_was_asked_for_is_folded_between_its_parts(monkeypatch, snapshot):
