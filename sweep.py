@@ -38,14 +38,13 @@ from sweeper.grid.explain import check_forms, explain, is_of_null
 from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
 from sweeper.notify import notify
-from sweeper.planning.own_defaults import OwnDefaults, own_defaults
 from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
-Begin = Callable[[Grid, Sequence[str], Taken | None, OwnDefaults], Report | None]
-"""Runs the grid that our Hydra sweeper composed, given the arguments as they were typed, what of
-them came from an earlier trial, and what from the user's settings."""
+Begin = Callable[[Grid, Sequence[str], Taken | None], Report | None]
+"""Runs the grid that our Hydra sweeper composed, given the arguments as they were typed, and what
+of them came from an earlier trial."""
 
 
 def main() -> int:
@@ -105,9 +104,8 @@ def _run(typed: list[str], begin: Begin | None) -> Report | None:
     """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
     asked = with_trial(typed)
-    own = own_defaults(asked.arguments)
-    register(own.of_schema)
-    sys.argv[1:] = with_program(_without_multirun(own.typed(asked.arguments)))
+    register()
+    sys.argv[1:] = with_program(_without_multirun(asked.arguments))
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
     def begin_sweep(grid: Grid | DictConfig) -> None:
@@ -117,7 +115,7 @@ def _run(typed: list[str], begin: Begin | None) -> Report | None:
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
-        reports.append((begin or sweep.run)(grid, typed, asked.taken, own))
+        reports.append((begin or sweep.run)(grid, typed, asked.taken))
 
     begin_sweep()
     return reports[0] if reports else None

@@ -310,14 +310,9 @@ else:
     Config = make_dataclass("Config", map(_field_of, AXES_SET_BY_NAME), bases=(Settings,))
 
 
-def register(defaults: Mapping[str, str | int] | None = None) -> None:
-    """Make the schema known to Hydra, for the defaults of `conf/config.yaml`; with other defaults
-    of these settings.
-    """
-    node = OmegaConf.structured(Config)
-    for name, value in (defaults or {}).items():
-        OmegaConf.update(node, name, value)
-    ConfigStore.instance().store(name="schema", node=node)
+def register() -> None:
+    """Make the schema known to Hydra, for the defaults of `conf/config.yaml`."""
+    ConfigStore.instance().store(name="schema", node=OmegaConf.structured(Config))
 
 
 def typed(composed: DictConfig) -> Config:

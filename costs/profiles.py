@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 
 from costs.hardware import Hardware
-from scalemark.host.user_settings import settings_path
 
 FOLDER = Path(__file__).resolve().parent.parent / "conf" / "hardware"
 
@@ -47,8 +46,8 @@ def _may_be_one(path: Path) -> bool:
 
 def own_profiles() -> tuple[str, ...]:
     """Return the names of the user's own, in the settings folder."""
-    settings = settings_path(os.environ)
-    found = settings.parent.glob("hardware/*.yaml") if settings else ()
+    folder = _own_folder()
+    found = folder.glob("*.yaml") if folder else ()
     return tuple(sorted(path.stem for path in found if _NAME.fullmatch(path.stem)))
 
 
@@ -58,10 +57,21 @@ def own_profile_file(name: str) -> Path | None:
     """
     if name.endswith(_ENDING):
         return Path(name).expanduser().absolute()
-    settings = settings_path(os.environ)
-    if settings is None or not _NAME.fullmatch(name):
+    folder = _own_folder()
+    if folder is None or not _NAME.fullmatch(name):
         return None
-    return settings.parent / "hardware" / f"{name}{_ENDING}"
+    return folder / f"{name}{_ENDING}"
+
+
+def _own_folder() -> Path | None:
+    """Return scalemark/hardware in XDG_CONFIG_HOME, else in ~/.config; None without a home."""
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    if not Path(folder).is_absolute():  # the specification has others ignored
+        try:
+            folder = str(Path.home() / ".config")
+        except RuntimeError:
+            return None
+    return Path(folder) / "scalemark" / "hardware"
 
 
 _ENDING = ".yaml"

@@ -63,11 +63,6 @@ COMMANDS = {
         module="sweeper.__main__",
         is_subcommand=True,
     ),
-    "settings": Command(
-        about="Show your defaults, and where each comes from.",
-        module="sweeper.__main__",
-        is_subcommand=True,
-    ),
     "probe": Command(
         about="Measure what this machine's devices and links can do, before a sweep.",
         module="sweeper.__main__",
@@ -87,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return the command's exit code, or 2 where there is no such command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == [_COMPLETE]:  # before anything else: somebody waits behind a TAB
-        return _complete(given[-1])
+        return _complete(given[1:])
     entry_point.loading()
     word, *others = given or [""]
     if word in ("--help", "-h"):
@@ -95,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if word == "--version":
         return _print(f"scalemark {_version()}")
     if word in (_SHOW, _INSTALL):
-        return _set_up_completion(word, others)
+        return _set_up_completion(word)
     if word not in COMMANDS:
         return _refuse(_no_such(word, others) if word else f"which command?\n\n{_help()}")
     try:
@@ -120,29 +115,35 @@ def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
 _COMPLETE, _SHOW, _INSTALL = "--complete", "--show-completion", "--install-completion"
 
 
-def _complete(line: str) -> int:
+def _complete(words: Sequence[str]) -> int:
     gc.disable()  # as entry_point.loading, which checks more than a candidate needs
-    from scalemark.cli.completion import complete
+    from scalemark.cli.completion import candidates
 
     import_ours_first(sys.path)
-    found = complete(line, {name: command.module for name, command in COMMANDS.items()})
-    return _print("\n".join(found)) if found else OK
+    modules = {name: command.module for name, command in COMMANDS.items()}
+    return _print("\n".join(candidates(words, modules)))
 
 
-def _set_up_completion(word: str, others: Sequence[str]) -> int:
-    """Print what a shell reads, or have it read it; the user's own shell where none is named."""
-    from scalemark.cli.completion import SCRIPTS, install
+def _set_up_completion(word: str) -> int:
+    """Print what bash and zsh read, or have the user's shell read it."""
+    from scalemark.cli.completion import SCRIPT
 
-    shell = others[0] if others else Path(os.environ.get("SHELL", "")).name
-    if shell not in SCRIPTS or len(others) > 1:
-        found = f" {' '.join(others)}" if others else f": the shell is {shell or 'unknown'}"
-        return _refuse(f"{word}{found[:100]}; wanted {word} {' or '.join(SCRIPTS)}")
     if word == _SHOW:
-        return _print(SCRIPTS[shell].rstrip())
+        return _print(SCRIPT.rstrip())
+    shell = Path(os.environ.get("SHELL", "")).name
+    if shell not in ("bash", "zsh"):
+        return _refuse(f"{word}: the shell is {shell or 'unknown'}; wanted bash or zsh")
+    folder = os.environ.get("ZDOTDIR") if shell == "zsh" else None
+    settings = Path(folder or Path.home()) / f".{shell}rc"
+    line = f'eval "$(scalemark {_SHOW})"\n'
     try:
-        return _print(install(shell, Path.home()))
+        text = settings.read_text(encoding="utf-8") if settings.exists() else ""
+        if line not in text:
+            with settings.open("a", encoding="utf-8") as file:
+                file.write(line if not text or text.endswith("\n") else f"\n{line}")
     except OSError as error:
         return _refuse(f"{word}: {error.filename}: {error.strerror}")
+    return _print(f"{settings} reads the completion from the next start of {shell} on")
 
 
 _USAGE = """\
@@ -154,8 +155,8 @@ your own training program is on 1, 2, 4, 8 GPUs (scalemark sweep --help).
 {commands}
 
 scalemark COMMAND --help says more of a command; scalemark --version prints the version.
-scalemark --install-completion has bash or zsh complete commands, axes and their values; with
---show-completion it only prints what that shell would read."""
+scalemark --install-completion has bash or zsh complete commands and options; --show-completion only
+prints what the shell would read."""
 
 
 def _help() -> str:

@@ -16,7 +16,6 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from scalemark.host.own_code import database_option
-from scalemark.host.user_settings import DATABASE_VARIABLE, UserSettingsError, user_settings
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
 from store.older_axes import fill_in_defaults
@@ -67,19 +66,12 @@ class Database(Protocol):
 
 
 DEFAULT_FILE = "results.db"
+DATABASE_VARIABLE = "SCALEMARK_DB"  # a URL may hold a password, and so is in no command line
 
 
 def default_url() -> str:
-    """SCALEMARK_DB, else that of the user's settings, else results.db in the current folder.
-
-    Raises StoreError for settings that are wrong.
-    """
-    if named := os.environ.get(DATABASE_VARIABLE):
-        return named
-    try:
-        return user_settings().database or DEFAULT_FILE
-    except UserSettingsError as error:
-        raise StoreError(str(error)) from error
+    """SCALEMARK_DB, else results.db in the current folder."""
+    return os.environ.get(DATABASE_VARIABLE) or DEFAULT_FILE
 
 
 def locate(url: str) -> Database:

@@ -14,13 +14,11 @@ if __name__ == "__main__":
 from store.command_line import App, run
 
 app = App(
-    about="Look at sweeps that run, join one, judge a change, measure what this machine can do, or "
-    "see the defaults of sweeps.",
+    about="Look at sweeps that run, join one, judge a change, or measure what this machine can do.",
     commands={
         "status": "sweeper.commands.status:status",
         "agent": "sweeper.commands.agent:agent",
         "judge": "sweeper.commands.judge:judge",
-        "settings": "sweeper.commands.settings:settings",
         "probe": "sweeper.commands.probe:probe",
     },
 )

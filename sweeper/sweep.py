@@ -25,7 +25,6 @@ from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.from_trial import Taken
 from sweeper.local_sweep import LocalSweep
-from sweeper.planning.own_defaults import OwnDefaults
 from sweeper.planning.plan import make_plan, resolve_grid
 from sweeper.planning.plan_view import plan_json, print_plan
 from sweeper.planning.settings import check, check_folders
@@ -41,13 +40,11 @@ def run(
     grid: Grid,
     typed: Sequence[str],
     taken: Taken | None = None,
-    own: OwnDefaults | None = None,
 ) -> Report | None:
     """Plan and run a sweep; None when the plan was all that was asked for.
 
-    `typed` are the arguments of the command, which the database keeps, `taken` is what came from an
-    earlier trial, and `own` from the user's settings. Raises SweepRefusedError or StoreError before
-    anything runs.
+    `typed` are the arguments of the command, which the database keeps, and `taken` is what an
+    earlier trial gave. Raises SweepRefusedError or StoreError before anything runs.
     """
     config = grid.composer.base
     name = check(config)
@@ -67,12 +64,12 @@ def run(
         machine_key = way.machine.key if is_local else None
         return replace(planned, failed_last=failed_last(engine, waiting, machine_key))
 
-    sources = [one.line for one in (taken, own) if one]
+    sources = [taken.line] if taken else []
     if config.sweep.dry_run:
         # the plan is what was asked for: on stdout
         planned = plan(open_existing(config.store.url))
         if config.sweep.plan_format is PlanFormat.json:
-            print(plan_json(planned, way.machine, taken, own))
+            print(plan_json(planned, way.machine, taken))
         else:
             _print(make_console(), way, planned, sources)
         _tell_what_would_refuse_it(config.store)

@@ -13,13 +13,12 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from scalemark.host.user_settings import DATABASE_VARIABLE
 from scalemark.records.validation import storable
 from scalemark.stats.false_wins import level_of
 from scalemark.text.redact import command_line, without_secrets
 from scalemark.text.wording import duration_text
 from store import judgements
-from store.database import open_for_reading
+from store.database import DATABASE_VARIABLE, open_for_reading
 from store.errors import StoreError
 from store.judgements import Judged, NewJudgement, Place
 from store.reading.completed_repeats import completed_repeats, completed_repeats_of_sweep

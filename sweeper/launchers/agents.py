@@ -17,8 +17,8 @@ ABILITIES = LauncherAbilities(starts_agents=False, settings=None)
 from conf.schema import Config
 from scalemark.abilities import starting_agents
 from scalemark.cli.terminal import silence
-from scalemark.host.user_settings import DATABASE_VARIABLE
 from scalemark.text.redact import masked
+from store.database import DATABASE_VARIABLE
 from sweeper.devices.agent_hosts import devices_of_hosts
 from sweeper.devices.machine import Inventory
 from sweeper.launchers import AgentCommand, AgentJob

@@ -31,7 +31,6 @@ from sweeper.devices.gpu_kinds import CHOOSE_ONE, several_kinds
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
-from sweeper.planning.own_defaults import OwnDefaults
 from sweeper.planning.plan import Plan, PlannedTrial
 from sweeper.race.planned import PlannedRace, PlannedRaces
 from sweeper.way import Planned
@@ -134,7 +133,6 @@ def plan_json(
     planned: Planned,
     machine: Machine,
     taken: Taken | None = None,
-    own: OwnDefaults | None = None,
 ) -> str:
     """Return the whole plan as JSON; where trials race, with the most that is to be run."""
     plan, races, estimate = planned.plan, planned.races, planned.estimate
@@ -153,7 +151,6 @@ def plan_json(
     left_out = [{"overrides": overrides, "reason": reason} for overrides, reason in plan.left_out]
     found = {
         "from": taken and asdict(taken),  # an earlier trial, and what came from it
-        "settings": own.to_json() if own else None,  # of the user's own file
         "machine": machine.key,
         "simulated": bool(machine.hardware_profile),
         "gpus_in_use": [asdict(gpu) for gpu in planned.in_use],  # by others

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
 from scalemark.host.extras import lack_of_tensorflow
-from scalemark.host.user_settings import MOST_REPEATS
 from scalemark.records.axes import Engine
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.launcher_settings import check_launcher_settings
@@ -28,6 +27,8 @@ _LEAST_S = {
     "rank_timeout_s": 5.0,  # a rank that is well gives a sign of life every two
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+MOST_REPEATS = 1000
 
 
 def check(config: Config) -> str:
