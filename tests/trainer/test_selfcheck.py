@@ -1,14 +1,11 @@
 """`python -m trainer selfcheck` finds what is right and what is wrong, and says what cannot run here."""
 
-import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from dataclasses import replace
-from threading import Barrier, Event
 
 import pynvml
 import pytest
@@ -18,9 +15,9 @@ from tests.own_models import DENSE, TOKENS, written
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.trainer import passing_for_gpus
 from trainer import selfcheck
-from trainer.check import trials
-from trainer.check.records import Bench, Check, Mode, Part
-from trainer.selfcheck import NOT_REACHED, choose_bench
+from trainer.check import plan
+from trainer.check.plan import NOT_REACHED, Bench, Check, Mode, Part
+from trainer.selfcheck import choose_bench
 
 pytestmark = pytest.mark.integration
 
@@ -39,19 +36,10 @@ def run(*arguments):
     return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory):
-    """Of two modes at once: what it printed, and what it wrote as JSON."""
-    path = tmp_path_factory.mktemp("selfcheck") / "found.json"
-    ended = run(
-        "--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_device", "--out", str(path)
-    )
+def test_a_mode_is_proven_and_measured_and_nccl_cannot_run_on_cpu_devices():
+    ended = run("--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_device", "--json")
     assert ended.returncode == 0, ended.stderr
-    return ended, json.loads(path.read_text())
-
-
-def test_a_mode_is_proven_measured_and_written_as_json(asked):
-    ended, found = asked
+    found = json.loads(ended.stdout)
     checks = {check["options"]: check for check in found["checks"] if check["mode"] == "ps_cpu"}
     assert found["devices"] == {
         **{"kind": "cpu_device", "num_replicas": 2, "num_hosts": 1},
@@ -60,37 +48,24 @@ def test_a_mode_is_proven_measured_and_written_as_json(asked):
     assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
     assert checks["precision=fp32"]["throughput"] > 0
     assert checks["precision=tf32"]["outcome"] == "unsupported"
-    assert "CPU devices: parts of one machine's cores" in ended.stdout
-    assert (
-        "precision=tf32: a way of GPUs; these replicas are CPU devices (precision=tf32 with ps_cpu)"
-        in ended.stdout
-    )
-    assert "2 GPUs" not in ended.stdout
-    assert "2 CPU devices" in ended.stdout
-
-
-def test_nccl_cannot_run_on_cpu_devices_and_is_no_failure(asked):
-    ended, _ = asked
-    assert ended.returncode == 0
-    assert (
-        "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU devices (replicated_nccl)"
-        in ended.stdout
+    (refused,) = (check for check in found["checks"] if check["mode"] == "replicated_nccl")
+    assert (refused["outcome"], refused["problem"]) == (
+        "unsupported",
+        "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU devices",
     )
 
 
 def test_a_model_of_ones_own_is_proven_in_the_mode(tmp_path):
-    found = tmp_path / "found.json"
     path = f"{tmp_path}/{written(TOKENS)}"
-    ended = run("--modes", "mirrored_ring", "--model", path, "--out", str(found))
+    ended = run("--modes", "mirrored_ring", "--model", path, "--json")
     assert ended.returncode == 0, ended.stderr
-    exact, *others, fast = json.loads(found.read_text())["checks"]
+    exact, *others, fast = json.loads(ended.stdout)["checks"]
     assert exact["difference"] < exact["bound"] == 1e-6
     assert [check["options"] for check in others] == [
         "steps_per_execution=3",
         "gradient_accumulation=4",
     ]
     assert fast["throughput"] > 0
-    assert f"examples/s of {path} in a second" in ended.stdout
 
 
 def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
@@ -110,7 +85,6 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
         (["--modes", "ps_cpu,telepathy"], "no mode telepathy with --hosts 1; choose from "),
         (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_device"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
-        (["--jobs", "0"], "--jobs 0: wanted 1 or more"),
         (["--hosts", "0"], "--hosts 0: wanted 1 to 8"),
         (
             ["--hosts", "2", "--modes", "ps_cpu"],
@@ -120,12 +94,6 @@ def test_a_model_that_drops_out_trains_and_is_not_compared(tmp_path):
             ["--modes", "distributed_ring"],
             "no mode distributed_ring with --hosts 1; choose from independent, ",
         ),
-        (["--out", "/nowhere/x.json"], "there is no folder /nowhere"),
-        (["--out", "/proc"], "--out /proc: a folder, wanted a file"),
-        (
-            ["--out", "/proc/x.json"],
-            "--out /proc/x.json: No such file or directory; choose another",
-        ),
     ],
 )
 def test_a_wrong_question_is_refused_at_once(arguments, said, capsys):
@@ -134,61 +102,88 @@ def test_a_wrong_question_is_refused_at_once(arguments, said, capsys):
     assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
 
 
-def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
-    checked = []
+@pytest.fixture
+def checked(monkeypatch):
+    """checked(OUTCOME): what the process of each mode finds; the modes that it was asked for."""
+    modes = []
 
-    def check(mode, bench, over):
-        checked.append((mode.variable_update, bench))
-        return [
-            Check(
-                mode=mode.name,
-                options="-",
-                outcome="passed",
-                difference=1e-8,
-                loss_difference=2e-8,
-                bound=1e-6,
-            )
-        ]
+    def answer(*outcomes, then=None):
+        def check(part, variables, checks):
+            modes.append((part.mode.name, part.bench))
+            for outcome in outcomes:
+                problem = "" if outcome == "passed" else "wanted 2 GPUs"
+                checks.append(
+                    Check(mode=part.mode.name, options="-", outcome=outcome, problem=problem)
+                )
+            if then:
+                then(part)
 
-    monkeypatch.setattr(selfcheck, "_check", check)
+        monkeypatch.setattr(selfcheck, "_check_in_own_process", check)
+        return modes
+
+    return answer
+
+
+def test_modes_of_several_hosts_are_checked_over_so_many(checked, capsys):
+    modes = checked("passed")
     assert selfcheck.main(["--devices", "cpu_device", "--hosts", "3"]) == 0
-    updates, benches = map(set, zip(*checked, strict=True))
-    assert updates == {
-        "distributed_parameter_server",
-        "distributed_replicated",
-        "distributed_all_reduce",
-        "distributed_sharded",
-    }
-    assert benches == {Bench(kind="cpu_device", num_replicas=6, num_hosts=3)}
-    reported = capsys.readouterr().out
-    assert "3 hosts with 2 CPU devices each (processes of this machine)" in reported
-    assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +1e-06", reported, re.MULTILINE)
+    assert {name.split("_")[0] for name, _ in modes} == {"distributed"}
+    assert {bench for _, bench in modes} == {Bench(kind="cpu_device", num_replicas=6, num_hosts=3)}
+    said = capsys.readouterr().out
+    assert "3 hosts with 2 CPU devices each (processes of this machine)" in said
+    assert "each worker is a trainer of its own (multi_worker_mirrored" in said
 
 
-def test_modes_are_parted_by_commas_or_spaces(monkeypatch):
-    checked = []
-
-    def check(mode, bench, over):
-        checked.append(mode.name)
-        return []
-
-    monkeypatch.setattr(selfcheck, "_check", check)
+def test_modes_are_parted_by_commas_or_spaces(checked):
+    modes = checked("passed")
     selfcheck.main(["--devices", "cpu_device", "--modes", "ps_cpu,sharded,", "independent"])
-    assert checked == ["ps_cpu", "sharded", "independent"]
+    assert [name for name, _ in modes] == ["ps_cpu", "sharded", "independent"]
+
+
+def test_a_mode_that_cannot_run_says_so_once(checked):
+    """On GPUs its checks are of two processes."""
+    modes = checked("unsupported")
+    checks, _ = selfcheck._checked([REPLICATED], Bench(kind="gpu", num_replicas=3))
+    assert ([check.outcome for check in checks], len(modes)) == (["unsupported"], 1)
+
+
+def test_a_box_on_which_nothing_could_be_checked_has_not_passed(checked, capsys):
+    checked("unsupported")
+    assert selfcheck.main(["--devices", "cpu_device"]) == 1
+    said = capsys.readouterr()
+    assert "nothing could be checked here" in said.err
+    assert "Not checked\nwanted 2 GPUs (independent, " in said.out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_prints_what_was_checked(checked, capsys, number):
+    """A bug: `timeout` left nothing."""
+
+    def interrupt(part):
+        if part.mode.variable_update == "mirrored":
+            os.kill(os.getpid(), number)
+
+    checked("passed", then=interrupt)
+    modes = ["--modes", "ps_cpu", "mirrored_ring", "independent"]
+    assert selfcheck.main(["--devices", "cpu_device", *modes]) == 130
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    said = capsys.readouterr()
+    assert "interrupted (mirrored_ring, independent)" in said.out
+    assert "2 checks passed, 0 failed, 0 cannot run here, 2 not reached" in said.out
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
     part = plain_part()
+    checks: list[Check] = []
     strange = replace(part, bench=Bench(kind="no_such_kind", num_replicas=2))
-    (check,) = selfcheck._check_in_own_process(strange, {}, Event())
-    assert (
-        check.outcome,
-        "its process ended with 1: ValueError: 'no_such_kind'" in check.problem,
-    ) == ("failed", True)
+    selfcheck._check_in_own_process(strange, {}, checks)
     monkeypatch.setattr(selfcheck, "CHECK_TIMEOUT_S", 0.1)
     monkeypatch.setattr(selfcheck, "LOOK_EVERY_S", 0.1)
-    (check,) = selfcheck._check_in_own_process(part, {}, Event())
-    assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
+    selfcheck._check_in_own_process(part, {}, checks)
+    crashed, hung = checks
+    assert (crashed.outcome, hung.outcome) == ("failed", "failed")
+    assert "its process ended with 1: ValueError: 'no_such_kind'" in crashed.problem
+    assert hung.problem.startswith("hung for")
 
 
 def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch):
@@ -199,177 +194,16 @@ def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch
 
     monkeypatch.setattr(selfcheck, "module_command", command)
     apart = Mode(variable_update="independent", local_parameter_device="gpu", all_reduce="none")
-    found = []
-    for part, variables in trials.parts(
-        apart, Bench(kind="logical_gpu", num_replicas=2), os.environ
-    ):
-        one = replace(part, precisions=part.precisions[:1])
-        found += selfcheck._check_in_own_process(one, variables, Event())
+    found: list[Check] = []
+    two = Bench(kind="logical_gpu", num_replicas=2)
+    for part, variables in plan.parts(apart, two, os.environ):
+        first = replace(part, precisions=part.precisions[:1])
+        selfcheck._check_in_own_process(first, variables, found)
     assert [(check.options, check.outcome, check.problem) for check in found] == [
         ("-", "passed", ""),
         ("precision=fp32", "passed", ""),
         ("precision=bf16", "passed", ""),
     ]
-
-
-def test_a_mode_that_cannot_run_says_so_once(monkeypatch):
-    """On GPUs its checks are of two processes."""
-    refused = Check(**PLAIN, outcome="unsupported", problem="wanted an even number of GPUs")
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda *_: [refused])
-    assert selfcheck._check(REPLICATED, Bench(kind="gpu", num_replicas=3), Event()) == [refused]
-
-
-@pytest.mark.parametrize("modes", [[], ["--modes", "replicated_nccl"]])
-def test_a_box_on_which_nothing_could_be_checked_has_not_passed(modes, monkeypatch, capsys):
-    refused = Check(**PLAIN, outcome="unsupported", problem="TensorFlow sees 0 GPUs")
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda *_: [refused])
-    assert selfcheck.main(["--devices", "cpu_device", *modes]) == 1
-    said = capsys.readouterr()
-    assert "nothing could be checked here" in said.err
-
-
-def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
-    def interrupted(_part, _variables, over):
-        os.kill(os.getpid(), signal.SIGINT)
-        assert over.wait(60)
-        return []
-
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
-    modes = ["--modes", "ps_cpu", "mirrored_ring", "independent"]
-    assert selfcheck.main(["--devices", "cpu_device", *modes]) == 130
-    reported = capsys.readouterr().out
-    assert "Not reached (interrupted): ps_cpu, mirrored_ring, independent" in reported
-    assert "0 checks passed, 0 failed, 0 cannot run here, 3 not reached" in reported
-    assert "Largest difference" not in reported  # no table without a row
-
-
-def test_modes_that_would_have_followed_those_alone_are_not_reached_either(monkeypatch):
-    def interrupted(mode, bench, over):
-        assert over.wait(60)
-        return []
-
-    monkeypatch.setattr(selfcheck, "_check", interrupted)
-    modes = [replace(REPLICATED, all_reduce="nccl"), REPLICATED]
-    checks, is_interrupted = selfcheck._checked(modes, Bench(kind="gpu", num_replicas=2), 2, [9.0])
-    assert [(check.mode, check.outcome) for check in checks] == [("replicated_none", NOT_REACHED)]
-    assert is_interrupted
-
-
-def test_sigterm_ends_it_as_an_interrupt_does_and_what_was_found_is_written(
-    monkeypatch, capsys, tmp_path
-):
-    """A bug: `timeout` left an empty file. Modes that had not ended, or not begun, are reported."""
-
-    def terminated(part, variables, over):
-        if part.mode.variable_update == "parameter_server":
-            os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGTERM)  # as `timeout` does, to the process and its group
-            assert over.wait(60)
-        return [Check(mode=part.mode.name, options="-", outcome="passed")]
-
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", terminated)
-    out = tmp_path / "found.json"
-    modes = ["--modes", "mirrored_ring", "ps_cpu", "independent"]
-    assert selfcheck.main(["--devices", "cpu_device", *modes, "--out", str(out)]) == 130
-    found = [(one["mode"], one["outcome"]) for one in json.loads(out.read_text())["checks"]]
-    assert found == [
-        ("mirrored_ring", "passed"),
-        ("ps_cpu", "passed"),
-        ("ps_cpu", NOT_REACHED),
-        ("independent", NOT_REACHED),
-    ]
-    reported = capsys.readouterr().out
-    assert "\nNot all checks were reached (interrupted): ps_cpu\n" in reported
-    assert "\nNot reached (interrupted): independent\n" in reported
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
-
-
-def test_a_second_ctrl_c_ends_it_at_once(monkeypatch):
-    """A bug: a process that the driver does not let go kept it for ever."""
-    monkeypatch.setattr(selfcheck, "AGAIN_S", -1.0)
-
-    def interrupted(part, variables, over):
-        os.kill(os.getpid(), signal.SIGINT)
-        assert over.wait(60)
-        return []
-
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        selfcheck.main(["--devices", "cpu_device", "--modes", "ps_cpu"])
-    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_the_report_is_printed_loses_no_line_of_it(number, monkeypatch):
-    """A bug: the report ended there; and what had not been flushed was lost to a later signal."""
-    passed = Check(**PLAIN, outcome="passed")
-    whole = list(selfcheck.report([passed], Bench(kind="cpu_device", num_replicas=2)))
-
-    def report(*_):
-        for line in whole:
-            os.kill(os.getpid(), number)
-            yield line
-
-    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda *_: [passed])
-    monkeypatch.setattr(selfcheck, "report", report)
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written))
-    assert selfcheck.main(["--devices", "cpu_device", "--modes", "ps_cpu"]) == 0
-    printed = written.getvalue().decode()
-    assert printed.startswith("\n".join(whole))
-    assert "checks passed, 0 failed" in printed
-
-
-def test_a_process_is_ended_when_the_check_is_over():
-    over = Event()
-    over.set()
-    assert selfcheck._check_in_own_process(plain_part(), {}, over) == []
-
-
-def test_modes_at_once_are_printed_as_they_end_and_told_in_their_order(monkeypatch, capsys):
-    both, second_ended = Barrier(2, timeout=60), Event()
-
-    def check(mode, bench, over):
-        both.wait()
-        if mode.variable_update == "mirrored":
-            assert second_ended.wait(60)
-        return [Check(mode=mode.name, options="-", outcome="passed", difference=1e-8)]
-
-    def printed(checks):
-        second_ended.set()
-        return counted(checks)
-
-    counted = selfcheck._counted
-    monkeypatch.setattr(selfcheck, "_check", check)
-    monkeypatch.setattr(selfcheck, "_counted", printed)
-    modes = ["--modes", "mirrored_ring", "ps_cpu"]
-    assert selfcheck.main(["--devices", "cpu_device", "--jobs", "2", *modes]) == 0
-    said = capsys.readouterr()
-    assert re.findall(r"^\[\d/2\] (\w+)", said.err, re.MULTILINE) == ["ps_cpu", "mirrored_ring"]
-    assert re.findall(r"^(\w+) +-  ", said.out, re.MULTILINE) == ["mirrored_ring", "ps_cpu"]
-    assert "not a measurement, and less so beside 1 other mode" in said.out
-
-
-def test_modes_with_nccl_have_several_gpus_for_themselves(monkeypatch):
-    """Processes take turns on a GPU, and a kernel of NCCL waits for those on the other GPUs."""
-    others_at_once, running, beside = Barrier(2, timeout=60), set(), {}
-
-    def check(mode, bench, over):
-        running.add(mode.all_reduce)
-        beside[mode.all_reduce] = running - {mode.all_reduce}
-        if mode.all_reduce in ("ring", "none"):
-            others_at_once.wait()
-        running.remove(mode.all_reduce)
-        return [Check(mode=mode.name, options="-", outcome="passed")]
-
-    monkeypatch.setattr(selfcheck, "_check", check)
-    modes = [
-        replace(REPLICATED, all_reduce=name) for name in ("ring", "nccl", "none", "collective")
-    ]
-    checks, interrupted = selfcheck._checked(modes, Bench(kind="gpu", num_replicas=2), 4, [])
-    assert ([check.mode for check in checks], interrupted) == ([mode.name for mode in modes], False)
-    assert (beside["nccl"], beside["collective"]) == (set(), set())
 
 
 @pytest.mark.parametrize(
@@ -447,7 +281,7 @@ def test_what_a_mode_has_no_time_for_is_not_reached_and_no_failure(make_devices)
     checker = mode_check.ModeCheck(
         plain_part(),
         make_devices(2),
-        clock=lambda: next(times_s, selfcheck.MODE_BUDGET_S + 1),
+        clock=lambda: next(times_s, mode_check.MODE_BUDGET_S + 1),
     )
     first, *others = checker.all()
     assert first.outcome == "passed"

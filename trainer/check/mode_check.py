@@ -1,7 +1,7 @@
 """Checks one mode, or a part of it, for `trainer/selfcheck.py` in a process of its own.
 
 `python -m trainer.check.mode_check PART_JSON OUT` proves exactness and placement, and takes a short
-throughput; it writes one line of JSON per check.
+throughput, with small models of ours or one of the user's own; it writes a line of JSON per check.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from scalemark.records.cluster import WORKER_0, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.text.error_line import telling_line
-from trainer import devices, run
-from trainer.check import exactness, trials
-from trainer.check.records import Bench, Check, Part
+from trainer import devices, own_model, run
+from trainer.check import exactness, plan
+from trainer.check.plan import NOT_REACHED, Bench, Check, Part
 from trainer.errors import UnsupportedTrialError
 from trainer.process import parent
 from trainer.ranks import gpu_shares, local_servers
-from trainer.selfcheck import MODE_BUDGET_S, NOT_REACHED
 from trainer.watching import op_placement
 
+MODE_BUDGET_S = 480.0  # after so long a mode begins no further check
 NUM_STEPS = 3
 NUM_MICRO_BATCHES = 4
 EXACT = 1e-6  # weights after three steps, fp32
@@ -51,6 +51,11 @@ _USUAL = {
     "gradient_repacking": 0,
     "weight_decay": 0.0,
 }
+
+_STATE = (
+    "its replicas have a state of their own (batch normalization, seeds of dropout), with which N "
+    "batches are not one large batch; it trains, and cannot be compared with one device"
+)
 
 Changes = dict[str, Any]  # fields of TrialSpec
 Found = dict[str, float]  # numeric fields of Check
@@ -68,8 +73,8 @@ class ModeCheck:
         self._clock, self._begun_s = clock, clock()
         self._devices = on
         self._one = replace(on, replicas=on.replicas[:1])
-        self._alone = trials.of_one_device(bench)
-        self._spec = trials.of_mode(mode, bench)
+        self._alone = plan.of_one_device(bench)
+        self._spec = plan.of_mode(mode, bench)
         self._abilities = VARIABLE_UPDATES[mode.variable_update]
         self._bound = EXACT if bench.kind == "cpu_device" else EXACT_ON_GPUS
         self._model: Callable[[], keras.Model] | None = exactness.convolutional
@@ -210,6 +215,55 @@ class ModeCheck:
         return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
 
 
+class OwnModelCheck(ModeCheck):
+    """Exactness of one mode with the model that the bench names, and a short throughput."""
+
+    def __init__(self, part: Part, on: devices.Devices) -> None:
+        """Raises UnsupportedTrialError for a model that cannot be trained."""
+        super().__init__(part, on)
+        bench = part.bench
+        own: Changes = {
+            "model": bench.model,
+            "model_digest": bench.model_digest,
+            "image_px": 0,
+            "num_classes": 0,
+            "learning_rate": 0.01,
+        }
+        self._alone = replace(self._alone, **own)
+        self._spec = replace(self._spec, **own)
+        self._model = None  # the one that the trial names
+        run.prepare(self._alone)
+        template = own_model.load(self._alone)
+        self._batches = list(exactness.batches_of(template.example, bench.num_replicas, NUM_STEPS))
+
+    def all(self) -> Iterator[Check]:
+        try:
+            run.build(self._spec, self._devices)
+        except UnsupportedTrialError as error:
+            yield Check(mode=self._name, options="-", outcome="unsupported", problem=str(error))
+            return
+        if self._abilities.is_synchronous:
+            yield from self._exact_ones()
+        else:
+            yield self._trained({}, self._drifts, None)
+        yield self._checked("precision=fp32", partial(self._throughput, {}))
+
+    def _exact_ones(self) -> Iterator[Check]:
+        alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches, None)
+        initial = [np.asarray(each) for each in alone.template.model.non_trainable_variables]
+        if any(
+            (one != other).any() for one, other in zip(alone.towers.state(0), initial, strict=True)
+        ):
+            yield Check(mode=self._name, options="-", outcome="unsupported", problem=_STATE)
+            return
+        whole = alone.update.weights(0)
+        packs = (0, 2) if self._spec.all_reduce in self._abilities.repacks_with else (0,)
+        for num_packs, steps in product(packs, (1, NUM_STEPS)):
+            changes = {"gradient_repacking": num_packs, "steps_per_execution": steps}
+            yield self._exact(changes, whole, self._bound, loss)
+        yield self._exact({"gradient_accumulation": NUM_MICRO_BATCHES}, whole, self._bound, loss)
+
+
 @contextmanager
 def _claimed(bench: Bench) -> Iterator[devices.Devices]:
     """Claim the devices to check on; those of other hosts are processes of this one."""
@@ -242,14 +296,11 @@ def text_of(changes: Changes) -> str:
     return " ".join(reported) or "-"
 
 
-def check_mode(checks: type[ModeCheck], part_json: str, out: str) -> None:
-    """Write a line of JSON per check of a mode on the devices of this process."""
-
-    def on_devices(part: Part) -> Iterator[Check]:
-        with _claimed(part.bench) as on:
-            yield from checks(part, on).all()
-
-    write_checks(on_devices, part_json, out)
+def _checks(part: Part) -> Iterator[Check]:
+    """Yield all checks of a mode on the devices of this process."""
+    check = OwnModelCheck if part.bench.model else ModeCheck
+    with _claimed(part.bench) as on:
+        yield from check(part, on).all()
 
 
 def write_checks(checks: Callable[[Part], Iterator[Check]], part_json: str, out: str) -> None:
@@ -271,6 +322,6 @@ def write_checks(checks: Callable[[Part], Iterator[Check]], part_json: str, out:
 
 
 if __name__ == "__main__":
-    check_mode(ModeCheck, *sys.argv[1:])
+    write_checks(_checks, *sys.argv[1:])
     sys.stdout.flush()
     os._exit(0)  # past the interpreter's exit, in which a library may hang or crash

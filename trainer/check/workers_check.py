@@ -24,7 +24,7 @@ from scalemark.records.cluster import Cluster, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import devices, registry
-from trainer.check import exactness, trials
+from trainer.check import exactness, plan
 from trainer.check.mode_check import (
     EXACT,
     EXACT_ON_GPUS,
@@ -34,7 +34,7 @@ from trainer.check.mode_check import (
     text_of,
     write_checks,
 )
-from trainer.check.records import Check, Mode, Part
+from trainer.check.plan import Check, Mode, Part
 from trainer.errors import UnsupportedTrialError
 from trainer.process import parent
 from trainer.ranks import gpu_shares, per_replica, ports
@@ -55,8 +55,8 @@ def checks(part: Part) -> Iterator[Check]:
     if bench.kind == "logical_gpu":
         raise UnsupportedTrialError("each of its processes needs a physical GPU of its own")
     kind = DeviceKind(bench.kind)
-    alone = trials.of_one_device(bench)
-    spec = per_replica.with_processes(trials.of_mode(mode, bench))
+    alone = plan.of_one_device(bench)
+    spec = per_replica.with_processes(plan.of_mode(mode, bench))
     registry.load("variable_updates", mode.variable_update).check(spec)
     repacks = mode.all_reduce in VARIABLE_UPDATES[mode.variable_update].repacks_with
     checked = (*_CHECKED, _IN_BUCKETS) if repacks else _CHECKED

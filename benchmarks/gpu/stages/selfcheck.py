@@ -7,14 +7,15 @@ import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import Finding, Judged, Note, NotRunError, Number, OutOfTimeError, Verdict
 from benchmarks.gpu.kit import Kit, last_line, program
 from scalemark.records.devices import DeviceKind
-from trainer.selfcheck import NOT_REACHED, all_modes
+from trainer.check.plan import NOT_REACHED
+from trainer.selfcheck import all_modes
 
 ABOUT = "exactness and placement of every way of sharing variables"
 LINES: Mapping[str, str] = {"modes": "every mode of the self-check is exact and placed"}
@@ -25,27 +26,48 @@ _FIRST = ("replicated_none", "ps_cpu", "mirrored_ring", "replicated_ring", "ps_g
 _COUNTED = {"passed": "passed", "failed": "failed", "unsupported": "cannot run here"}
 
 
+# its interpreter ends with the signals that the kit sends, and what it prints is JSON alone
+_PRINTED_TO = ("sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh")
+
+
 def run(kit: Kit) -> Iterator[Finding]:
     modes = ordered([mode.name for mode in all_modes() if not mode.is_distributed])
-    out, log = kit.folder / "selfcheck.json", kit.logs / "selfcheck.log"
-    out.unlink(missing_ok=True)
     kind, devices = checked_devices(kit.box)
-    command = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--out", str(out)]
-    command += ["--jobs", str(kit.box.num_modes_at_once)]
+    # NCCL's kernels wait for those on other GPUs, where other processes may have their turn
+    num_at_once = 1 if kind == "gpu" else kit.box.num_modes_at_once
+    selfcheck = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--json"]
     variables = {**os.environ, **kit.box.mask_of_most()}
+    outs = [kit.folder / f"selfcheck-{number}.json" for number in range(num_at_once)]
     over: OutOfTimeError | KeyboardInterrupt | None = None
     try:
-        with program([*command, "--modes", *modes], log, variables) as process:
-            process.wait()
+        with ExitStack() as running:
+            processes = []
+            for number, out in enumerate(outs):
+                out.unlink(missing_ok=True)
+                command = [
+                    *_PRINTED_TO,
+                    str(out),
+                    *selfcheck,
+                    "--modes",
+                    *modes[number::num_at_once],
+                ]
+                log = kit.logs / f"selfcheck-{number}.log"
+                processes.append(running.enter_context(program(command, log, variables)))
+            for process in processes:
+                process.wait()
     except (OutOfTimeError, KeyboardInterrupt) as error:
-        # it was interrupted, and wrote what it had checked so far
+        # they were interrupted, and wrote what they had checked so far
         over = error
-    is_written = out.exists() and out.stat().st_size > 0  # it makes the file at its start
-    if is_written:
-        yield from judged(_checks(out), modes, devices)
+    checks: list[dict[str, Any]] = []
+    for out in outs:
+        if out.exists() and out.stat().st_size > 0:
+            checks += json.loads(out.read_text())["checks"]
+    if checks:
+        yield from judged(checks, modes, devices)
     if over:
         raise over
-    if not is_written:
+    if not checks:
+        log = kit.logs / "selfcheck-0.log"
         raise NotRunError(f"see logs/{log.name}: {last_line(log)}")
 
 
@@ -96,8 +118,3 @@ def judged(
         parts.append(f"not reached: {', '.join(late)}")
         verdict = Verdict.NOT_RUN
     yield Judged(line="modes", verdict=verdict, why="; ".join(parts))
-
-
-def _checks(out: Path) -> list[dict[str, Any]]:
-    checks: list[dict[str, Any]] = json.loads(out.read_text())["checks"]
-    return checks

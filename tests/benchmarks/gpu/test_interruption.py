@@ -157,7 +157,7 @@ def test_the_self_check_that_is_interrupted_is_judged_by_what_it_wrote(monkeypat
 
     class Interrupted:
         def __enter__(self):
-            (kit().folder / "selfcheck.json").write_text(written)
+            (kit().folder / "selfcheck-0.json").write_text(written)
             raise KeyboardInterrupt
 
         def __exit__(self, *_):

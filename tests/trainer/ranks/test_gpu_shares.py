@@ -6,7 +6,7 @@ from scalemark.records.cluster import Rank
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
 from trainer.check import mode_check
-from trainer.check.records import Bench
+from trainer.check.plan import Bench
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import local
 from trainer.ranks import gpu_shares

@@ -2,8 +2,7 @@
 
 import pytest
 
-from trainer.check.records import Bench, Mode, Part
-from trainer.check.trials import parts
+from trainer.check.plan import Bench, Mode, Part, parts
 
 CACHE = {
     "CUDA_CACHE_PATH": "/cache/cuda",
