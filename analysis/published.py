@@ -15,7 +15,6 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import name_of_record
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin as References
-from scalemark.records.references import held_out
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
 from store.errors import StoreError
@@ -115,17 +114,6 @@ def _known(model: str) -> Network | None:
         return None
 
 
-def is_held_out(result: Result) -> bool:
-    """Return whether its source is kept to judge predictions, which are not fitted to it."""
-    environment = result.environment
-    if environment.origin is not Origin.PUBLISHED:
-        return False
-    return environment.versions.removeprefix(_PUBLISHED_BY) in held_out()
-
-
-_PUBLISHED_BY = "published: "
-
-
 def key_of(reference: Mapping[str, Any]) -> str:
     """Return the `trial_id` of its result."""
     said = [value for name, value in reference.items() if value != _SELDOM.get(name, _SAID)]
@@ -173,7 +161,7 @@ def _environment(source: str, hardware: str) -> Environment:
         key=_digest(f"{source}\n{hardware}", 6),
         host=hardware,
         machine=hardware,
-        versions=f"{_PUBLISHED_BY}{source}",
+        versions=f"published: {source}",
         device_kind=DeviceKind.GPU,
         origin=Origin.PUBLISHED,
     )

@@ -27,7 +27,7 @@ QUICK = [
     "store list --json",
 ]
 SLOWER = [
-    "analysis predict --to num_gpus=8 --json",
+    "analysis predict --to num_gpus=2 --json",
     "analysis explain --json",
     "analysis compare strategy=ps_cpu strategy=replicated_none --json",
 ]

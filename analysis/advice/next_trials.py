@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim
 from analysis.advice.description import described, told_apart
-from analysis.advice.expected import Expected, expected
 from analysis.advice.facts import Facts
 from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
 from analysis.again import command, repeated
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy, with_way
+from analysis.predict.expected import Expected, expected
 from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import plan, repeats_to_tell
@@ -188,7 +188,7 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
     """Suggest what was not run, but for what has hardly a chance by prediction."""
     proposed = (*_cells(asked, ranking), *_near(asked, ranking))
     found = [(why, spec) for why, spec in proposed if not asked.is_tried(spec)]
-    predicted = expected(asked.question, [spec for _, spec in found]) if predicts else {}
+    predicted = expected(asked.question.able, [spec for _, spec in found]) if predicts else {}
     like = ranking.pick.result.spec
     for why, spec in found:
         chance = None
@@ -207,7 +207,7 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
 
 def chance_in_words(chance: float, one: Expected) -> str:
     """Return no chance of an uncertain prediction, whose interval it would rest on."""
-    if one.doubts:
+    if one.is_doubted:
         return ""
     shown = f"over {_MOST_SAID:.0%}" if chance > _MOST_SAID else f"{chance:.0%}"
     return f", a chance of {shown} to win"

@@ -27,7 +27,7 @@ MEANINGS = {
     "unsure": "another may be as good or better",
     "likely": "the evidence is not enough to be sure of the cause",
     "unfinished": "the sweep has trials left to run",
-    "uncertain": "predicted from too little, or from what fits badly; its interval is wide",
+    "uncertain": "predicted from less than a curve; its interval is wide",
     "cannot tell": "trials are missing, or too noisy, to name one cause",
     "simulated": DeviceKind.SIMULATED_GPU.meaning,
     "published": "measured by others, without repeats",

@@ -9,7 +9,6 @@ import json
 import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -115,18 +114,7 @@ class Rejected:
 
 def published() -> list[Reference]:
     """Return the figures that come with scalemark, in the order of their files."""
-    return [*_shipped("throughput.csv"), *_shipped(_HELD_OUT)]
-
-
-@cache
-def held_out() -> frozenset[str]:
-    """Return the sources of the figures that predictions are judged by: none is fitted to them
-    unless that is asked for.
-    """
-    return frozenset(reference.source for reference in _shipped(_HELD_OUT))
-
-
-_HELD_OUT = "held_out.csv"
+    return [*_shipped("throughput.csv"), *_shipped("held_out.csv")]
 
 
 def _shipped(name: str) -> list[Reference]:

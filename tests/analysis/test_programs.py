@@ -42,7 +42,7 @@ EVERY = [
     ("conclusions", "--check"),
     ("explain", "--all"),
     ("predict",),
-    ("predict", "--to", "num_gpus=16"),
+    ("predict", "--to", "num_gpus=8"),
 ]
 
 
@@ -130,9 +130,8 @@ def test_a_ratio_is_of_the_numbers_beside_it_though_a_repeat_is_far_off(analysis
 def test_a_missing_cell_is_proposed_as_a_command_of_the_same_program(analysis):
     left_out = program(8, 10, "none")
     fill_programs([one for one in grid() if one[0] != left_out])
-    proposed = json.loads(analysis("advise", "--all", "--origin", "measured", "--json").stdout)[0][
-        "next_trials"
-    ]
+    asked = ("advise", "--all", "--origin", "measured", "--no-predict", "--json")
+    proposed = json.loads(analysis(*asked).stdout)[0]["next_trials"]
     ((suggested,),) = [one["commands"] for one in proposed]
     specs = {spec.trial_id[:8]: spec for spec, _ in grid()}
     named, *changes = shlex.split(suggested)[2:]

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 import sqlalchemy as sa
 
-from scalemark.records.references import Origin, Reference, held_out, published
+from scalemark.records.references import Origin, Reference, published
 from store.reading.queries import list_references
 from store.reference_rows import add_references
 from store.schema import ReferenceRow
@@ -176,12 +176,6 @@ def test_published_figures_are_those_of_nvidias_bert(
     }
     assert (found.batch_size, found.throughput) == (batch_size, throughput)
     assert found.item == "sequences"
-
-
-def test_figures_that_judge_predictions_are_marked():
-    held = [reference for reference in published() if reference.source in held_out()]
-    assert len(held) == 24
-    assert {reference.model for reference in held} == {"bert_large"}
 
 
 @pytest.mark.parametrize(

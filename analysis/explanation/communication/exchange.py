@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from analysis.calibration.row import is_known
 from analysis.explanation.ablations import COMPARED, AblationFinder
 from analysis.explanation.communication.growth import growth
 from analysis.explanation.communication.losses import BoxLosses, Loss
@@ -22,6 +21,7 @@ from analysis.explanation.evidence import Method
 from analysis.explanation.faster_readers import FasterReaders
 from analysis.explanation.step_times import Seconds, about, difference, step_s
 from analysis.explanation.waterfall import shares_cores
+from analysis.reported_work import is_known
 from analysis.results import Result
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import free_names

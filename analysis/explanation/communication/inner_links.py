@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from analysis.calibration.environments import guess_of
-from analysis.calibration.row import row
 from analysis.explanation.communication.quick_check import QuickCheck
+from analysis.known_boxes import known_box
+from analysis.reported_work import is_known, work_of
 from analysis.results import Result
 from costs.hardware import Hardware
+from costs.profiles import profile
 from costs.step import costs
 from scalemark.records.strategies import STRATEGY_COLUMNS
 
@@ -23,13 +24,14 @@ from scalemark.records.strategies import STRATEGY_COLUMNS
 WAY_EXPLAINS = 4.0
 # times the quick check, where that is more: VGG16 on a DGX-1 lost 12 times the check in 2017
 CHECK_EXPLAINS = 20.0
+_SLOWEST_BOX = "k80_8"  # of the profiles, for a box that none describes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerLinks:
     """The communication of one target."""
 
-    seconds: float  # of a step, as if nothing hid it; in the slowest of the boxes that it may be
+    seconds: float  # of a step, as if nothing hid it
     check_s: float  # of the quick check
     gb_per_s: float  # of that check
 
@@ -43,11 +45,11 @@ def inner_links(target: Result, check: QuickCheck | None) -> InnerLinks | None:
     """Return None without a quick check, and where the cost model does not know the target."""
     if check is None:
         return None
-    guess = guess_of(target.environment, target.num_gpus)
-    boxes = [guess.hardware, *(one.hardware for one in guess.others)]
-    seconds: list[float] = []
-    for box in boxes:
-        seconds += _communication_s(target, box)
+    box = known_box(target.environment, target.num_gpus)
+    if box is None:
+        slow = profile(_SLOWEST_BOX)
+        box = replace(slow, num_gpus=max(slow.num_gpus, target.num_gpus))
+    seconds = list(_communication_s(target, box))
     if not seconds:
         return None
     return InnerLinks(
@@ -58,12 +60,14 @@ def inner_links(target: Result, check: QuickCheck | None) -> InnerLinks | None:
 def _communication_s(target: Result, box: Hardware) -> Iterator[float]:
     """Yield the seconds of the target's own strategy; of all where it is not reported."""
     try:
-        own = row(target, box)
-        strategies = [own.strategy] if own.is_known else list(STRATEGY_COLUMNS)
+        own = work_of(target)
+        strategies = list(STRATEGY_COLUMNS)
+        if is_known(target.axes):
+            strategies = [(own.variable_update, own.local_parameter_device, own.all_reduce)]
         for update, device, all_reduce in strategies:
             # Gradients are fp32 whatever the precision, which a box need not have.
             work = replace(
-                own.work,
+                own,
                 precision="fp32",
                 variable_update=update,
                 local_parameter_device=device,

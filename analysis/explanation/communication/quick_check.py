@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.calibration.environments import guess_of
 from analysis.explanation.ablations import several_hosts
+from analysis.known_boxes import known_box
 from analysis.reported_hosts import hosts_of
 from analysis.results import Result
 from costs.hardware import Hardware
@@ -80,10 +80,10 @@ def of_profile(hardware_profile: str) -> Bandwidth:
 
 def of_known_box(figure: Result) -> Bandwidth | None:
     """Return the bandwidth of the box of a figure of others; None of one without a profile."""
-    guess = guess_of(figure.environment, figure.num_gpus)
-    if not guess.is_known or hosts_of(figure.environment.machine, figure.num_gpus) != 1:
+    box = known_box(figure.environment, figure.num_gpus)
+    if box is None or hosts_of(figure.environment.machine, figure.num_gpus) != 1:
         return None
-    return of_profile(guess.hardware.to_json())
+    return of_profile(box.to_json())
 
 
 def of_probe(probe: Probe | None, num_gpus: int) -> Bandwidth | None:

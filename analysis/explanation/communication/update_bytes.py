@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.calibration.environments import guess_of
-from analysis.calibration.row import row
+from analysis.reported_work import is_known, work_of
 from analysis.results import Result
 from costs.communication import exchange
+from costs.profiles import profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +30,19 @@ def update_bytes(target: Result) -> UpdateBytes | None:
     """
     if target.hosts > 1 or not target.axes["batch_size"]:
         return None
-    hardware = guess_of(target.environment, target.num_gpus).hardware
-    try:
-        own = row(target, hardware)
-        sent = exchange(own.work, hardware)
-    except ValueError:  # a model, strategy or link that the cost model does not know
+    if not is_known(target.axes):
         return None
-    if not own.is_known:
+    try:
+        work = work_of(target)
+        sent = exchange(work, profile(_ANY_BOX))
+    except ValueError:  # a model or strategy that the cost model does not know
         return None
     return UpdateBytes(
         weights=sent.pull.num_bytes,
         gradients=sent.push.num_bytes,
-        num_items=own.work.num_items(own.item),
-        num_micro_batches=own.work.gradient_accumulation,
+        num_items=work.num_items(target.item),
+        num_micro_batches=work.gradient_accumulation,
     )
+
+
+_ANY_BOX = "dgx_a100"  # what is sent is the same on all of them

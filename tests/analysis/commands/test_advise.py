@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from analysis.advice.expected import Expected
 from analysis.advice.next_trials import chance_in_words
+from analysis.predict.expected import Expected
 from costs.hardware import Hardware
 from costs.profiles import profile
 from scalemark.records.devices import DeviceKind
@@ -371,14 +371,14 @@ def test_missing_cells_are_asked_for_only_where_they_could_win(analysis):
 RESNET = {"model": "resnet50", "image_px": 224, "num_classes": 1001, "batch_size": 64}
 
 
-def test_untried_cells_of_known_models_are_predicted(analysis):
-    fill_gpus(curve([220.0, 436.0, 852.0, 1640.0], **RESNET, **NCCL))
-    (larger,) = [
+def test_a_curve_is_carried_on_to_the_gpus_of_the_machine(analysis):
+    fill_gpus(curve([220.0, 436.0, 852.0], **RESNET, **NCCL))
+    (more,) = [
         one["why"]
         for one in answer(analysis, "--predict")["next_trials"]
-        if one["why"].startswith("a larger batch")
+        if one["why"].startswith("the machine has 8 GPUs")
     ]
-    assert re.search(r"; predicted 1[67]\d\d \[1[4-6]\d\d, 1[7-9]\d\d\] images/s", larger), larger
+    assert re.search(r"; predicted 1[67]\d\d \[15\d\d, 1[78]\d\d\] images/s", more), more
 
 
 def test_a_missing_cell_that_is_predicted_not_to_win_is_not_asked_for(analysis):
@@ -516,7 +516,7 @@ def test_a_larger_batch_on_one_gpu_hides_no_communication(analysis):
 
 def test_a_chance_to_win_counts_how_unsure_the_best_is():
     """What is expected to reach less than the best may win where the best may have much less itself."""
-    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", is_doubted=False)
     same, sure, unsure = made(
         ({"num_gpus": 1}, [100.0, 100.0, 100.0]),
         ({"num_gpus": 2}, [99.0, 100.0, 101.0]),
@@ -529,22 +529,22 @@ def test_a_chance_to_win_counts_how_unsure_the_best_is():
 
 def test_an_uncertain_prediction_has_no_chance_and_a_sound_one_never_all():
     """A bug: `uncertain, a chance of 100% to win`."""
-    sound = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
+    sound = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", is_doubted=False)
     assert chance_in_words(0.42, sound) == ", a chance of 42% to win"
     assert chance_in_words(0.999, sound) == ", a chance of over 99% to win"
-    assert chance_in_words(0.999, replace(sound, doubts=("few rows",))) == ""
+    assert chance_in_words(0.999, replace(sound, is_doubted=True)) == ""
 
 
 def test_a_chance_to_win_counts_the_error_of_the_best():
     """Their interval is 12.7 errors wide to each side: by 1.96 it would be a chance of 37 %."""
-    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", is_doubted=False)
     (best,) = made(({"num_gpus": 8}, [90.0, 110.0]))
     low, high = welch.interval(best.repeats)
     assert trial.chance(100.0, replace(best, low=low, high=high)) == pytest.approx(0.024, abs=0.001)
 
 
 def test_of_one_process_the_chance_counts_what_is_known_within_it():
-    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, unit="images/s", is_doubted=False)
     (best,) = made(({"num_gpus": 8}, [100.0]))
     sure, unsure = (replace(best, low=100 / by, high=100 * by) for by in (1.01, 4.0))
     assert trial.chance(100.0, sure) < 0.001

@@ -186,12 +186,11 @@ def test_a_database_of_tables_alone_is_about_these(analysis, command):
     assert "--origin elsewhere" in refused.stderr
 
 
-@pytest.mark.parametrize("command", ["explain", "predict", "conclusions"])
+@pytest.mark.parametrize("command", ["explain", "conclusions"])
 def test_what_a_program_did_is_not_said_where_nobody_knows(analysis, command):
     take_in()
-    asked = ["--to", "num_gpus=8"] if command == "predict" else []
     for origin in ([], ["--origin", "elsewhere"]):
-        refused = analysis(command, *origin, *asked)
+        refused = analysis(command, *origin)
         assert refused.exit_code == 2
         assert "a table says how fast a program was, and not what it did" in refused.stderr
 

@@ -1,1 +1,0 @@
-"""Calibration: learn the rates of the cost model from rows of one environment, and predict."""

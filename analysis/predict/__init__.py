@@ -1,0 +1,1 @@
+"""Predicts how a measured curve goes on to more GPUs."""

@@ -1,1 +1,0 @@
-"""Predicts trials that nobody ran."""

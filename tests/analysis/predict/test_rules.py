@@ -1,0 +1,94 @@
+"""How curves are carried on to more GPUs."""
+
+import pytest
+
+from analysis.predict.rules import Basis, carry
+
+
+def efficient(*shares: float, counts: tuple[int, ...] = (1, 2, 4, 8)) -> dict[int, float]:
+    """A curve of 100 items/s on one GPU, by its efficiency on each count."""
+    return {count: 100 * count * share for count, share in zip(counts, shares, strict=False)}
+
+
+def test_a_perfect_curve_stays_perfect():
+    carried = carry(efficient(1, 1, 1), 8)
+    assert (carried.throughput, carried.basis) == (pytest.approx(800), Basis.CURVE)
+    assert carried.low < 800 < carried.high
+
+
+@pytest.mark.parametrize(
+    ("curve", "rule", "throughput"),
+    [
+        (efficient(1, 0.9, 0.81), "linear", 648),
+        (efficient(1, 0.9, 0.81), "doubling", 800 * 0.9**3),
+        # t = 0.9 + 0.1 * 2 (n - 1) / n
+        (efficient(1 / 0.9, 1, 1 / 1.05), "ring", 800 / 1.075),
+    ],
+)
+def test_each_rule_carries_its_own_curve_on_exactly(curve, rule, throughput):
+    assert carry(curve, 8).rules[rule] == pytest.approx(throughput)
+
+
+def test_a_curve_that_grows_faster_than_its_gpus_gets_no_rule_with_a_gain():
+    assert carry(efficient(1, 1.02, 1.04), 8).rules["ring"] <= 800 * 1.04
+
+
+def test_a_rule_that_other_curves_of_the_box_follow_weighs_more():
+    """What the curve itself leaves open, the largest counts of others decide."""
+    curve = efficient(1, 0.9, 0.85)
+    falling = [efficient(1, 0.9, 0.81), efficient(1, 0.8, 0.64), efficient(1, 0.7, 0.49)]
+    flat = [efficient(1, 0.9, 0.9), efficient(1, 0.8, 0.8), efficient(1, 0.7, 0.7)]
+    assert carry(curve, 8, falling).throughput < carry(curve, 8).throughput
+    assert carry(curve, 8, flat).throughput > carry(curve, 8).throughput
+
+
+@pytest.mark.parametrize(
+    ("curve", "num_gpus", "fast_group", "basis"),
+    [
+        (efficient(1, 0.9, 0.8), 8, 4, Basis.SLOWER_LINKS),
+        (efficient(1, 0.9, 0.8), 4, 4, Basis.CURVE),  # not beyond them
+        (efficient(1, 0.9, 0.8, 0.7), 16, 4, Basis.CURVE),  # the curve has crossed them
+        (efficient(1, 0.99, 0.98), 8, 4, Basis.CURVE),  # nothing is lost yet
+        (efficient(1, 0.9, 0.8), 8, None, Basis.CURVE),
+    ],
+)
+def test_a_loss_grows_with_each_gpu_beyond_the_fastest_links(curve, num_gpus, fast_group, basis):
+    carried = carry({n: v for n, v in curve.items() if n < num_gpus}, num_gpus, (), fast_group)
+    assert carried.basis == basis
+    if basis is Basis.SLOWER_LINKS:
+        assert carried.throughput == pytest.approx(carried.rules["amdahl"])
+        assert carried.throughput < carried.rules["doubling"]
+
+
+def test_intervals_are_wider_beyond_the_fastest_links_even_where_nothing_is_lost():
+    near, beyond = (carry(efficient(1, 0.99, 0.98), 8, (), group) for group in (None, 4))
+    assert beyond.high / beyond.low > 1.5 * near.high / near.low
+
+
+def test_gpus_after_those_that_added_nothing_add_nothing():
+    """alexnet on 1 to 4 V100 of tensorflow/benchmarks#359, which had 31 % of the ideal on 6."""
+    curve = efficient(1, 1.014, 0.964, 0.748, counts=(1, 2, 3, 4))
+    carried = carry(curve, 6)
+    assert (carried.throughput, carried.basis) == (pytest.approx(curve[4]), Basis.NO_GAIN)
+    assert carried.low < 100 * 6 * 0.305
+
+
+def test_one_count_loses_what_curves_usually_lose():
+    carried = carry({1: 100.0}, 8)
+    assert (carried.basis, carried.rules) == (Basis.ONE_COUNT, {})
+    assert 700 < carried.throughput < 740
+    assert carried.low < 550
+    assert carried.high > 800
+
+
+def test_an_interval_is_wider_the_more_a_curve_has_lost_and_the_further_it_is_carried():
+    widths = [
+        carried.high / carried.low
+        for carried in (
+            carry(efficient(1, 0.99, 0.98), 8),
+            carry(efficient(1, 0.9, 0.8), 8),
+            carry(efficient(1, 0.9, 0.8), 16),
+        )
+    ]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 3
