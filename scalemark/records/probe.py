@@ -57,7 +57,6 @@ class ProbeRequest(JsonRecord):
     device_kind: str  # gpu or cpu_device
     num_devices: int
     precisions: tuple[str, ...]
-    is_quick: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +69,10 @@ class Probe(JsonRecord):
     devices: tuple[str, ...]  # name of each, as NVML has it; "CPU device"
     uuids: tuple[str, ...]  # of the GPUs, in the same order; none of CPU devices
     measured_at: str  # UTC
-    is_quick: bool
     all_reduce: str  # by which the devices summed: nccl or ring
     figures: tuple[Figure, ...]
     doubts: tuple[str, ...] = ()  # why the figures may be too low
+    is_quick: bool = False  # measured in fewer turns, by an earlier version
 
     @property
     def kind(self) -> DeviceKind:

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -22,7 +22,7 @@ from scalemark.run_folder.last_error import last_error_in
 from scalemark.text.untrusted import quoted
 
 STALL_S = 300.0  # without another figure: a library hangs, as NCCL may
-COMPILING_S = 1800.0  # before the first where a driver may have to compile kernels
+COMPILING_S = 1800.0  # where a driver may have to compile kernels first
 _READ_BYTES = 2**16
 _MOST_CHARACTERS = 300
 COMMAND = module_command("trainer.probing")
@@ -34,11 +34,11 @@ class Measured:
 
     figures: list[Figure] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    problem: str = ""  # why the process ended early; empty where it did not
+    problem: str = "interrupted"  # why the process ended early; empty where it did not
 
 
-def first_figure_s(gpus: Iterable[Gpu]) -> float:
-    """Return how long the first figure of these GPUs may take; of none, as of CPU devices, too."""
+def patience_s(gpus: Iterable[Gpu]) -> float:
+    """Return how long a figure of these GPUs may take; of none, as of CPU devices, too."""
     return COMPILING_S if compiled_note(gpus) else STALL_S
 
 
@@ -49,7 +49,6 @@ def measure(
     progress: Progress,
     command: tuple[str, ...] = COMMAND,
     stall_s: float = STALL_S,
-    first_s: float = STALL_S,
 ) -> None:
     """Fill `measured`; whatever ends this call ends the process, too."""
     with tempfile.TemporaryFile() as log:
@@ -64,25 +63,24 @@ def measure(
         assert process.stdout is not None
         try:
             with process.stdout as output:
-                is_stalled = not _read(output.fileno(), measured, progress, stall_s, first_s)
+                is_stalled = not _read(output.fileno(), measured, progress, stall_s)
             exit_code = None if is_stalled else process.wait()
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if is_stalled:
-            silent_s = stall_s if measured.figures else first_s
-            measured.problem = f"no figure for {silent_s:.0f} s: ended"
+            measured.problem = f"no figure for {stall_s:.0f} s: ended"
         elif exit_code:
             measured.problem = f"its process ended with {exit_code}: {_cause(log, exit_code)}"
+        else:
+            measured.problem = ""
 
 
-def _read(
-    descriptor: int, measured: Measured, progress: Progress, stall_s: float, first_s: float
-) -> bool:
+def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: float) -> bool:
     """Return whether the process closed its output; False where it was silent for too long."""
     total = 0
-    for line in _lines(descriptor, lambda: stall_s if measured.figures else first_s):
+    for line in _lines(descriptor, stall_s):
         if line is None:
             return False
         value = _json(line)
@@ -97,10 +95,10 @@ def _read(
     return True
 
 
-def _lines(descriptor: int, patience_s: Callable[[], float]) -> Iterator[bytes | None]:
+def _lines(descriptor: int, stall_s: float) -> Iterator[bytes | None]:
     """Yield each line; None, and no more, where none comes for so long."""
     rest = b""
-    while select.select([descriptor], [], [], patience_s())[0]:
+    while select.select([descriptor], [], [], stall_s)[0]:
         found = os.read(descriptor, _READ_BYTES)
         if not found:
             return

@@ -84,7 +84,6 @@ def probe_of(machine: Machine, found: tuple[Figure, ...], doubts: tuple[str, ...
         devices=tuple(gpu.name for gpu in machine.gpus),
         uuids=tuple(gpu.uuid for gpu in machine.gpus),
         measured_at="2026-11-25T12:00:00.000000+00:00",
-        is_quick=False,
         all_reduce="nccl",
         figures=found,
         doubts=doubts,

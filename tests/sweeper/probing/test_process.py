@@ -8,10 +8,10 @@ import pytest
 
 from scalemark.cli.progress import silent
 from scalemark.records.probe import ProbeRequest
-from sweeper.probing.process import COMPILING_S, STALL_S, Measured, first_figure_s, measure
+from sweeper.probing.process import COMPILING_S, STALL_S, Measured, measure, patience_s
 from tests.sweeper.probing.probes import box
 
-REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=2, precisions=(), is_quick=True)
+REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=2, precisions=())
 MEMORY = '{"what": "memory", "value": 2e10, "source": 0}'
 SUM = '{"what": "all_reduce", "value": null, "problem": "no memory", "num_bytes": 1}'
 
@@ -74,19 +74,11 @@ def test_a_process_that_hangs_is_ended():
     assert found.problem == "no figure for 1 s: ended"
 
 
-def test_the_first_figure_may_take_longer_than_others():
-    """A bug: a probe gave up while the driver compiled kernels for a GPU that is new to it."""
-    script = f"import time; print('{MEMORY}', flush=True); time.sleep(3600)"
-    found = measured_by(script, stall_s=0.001)  # Python alone takes longer to start
-    assert [one.what for one in found.figures] == ["memory"]
-    assert found.problem == "no figure for 0 s: ended"
-
-
 def test_only_gpus_without_machine_code_may_take_long_for_their_first_figure():
     """A bug: CPU devices that hang were waited for half an hour."""
-    assert first_figure_s(box(2, "NVIDIA B200", capability="10.0").gpus) == COMPILING_S
-    assert first_figure_s(box(2, "NVIDIA A100", capability="8.0").gpus) == STALL_S
-    assert first_figure_s(()) == STALL_S
+    assert patience_s(box(2, "NVIDIA B200", capability="10.0").gpus) == COMPILING_S
+    assert patience_s(box(2, "NVIDIA A100", capability="8.0").gpus) == STALL_S
+    assert patience_s(()) == STALL_S
 
 
 def test_whatever_ends_the_reader_ends_the_process(tmp_path):

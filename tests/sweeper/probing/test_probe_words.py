@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
 from scalemark.records.probe import Figure, Probed
-from sweeper.probing.tables import lines_of
+from sweeper.probing.probe_words import lines_of
 from tests.sweeper.probing.probes import box, figures, probe_of
 
 
@@ -21,7 +19,7 @@ def test_four_gpus_have_a_matrix(snapshot):
     assert shown(probe) == snapshot
 
 
-def test_one_gpu_has_none_and_says_so(snapshot):
+def test_one_gpu_has_none(snapshot):
     machine = box(1, "NVIDIA GeForce RTX 4090")
     lacks = Figure(what=Probed.TO_HOST, value=None, problem="the host: no memory for 4 MiB")
     assert shown(probe_of(machine, (*figures(1, pair=1.0, bus=1.0), lacks))) == snapshot
@@ -32,14 +30,6 @@ def test_tables_without_a_figure_are_left_out():
     probe = probe_of(box(2, "NVIDIA L4"), figures(2, pair=11e9, bus=9e9)[:3])
     assert "to each other" not in shown(probe)
     assert "all-reduce" not in shown(probe)
-    assert "nothing to reduce" not in shown(probe)
-
-
-@pytest.mark.parametrize("num_gpus", [11, 16])
-def test_many_gpus_have_a_matrix_in_blocks(num_gpus):
-    machine = box(num_gpus, "Tesla V100-SXM3-32GB", num_nvlinks=6)
-    text = shown(probe_of(machine, figures(num_gpus, pair=138e9, bus=120e9)))
-    assert text.count("138") == num_gpus * (num_gpus - 1)
 
 
 def test_cpu_devices_are_never_called_gpus():

@@ -1,4 +1,4 @@
-"""Shows a probe within 80 columns: a row per device, a matrix of pairs, a row per reduction."""
+"""Shows a probe: a row per device, a matrix of pairs, a row per all-reduce."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from scalemark.records.devices import DeviceKind
 from scalemark.records.probe import Figure, Probe, Probed
 
-_PER_BLOCK = 10  # columns of the matrix; more devices make more matrices, one below the other
 _MIB = 2**20
 _UNKNOWN = "-"
 
@@ -20,15 +19,12 @@ def lines_of(probe: Probe) -> Iterator[str]:
     yield f"{counted} of {probe.host}{f' ({names})' if kind is DeviceKind.GPU else ''}"
     if kind.note:
         yield kind.note
-    quick = ", quick: an impression" if probe.is_quick else ""
-    yield f"measured {probe.measured_at[:16].replace('T', ' ')} UTC{quick}"
+    yield f"measured {probe.measured_at[:16].replace('T', ' ')} UTC"
     yield from _devices(probe)
     if any(probe.of(Probed.PAIR)):
         yield from _matrix(probe)
     if any(probe.of(Probed.ALL_REDUCE)):
-        yield from _reductions(probe)
-    if len(probe.devices) == 1:
-        yield f"\none {kind.singular}: no pairs to copy between, and nothing to reduce over"
+        yield from _all_reduces(probe)
     for problem in probe.problems:
         yield f"\nnot measured: {problem}"
     for doubt in probe.doubts:
@@ -36,20 +32,20 @@ def lines_of(probe: Probe) -> Iterator[str]:
 
 
 def _devices(probe: Probe) -> Iterator[str]:
-    precisions = list(dict.fromkeys(one.precision for one in probe.figures if one.precision))
+    precisions = list(dict.fromkeys(each.precision for each in probe.figures if each.precision))
     yield "\nTFLOP/s of a matrix product; GB/s of memory, and of copies from and to the host"
     rows = [["", *precisions, "memory", "from host", "to host"]]
     owners: list[int | None] = [*range(len(probe.devices)), None]
     for owner in owners:
-        peaks = [_peak(probe, owner, precision) for precision in precisions]
-        cells = [
-            *peaks,
-            _rate(probe, Probed.MEMORY, owner, None),
-            _rate(probe, Probed.TO_DEVICE, None, owner) if owner is not None else _UNKNOWN,
-            _rate(probe, Probed.TO_HOST, owner, None) if owner is not None else _UNKNOWN,
-        ]
+        cells = [_peak(probe, owner, precision) for precision in precisions]
+        cells.append(_rate(probe, Probed.MEMORY, owner, None))
+        if owner is None:
+            cells += [_UNKNOWN, _UNKNOWN]
+        else:
+            cells.append(_rate(probe, Probed.TO_DEVICE, None, owner))
+            cells.append(_rate(probe, Probed.TO_HOST, owner, None))
         if any(cell != _UNKNOWN for cell in cells):
-            rows.append([_named(probe, owner), *cells])
+            rows.append(["host" if owner is None else f"{probe.kind.singular} {owner}", *cells])
     yield from _aligned(rows)
     if probe.kind is DeviceKind.CPU_DEVICE:
         yield "the peak is of all cores together, which the devices share"
@@ -62,16 +58,14 @@ def _matrix(probe: Probe) -> Iterator[str]:
     if probe.kind is DeviceKind.CPU_DEVICE:
         yield "they share the host's memory: a copy within it"
     numbers = range(len(probe.devices))
-    for first in range(0, len(numbers), _PER_BLOCK):
-        targets = numbers[first : first + _PER_BLOCK]
-        rows = [["", *map(str, targets)]]
-        for source in numbers:
-            rates = [_rate(probe, Probed.PAIR, source, target) for target in targets]
-            rows.append([str(source), *rates])
-        yield from _aligned(rows)
+    rows = [["", *map(str, numbers)]]
+    for source in numbers:
+        rates = [_rate(probe, Probed.PAIR, source, target) for target in numbers]
+        rows.append([str(source), *rates])
+    yield from _aligned(rows)
 
 
-def _reductions(probe: Probe) -> Iterator[str]:
+def _all_reduces(probe: Probe) -> Iterator[str]:
     yield f"\nall-reduce over {probe.kind.counted(len(probe.devices))} by {probe.all_reduce}"
     rows = [["bytes of each", "bus GB/s", "ms"]]
     share = 2 * (len(probe.devices) - 1) / len(probe.devices)
@@ -104,10 +98,6 @@ def _giga(figure: Figure) -> str:
 
 def _size(num_bytes: int) -> str:
     return f"{num_bytes // _MIB} MiB" if num_bytes >= _MIB else f"{num_bytes // 1024} KiB"
-
-
-def _named(probe: Probe, owner: int | None) -> str:
-    return "host" if owner is None else f"{probe.kind.singular} {owner}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

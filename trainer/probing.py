@@ -1,0 +1,320 @@
+"""`python -m trainer.probing REQUEST`: measures devices and links, a line of JSON per figure.
+
+```
+  host  --to_device-->  device 0  --pair-->  device 1 ...      all_reduce: over all of them
+        <--to_host----   memory, peak
+```
+`scalemark probe` starts it, reads its lines, and ends it. Copies are TensorFlow's own, which
+training uses, too. Logical CPU devices share one memory, in which TensorFlow copies nothing: a deep
+copy stands in for the link, by the threads of the target.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.eager import context
+
+from scalemark.abilities import PRECISIONS
+from scalemark.host.available_memory import available_bytes
+from scalemark.records.devices import DeviceKind
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.probe import Figure, Probed, ProbeRequest
+from scalemark.text.error_line import telling_line
+from trainer import devices as devices_of
+from trainer.all_reduces import nccl, ring
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
+from trainer.process import parent
+from trainer.verdict import MAX_FOREIGN_SHARE
+from trainer.watching import contention
+from trainer.watching.peak import peak_flops_per_s
+
+MIB = 2**20
+# Of GPUs so much that starting the copy counts for little, and of CPU devices at least so much.
+COPY_BYTES = {DeviceKind.CPU_DEVICE: 64 * MIB, DeviceKind.GPU: 2048 * MIB}
+TIMES_CACHES = 4  # of CPU devices: then at most a quarter of a tensor is still in a cache
+COPY_PIECES = {DeviceKind.CPU_DEVICE: 1, DeviceKind.GPU: 8}  # tensors that are copied at once
+OF_HOST_MEMORY = 8  # a tensor takes at most such a part of it, as up to three are held at once
+LEAST_COPY_BYTES = 4 * MIB  # a device without room for this has no figure
+# Of a reduction, from where latency counts to where bandwidth does.
+SUM_BYTES = {
+    DeviceKind.CPU_DEVICE: tuple(MIB * size // 16 for size in (1, 16, 256, 1024)),
+    DeviceKind.GPU: tuple(MIB * size // 16 for size in (1, 16, 256, 1024, 4096)),
+}
+TURN_S = 0.05  # of actions between two looks at the clock
+ALL_TURNS_S = 0.5
+_FLOAT_BYTES = 4
+_ADD_TRAFFIC = 3  # bytes moved per byte of a sum in place: two read, one written
+_ALL_REDUCES = {DeviceKind.CPU_DEVICE: ring, DeviceKind.GPU: nccl}
+_CPUS = Path("/sys/devices/system/cpu")
+
+Step = Callable[[], Figure]
+
+
+def main(request: ProbeRequest) -> None:
+    """Print what is measured at once: an error or an interruption loses nothing before it."""
+    devices = devices_of.claim(DeviceKind(request.device_kind), request.num_devices)
+    pin_host_memory(devices)
+    room = copy_bytes(devices.kind, last_level_bytes(), available_bytes())
+    steps = steps_of(request, devices, room)
+    _print({"total": len(steps)})
+    before = contention.now()
+    for measure in steps:
+        _print(asdict(measure()))
+    taken = contention.cores_taken_by_others(before, contention.now())
+    num_cores = len(os.sched_getaffinity(0))
+    if taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
+        doubt = f"others took {taken:.1f} of {num_cores} cores; end them, and probe again"
+        _print({"doubt": doubt})
+
+
+def _print(value: object) -> None:
+    print(json.dumps(value), flush=True)
+
+
+def pin_host_memory(devices: Devices) -> None:
+    """Have the host's tensors lie in memory that GPUs read directly, as what a graph sends them
+    does. Call it before TensorFlow touches a device.
+    """
+    if devices.kind is DeviceKind.GPU:
+        options = config_pb2.GPUOptions(force_gpu_compatible=True)
+        context.context()._config = config_pb2.ConfigProto(gpu_options=options)
+
+
+def last_level_bytes(cpus: Iterable[int] | None = None, folder: Path = _CPUS) -> int:
+    """Return how much the last-level caches of these cores hold, of which a cache that several
+    share counts once; 0 where the kernel does not say.
+    """
+    sizes: dict[str, int] = {}  # by the cores that share the cache
+    for cpu in os.sched_getaffinity(0) if cpus is None else cpus:
+        caches = []
+        for path in (folder / f"cpu{cpu}" / "cache").glob("index*"):
+            with suppress(FileNotFoundError):  # some virtual machines tell no sizes
+                level = int((path / "level").read_text())
+                shared_by = (path / "shared_cpu_list").read_text().strip()
+                size = (path / "size").read_text().strip().removesuffix("K")  # as 32768K
+                caches.append((level, shared_by, int(size) * 1024))
+        if caches:
+            _, shared_by, num_bytes = max(caches)
+            sizes[shared_by] = num_bytes
+    return sum(sizes.values())
+
+
+def copy_bytes(kind: DeviceKind, cache_bytes: int, host_bytes: int) -> int:
+    """Return the size of what is copied or summed: more than the caches of a host hold, where it
+    has the memory.
+    """
+    wanted = COPY_BYTES[kind]
+    if kind is DeviceKind.CPU_DEVICE:
+        wanted = max(wanted, TIMES_CACHES * cache_bytes)
+    room = host_bytes // OF_HOST_MEMORY // MIB * MIB
+    return max(LEAST_COPY_BYTES, min(wanted, COPY_BYTES[DeviceKind.GPU], room))
+
+
+def steps_of(request: ProbeRequest, devices: Devices, num_bytes: int) -> list[Step]:
+    """Return what measures each figure, in the order in which they are shown."""
+    is_cpu = devices.kind is DeviceKind.CPU_DEVICE
+    everyone = range(len(devices.replicas))
+    # CPU devices share cores and memory: one stands for all, and the host for its memory
+    numbers = everyone[:1] if is_cpu else everyone
+    steps: list[Step] = []
+    for precision in request.precisions:
+        steps += [partial(_peak, devices, precision, number) for number in numbers]
+    owners = [None] if is_cpu else [None, *numbers]
+    steps += [partial(_memory, devices, num_bytes, owner) for owner in owners]
+    for number in numbers:
+        steps.append(partial(_copy, devices, num_bytes, Probed.TO_DEVICE, None, number))
+        steps.append(partial(_copy, devices, num_bytes, Probed.TO_HOST, number, None))
+    for source, target in permutations(everyone, 2):
+        steps.append(partial(_copy, devices, num_bytes, Probed.PAIR, source, target))
+    if len(everyone) > 1:
+        steps += [partial(_all_reduce, devices, size) for size in SUM_BYTES[devices.kind]]
+    return steps
+
+
+def fastest_s(
+    act: Callable[[], object],
+    wait: Callable[[], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Return the seconds of one action in the fastest turn.
+
+    What disturbs a turn makes it longer, never shorter: the fastest is what the hardware can do.
+    """
+
+    def turn(num_calls: int) -> float:
+        wait()
+        start_s = clock()
+        for _ in range(num_calls):
+            act()
+        wait()
+        return max(clock() - start_s, 1e-9)
+
+    turn(1)  # libraries choose their ways, and memory is claimed
+    num_calls = math.ceil(TURN_S / turn(1))
+    turns_s = [turn(num_calls)]
+    while sum(turns_s) < ALL_TURNS_S:
+        turns_s.append(turn(num_calls))
+    return min(turns_s) / num_calls
+
+
+def _peak(devices: Devices, precision: str, number: int) -> Figure:
+    abilities = PRECISIONS[precision]
+    tf.config.experimental.enable_tensor_float_32_execution(abilities.tensor_float_32)
+    alone = replace(devices, replicas=(devices.replicas[number],))
+    peak = peak_flops_per_s(alone, tf.as_dtype(abilities.compute_type))
+    problem = "" if peak else f"{_named(devices, number)}: no memory for a large matrix"
+    return Figure(what=Probed.PEAK, value=peak, problem=problem, precision=precision, source=number)
+
+
+def _memory(devices: Devices, num_bytes: int, number: int | None) -> Figure:
+    """Measure the memory of a device; of the host where `number` is None."""
+
+    def measure(num_bytes: int) -> float:
+        with tf.device(_device(devices, number)):
+            total, addend = tf.Variable(_values(num_bytes)), _values(num_bytes)
+            seconds = fastest_s(lambda: total.assign_add(addend), _wait(devices))
+        return _ADD_TRAFFIC * num_bytes / seconds
+
+    return _largest(devices, num_bytes, measure, Probed.MEMORY, number, None)
+
+
+def _copy(
+    devices: Devices, num_bytes: int, what: Probed, source: int | None, target: int | None
+) -> Figure:
+    def measure(num_bytes: int) -> float:
+        act = _copying(devices, _device(devices, source), _device(devices, target), num_bytes)
+        return num_bytes / fastest_s(act, _wait(devices))
+
+    return _largest(devices, num_bytes, measure, what, source, target)
+
+
+def _copying(
+    devices: Devices, source: str, target: str, num_bytes: int
+) -> Callable[[], Sequence[tf.Tensor]]:
+    """Copy in a graph: eager TensorFlow copies a tensor once, and then has it there."""
+    num_pieces = COPY_PIECES[devices.kind]
+    with tf.device(source):
+        pieces = [tf.Variable(_values(num_bytes // num_pieces)) for _ in range(num_pieces)]
+    is_cpu = devices.kind is DeviceKind.CPU_DEVICE
+
+    @tf.function(autograph=False, jit_compile=False)
+    def copy() -> list[tf.Tensor]:
+        ends = []
+        for piece in pieces:
+            with tf.device(source):
+                read = piece.read_value()
+            with tf.device(target):
+                arrived = tf.raw_ops.DeepCopy(x=read) if is_cpu else tf.identity(read)
+                ends.append(arrived[:1])  # all of it need not be kept
+        return ends
+
+    return copy
+
+
+def _largest(
+    devices: Devices,
+    num_bytes: int,
+    measure: Callable[[int], float],
+    what: Probed,
+    source: int | None,
+    target: int | None,
+) -> Figure:
+    """Measure with as many bytes as there is room for, half as many after each time too many.
+
+    Functions of TensorFlow refer to themselves, and so does what they hold on the devices: garbage
+    is collected before each figure, which needs the room.
+    """
+    while num_bytes >= LEAST_COPY_BYTES:
+        gc.collect()
+        try:
+            rate = measure(num_bytes)
+        except tf.errors.ResourceExhaustedError:
+            num_bytes //= 2
+        else:
+            return Figure(what=what, value=rate, source=source, target=target, num_bytes=num_bytes)
+    ends = " or ".join(_named(devices, each) for each in (source, target))
+    problem = f"{ends}: no memory for {2 * num_bytes // MIB} MiB"
+    return Figure(what=what, value=None, problem=problem, source=source, target=target)
+
+
+def _all_reduce(devices: Devices, num_bytes: int) -> Figure:
+    num_devices = len(devices.replicas)
+    gc.collect()
+    try:
+        seconds = fastest_s(_reduction(devices, num_bytes), _wait(devices))
+    except tf.errors.ResourceExhaustedError:
+        problem = f"a reduction of {num_bytes // MIB} MiB: no memory"
+        return Figure(what=Probed.ALL_REDUCE, value=None, problem=problem, num_bytes=num_bytes)
+    sent = 2 * (num_devices - 1) / num_devices  # of each device, in a ring
+    return Figure(what=Probed.ALL_REDUCE, value=sent * num_bytes / seconds, num_bytes=num_bytes)
+
+
+def _reduction(devices: Devices, num_bytes: int) -> Callable[[], Sequence[tf.Tensor]]:
+    all_reduce = _ALL_REDUCES[devices.kind].create(devices)
+    copies = []
+    for device in devices.replicas:
+        with tf.device(device):
+            copies.append(tf.Variable(_values(num_bytes)))
+
+    @tf.function(autograph=False, jit_compile=False)
+    def reduce() -> list[tf.Tensor]:
+        read = []
+        for device, copy in zip(devices.replicas, copies, strict=True):
+            with tf.device(device):
+                read.append(copy.read_value())
+        sums = all_reduce.sum(read, 0)
+        ends = []
+        for device, total in zip(devices.replicas, sums, strict=True):
+            with tf.device(device):
+                ends.append(total[:1])
+        return ends
+
+    return reduce
+
+
+def _values(num_bytes: int) -> tf.Tensor:
+    return tf.fill([num_bytes // _FLOAT_BYTES], 1.0)
+
+
+def _wait(devices: Devices) -> Callable[[], None]:
+    return lambda: devices_of.synchronize(devices)
+
+
+def _device(devices: Devices, number: int | None) -> str:
+    return devices.host if number is None else devices.replicas[number]
+
+
+def _named(devices: Devices, number: int | None) -> str:
+    if number is None:
+        return "the host"
+    return f"{'GPU' if devices.kind is DeviceKind.GPU else 'CPU device'} {number}"
+
+
+if __name__ == "__main__":
+    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+        parent.die_with(int(orchestrator))
+    parent.heed_signals()
+    parent.end_at_signals()
+    try:
+        main(ProbeRequest.from_json(sys.argv[1]))
+    except UnsupportedTrialError as refusal:
+        sys.exit(str(refusal))
+    except Exception as error:
+        traceback.print_exc()  # of a graph's error the last line says nothing
+        sys.exit(f"{type(error).__name__}: {telling_line(str(error))}")

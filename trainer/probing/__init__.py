@@ -1,1 +1,0 @@
-"""Measures what the devices and links of a machine can do: `python -m trainer.probing`."""
