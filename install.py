@@ -34,6 +34,8 @@ def main(dev: bool, cuda: bool) -> int:
     running = ["constraints.txt"]
     if cuda or has_driver():
         running.append("constraints-cuda.txt")
+    if VENV.is_symlink():
+        return _refuse(f"{VENV} is a link to {VENV.resolve()}; remove the link and run this again")
     if VENV.exists() and not STAMP.exists():
         return _refuse(f"{VENV} is not of this installer's making; move it away and run this again")
     installed = STAMP.read_text().split() if STAMP.exists() else []

@@ -122,6 +122,18 @@ def test_an_environment_of_somebody_else_is_left_alone(project):
     assert theirs.exists()
 
 
+def test_a_link_to_the_environment_of_another_checkout_is_left_alone(project, tmp_path):
+    """A bug: the digest holds the checkout's path, so the other environment was emptied."""
+    assert install(project).returncode == 0
+    other = tmp_path / "other"
+    (project / ".venv").rename(other)
+    (project / ".venv").symlink_to(other)
+    ended = install(project)
+    assert ended.returncode == 2
+    assert f"is a link to {other}; remove the link and run this again" in ended.stderr
+    assert (other / "installed.txt").exists()
+
+
 def test_an_installation_that_failed_is_done_again(project):
     pins = project / "constraints.txt"
     right = pins.read_text()
