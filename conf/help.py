@@ -1,4 +1,4 @@
-"""Writes what `python sweep.py --help` and docs/settings.md say of each axis and setting."""
+"""Writes what `sweep.py --help` and the reference say of each axis and setting."""
 
 from __future__ import annotations
 

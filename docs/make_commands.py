@@ -1,13 +1,11 @@
-"""Writes docs/commands.md from the definitions of the commands, which `--help` prints, too."""
+"""Writes the page of commands from the definitions of the commands, which `--help` prints, too."""
 
 from __future__ import annotations
 
-import argparse
 import inspect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import EnumType
-from pathlib import Path
 from typing import Any, get_args
 
 import typer
@@ -18,11 +16,9 @@ import store.__main__
 import sweeper.__main__
 from store.command_line import App
 
-PAGE = Path(__file__).resolve().parent / "commands.md"
 BEGIN = """# Commands
 
-This page lists every command with its options; `python -m docs.make_commands` writes it from the
-definitions that `--help` prints.
+This page lists every command with its options, as `--help` does.
 
 `scalemark sweep` is `python sweep.py`, whose axes and settings are in [settings.md](settings.md);
 `scalemark store` is `python -m store`, and so on. `scalemark read LOG` says how the output of a
@@ -108,8 +104,3 @@ def _meaning(one: Any) -> str:
 
 def _members(kind: object) -> Iterable[Any]:
     return kind if isinstance(kind, EnumType) else ()
-
-
-if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    PAGE.write_text(page(), encoding="utf-8")

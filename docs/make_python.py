@@ -1,12 +1,10 @@
-"""Writes docs/python.md from the docstrings of what `import scalemark` and `store.api` offer."""
+"""Writes the page about Python from docstrings of `import scalemark` and `store.api`."""
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import store.api
@@ -19,12 +17,10 @@ from frames.running import sweep
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 
-PAGE = Path(__file__).resolve().parent / "python.md"
 BEGIN = """# Python
 
 This page lists what `import scalemark` offers notebooks and programs: the numbers of the commands
-as pandas frames. `python -m docs.make_python` writes it from the docstrings;
-[notebook.md](notebook.md) shows it at work.
+as pandas frames.
 
 ```python
 import scalemark
@@ -90,8 +86,3 @@ def _text(found: object) -> str:
     text = inspect.getdoc(found) or ""
     text = re.sub(r"(?m)^(\|[^\n]*[^|\s])\n(?=[^|\n])", r"\1 ", text)
     return re.sub(r"(?ms)^(>>> .*?)(?=\n\n|\Z)", r"```pycon\n\1\n```", text)
-
-
-if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    PAGE.write_text(page(), encoding="utf-8")

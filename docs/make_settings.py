@@ -1,18 +1,14 @@
-"""Writes docs/settings.md from the definitions of axes and settings."""
+"""Writes the page of axes and settings from their definitions."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
-from pathlib import Path
 
 from conf.help import Line, among, axes, settings
 
-PAGE = Path(__file__).resolve().parent / "settings.md"
 BEGIN = """# Axes and settings
 
-This page lists every axis and setting with its default. `python -m docs.make_settings` writes it
-from the definitions that `python sweep.py --help` prints, too.
+This page lists every axis and setting with its default, as `python sweep.py --help` does.
 
 ## Axes
 
@@ -43,8 +39,3 @@ def _code(text: str) -> str:
 
 def _meaning(line: Line) -> str:
     return (line.help + among(line)).replace("|", "\\|").replace("*", "\\*")
-
-
-if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    PAGE.write_text(page(), encoding="utf-8")

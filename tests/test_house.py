@@ -120,17 +120,21 @@ def test_every_yaml_of_conf_can_be_read():
         assert yaml.safe_load(path.read_text()) is not None, path
 
 
+MADE_WITH_THE_SITE = {"settings.md", "commands.md", "python.md"}  # by docs/generate.py
+
+
 def test_the_index_of_the_docs_lists_every_page():
     folder = PROJECT / "docs"
     listed = set(re.findall(r"\]\(([a-z_]+\.md)\)", (folder / "index.md").read_text()))
-    assert listed == {path.name for path in folder.glob("*.md")} - {"index.md"}
+    committed = {path.name for path in folder.glob("*.md")} - {"index.md"}
+    assert listed == committed | MADE_WITH_THE_SITE
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/index.md", "docs/glossary.md"])
 def test_what_a_page_points_to_is_there(page):
     path = PROJECT / page
     for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-        assert (path.parent / link).exists(), link
+        assert link in MADE_WITH_THE_SITE or (path.parent / link).exists(), link
 
 
 def test_each_term_stands_in_the_glossary_once():

@@ -1,5 +1,5 @@
 """Settings of a sweep, which are no part of a trial. Each is a field of a dataclass in
-`conf/schema.py` or of a launcher, with the line that `--help` and docs/settings.md print of it.
+`conf/schema.py` or of a launcher, with the line that `--help` and the reference print of it.
 """
 
 from __future__ import annotations
