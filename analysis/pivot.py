@@ -16,7 +16,7 @@ from scalemark.records.trial import AXES, PROGRAM_AXES, unusual_axes
 from scalemark.text.natural import natural
 
 _ALWAYS_NAMED = ("strategy", "model", "batch_size", "image_px", "precision", "data", "scaling")
-_WORK = ("model", "model_digest", "command", "read")  # of each a table of its own
+_WORK = ("model", "model_digest", "command", "read", "scaling")  # of each a table of its own
 _CHOSEN = ("batch_size", "precision", "image_px", "seq_len")  # never said to follow another axis
 _MOST_COLUMNS = 8
 _SHARED = "shares_host"  # not an axis, but shown in titles like one
@@ -52,7 +52,8 @@ def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
         works[model].add(tuple(rest))
     found = []
     for (_, _, model, *_), of in grouped.items():
-        named = _WORK if len(works[model]) > 1 else ()
+        values = zip(_WORK[1:], zip(*works[model], strict=True), strict=True)
+        named = [axis for axis, of_axis in values if len(set(of_axis)) > 1]
         shape = _shape(of, across)
         found += _pivot(of, shape.rows_by, (shape.columns_by,), named, shape.following)
     return found
@@ -70,19 +71,21 @@ def _shape(results: Sequence[Result], across: str) -> _Shape:
     apart_from = {"strategy", *_WORK}
     axes = [axis for axis in axes_by_strategy(results, {"strategy"}) if axis not in apart_from]
     apart = variables_apart(results, ("strategy",))
-    labels = labels_of(results, axes, apart)
-    labels = [_beside(one, axes, of, apart) for one, of in zip(results, labels, strict=True)]
-    values = {axis: {str(label[place]) for label in labels} for place, axis in enumerate(axes)}
+    others = [axis for axis in axes if axis != "num_gpus"]  # of strong scaling the global batch
+    labels = labels_of(results, others, apart)
+    labels = [_beside(one, others, of, apart) for one, of in zip(results, labels, strict=True)]
+    values = {axis: {str(label[place]) for label in labels} for place, axis in enumerate(others)}
+    values["num_gpus"] = {str(result.num_gpus) for result in results}
     columns = across or "num_gpus"
     varied = [axis for axis in axes if len(values[axis]) > 1 and axis != columns]
     following = {}
     for axis in varied:
-        if leader := _leader(axis, varied, axes, labels):
+        if leader := _leader(axis, varied, others, labels):
             following[axis] = leader
     varied = [axis for axis in varied if axis not in following]
     varied.sort(key=lambda axis: axis != "hosts")
     has_strategies = len({result.strategy for result in results}) > 1
-    is_needed = not across and len(values.get("num_gpus", ())) < 2
+    is_needed = not across and len(values["num_gpus"]) < 2
     if is_needed and varied and len(varied) + has_strategies > 1:
         columns = max(varied, key=lambda axis: _width(values[axis]))
         varied.remove(columns)
@@ -105,7 +108,7 @@ def _leader(axis: str, varied: Sequence[str], axes: Sequence[str], labels: Seque
         return ""
     place = axes.index(axis)
     for other in varied:
-        if _is_set_by_others(other):
+        if _is_set_by_others(other) or other not in axes:
             continue
         beside = axes.index(other)
         pairs = {(str(label[beside]), str(label[place])) for label in labels}

@@ -30,7 +30,7 @@ from store.errors import LostDatabaseError
 MOST_TABLES = 30
 MOST_PICTURES = 12  # of each chart
 # the first of these that have something to show; the report has all that a sweep tells
-CHARTS = ("throughput", "scaling", "batch_sizes", "precisions")
+CHARTS = ("throughput", "scaling", "batch_sizes")
 MOST_CHARTS = 2  # with a picture per model at most, of its fastest setting
 
 Tell = Callable[[str], None]

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from plots.pictures.axes import Values
-from plots.pictures.drawing import Picture
-from plots.pictures.speed_ups import Ratio, draw_ratio
+from analysis.results import Result
+from analysis.text.titles import step_notes
+from plots.pictures.drawing import NothingToShow, Picture
+from plots.pictures.lines import LineChart, Point, draw_lines
 from plots.pictures.theme import Palette
 from plots.source import Source
+from scalemark.stats.welch import known_ratio_interval
 
-ABOUT = "part of a perfect speed-up against GPUs, a line per strategy and number of hosts"
+ABOUT = "part of a perfect speed-up against GPUs, a line per strategy or setting"
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """A picture per model, setting and machine that has a baseline."""
-    ratio = Ratio(
-        name="efficiency",
-        label="speed-up over {baseline}, divided by number of {devices}",
-        of=lambda result: result.efficiency,
-        ideal=lambda num_gpus: 1.0,
-        values=Values.SHARE,
+    """Yield a picture per model and machine that has a baseline."""
+    if all(result.efficiency is None for result in source.results):
+        notes = step_notes(source.results)
+        raise NothingToShow(notes[0] if notes else "no number on 1 device to compare with")
+    rule = source.selection.baseline
+    chart = LineChart(
+        along="num_gpus",
+        title=lambda table: "efficiency",
+        x_label=lambda table: f"number of {table.environment.devices}",
+        point=_point,
+        ideal=_ideal,
+        lack="no strategy has an efficiency on two GPU counts",
+        is_share=True,
+        about=lambda table: [f"efficiency: speed-up over the baseline ({rule}), per device"],
     )
-    return draw_ratio(source, palette, ratio)
+    return draw_lines(source, palette, chart)
+
+
+def _point(result: Result) -> Point | None:
+    if result.efficiency is None or result.baseline is None or result.throughput is None:
+        return None
+    low = high = None
+    if result.baseline.trial_id != result.trial_id:
+        # none where a side ran in a single process: what another would bring is not known
+        low, high = known_ratio_interval(result.repeats, result.baseline.repeats)
+    per_device = result.baseline.num_gpus / result.num_gpus
+    return Point(
+        value=result.efficiency,
+        low=None if low is None else low * per_device,
+        high=None if high is None else high * per_device,
+    )
+
+
+def _ideal(results: Sequence[Result]) -> list[tuple[int, float]]:
+    return [(count, 1.0) for count in sorted({result.num_gpus for result in results})]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -17,17 +18,16 @@ from analysis.guard.guard_words import sentence
 from analysis.guard.histories import NoHistoryError, Record, histories
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
+from plots.pictures import figure as figures
 from plots.pictures.drawing import NothingToShow, Picture
-from plots.pictures.sheet import Sheet
-from plots.pictures.theme import WIDE_IN, Palette
+from plots.pictures.theme import SMALL_PT, Palette
 from plots.source import Source
 from scalemark.text.wording import counted
 
 ABOUT = "throughput over nights, and each change of it, for trials that changed together"
 
 MOST_TRACKS = 6  # beside that of all trials
-_TRACK_IN = 0.85
-_LEFT_IN, _RIGHT_IN = 0.55, 0.25
+_TRACK_IN = 1.2
 _EPOCH = date(1970, 1, 1)  # of matplotlib
 
 
@@ -51,25 +51,22 @@ def _picture(
     record: Record, name: str, every: Sequence[Change], source: Source, palette: Palette
 ) -> Picture:
     tracks = _tracks(record, every)
-    sheet = Sheet(palette, WIDE_IN)
-    days = [night.day for night in record.nights]
-    sheet.heading(
-        f"throughput of {counted(len(record.cells), 'trial')} over {counted(len(days), 'night')}",
-        f"{days[0]} .. {days[-1]}; in percent of the first {FEWEST_NIGHTS} nights, each trial "
-        "against its own",
-    )
     shown = list(tracks.items())[: MOST_TRACKS + 1]
-    for cells, of_track in shown:
-        _draw_track(sheet, record, np.array(cells), of_track, palette, cells is shown[-1][0])
-    about = []
+    days = [night.day for night in record.nights]
+    figure, grid = figures.panels(len(shown), _TRACK_IN)
+    num_trials, num_nights = counted(len(record.cells), "trial"), counted(len(days), "night")
+    figures.set_title(figure, f"throughput of {num_trials} over {num_nights}")
+    for axes, (cells, of_track) in zip(grid, shown, strict=True):
+        _draw_track(axes, record, np.array(cells), of_track, palette)
+    marks = ["line: regression", "dotted: other change"] if tracks else []
     if len(tracks) > len(shown):
-        about.append(f"not drawn: {len(tracks) - len(shown)} more groups of trials that changed")
+        marks.append(f"not drawn: {len(tracks) - len(shown)} more groups of trials that changed")
     return Picture(
         name=name,
-        figure=sheet.finished(),
+        figure=figure,
+        setting=f"{days[0]} .. {days[-1]}, percent of the first {FEWEST_NIGHTS} nights",
         results=[one for one in source.results if one.environment.host == record.host],
-        marks=["line: regression", "dotted: other change"] if tracks else [],
-        about=about,
+        marks=marks,
     )
 
 
@@ -85,19 +82,13 @@ def _tracks(record: Record, every: Sequence[Change]) -> Mapping[tuple[int, ...],
 
 
 def _draw_track(
-    sheet: Sheet,
-    record: Record,
-    cells: Places,
-    of_track: Sequence[Change],
-    palette: Palette,
-    is_last: bool,
+    axes: Axes, record: Record, cells: Places, of_track: Sequence[Change], palette: Palette
 ) -> None:
     is_all = len(cells) == len(record.cells)
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""
-    sheet.text("; ".join(filter(None, [name, *map(sentence, of_track)])))
-    sheet.gap(0.06)
+    text = "; ".join(filter(None, [name, *map(sentence, of_track)]))
+    axes.set_title(textwrap.fill(figures.drawable(text), 95), loc="left", fontsize=SMALL_PT)
     days, percent = _percent(record, cells)
-    axes = sheet.axes(_TRACK_IN, _LEFT_IN, _RIGHT_IN)
     axes.plot(days, percent, ".", markersize=2.2, color=palette.tint(palette.color(0), 0.7))
     for change in of_track:
         _mark(axes, change, palette)
@@ -108,9 +99,6 @@ def _draw_track(
     axes.xaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(formatter)
-    if not is_last:
-        axes.tick_params(labelbottom=False)
-    sheet.gap(0.3 if is_last else 0.1)
 
 
 def _percent(record: Record, cells: Places) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ import hashlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -23,8 +23,7 @@ from analysis.tables.axes import NoSuchAxisError
 from plots import charts
 from plots.parts import Failed, attempted, stop
 from plots.pictures.choices import DPI, PictureFormat, Theme
-from plots.pictures.footer import details, footer
-from plots.pictures.sheet import MARGIN_IN, add_footer
+from plots.pictures.figure import add_footer, details
 from plots.pictures.theme import PALETTES, Palette, settings
 from plots.source import Source
 from plots.whole_file import draft_of
@@ -46,8 +45,10 @@ class Picture:
     # plots.pictures.file_names
     name: str
     figure: Figure
+    setting: str = ""  # for its footer: what is constant
     results: Sequence[Result] = ()  # that it shows: their machine and badges stand in its footer
-    marks: Sequence[str] = ()  # for its footer: what signs in it mean, as "bars: 95 % CI"
+    # for its footer: what signs in it mean, as "bars: 95 % CI"
+    marks: list[str] = field(default_factory=list)
     about: Sequence[str] = ()  # for the details in its file: what else a reader may ask
 
 
@@ -200,7 +201,7 @@ def _write(
                     f"{picture.name!r}"
                 )
             taken[stem] = picture.name
-            figure = finish(source, picture, PALETTES[theme])
+            figure = finish(picture, PALETTES[theme])
             about = facts(source, picture)
             for form in formats:
                 path = folder / f"{stem}.{form}"
@@ -213,10 +214,9 @@ def _write(
     return has_more
 
 
-def finish(source: Source, picture: Picture, palette: Palette) -> Figure:
-    """Return the figure with its footer of one line."""
-    width_in = float(picture.figure.get_figwidth()) - 2 * MARGIN_IN
-    add_footer(picture.figure, footer(picture.results, picture.marks, width_in), palette)
+def finish(picture: Picture, palette: Palette) -> Figure:
+    """Return the figure with its footer."""
+    add_footer(picture.figure, picture.setting, picture.results, picture.marks, palette)
     return picture.figure
 
 

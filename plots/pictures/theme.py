@@ -16,12 +16,12 @@ from plots.pictures.choices import Theme
 # Okabe and Ito's colors (2008), the ones that are faint on white last; a fourth is that which
 # cannot be seen on the ground.
 _FIRST, _LAST = ("#0072B2", "#D55E00", "#009E73"), ("#CC79A7", "#E69F00", "#56B4E9")
-# of a picture: printed in a column of 3.3 inches its letters have 79 % of their size
-WIDTH_IN = 4.2
-WIDE_IN = 6.2  # of a picture with bars beside its curves
+WIDTH_IN = 6.5
 TITLE_PT, TEXT_PT, SMALL_PT, FOOTER_PT = 10.0, 9.0, 8.0, 7.0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 DASHES = ("-", "--", ":", "-.")
+HATCHES = ("", "/////", "...", "xxxx", "-----", "\\\\\\\\\\", "++++", "oo")
+"""Tell neighbors apart in grey, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Palette:
         return {
             "color": self.color(index),
             "marker": MARKERS[index % len(MARKERS)],
-            "linestyle": DASHES[index % len(DASHES)],
+            "linestyle": DASHES[index // len(self.series) % len(DASHES)],
         }
 
 
@@ -68,14 +68,8 @@ PALETTES: Mapping[Theme, Palette] = {
 def settings(theme: Theme) -> RcParams:
     """Return the settings for `matplotlib.rc_context`."""
     palette = PALETTES[theme]
-    inks = (
-        "text.color",
-        "axes.labelcolor",
-        "axes.edgecolor",
-        "xtick.color",
-        "ytick.color",
-        "axes.titlecolor",
-    )
+    inks = ["text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"]
+    inks += ["xtick.color", "ytick.color"]
     grounds = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
     own = {
         **dict.fromkeys(inks, palette.ink),
@@ -86,15 +80,15 @@ def settings(theme: Theme) -> RcParams:
         "axes.axisbelow": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
+        "font.family": "DejaVu Sans",  # comes with matplotlib, so that pictures are alike anywhere
         "font.size": TEXT_PT,
-        "axes.labelsize": TEXT_PT,
+        "axes.labelsize": SMALL_PT,
         "xtick.labelsize": SMALL_PT,
         "ytick.labelsize": SMALL_PT,
         "legend.fontsize": SMALL_PT,
         "lines.linewidth": 1.4,
         "lines.markersize": 4.5,
         "hatch.linewidth": 0.6,
-        # hinting takes a fifth of the drawing, and makes letters wider than `lettering` measures
         "text.hinting": "none",
         "text.parse_math": False,  # a dollar in a path is a dollar
         "svg.hashsalt": "scalemark",  # the same picture is the same file

@@ -1,8 +1,6 @@
 """What a sweep shows at its end: as much as people look at, and word of the rest; what fails keeps nothing else from being shown."""
 
-import os
 import re
-import signal
 from pathlib import Path
 
 import pytest
@@ -57,11 +55,11 @@ def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys
 def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
     fill("results.db", [(small(batch_size=batch), 100.0 + batch) for batch in (4, 8)])
     assert show(reported)
-    kinds = [name.split("-")[0] for name in reported.files[1:]]
-    assert kinds == ["batch_sizes"]  # a number alone is no chart, nor is one point a line
+    kinds = [name.removesuffix(".png").split("-")[0] for name in reported.files[1:]]
+    assert kinds == ["throughput", "batch_sizes"]  # one point is no line
 
 
-def test_a_model_has_two_pictures_at_most(reported):
+def test_settings_are_lines_of_one_picture_for_each_model(reported):
     specs = [
         small(model=model, num_gpus=num, precision=precision)
         for model in ("vgg16", "alexnet")
@@ -70,27 +68,7 @@ def test_a_model_has_two_pictures_at_most(reported):
     ]
     fill("results.db", [(spec, 100.0 + spec.num_gpus) for spec in specs])
     assert show(reported)
-    assert len(reported.files) == 5  # the report is one
-    more = "more than 2 pictures; all are drawn by python -m plots charts --sweep first"
-    assert f"chart: scaling: {more} --chart scaling" in reported
-
-
-def test_of_several_precisions_the_fastest_is_drawn(reported):
-    """A bug: the first one of the grid was."""
-    speeds = {"fp32": 100.0, "bf16": 150.0, "fp16": 120.0}
-    fill(
-        "results.db",
-        [
-            (small(num_gpus=num, precision=precision), speed * num)
-            for precision, speed in speeds.items()
-            for num in (1, 2)
-        ],
-    )
-    assert show(reported)
-    assert reported.files[1:] == [
-        "throughput-precision=bf16.png",
-        "scaling-trivial-precision=bf16.png",
-    ]
+    assert reported.files[1:] == ["throughput.png", "scaling-vgg16.png", "scaling-alexnet.png"]
 
 
 def test_why_there_is_no_chart_is_said_once(reported):
@@ -223,21 +201,17 @@ def test_a_folder_that_is_none_is_said(results, reported):
 
 
 def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported, monkeypatch):
-    monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
-    fill("results.db", [(small(seed=5, num_gpus=num), 100.0) for num in (1, 2)])
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
 
-    def tell(line: str) -> None:
-        reported.append(line)
-        if line.startswith("chart: "):
-            os.kill(os.getpid(), signal.SIGINT)
-
+    monkeypatch.setattr(scaling, "draw", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        at_end.show("results.db", "first", Path("figures"), tell)
+        show(reported)
     assert reported[-1] == (
-        "sweep: drawing was interrupted at chart throughput; the results are stored, python -m plots report --sweep first "
+        "sweep: drawing was interrupted at chart scaling; the results are stored, python -m plots report --sweep first "
         "and python -m plots charts --sweep first draw them"
     )
-    assert reported.files == ["report.html", "throughput-seed=1.png"]
+    assert reported.files == ["report.html", "throughput.png"]
 
 
 @pytest.mark.integration

@@ -31,9 +31,7 @@ def test_lines_over_several_hosts_have_the_color_of_their_strategy():
     assert len(palette.series) == NUM_COLORS
     ring = [palette.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
     assert len({style["color"] for style in ring}) == 1
-    assert (
-        len({style["marker"] for style in ring}) == len({style["linestyle"] for style in ring}) == 3
-    )
+    assert len({(style["marker"], style["linestyle"]) for style in ring}) == 3
     on_pages = [style(looks[name]) for name in ("distributed_ring", *over_hosts)]
     assert len({style["color"] for style in on_pages}) == 1
     assert (
@@ -43,7 +41,7 @@ def test_lines_over_several_hosts_have_the_color_of_their_strategy():
     )
 
 
-@pytest.mark.parametrize("chart", ["scaling", "speed_up", "efficiency", "then_and_now"])
+@pytest.mark.parametrize("chart", ["scaling", "efficiency", "memory"])
 def test_a_strategy_has_one_color_with_others_and_without(chart):
     fill(
         "results.db",
@@ -62,8 +60,6 @@ def test_a_strategy_has_one_color_with_others_and_without(chart):
         for lines in (together, alone)
         for line in lines
         if "replicated_none" in str(line.get_label())
-        and "published" not in str(line.get_label())
-        and "20" not in str(line.get_label())
     ]
     assert len(looks) == 2
     assert looks[0] == looks[1]

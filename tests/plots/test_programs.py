@@ -27,7 +27,7 @@ from tests.programs import (
 )
 
 OTHER = "python other.py {num_gpus} {zero} {offload}"
-OF_OTHER_TRIALS = ("batch_sizes", "history", "precisions", "then_and_now")
+OF_OTHER_TRIALS = ("batch_sizes", "history")
 """Charts that find nothing in one night of one batch size."""
 
 
@@ -147,7 +147,7 @@ def test_steps_on_several_numbers_of_gpus_are_no_efficiency():
     fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
     with pytest.raises(NothingToShow, match="counts steps: where each of N GPUs"):
         pictures("efficiency")
-    assert pictures("speed_up")
+    assert pictures("scaling")
 
 
 def test_pictures_read_by_two_patterns_have_short_names():

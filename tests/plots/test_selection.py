@@ -1,7 +1,6 @@
 """What the command line chooses, and the commands that pages and tables tell: for other people's eyes, too."""
 
 import sys
-from datetime import UTC, datetime
 
 import pytest
 
@@ -10,8 +9,7 @@ from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from analysis.text.titles import sweep_notes
 from plots.options import command
-from plots.pictures.footer import details, footer
-from plots.report.content import compose
+from plots.pictures.figure import details
 from plots.source import Source
 from plots.tables.layout import lay_out
 from store.writer import Writer
@@ -44,19 +42,13 @@ def failing():
     fill("my.db", [(small(), 100.0), (small(**PS), 80.0), (small(num_gpus=2, **PS), None)])
 
 
-def of_report():
-    (environment,) = compose(Source(selection=BEST, command=""), datetime.now(UTC)).environments
-    return environment.sections[0].layout
-
-
 def of_tables():
     (table,) = pivot(load(BEST))
     return lay_out(table, BEST)
 
 
-@pytest.mark.parametrize("found", [of_report, of_tables])
-def test_report_and_tables_name_their_own_baseline_and_database(failing, found):
-    notes = found().notes
+def test_tables_name_their_own_baseline_and_database(failing):
+    notes = of_tables().notes
     assert "speed-up: against the fastest on 1 CPU device: replicated_none, 100 images/s" in notes
     assert "no number: python -m store show --db my.db 3 says what happened" in notes
 
@@ -95,10 +87,7 @@ def test_repeats_by_other_sweeps_are_counted_aloud(plots):
     assert said in plots("tables", "--sweep", "first").stdout
     assert "other sweeps" not in plots("tables").stdout
     source = Source(selection=Selection(db="results.db", sweep="first"), command="")
-    (environment,) = compose(source, NOON).environments
-    assert said in environment.sections[0].layout.notes
     assert said in details(source.results)
-    assert "other sweeps count, too" in footer(source.results, [], 20.0)
 
 
 def test_filters_of_attempts_say_that_medians_and_baselines_are_of_these(plots):

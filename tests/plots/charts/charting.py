@@ -91,7 +91,7 @@ def pictures(
             if not found:
                 raise
         for picture in found:
-            finish(source, picture, PALETTES[theme])
+            finish(picture, PALETTES[theme])
             _DETAILS[picture.figure] = facts(source, picture).description
     return found
 
@@ -119,7 +119,8 @@ def texts(figure: Figure) -> Iterator[Text]:
     FigureCanvasAgg(figure).draw()
     found = [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
     for axes in figure.axes:
-        found += [*axes.texts, axes.title, *_of_axis(axes.xaxis), *_of_axis(axes.yaxis)]
+        own = [child for child in axes.get_children() if isinstance(child, Text)]
+        found += [*own, *_of_axis(axes.xaxis), *_of_axis(axes.yaxis)]
     yield from (text for text in found if text.get_visible() and text.get_text().strip())
 
 

@@ -35,7 +35,7 @@ def drawn(name: str) -> list[Picture]:
 def test_an_empty_database_is_said():
     fill("results.db", [])
     with pytest.raises(StoreError, match="no attempt in it yet"):
-        pictures("timeline")
+        pictures("scaling")
 
 
 @CHARTS
@@ -50,13 +50,13 @@ def test_failures_alone_are_legible(name):
         Outcome.INTERRUPTED,
     ]
     fill("results.db", shown, details=[{"outcome": way} for way in ways])
-    assert bool(drawn(name)) == (name in ("time_spent", "timeline"))
+    assert bool(drawn(name)) == (name == "time_spent")
 
 
 @CHARTS
 def test_one_attempt_alone_is_legible(name):
     fill("results.db", [(resnet(), 100.0)])
-    assert bool(drawn(name)) == (name in ("step_times", "time_spent", "timeline"))
+    assert bool(drawn(name)) == (name in ("memory", "step_times", "time_spent"))
 
 
 @CHARTS
@@ -79,7 +79,7 @@ def test_numbers_of_0_and_missing_ones_are_legible(name):
     fill("results.db", [(resnet(), None)], name="no time at all", details=[{"duration_s": 0.0}])
     with closing(sqlite3.connect("results.db")) as connection, connection:
         connection.execute("UPDATE measurements SET throughput_low = NULL, throughput_high = NULL")
-    assert bool(drawn(name)) == (name in ("batch_sizes", "step_times", "time_spent", "timeline"))
+    assert bool(drawn(name)) == (name in ("memory", "step_times", "throughput", "time_spent"))
 
 
 @CHARTS
@@ -92,4 +92,4 @@ def test_names_of_any_length_are_legible(name):
         for axes in others
     ]
     fill("results.db", [(spec, 100.0 + spec.num_gpus) for spec in shown], name="a sweep of " * 12)
-    assert bool(drawn(name)) == (name not in ("then_and_now", "history"))
+    assert bool(drawn(name)) == (name != "history")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.filled import fill
-from tests.plots.charts.charting import picture, pictures, resnet
+from tests.plots.charts.charting import picture, resnet
 from tests.programs import fill_programs, program
 
 RING = "replicated_none, NCCL_ALGO=Ring"
@@ -25,7 +25,7 @@ def curves(figure):
     return {str(line.get_label()): line for line in lines if line.get_label() != "ideal"}
 
 
-@pytest.mark.parametrize("name", ["scaling", "speed_up", "efficiency"])
+@pytest.mark.parametrize("name", ["scaling", "efficiency"])
 def test_each_value_of_a_variable_has_a_curve(name):
     """A bug: each had a picture of its own."""
     fill("results.db", [*trials(1), *trials(4)])
@@ -40,7 +40,8 @@ def test_each_value_of_a_variable_has_a_bar():
     bars = {str(bars.get_label()): bars[0].get_height() for bars in figure.axes[0].containers}
     assert bars[f"{TREE} x 1"] == pytest.approx(130)
     assert bars[f"{RING} x 1"] == pytest.approx(100)
-    assert [text.get_text() for text in figure.legends[0].texts] == ["replicated_none", RING, TREE]
+    names = [text.get_text().replace("\n", "") for text in figure.legends[0].texts]
+    assert names == ["replicated_none", RING, TREE]
 
 
 def test_each_value_of_a_variable_has_a_curve_of_batch_sizes():
@@ -68,13 +69,3 @@ def test_a_value_over_several_hosts_has_the_color_of_it_over_one():
     )
     assert one.get_color() == two.get_color()
     assert one.get_color() != found["distributed_ring, NCCL_ALGO=Tree"].get_color()
-
-
-def test_files_of_charts_of_one_trial_say_that_a_variable_is_inherited():
-    """A bug: they said None."""
-    fill("results.db", trials(2))
-    assert {one.name for one in pictures("time_spent")} == {
-        "resnet50-env.NCCL_ALGO=Ring",
-        "resnet50-env.NCCL_ALGO=Tree",
-        "resnet50-env.NCCL_ALGO=inherited",
-    }

@@ -1,0 +1,45 @@
+"""Peak memory against the batch size, or against GPUs where all have one batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.results import Result
+from plots.charts import batch_sizes
+from plots.pictures.drawing import Picture
+from plots.pictures.lines import LineChart, Point, draw_lines
+from plots.pictures.theme import Palette
+from plots.source import Source
+from scalemark.records.devices import DeviceKind
+
+ABOUT = "peak memory against the batch size or GPUs, with what did not fit"
+
+_GIB = 2.0**30
+
+
+def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+    """Yield a picture per model and machine whose memory was seen."""
+    sizes = {result.axes.get("batch_size") for result in source.results}
+    is_by_size = len(sizes) > 1 and all(sizes)
+    kinds = {result.environment.device_kind for result in source.results}
+    where = "of the fullest GPU" if kinds == {DeviceKind.GPU} else "of the process"
+    chart = LineChart(
+        along="batch_size" if is_by_size else "num_gpus",
+        title=lambda table: f"peak memory {where}, GiB",
+        x_label=(
+            batch_sizes.x_label
+            if is_by_size
+            else lambda table: f"number of {table.environment.devices}"
+        ),
+        point=_point,
+        lack="no peak memory is stored",
+        least_points=1,
+    )
+    return draw_lines(source, palette, chart)
+
+
+def _point(result: Result) -> Point | None:
+    num_bytes = result.usage.memory_bytes
+    if num_bytes is None or result.throughput is None:
+        return None
+    return Point(value=num_bytes / _GIB)
