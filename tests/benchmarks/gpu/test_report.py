@@ -53,7 +53,7 @@ def test_the_report_is_a_page_of_verdicts_machine_and_numbers(snapshot):
 
 
 def test_every_line_that_must_hold_is_in_the_documentation():
-    page = (PROJECT / "docs" / "gpu_kit.md").read_text()
+    page = (PROJECT / "docs" / "gpus.md").read_text()
     lines = [line for stage in STAGES.values() for line in stage.LINES.values()]
     assert [line for line in lines if f"| {line} |" not in page] == []
     assert [name for name in STAGES if f"| `{name}` |" not in page] == []
