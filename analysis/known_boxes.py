@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from analysis.hardware_words import normalized
+from analysis.reported_hosts import normalized
 from analysis.results import Environment
 from costs.hardware import Hardware
 from costs.profiles import profile

@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from analysis.hardware_words import normalized
-
 # GPUs that one host may have where its source does not say: DGX-2 and p2.16xlarge have so many
 MOST_IN_ONE_BOX = 16
 _MOST_CHARACTERS = 300  # of a name that are read: a longer one is none
@@ -79,6 +77,20 @@ def read(hardware: str) -> Reported:
     return Reported(
         gpus_per_host=max(found, default=None), is_several=False, may_be_cards=may_be_cards
     )
+
+
+def normalized(text: str) -> str:
+    """Lower the case, and set counts apart: `8xK80` and `K80x8` have the words 8, x and k80.
+
+    NVSwitch is NVLink, too, and without NVLink there is PCIe.
+    """
+    words = text.casefold().replace("?", "").replace("\N{MULTIPLICATION SIGN}", "x")
+    words = re.sub(r"\bnv[- ]?(?:link|switch)(?:s|es)?\b", "nvlink", words)
+    words = re.sub(r"(?:\bno|\bwithout|\bw/o|\bnon)[ -]nvlink\b", "pcie", words)
+    words = re.sub(r"(?<![a-wyz\d.-])(\d+)x(?!large)", r" \1 x ", words)
+    # not of DGX1 and GTX1080
+    words = re.sub(r"(?:(?<=\d)|(?<=large))x(?=\d+\b(?!\.))|\bx(?=\d)", " x ", words)
+    return " ".join(words.split())
 
 
 def _joined(text: str) -> int | None:

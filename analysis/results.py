@@ -44,7 +44,6 @@ from scalemark.records.trial import (
     strategy_of_free_axes,
 )
 from scalemark.stats import welch
-from scalemark.stats.welch import Relation, relation_by
 
 
 class Origin(StrEnum):
@@ -179,7 +178,6 @@ class Result:
     high: float | None
     is_valid: bool  # nothing is to be said against any of the repeats
     baseline: Baseline | None = None
-    against: Against | None = None  # see `analysis.compare.published`
     item: str = IMAGES  # what is counted per second; empty where unknown
     # free axes that its strategy names: of a figure of others, and of a program's trial that
     # inherits variables which others set
@@ -303,20 +301,6 @@ class Result:
         if self.speed_up is None or self.baseline is None or self.counts_steps:
             return None
         return self.speed_up * self.baseline.num_gpus / self.num_gpus
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
-    """The same trial on the other side: another machine, another time, or a published figure."""
-
-    other: Result
-    ratio: float  # throughput of the result, times that of the other side
-    low: float | None  # 95 % CI over processes; None where a side is a single run
-    high: float | None
-
-    @property
-    def is_tie(self) -> bool:
-        return relation_by(self.low, self.high) is Relation.TIE
 
 
 AXES = ("strategy", *trial.AXES)

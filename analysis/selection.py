@@ -22,7 +22,7 @@ from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection
 from store.filters.bare_names import full_names
-from store.filters.selection import is_of_trials, looks_like_filter, parsed, unknown_name
+from store.filters.selection import is_of_trials, parsed, unknown_name
 from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
 from store.reading.raced_out import raced_out
@@ -51,7 +51,7 @@ class Selection:
                 f"--sweep {self.sweep}: {what} belong to no sweep; leave one of both out"
             )
         if self.origin.is_ours and self.source is not None:
-            beside = f"{typed('plots')} tables --against {self.source} has them beside our own"
+            beside = f"{typed('analysis')} compare SIDE {self.source} has them beside our own"
             raise StoreError(
                 f"--source {self.source}: of published figures only; add --origin published; "
                 f"{beside}"
@@ -104,16 +104,6 @@ class NothingFoundError(StoreError):
     """No attempt is like what was asked for."""
 
 
-class OtherOriginError(NothingFoundError):
-    """Attempts like what was asked for are of the other origin alone."""
-
-    def __init__(self, selection: Selection, there: Origin) -> None:
-        self.there = there
-        asked = f"are like {selection.asked}" if selection.asked else "in it"
-        name = locate(selection.db).name
-        super().__init__(f"{name}: only {there} numbers {asked}; show them with --origin {there}")
-
-
 def load(selection: Selection) -> list[Result]:
     """Return at least one result.
 
@@ -126,7 +116,7 @@ def load(selection: Selection) -> list[Result]:
         names = {name_in_records(one.name) for one in reference_selection.parsed(named)}
         trials = of_newest_night(_elsewhere(selection), names_night=WHEN in names)
         return measured_elsewhere(trials, selection.baseline)
-    return _ours(selection, frozenset())
+    return _ours(selection)
 
 
 def load_every_night(selection: Selection) -> list[Result]:
@@ -137,53 +127,10 @@ def load_every_night(selection: Selection) -> list[Result]:
     return measured_elsewhere(_elsewhere(selection), selection.baseline)
 
 
-def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Result], list[Result]]:
-    """Return our results and those of the other side, at least one each.
-
-    The other side is a source of published figures (see `analysis.published.of_source`), or the
-    attempts of the same database that filters choose, which then are left out of ours. Raises
-    StoreError as `load`, and for measured numbers against simulated ones.
-    """
-    if not selection.origin.is_ours:
-        raise StoreError(
-            f"--against compares our own numbers; leave --origin {selection.origin} out"
-        )
-    asked = " ".join(f"--against {one}" for one in against)
-    if not all(looks_like_filter(one) for one in against):
-        if len(against) > 1:
-            raise StoreError(f"{asked}: wanted one source, or filters as host=otherbox")
-        references = queries.known_references(open_existing(selection.db))
-        return load(selection), published(of_source(references, against[0]), selection.baseline)
-    other_side = replace(selection, filters=tuple(against), sweep=None)
-    try:
-        others = _ours(other_side, frozenset())
-    except OtherOriginError as error:
-        there = error.there
-        instead = f"give both sides {there} numbers, with --origin {there}"
-        if there is Origin.SIMULATED:
-            instead += (
-                "; or see how near a simulation comes to figures of others, with --origin "
-                "simulated --against SOURCE"
-            )
-        raise StoreError(
-            f"{asked}: only {there} numbers are like that, and these are never set against "
-            f"{selection.origin} ones; {instead}"
-        ) from None
-    taken = frozenset(attempt_id for other in others for attempt_id in other.attempt_ids)
-    try:
-        return _ours(selection, taken), others
-    except NothingFoundError:
-        raise StoreError(
-            f"{asked}: nothing is left to compare with these; choose fewer for the other side"
-        ) from None
-
-
-def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
+def _ours(selection: Selection) -> list[Result]:
     engine = open_for_reading(selection.db)
     asked = None if selection.sweep is None else queries.asked_for(engine, selection.sweep)
     attempts = queries.measured(engine, selection.attempt_filters, like_sweep=selection.sweep)
-    if without:
-        attempts = [attempt for attempt in attempts if attempt["attempt_id"] not in without]
     found = measured(attempts, selection.baseline)
     if asked is not None:
         found = belonging(found, attempts, asked)
@@ -197,7 +144,12 @@ def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
         raise NothingFoundError(_nothing(engine, selection))
     wanted = [result for result in found if result.environment.origin is selection.origin]
     if not wanted:
-        raise OtherOriginError(selection, found[0].environment.origin)
+        there = found[0].environment.origin
+        like = f"are like {selection.asked}" if selection.asked else "in it"
+        raise NothingFoundError(
+            f"{locate(selection.db).name}: only {there} numbers {like}; show them with "
+            f"--origin {there}"
+        )
     return _with_races(engine, _findable(wanted, selection.db), attempts)
 
 

@@ -35,16 +35,6 @@ ShowOption = Annotated[
         show_default="throughput,speed-up, and the spread where there are repeats",
     ),
 ]
-AgainstOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--against",
-        help=(
-            "Ratios to another side: published figures, as tf-benchmarks-2017/k80, or other "
-            "attempts, as host=otherbox 'started_at<2026-11-01' (one option each)."
-        ),
-    ),
-]
 
 
 def command() -> str:

@@ -1,118 +1,78 @@
-"""Matches our trials with the same trials elsewhere: published figures, or another machine."""
+"""Matches our trials with published figures of the same trials."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from analysis.published import precision_as_published, usual_image_px, usual_seq_len
 from analysis.reported_hosts import hosts_of
-from analysis.results import Against, Environment, Origin, Result, axes_of
+from analysis.results import Result
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
-from scalemark.stats.welch import known_ratio_interval
 from scalemark.text.wording import counted
 from store.errors import StoreError
 
 _OPEN = ("", "n/a", "?")  # what a source leaves open
-_ABOUT_MACHINES = ("device_kind", "strategy")
 _MOST_TRIED = 200  # of each side, to find the closest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """Our results, each with the same trial of the other side."""
+    """Our results, each with the published figure of the same trial."""
 
     pairs: tuple[tuple[Result, Result], ...]
     notes: tuple[str, ...]  # what a reader of the ratios must know
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opposed:
-    """Our results against one environment of the other side."""
+def matched(results: Sequence[Result], figures: Sequence[Result]) -> Matched:
+    """Pair our results with the figures of each environment that a source has.
 
-    other: Environment
-    results: tuple[Result, ...]  # with `against` where the other side has the same trial
-    notes: tuple[str, ...]
-
-
-def matched(results: Sequence[Result], others: Sequence[Result]) -> Matched:
-    """Pair our results with the others of each environment. Raises StoreError without a pair."""
-    pairs: list[tuple[Result, Result]] = []
-    notes: list[str] = []
-    for side in opposed(results, others):
-        notes += side.notes
-        pairs += [(result, result.against.other) for result in side.results if result.against]
-    return Matched(pairs=tuple(pairs), notes=tuple(dict.fromkeys(notes)))
-
-
-def opposed(results: Sequence[Result], others: Sequence[Result]) -> list[Opposed]:
-    """Return one per environment of the other side that has something in common with ours.
-
-    Raises StoreError when none has.
+    Raises StoreError without a pair.
     """
     by_environment: dict[str, list[Result]] = defaultdict(list)
-    for other in others:
-        by_environment[other.environment.key].append(other)
-    sides = [_opposed(results, of_environment) for of_environment in by_environment.values()]
-    with_pairs = [side for side in sides if any(result.against for result in side.results)]
-    if not with_pairs:
-        raise StoreError(f"nothing in common with the other side; {_closest(results, others)}")
-    return with_pairs
+    for figure in figures:
+        if figure.throughput:
+            by_environment[figure.environment.key].append(figure)
+    pairs: list[tuple[Result, Result]] = []
+    notes: dict[str, None] = {}
+    for of_environment in by_environment.values():
+        found, sizes, num_ambiguous = _pairs(results, of_environment)
+        pairs += found
+        notes |= dict.fromkeys([*_notes(found), *sizes])
+        if num_ambiguous:
+            several = f"the source has several figures for {counted(num_ambiguous, 'trial')}"
+            notes[f"{several}; the most complete is taken"] = None
+    if not pairs:
+        raise StoreError(f"nothing in common with the source; {_closest(results, figures)}")
+    return Matched(pairs=tuple(pairs), notes=tuple(notes))
 
 
-def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed:
-    environment = others[0].environment
-    is_published = environment.origin is Origin.PUBLISHED
-    by_key: dict[str, list[Result]] = defaultdict(list)
-    for other in others:
-        if other.throughput:
-            by_key[_key(other, is_published=is_published)].append(other)
-    compared = []
-    other_sizes: set[str] = set()
+def _pairs(
+    results: Sequence[Result], figures: Sequence[Result]
+) -> tuple[list[tuple[Result, Result]], set[str], int]:
+    """Return pairs, the sizes that forbid others, and how many trials have several figures."""
+    by_work: dict[str, list[Result]] = defaultdict(list)
+    for figure in figures:
+        by_work[repr(_work(figure))].append(figure)
+    pairs = []
+    sizes: set[str] = set()
     num_ambiguous = 0
     for result in results:
-        candidates = by_key.get(_key(result, is_published=is_published), [])
-        if is_published:
-            candidates = [other for other in candidates if _may_be(result, other)]
-            candidates.sort(key=lambda other: len(_open_axes(other)))
-            if candidates and (size := _other_size(candidates[0], result)):
-                other_sizes.add(size)
-                candidates = []
+        alike = by_work.get(repr(_work(result)), [])
+        candidates = [figure for figure in alike if _may_be(result, figure)]
+        candidates.sort(key=lambda figure: len(_open_axes(figure)))
+        if not candidates or result.throughput is None:
+            continue
+        if size := _other_size(candidates[0], result):
+            sizes.add(size)
+            continue
         num_ambiguous += len(candidates) > 1
-        compared.append(replace(result, against=_against(result, candidates)))
-    matches = [result.against.other for result in compared if result.against]
-    notes = list(_notes([result for result in compared if result.against], environment, matches))
-    if num_ambiguous:
-        notes.append(
-            f"the source has several figures for {counted(num_ambiguous, 'trial')}; the most "
-            "complete is taken"
-        )
-    return Opposed(other=environment, results=tuple(compared), notes=(*notes, *sorted(other_sizes)))
-
-
-def _against(result: Result, candidates: Sequence[Result]) -> Against | None:
-    if not candidates or result.throughput is None:
-        return None
-    other = candidates[0]
-    if other.throughput is None:
-        return None
-    low, high = known_ratio_interval(result.repeats, other.repeats)
-    return Against(other=other, ratio=result.throughput / other.throughput, low=low, high=high)
-
-
-def _key(result: Result, *, is_published: bool) -> str:
-    """Return what both sides must have in common; sources know some axes alone."""
-    return repr(_work(result) if is_published else _trial(result))
-
-
-def _trial(result: Result) -> dict[str, object]:
-    """Return what is counted, and all axes of a result of ours but the machine's."""
-    axes = {axis: result.axes[axis] for axis in axes_of([result]) if axis not in _ABOUT_MACHINES}
-    return axes | {"item": result.item}
+        pairs.append((result, candidates[0]))
+    return pairs, sizes, num_ambiguous
 
 
 def _work(result: Result) -> dict[str, object]:
@@ -168,11 +128,9 @@ def _other_size(other: Result, result: Result) -> str:
     return ""
 
 
-def _open_axes(other: Result) -> set[str]:
+def _open_axes(figure: Result) -> set[str]:
     """Return axes that the source does not report, or leaves in doubt."""
-    if other.environment.origin is not Origin.PUBLISHED:
-        return set()
-    axes = {axis: str(value or "") for axis, value in other.axes.items() if axis != "strategy"}
+    axes = {axis: str(value or "") for axis, value in figure.axes.items() if axis != "strategy"}
     return {axis for axis, value in axes.items() if value in _OPEN or value.endswith("?")}
 
 
@@ -180,16 +138,15 @@ def _sure(value: Any) -> Any:
     return value.removesuffix("?") if isinstance(value, str) else value
 
 
-def _notes(
-    results: Sequence[Result], environment: Environment, matches: Sequence[Result]
-) -> Iterator[str]:
-    kinds = {result.environment.device_kind for result in results} | {environment.device_kind}
-    if DeviceKind.SIMULATED_GPU in kinds and len(kinds) > 1:
-        yield "SIMULATED AGAINST PUBLISHED: these ratios say how near the cost model comes"
-    elif len(kinds) > 1:
-        yield "CPU DEVICES AGAINST GPUs: these ratios say nothing of strategies"
-    if environment.origin is not Origin.PUBLISHED or not results:
+def _notes(pairs: Sequence[tuple[Result, Result]]) -> Iterator[str]:
+    if not pairs:
         return
+    results, matches = [result for result, _ in pairs], [figure for _, figure in pairs]
+    kinds = {result.environment.device_kind for result in results}
+    if DeviceKind.SIMULATED_GPU in kinds:
+        yield "SIMULATED AGAINST PUBLISHED: these ratios say how near the cost model comes"
+    elif DeviceKind.CPU_DEVICE in kinds:
+        yield "CPU DEVICES AGAINST GPUs: these ratios say nothing of strategies"
     open_axes = {axis for other in matches for axis in _open_axes(other)}
     if open_axes:
         ordered = [axis for axis in results[0].axes if axis in open_axes]
@@ -209,14 +166,13 @@ def _notes(
         yield f"real data: here {', '.join(datas)}, there as the source had it"
 
 
-def _closest(results: Sequence[Result], others: Sequence[Result]) -> str:
+def _closest(results: Sequence[Result], figures: Sequence[Result]) -> str:
     """Say in what those differ that have the most in common, as `the closest differ in precision
     (here fp32, there fp16)`.
     """
-    is_ours = others[0].environment.origin.is_ours
     candidates = []
-    for here in _settings(results, is_ours=is_ours):
-        for there in _settings(others, is_ours=is_ours):
+    for here in _settings(results):
+        for there in _settings(figures):
             names = dict.fromkeys([*here, *there])
             axes = [name for name in names if there.get(name) not in (here.get(name), *_OPEN)]
             candidates.append((axes, here, there))
@@ -227,15 +183,12 @@ def _closest(results: Sequence[Result], others: Sequence[Result]) -> str:
     return f"the closest differ in {', '.join(differing)}"
 
 
-def _settings(results: Sequence[Result], *, is_ours: bool) -> list[dict[str, object]]:
+def _settings(results: Sequence[Result]) -> list[dict[str, object]]:
     """Return the different settings of axes that must be the same on both sides."""
     settings = {}
     for result in results:
-        if is_ours:
-            setting = _trial(result)
-        else:
-            sizes = {size: value or "" for size, value in _sizes_of(result).items()}
-            strategy = {axis: _sure(result.axes[axis]) for axis in STRATEGY_AXES}
-            setting = {**_work(result), **sizes, **strategy}
+        sizes = {size: value or "" for size, value in _sizes_of(result).items()}
+        strategy = {axis: _sure(result.axes[axis]) for axis in STRATEGY_AXES}
+        setting = {**_work(result), **sizes, **strategy}
         settings[repr(setting)] = setting
     return list(settings.values())[:_MOST_TRIED]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from analysis.compare.published import opposed
 from analysis.options import (
     BaselineOption,
     Filters,
@@ -21,15 +20,14 @@ from analysis.options import (
     tell_all_sweeps,
 )
 from analysis.pivot import pivot, usual_tables
-from analysis.results import BaselineRule, Origin, Result
-from analysis.selection import Selection, load, load_against
+from analysis.results import BaselineRule, Result
+from analysis.selection import load
 from analysis.tables.labels import lines
 from analysis.tables.table import Table
-from analysis.text.titles import made_with
-from plots.options import AgainstOption, ColumnsOption, RowsOption, ShowOption
-from plots.parts import Failed, in_words
+from plots.options import ColumnsOption, RowsOption, ShowOption
+from plots.parts import in_words
 from plots.tables import cells, writers
-from plots.tables.layout import Document, document
+from plots.tables.layout import document
 from store.command_line import Db, Json
 from store.errors import StoreError
 
@@ -41,7 +39,6 @@ def tables(
     rows: RowsOption = None,
     columns: ColumnsOption = None,
     show: ShowOption = None,
-    against: AgainstOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     origin: OriginOption = None,
     source: SourceOption = None,
@@ -66,19 +63,14 @@ def tables(
         form = writers.of_file(out)
     write = writers.chosen(form, as_json)
     shown = None if show is None else cells.chosen(show)
-    if shown is not None and against and "ratio" not in shown:
-        shown = (*shown, "ratio")
-    _check(shown, against, baseline, has_all_numbers=as_json or form in ("csv", "json"))
+    _check(shown, baseline, has_all_numbers=as_json or form in ("csv", "json"))
     chosen = select(db, filters, sweep, origin, source, baseline)
     tell_all_sweeps(chosen)
     shape = _Shape(rows=_axes(rows), columns=_axes(columns))
     failures: dict[str, Exception] = {}
     try:
-        if against:
-            documents = _compared(chosen, against, shape, shown, failures.setdefault)
-        else:
-            found = shape.tables(load(chosen))
-            documents = [document(found, chosen, shown, failures.setdefault)]
+        found = shape.tables(load(chosen))
+        documents = [document(found, chosen, shown, failures.setdefault)]
     finally:
         for name, error in failures.items():
             print(f"plots: no {name}: {in_words(error)}", file=sys.stderr)
@@ -92,19 +84,14 @@ def tables(
 
 def _check(
     shown: Sequence[str] | None,
-    against: Sequence[str] | None,
     baseline: BaselineRule,
     *,
     has_all_numbers: bool,
 ) -> None:
     """Raise StoreError for an option that would have no effect."""
-    if not against and "ratio" in (shown or ()):
-        raise StoreError("ratio: against what? name the other side with --against")
     if baseline is BaselineRule.SAME or has_all_numbers:
         return
-    if shown is None:
-        shown = ("ratio",) if against else ("speed-up",)  # of those that are usual
-    if not {"speed-up", "efficiency"}.intersection(shown):
+    if shown is not None and not {"speed-up", "efficiency"}.intersection(shown):
         raise StoreError(
             f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out"
         )
@@ -128,28 +115,6 @@ class _Shape:
 
 def _axes(names: str | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(name.strip() for name in names.split(","))
-
-
-def _compared(
-    selection: Selection,
-    against: Sequence[str],
-    shape: _Shape,
-    quantities: Sequence[str] | None,
-    failed: Failed,
-) -> list[Document]:
-    """Return a document for each environment of the other side."""
-    results, others = load_against(selection, against)
-    found = []
-    for side in opposed(results, others):
-        tables = shape.tables(side.results)
-        compared = [table for table in tables if any(one.against for one in table.results)]
-        one = document(compared, selection, quantities, failed)
-        asked = "" if side.other.origin is Origin.PUBLISHED else f"{' '.join(against)}, "
-        heading = f"against {asked}{made_with(side.other)}"
-        if one.heading:
-            heading += f". {one.heading}"
-        found.append(replace(one, heading=heading, notes=(*side.notes, *one.notes)))
-    return found
 
 
 _DOWN = ("strategy", "num_gpus", "model")

@@ -98,17 +98,14 @@ def chosen(names: str) -> tuple[str, ...]:
 
 
 def usual(results: Sequence[Result]) -> tuple[str, ...]:
-    """Return throughput and speed-up; the spread too where trials were repeated, and the ratio
-    instead of the speed-up where there is another side. On one number of devices a speed-up against
-    itself says nothing.
+    """Return throughput and speed-up; the spread too where trials were repeated. On one number of
+    devices a speed-up against itself says nothing.
     """
     names = [THROUGHPUT]
     if any(len(result.repeats) > 1 for result in results):
         names.append("interval")
     is_one_count = len({result.num_gpus for result in results}) == 1
-    if any(result.against for result in results):
-        names.append("ratio")
-    elif not is_one_count or not all(map(_is_own_baseline, results)):
+    if not is_one_count or not all(map(_is_own_baseline, results)):
         names.append("speed-up")
     return tuple(names)
 
@@ -151,13 +148,6 @@ def _per_device(result: Result) -> str:
     return f"{number(result.throughput / result.num_gpus)}/{device}"
 
 
-def _ratio(result: Result) -> str:
-    if result.against is None:
-        return ""
-    tie = "≈" if result.against.is_tie else ""
-    return f"{tie}{number(result.against.ratio)} of {_throughput(result.against.other)}"
-
-
 def _mfu(result: Result) -> str:
     mfu = result.usage.mfu
     return UNKNOWN if mfu is None else f"{100 * mfu:.3g} %"
@@ -178,7 +168,6 @@ QUANTITIES: Mapping[str, Quantity] = {
     "repeats": Quantity(text=lambda result: f"n={len(result.repeats)}"),
     "ms/step": Quantity(text=_step_ms, about="milliseconds per step, from the throughput"),
     "per-device": Quantity(text=_per_device),
-    "ratio": Quantity(text=_ratio, about="throughput here divided by that of the other side"),
     "mfu": Quantity(
         text=_mfu,
         about="model FLOPs utilization, relative to the fastest matrix product of the device",

@@ -16,7 +16,6 @@ from plots.tables.cells import (
     REPORTED,
     SUSPECT,
     THROUGHPUT,
-    TIE,
     symbols_of_repeats,
 )
 from scalemark.abilities import least_replicas
@@ -102,9 +101,6 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
             yield f"{table.unit if name == THROUGHPUT else name}: {about}"
     if {"speed-up", "efficiency"}.intersection(quantities):
         yield from _baseline_notes(table, rule)
-    ratios = [result.against for result in table.results if result.against]
-    if "ratio" in quantities and any(ratio.is_tie for ratio in ratios):
-        yield f"{TIE} before a ratio: its 95 % interval contains 1"
 
 
 _OF_ROWS = {

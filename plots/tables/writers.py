@@ -332,14 +332,13 @@ def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     axes that no trial of ours has are none.
     """
     tables = [layout.table for document in documents for layout in document.tables]
-    is_compared = any(result.against for table in tables for result in table.results)
     found = []
     for table in tables:
         for row in table.rows:
             for column in table.columns:
                 cell = table.cells.get((row, column))
                 if cell is not None:
-                    found.append(_record(cell) | (_against(cell) if is_compared else {}))
+                    found.append(_record(cell))
     if not all(record["origin"] == Origin.PUBLISHED for record in found):
         for name in trial.AXES:
             if all(record.get(name) is None for record in found):
@@ -384,20 +383,6 @@ def _record(cell: Cell) -> dict[str, Any]:
         "baseline_num_gpus": baseline and baseline.num_gpus,
         "baseline_hosts": baseline and baseline.hosts,
         "baseline_throughput": baseline and baseline.throughput,
-    }
-
-
-def _against(cell: Cell) -> dict[str, Any]:
-    against = cell.result.against
-    return {
-        "against_host": against and against.other.environment.host,
-        "against_versions": against and against.other.environment.versions,
-        "against_trial_id": against and against.other.trial_id,
-        "against_strategy": against and against.other.strategy,
-        "against_throughput": against and against.other.throughput,
-        "ratio": against and against.ratio,
-        "ratio_low": against and against.low,
-        "ratio_high": against and against.high,
     }
 
 

@@ -51,10 +51,7 @@ def test_a_page_is_made_of_them(plots):
 
 
 @pytest.mark.usefixtures("taken_in")
-def test_our_own_numbers_are_never_set_against_a_table(plots):
-    refused = plots("tables", "--origin", "elsewhere", "--against", "num_gpus=1")
-    assert refused.exit_code == 2
-    assert "--against compares our own numbers; leave --origin elsewhere out" in refused.stderr
+def test_a_table_belongs_to_no_sweep(plots):
     refused = plots("tables", "--origin", "elsewhere", "--sweep", "first")
     assert refused.exit_code == 2
     assert "tables of others belong to no sweep" in refused.stderr

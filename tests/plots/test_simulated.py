@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from matplotlib.text import Text
 
-from analysis.compare.published import opposed
 from analysis.pivot import pivot
 from analysis.results import Origin
-from analysis.selection import Selection, load, load_against
+from analysis.selection import Selection, load
 from analysis.text import badges
 from analysis.text.summary import summarize
 from costs.profiles import profile
@@ -222,35 +221,6 @@ def test_who_asks_for_simulated_ones_and_has_measured_ones_is_reported_so():
         match=r"^results\.db: only measured numbers in it; show them with --origin measured$",
     ):
         load(Selection(db="results.db", origin=Origin.SIMULATED))
-
-
-def test_measured_and_simulated_numbers_are_no_two_sides_of_a_ratio(both, plots):
-    ended = plots("tables", "--origin", "measured", "--against", "device_kind=simulated_gpu")
-    assert ended.exit_code == 2
-    assert (
-        "only simulated numbers are like that, and these are never set against measured ones"
-        in ended.stderr
-    )
-    assert "--origin simulated --against SOURCE" in ended.stderr
-    ended = plots("tables", "--origin", "simulated", "--against", "device_kind=gpu")
-    assert (
-        "only measured numbers are like that, and these are never set against simulated ones"
-        in ended.stderr
-    )
-
-
-def test_simulated_numbers_are_compared_with_published_ones_on_request():
-    spec = resnet(
-        1, device_kind=DeviceKind.SIMULATED_GPU, image_px=224, batch_size=64, all_reduce="none"
-    )
-    fill("results.db", [(spec, 200.0)])
-    ours, theirs = load_against(
-        Selection(db="results.db", origin=Origin.SIMULATED), ["tf-benchmarks-2017/p100"]
-    )
-    for side in opposed(ours, theirs):
-        assert side.notes[0].startswith(
-            "SIMULATED AGAINST PUBLISHED: these ratios say how near the cost model comes"
-        )
 
 
 def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):

@@ -134,7 +134,6 @@ def test_one_process_each_is_said_to_be_too_few():
         ),
         (("efficiency",), "80.0 %"),
         (("ms/step", "repeats"), "20.0 ms, n=1"),
-        (("ratio",), "–"),
     ],
 )
 def test_other_quantities_can_stand_in_cells(show, text):

@@ -199,10 +199,6 @@ def test_published_figures_can_be_pivoted(plots):
         (("--source", "nowhere"), "nowhere: no such source; there are tf-benchmarks-2017, "),
         (("--sweep", "night"), "--sweep night: published figures belong to no sweep"),
         (("--rows", "image_px"), "image_px: no such axis; there are model, batch_size, data"),
-        (
-            ("--against", "host=other"),
-            "--against compares our own numbers; leave --origin published out",
-        ),
     ],
 )
 def test_what_published_figures_have_not_is_refused(plots, arguments, said):

@@ -117,50 +117,6 @@ def test_two_machines_get_a_table_each(plots, filled):
     assert "75" not in text
 
 
-def test_against_another_machine_every_cell_has_its_ratio(plots, filled):
-    fill(
-        "results.db",
-        [(small(), 50.0), (small(num_gpus=2), 60.0)],
-        name="second",
-        machine=replace(MACHINE, host="other"),
-    )
-    text = plots("tables", "--against", "host=other").stdout
-    assert text.startswith("against host=other, other: 2 cores Testium")
-    assert re.search(r"replicated_none +100 \(2\.00 of 50\.0\) +180 \(3\.00 of 60\.0\)\n", text)
-    assert re.search(r"ps_cpu +90\.0 +FAIL\n", text)
-
-
-def test_against_an_earlier_sweep_its_attempts_are_not_among_ours(plots, filled):
-    fill("results.db", [(small(), 110.0)], name="second")
-    (only,) = rows(
-        plots("tables", "--sweep", "second", "--against", "sweep=first", "--format", "csv").stdout
-    )
-    assert (only["throughput"], float(only["ratio"]), only["against_throughput"]) == (
-        "110.0",
-        pytest.approx(1.1),
-        "100.0",
-    )
-
-
-def test_against_a_date(plots, filled):
-    ended = plots("tables", "--against", "started_at<2026-11-21")
-    assert (ended.exit_code, ended.stderr) == (
-        2,
-        "plots: results.db: no attempt is like started_at<2026-11-21; see python -m store list\n",
-    )
-
-
-def test_against_the_article_cpu_devices_are_said_loudly(plots):
-    resnet = {"model": "resnet50", "batch_size": 64, "image_px": 224}
-    fill("results.db", [(small(num_gpus=num, **resnet, **PS), 5.0 * num) for num in (1, 2)])
-    text = plots("tables", "--against", "tf-benchmarks-2017").stdout
-    assert text.count("against ") == 2, "a table for each machine that ran resnet50 like this"
-    assert re.search(r"ps_cpu +5\.00 \(0\.0228 of 219\) +10\.0 \(0\.0237 of 422\)", text)
-    assert re.search(r"ps_cpu +5\.00 \(0\.0963 of 51\.9\) +10\.0 \(0\.10 of 99\.0\)", text)
-    assert text.count("CPU DEVICES AGAINST GPUs") == 2
-    assert "the source does not tell what is here image_px 224, optimizer momentum" in text
-
-
 def test_out_writes_a_file(plots, filled):
     ended = plots("tables", "--format", "csv", "--out", "tables.csv")
     assert (ended.exit_code, ended.stdout) == (0, "")
@@ -216,22 +172,8 @@ def test_0_throughput_divide_nothing(plots, form):
         (("--sweep", "none"), "none: no such sweep; the newest are first"),
         (
             ("--source", "tf-benchmarks-2017"),
-            "--source tf-benchmarks-2017: of published figures only; add --origin published; python -m plots tables --against tf-benchmarks-2017",
+            "--source tf-benchmarks-2017: of published figures only; add --origin published; python -m analysis compare SIDE tf-benchmarks-2017",
         ),
-        (("--against", "nowhere"), "nowhere: no such source; there are tf-benchmarks-2017"),
-        (
-            ("--against", "tf-benchmarks-2017", "--against", "host=x"),
-            "host=x: wanted one source, or filters",
-        ),
-        (
-            ("--against", "host=testbox"),
-            "--against host=testbox: nothing is left to compare with these",
-        ),
-        (
-            ("--against", "tf-benchmarks-2017"),
-            "nothing in common with the other side; here trivial",
-        ),
-        (("--show", "ratio"), "ratio: against what? name the other side with --against"),
         (
             ("--out", "no/folder/t.txt"),
             "no/folder/t.txt: No such file or directory; choose another file with --out",
@@ -308,21 +250,15 @@ def test_a_table_of_a_copied_database_names_it_in_its_commands(plots, filled):
     )
 
 
-def test_against_another_side_the_ratio_is_always_among_what_is_shown(plots, filled):
+def test_a_baseline_that_nothing_is_reported_against_is_refused(plots, filled):
     fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
-    text = plots("tables", "--against", "host=other", "--show", "throughput,speed-up").stdout
-    assert re.search(r"replicated_none +100 \(1\.00x, 2\.00 of 50\.0\)", text)
-
-
-@pytest.mark.parametrize("shown", [("--show", "throughput"), ("--against", "host=other")])
-def test_a_baseline_that_nothing_is_reported_against_is_refused(plots, filled, shown):
-    fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
-    ended = plots("tables", "--baseline", "best", *shown)
+    ended = plots("tables", "--baseline", "best", "--show", "throughput")
     assert (ended.exit_code, ended.stderr) == (
         2,
         "plots: --baseline best: no speed-up is shown; add speed-up to --show, or leave it out\n",
     )
-    assert plots("tables", "--baseline", "best", *shown, "--format", "csv").exit_code == 0
+    csv = ("--show", "throughput", "--format", "csv")
+    assert plots("tables", "--baseline", "best", *csv).exit_code == 0
 
 
 def test_the_ending_of_a_file_tells_its_format(plots):
