@@ -22,7 +22,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf.help import axes_help, settings_help
 from conf.schema import register
-from costs.profiles import profiles
 from plots import again
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, typed
@@ -30,6 +29,7 @@ from scalemark.host.own_version import own_version
 from scalemark.records.outcomes import State
 from scalemark.text.redact import masked
 from scalemark.text.untrusted import quoted_lines
+from simulator.costs.box import profiles
 from store.errors import StoreError
 from sweeper import failures
 from sweeper.errors import SweepRefusedError

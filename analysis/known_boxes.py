@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from analysis.reported_hosts import normalized
 from analysis.results import Environment
-from costs.hardware import Hardware
-from costs.profiles import profile
+from simulator.costs.box import Hardware, profile
 
 
 def known_box(environment: Environment, num_gpus: int) -> Hardware | None:

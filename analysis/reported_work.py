@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.results import Result
-from costs.communication import updates
-from costs.work import Work
+from simulator.costs.exchange import updates
+from simulator.costs.work import Work
 
 
 def work_of(result: Result) -> Work:

@@ -16,8 +16,6 @@ from typing import Any
 
 from analysis.text.versions import Where, described, distinguished
 from analysis.usage import UNKNOWN, Usage, usage_of
-from costs.hardware import Hardware
-from costs.profiles import overrides_of
 from scalemark.abilities import least_replicas, trains_apart
 from scalemark.host.gpu_libraries import version
 from scalemark.records import trial
@@ -44,6 +42,7 @@ from scalemark.records.trial import (
     strategy_of_free_axes,
 )
 from scalemark.stats import welch
+from simulator.costs.box import Hardware, overrides_of
 
 
 class Origin(StrEnum):

@@ -28,7 +28,7 @@ from scalemark.stats.student import log_quantile
 from scalemark.stats.two_modes import two_modes
 from scalemark.stats.welch import interval as interval_over_processes
 from scalemark.stats.within_process import interval_within, spread_within
-from simulator.noise import step_times
+from simulator.play import step_times
 
 SEED = 7
 NUM_RESAMPLES = 400

@@ -25,8 +25,6 @@ from analysis.explanation.observed import observer
 from analysis.selection import Selection
 from analysis.source import Source
 from benchmarks.linking.counted import Counts, counting
-from costs.between_hosts import between_hosts
-from costs.networks import network
 from store.reading import queries
 
 STRATEGIES = (
@@ -41,7 +39,6 @@ COLUMNS = (
         "link, Mbit/s",
         "rate, Mbit/s",
         "out + in, MB/step, counted",
-        "worked out",
         "MB one after another",
     ),
     *("step, ms", "expected, ms", "error", "verdict"),
@@ -117,25 +114,12 @@ def _cells(one: Explanation, counts: Counts, folders: dict[int, Path]) -> list[s
         if links
         else "",
         ", ".join(f"{sent:.2f} + {received:.2f}" for sent, received in known),
-        _worked_out(one),
         f"{links.link_bytes / 1e6:.2f}" if links else "",
         f"{step_s * 1e3:.1f}",
         f"{expected.value * 1e3:.1f}" if expected else "",
         f"{expected.value / step_s - 1:+.1%}" if expected else "",
         f"{one.diagnosis.bound or 'cannot tell'} ({one.diagnosis.confidence})",
     ]
-
-
-def _worked_out(one: Explanation) -> str:
-    """Of host 0, where the cost model knows the layers."""
-    axes = one.target.axes
-    sizes = [
-        4.0 * size for size in network(axes["model"], axes["image_px"], axes["num_classes"]).tensors
-    ]
-    sent = between_hosts(
-        axes["variable_update"], axes["all_reduce"], sizes, axes["hosts"], axes["num_gpus"]
-    )
-    return f"{sent.sent(0) / 1e6:.2f} + {sent.received(0) / 1e6:.2f}"
 
 
 UNLIMITED = 1e9

@@ -23,6 +23,7 @@ from benchmarks.figures import Row, table
 from benchmarks.ratio import machine, write_json
 from benchmarks.storing import results
 from store.database import open_for_writing
+from store.exchange.bulk import add_all
 
 FOLDER = Path(__file__).parent / ".store"
 NUM_STEPS = 34
@@ -104,9 +105,7 @@ def _filled(name: str, num_trials: int, grid: Sequence[results.Axes], num_repeat
     database = FOLDER / f"{name}-{num_repeats}.db"
     if not database.exists():
         engine = open_for_writing(str(database))
-        results.add(
-            engine, results.attempts(num_trials, NUM_STEPS, grid=grid, num_repeats=num_repeats)
-        )
+        add_all(engine, results.attempts(num_trials, NUM_STEPS, grid=grid, num_repeats=num_repeats))
         engine.dispose()
     return database
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from costs.memory import memory_bytes as estimated_bytes
-from costs.networks import Network
-from costs.work import Work
+from simulator.costs.memory import memory_bytes as estimated_bytes
+from simulator.costs.networks import Network
+from simulator.costs.work import Work
 
 _GIB_OF_A_BATCH = 16
 _MOST_OF_MEMORY = 0.85  # the rest is the driver's and NCCL's, and how far estimates are off

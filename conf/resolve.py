@@ -13,7 +13,6 @@ from typing import Any
 from conf import program, rules
 from conf.auto_batch import batch_factor, batch_that_fits
 from conf.schema import AXES_SET_BY_NAME, Config, DataConfig, free_values
-from costs.networks import network
 from scalemark import models, own_model
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -30,6 +29,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import free_axes
 from scalemark.records.injected import INJECTED, injected_text
 from scalemark.records.trial import AXES, TrialSpec
+from simulator.costs.networks import network
 
 
 class TrialRefusedError(Exception):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from costs.hardware import Hardware
 from scalemark.abilities import LAUNCHERS
 from scalemark.abilities.choices import choices_of
 from scalemark.records import environment_axes
@@ -20,6 +19,7 @@ from scalemark.records.axes import Axis, Engine
 from scalemark.records.injected import INJECTED
 from scalemark.records.setting import setting
 from scalemark.records.trial import AXES
+from simulator.costs.box import Hardware
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
 Invalid = Enum("Invalid", ["skip", "error"])
@@ -196,7 +196,7 @@ class HardwareConfig:
 
     device_kind: str = MISSING  # auto, gpu, cpu_device, or simulated_gpu with a profile
     num_cpu_devices: int = setting("logical CPU devices", default=16)
-    # of simulated hardware: the fields of costs.hardware.Hardware
+    # of simulated hardware: the fields of simulator.costs.box.Hardware
     profile: ProfileConfig | None = None
 
 

@@ -12,9 +12,8 @@ x = attend(dense(x, 3 * 768), num_heads=12, is_causal=True)
 x = tied_logits(x, table)        # (1024, 50257)
 ```
 
-`trainer/keras_model.py` makes a Keras model of the last tensor; `counting.py`, `op_by_op.py` and
-`fused.py` of `costs/` count it. All match on `Layer`, so that mypy names the places where a new
-kind of layer is missing.
+`trainer/keras_model.py` makes a Keras model of the last tensor; `simulator/costs/networks.py`
+counts it.
 """
 
 from __future__ import annotations

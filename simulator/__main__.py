@@ -13,16 +13,20 @@ if __name__ == "__main__":
     entry_point.loading()
 
 import argparse
+import json
+import os
 import traceback
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+from scalemark.host import software
 from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.redact import without_secrets
-from simulator import environment
 from simulator.run import NoResultError, NotSimulatedError, run
 from trainer.process import ending
 from trainer.process.ending import EXIT_CODES
@@ -30,7 +34,7 @@ from trainer.process.ending import EXIT_CODES
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.doing, Doing.BUILDING)
-    environment.write(folder)
+    _write_environment(folder)
     try:
         result = run(spec, folder)
     except KeyboardInterrupt:
@@ -53,7 +57,21 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 
 def preload() -> None:
     """Ask git once, for all that are forked from this process; imports are above."""
-    environment.load()
+    _checkout()
+
+
+def _write_environment(folder: RunFolder) -> None:
+    """Write the software that played a trial."""
+    variables = {"variables": software.result_changing(os.environ), "set_by_trial": {}}
+    environment = _checkout() | variables
+    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
+
+
+@cache
+def _checkout() -> dict[str, Any]:
+    """Describe the code that this process has loaded, as `trainer.process.environment` does."""
+    built = {"cuda_build": "", "cudnn_build": ""}
+    return software.describe({}) | {"commit": software.commit(), "diff": software.diff()} | built
 
 
 def _ended(outcome: Outcome, message: str) -> Result:

@@ -128,7 +128,7 @@ class MachineRow(Base):
     num_gpus: Mapped[int]
     gpu: Mapped[str]  # name of the GPUs, empty without
     driver: Mapped[str]  # of the GPUs
-    # canonical JSON of costs.hardware.Hardware; empty of a machine that exists
+    # canonical JSON of simulator.costs.box.Hardware; empty of a machine that exists
     hardware_profile: Mapped[str]
     # equal hosts that share sweeps count as one machine, which `host` calls by this name; empty:
     # one host

@@ -13,7 +13,6 @@ from tests.conftest import PROJECT
 ROOMS = (
     "analysis",
     "conf",
-    "costs",
     "hydra_plugins",
     "plots",
     "scalemark",

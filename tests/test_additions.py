@@ -106,10 +106,10 @@ QUEUE_FILES = {
 
 COSTS = """
 import json
-from costs.networks import network
-from costs.profiles import profile
-from costs.step import costs
-from costs.work import Work
+from simulator.costs.networks import network
+from simulator.costs.box import profile
+from simulator.costs.step import costs
+from simulator.costs.work import Work
 
 def communication_s(**axes):
     values = {"num_gpus": 8, "batch_size": 64, "variable_update": "replicated", "all_reduce": "none"}
@@ -203,7 +203,9 @@ def test_a_precision_is_one_file(tmp_path):
     assert "fp16, fp32, fp8, tf32" in project.refused("precision=fp4")
     said = project.refused("engine=simulated", "hardware=h200_8", "precision=fp8")
     assert "precision=fp8: h200_8 does not have it; it has bf16, fp16" in said
-    halves = "import json; from costs.memory import is_half; print(json.dumps(is_half('fp8')))"
+    halves = (
+        "import json; from simulator.costs.memory import is_half; print(json.dumps(is_half('fp8')))"
+    )
     assert project.answer(halves) is True
 
 

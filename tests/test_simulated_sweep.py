@@ -114,11 +114,11 @@ def test_faults_end_trials_as_they_end_real_ones():
 REFUSED = {
     "no-profile": (
         [],
-        "sweep: engine=simulated: hardware=auto is no profile; choose one of hardware=a10_4, ",
+        "sweep: engine=simulated: hardware=auto is no profile; choose one of hardware=dgx1_p100, ",
     ),
     "no-profile-to-change": (
         ["hardware.profile.num_gpus=4"],
-        "sweep: hardware.profile: this hardware is no profile; choose hardware=a10_4, ",
+        "sweep: hardware.profile: this hardware is no profile; choose hardware=dgx1_p100, ",
     ),
     "two-profiles": (["hardware=dgx_a100,dgx1_p100"], "hardware is one value for the whole sweep"),
     "two-engines": (

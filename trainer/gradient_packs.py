@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from costs.spread import Piece, cuts
+from trainer.cuts import Piece, cuts
 from trainer.towers import AllReduce
 
 

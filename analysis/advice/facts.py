@@ -9,8 +9,8 @@ from functools import cached_property
 
 from analysis.results import Environment, Result, is_quotable
 from analysis.source import Source
-from costs.hardware import Hardware
-from costs.work import step_work
+from simulator.costs.box import Hardware
+from simulator.costs.work import step_work
 from store.reading.durations import Durations, recorded_durations_s
 from store.reading.queries import Row, powers_w
 

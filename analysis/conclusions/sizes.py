@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.conclusions.cases import model
 from analysis.results import Result
-from costs.networks import Network, network
+from simulator.costs.networks import Network, network
 
 # MB per GFLOP of one image, forward and backward: between ResNet-152 (3.6) and the next of the
 # article's models, VGG-16.

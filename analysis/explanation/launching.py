@@ -12,9 +12,9 @@ from analysis.explanation.step_times import Seconds, about, step_s
 from analysis.explanation.suspects import Bound, Suspect, observed_in
 from analysis.explanation.waterfall import Waterfall, shares_cores
 from analysis.results import Result
-from costs.networks import network
-from costs.step import num_operations
 from scalemark.records.devices import DeviceKind
+from simulator.costs.networks import network
+from simulator.costs.step import num_operations
 
 # of the step, from which on what does not grow with the batch is held against launching: small
 # batches use less of a device, too

@@ -15,9 +15,6 @@ from analysis import again
 from analysis.explanation.communication.host_links import link_bytes
 from analysis.explanation.suspects import Bound
 from analysis.results import Environment, Origin, Result
-from costs.hardware import Hardware
-from costs.memory import memory_bytes
-from costs.work import Work
 from scalemark.abilities import (
     ALL_REDUCES,
     DEFAULT_UPDATE,
@@ -32,6 +29,9 @@ from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_to
 from scalemark.text.wording import as_typed
+from simulator.costs.box import Hardware
+from simulator.costs.memory import memory_bytes
+from simulator.costs.work import Work
 
 _NOT_SIMULATED = unknown_to(Engine.simulated)
 MORE_BATCHES = 8  # that wait on each device

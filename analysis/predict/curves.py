@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from analysis.known_boxes import known_box
 from analysis.predict.rules import Basis, Carried, carry
 from analysis.results import Environment, Result, setting
-from costs.hardware import Hardware
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import AXES
 from scalemark.stats.welch import typical
+from simulator.costs.box import Hardware
 
 MOST_TIMES = 8
 """More GPUs than a curve has, at most: further on errors of every rule grow without bound."""

@@ -18,15 +18,15 @@ from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import HEALTHY_FROM
 from analysis.results import Environment, Origin, Result
 from benchmarks.explaining.simulated import simulated_trial
-from costs.networks import Network, network
-from costs.profiles import profile
-from costs.step import costs
-from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
 from scalemark.stats import welch
+from simulator.costs.box import profile
+from simulator.costs.networks import Network, network
+from simulator.costs.step import costs
+from simulator.costs.work import Work
 
 PROFILES = ("p100_pcie_8", "v100_pcie_8", "titanx_pcie_8", "k80_8")
 BATCHES = {

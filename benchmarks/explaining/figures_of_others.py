@@ -16,7 +16,7 @@ from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import HEALTHY_FROM, Confidence
 from analysis.results import Origin, Result, items_per_step
 from analysis.selection import Selection, load
-from costs.networks import UnknownNetworkError, network
+from simulator.costs.networks import UnknownNetworkError, network
 
 NOISE = 0.02  # of efficiency: figures so near are of equals
 

@@ -21,19 +21,17 @@ from analysis.explanation.observed import Observed
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Environment, Origin, Result
-from costs.hardware import Hardware
-from costs.profiles import profile
-from costs.step import Costs, costs
-from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import injected_text
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
 from scalemark.stats import welch
-from simulator.noise import step_factors, step_times
-from simulator.run import NUM_ROUNDS
-from simulator.truth import replica_factors, with_injected
+from simulator.costs.box import Hardware, profile
+from simulator.costs.step import Costs, costs
+from simulator.costs.work import Work
+from simulator.play import step_factors, step_times
+from simulator.run import NUM_ROUNDS, replica_factors, with_injected
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
 BATCHES = {

@@ -9,7 +9,7 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from costs.profiles import BrokenProfileError, own_profile_file, own_profiles, read_profile
+from simulator.costs.box import BrokenProfileError, own_profile_file, own_profiles, read_profile
 
 _GROUP = "hardware"
 _SCHEME = "own-hardware"

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Sends(StrEnum):
-    """The messages of one step on one host; `costs/communication.py` has the formula of each."""
+    """The messages of one step on one host; `simulator/costs/exchange.py` counts their bytes."""
 
     NOTHING = "nothing"  # replicas train apart
     TO_OWNERS = "to owners"  # weights from the owner of a variable, gradients to it
@@ -18,7 +18,7 @@ class Sends(StrEnum):
 
 
 class SendsBetweenHosts(StrEnum):
-    """The messages between hosts; `costs/between_hosts.py` has the formula of each."""
+    """The messages between hosts; see `simulator.costs.exchange.host_link_phases`."""
 
     NOTHING = "nothing"  # it is of one host
     PARAMETER_SERVERS = "parameter servers"  # weights and sums of each host, to and from owners

@@ -40,7 +40,6 @@ SOURCES: tuple[str, ...] = (
     "analysis",
     "command",
     "conf",
-    "costs",
     "hydra_plugins",
     "plots",
     "scalemark",

@@ -87,7 +87,7 @@ class Machine(JsonRecord):
     gpus: tuple[Gpu, ...]  # all physical GPUs, in PCI order
     driver: str  # of the GPUs; empty without
     links: tuple[GpuLink, ...] = ()  # between each two of them
-    # of simulated hardware: canonical JSON of costs.hardware.Hardware; empty of a machine that
+    # of simulated hardware: canonical JSON of simulator.costs.box.Hardware; empty of a machine that
     # exists
     hardware_profile: str = ""
     # several equal hosts that share sweeps count as one machine of this name; empty: it stands for

@@ -27,7 +27,8 @@ _ALWAYS = ("loss_scale", "data_format", "cache", "min_window_s")
 def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
     """Return the overrides of a trial, with all that depends on model, machine or version.
 
-    `hardware` are the overrides of a simulated trial's hardware, see `costs.profiles.overrides_of`.
+    `hardware` are the overrides of a simulated trial's hardware, see
+    `simulator.costs.box.overrides_of`.
     Raises ValueError where they are missing.
     """
     if spec.engine == Engine.command:

@@ -1,1 +1,1 @@
-"""Moves results: merges databases, takes in figures of others, and writes for other programs."""
+"""Exports results, imports them, and defines the portable records between."""

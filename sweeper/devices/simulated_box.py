@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 
 from conf.schema import HardwareConfig
-from costs.hardware import Hardware
-from costs.profiles import profile, profiles
-from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.trial import TrialSpec
+from simulator.costs.box import Hardware, profile, profiles
+from simulator.costs.work import Work
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 
@@ -65,7 +64,7 @@ def inventory_of(machine: Machine) -> Inventory:
 def problem(spec: TrialSpec, hardware: Hardware) -> str | None:
     """Say why the cost model cannot play this trial on this hardware; None when it can."""
     # here, because it needs numpy, and sweeps that measure need neither
-    from costs.step import costs
+    from simulator.costs.step import costs
 
     try:
         costs(Work.of(asdict(spec)), hardware)

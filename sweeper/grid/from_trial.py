@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from omegaconf import OmegaConf
 
-from costs.profiles import overrides_of
 from scalemark.host.own_code import ROOT, typed
 from scalemark.records.earlier_trial import ID_DIGITS, SETTING, key_of, with_changes
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
 from scalemark.text.redact import command_line
 from scalemark.text.shell_words import joined
+from simulator.costs.box import overrides_of
 from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
 from store.filters.filter_values import ID_BEGINNING, begins_id
 from store.filters.selection import id_begins_with

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from costs.work import step_work
 from scalemark.text.wording import duration_text
+from simulator.costs.work import step_work
 from store.reading.durations import Durations, recorded_durations_s, recorded_durations_shared_s
 from store.reading.queries import Row
 from sweeper.planning.plan import Plan

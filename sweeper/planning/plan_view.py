@@ -10,7 +10,6 @@ from dataclasses import asdict
 from rich.console import Console
 
 from conf.auto_batch import batch_factor
-from costs.memory import is_half
 from scalemark.abilities import fastest_precision
 from scalemark.cli.terminal import print_columns
 from scalemark.host import gpu_libraries
@@ -27,6 +26,7 @@ from scalemark.records.trial import (
     unusual_axes,
 )
 from scalemark.text.wording import as_typed, counted
+from simulator.costs.memory import is_half
 from sweeper.devices.gpu_kinds import CHOOSE_ONE, several_kinds
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory

@@ -11,9 +11,9 @@ from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.noted import with_notes
 from analysis.published import of_source, published
 from analysis.results import BaselineRule, with_baselines
-from costs.networks import network
 from scalemark.records.devices import DeviceKind
 from scalemark.stats.welch import Relation
+from simulator.costs.networks import network
 from store.reading.queries import known_references
 from tests.analysis.made import made
 

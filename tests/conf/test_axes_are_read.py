@@ -12,7 +12,7 @@ from tests.conftest import PROJECT
 
 READERS = {
     Engine.tensorflow: ("trainer", "scalemark/records/switches.py"),
-    Engine.simulated: ("simulator", "costs"),
+    Engine.simulated: ("simulator",),
     Engine.command: ("command", "scalemark/program"),
 }
 

@@ -11,10 +11,10 @@ from omegaconf.errors import OmegaConfBaseException
 from conf import schema
 from conf.resolve import TrialRefusedError, resolve
 from conf.rules import INJECTED_AT_MOST
-from costs.profiles import profile, profiles
 from scalemark.records.devices import DeviceKind
 from scalemark.records.injected import INJECTED, INJECTED_FOR_REAL
 from scalemark.records.trial import TrialSpec
+from simulator.costs.box import profile, profiles
 from sweeper.devices.simulated_box import hardware_of
 from tests.conf.test_resolve import FOLDER, config, trial
 
@@ -173,13 +173,13 @@ def test_a_profile_of_the_users_own_is_chosen_like_one_that_ships(tmp_path, monk
     own = tmp_path / "scalemark" / "hardware"
     own.mkdir(parents=True)
     monkeypatch.chdir(own)
-    text = (FOLDER / "hardware" / "rtx4090_4.yaml").read_text(encoding="utf-8")
-    (own / "my_box.yaml").write_text(text.replace("rtx4090_4", "my_box"), encoding="utf-8")
+    text = (FOLDER / "hardware" / "titanx_pcie_8.yaml").read_text(encoding="utf-8")
+    (own / "my_box.yaml").write_text(text.replace("titanx_pcie_8", "my_box"), encoding="utf-8")
     chosen = config("engine=simulated", f"hardware={by.format(folder=own)}")
-    assert hardware_of(chosen.hardware) == replace(profile("rtx4090_4"), name="my_box")
+    assert hardware_of(chosen.hardware) == replace(profile("titanx_pcie_8"), name="my_box")
     with pytest.raises(MissingConfigException) as raised:
         config("hardware=my_bx")
-    assert {"my_box", "rtx4090_4"} <= set(raised.value.options or ())
+    assert {"my_box", "titanx_pcie_8"} <= set(raised.value.options or ())
 
 
 def test_a_broken_profile_of_the_users_own_is_named(tmp_path):

@@ -13,7 +13,6 @@ from analysis.results import Origin
 from analysis.selection import Selection, load
 from analysis.text import badges
 from analysis.text.summary import summarize
-from costs.profiles import profile
 from plots import at_end
 from plots.pictures import drawing
 from plots.report.content import compose
@@ -22,10 +21,12 @@ from plots.source import Source
 from plots.tables import writers
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
+from simulator.costs.box import profile
 from store.errors import StoreError
 from sweeper.devices.simulated_box import machine_of
-from tests.filled import TWO_GPUS, fill
+from tests.filled import fill
 from tests.plots.charts.charting import details, pictures, resnet, steps
+from tests.portables import TWO_GPUS
 
 MEASURED, SIMULATED = ("113", "227", "131", "251", "109"), ("617", "829", "643", "859", "607")
 """Images/s on 1 and 2, of batch 4, in bf16, and by ps_cpu: no number of one origin is part of what shows the other."""

@@ -20,7 +20,6 @@ OURS = (
         "plots",
         "analysis",
         "conf",
-        "costs",
         "simulator",
         "sweeper",
         "trainer",

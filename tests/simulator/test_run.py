@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 
 from analysis.explanation.replicas.slow_replica import slow_replicas
-from costs.hardware import Hardware
-from costs.networks import network
-from costs.profiles import profile
-from costs.step import Rates, costs
-from costs.work import Work
 from scalemark.records.attempt import AttemptBegin
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Doing, Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from simulator import run
 from simulator.__main__ import main
+from simulator.costs import step
+from simulator.costs.box import Hardware, profile
+from simulator.costs.networks import network
+from simulator.costs.step import costs
+from simulator.costs.work import Work
 from sweeper.devices.simulated_box import machine_of
 from tests.conf.test_resolve import trial
 from tests.conftest import PROJECT
@@ -115,8 +114,8 @@ def test_fast_convolutions_train_above_the_peak_and_are_not_doubted():
 
 
 def test_more_than_fast_convolutions_can_save_is_suspect(monkeypatch):
-    impossible = Rates(compute=1.5, memory=1e3)
-    monkeypatch.setattr(run, "costs", lambda work, hardware: costs(work, hardware, impossible))
+    monkeypatch.setattr(step, "_COMPUTE", 1.5)
+    monkeypatch.setattr(step, "_MEMORY", 1e3)
     (reason,) = result("model=vgg16").verdict_reasons
     assert reason.startswith("it trained at 4")
 

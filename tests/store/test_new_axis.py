@@ -12,7 +12,7 @@ from tests.conftest import PROJECT
 from tests.filled import fill
 from tests.specs import small
 
-PACKAGES = ("analysis", "conf", "costs", "hydra_plugins", "plots", "scalemark", "simulator")
+PACKAGES = ("analysis", "conf", "hydra_plugins", "plots", "scalemark", "simulator")
 PACKAGES += ("store", "sweeper", "trainer", "tests")
 DEFINITION = """
     nudge: int = axis("steps to the left", default=0, least=0, most=9)

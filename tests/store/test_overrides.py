@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conf.resolve import TrialRefusedError, resolve
-from costs.profiles import overrides_of, profile
 from scalemark.records.devices import DeviceKind
 from scalemark.records.overrides import command, overrides
 from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
+from simulator.costs.box import overrides_of, profile
 from sweeper.devices.simulated_box import machine_of
 from sweeper.grid.expand import Request, expand
 from tests.composing import composing

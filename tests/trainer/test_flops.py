@@ -2,8 +2,8 @@
 
 import pytest
 
-from costs.networks import network
 from scalemark import models
+from simulator.costs.networks import network
 from tests.specs import small
 from tests.trainer.graph_flops import traced_flops
 from trainer import run

@@ -10,12 +10,12 @@ from contextlib import closing
 import pytest
 
 from analysis.explanation.replicas.slow_replica import slow_replicas
-from costs.networks import network
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from simulator.costs.networks import network
 from sweeper.starts import Fork
 from sweeper.starts.environment import environment
 from tests.specs import small

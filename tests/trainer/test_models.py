@@ -4,9 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from costs.counting import count
-from costs.networks import network
 from scalemark.models import define, published_sizes
+from simulator.costs.networks import count, network
 from tests.specs import small
 from trainer import keras_model, run
 from trainer.errors import UnsupportedTrialError

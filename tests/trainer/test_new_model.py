@@ -4,10 +4,10 @@ import pytest
 from omegaconf.errors import MissingMandatoryValue
 
 from conf.resolve import resolve
-from costs import networks
-from costs.networks import network
 from scalemark import models
 from scalemark.records.devices import DeviceKind
+from simulator.costs import networks
+from simulator.costs.networks import network
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.expand import Choice

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from costs.spread import Piece, cuts
 from scalemark.records.trial import TrialSpec
 from trainer.collectives.exchanges import Exchange
+from trainer.cuts import Piece, cuts
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.gradient_packs import pack, unpack

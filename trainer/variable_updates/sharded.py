@@ -37,11 +37,11 @@ ABILITIES = VariableUpdateAbilities(
 import numpy as np
 import tensorflow as tf
 
-from costs.spread import Piece, cuts
 from scalemark.records.trial import TrialSpec
 from trainer.collectives import exchanges
 from trainer.collectives.equal_shards import EqualShards
 from trainer.collectives.exchanges import Exchange
+from trainer.cuts import Piece, cuts
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks, parts_of
 from trainer.step import Batch

@@ -18,7 +18,6 @@ from dataclasses import asdict
 
 import tensorflow as tf
 
-from costs.work import Work
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.own_model import is_own
@@ -28,6 +27,7 @@ from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_oth
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
+from simulator.costs.work import Work
 from trainer import measured
 from trainer.devices import Devices
 from trainer.verdict import MAX_FOREIGN_SHARE

@@ -12,10 +12,10 @@ from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.step_times import Seconds, step_s
 from analysis.explanation.waterfall import Waterfall
 from analysis.results import Result
-from costs.between_hosts import between_hosts
-from costs.networks import network
 from scalemark.abilities import rank_jobs
 from scalemark.records.injected import read_injected
+from simulator.costs.exchange import host_link_phases
+from simulator.costs.networks import network
 
 BYTES_PER_PARAMETER = 4  # gradients are sent in fp32 whatever the precision
 COMPACT_BYTES = 2  # of one, with compact_gradients
@@ -87,10 +87,9 @@ def _phases(axes: Mapping[str, Any], num_parameters: int) -> tuple[float, ...]:
     if not several_hosts(axes) or not rank_jobs(axes["variable_update"]):
         return ()
     sizes = _tensor_bytes(axes, num_parameters)
-    sent = between_hosts(
+    return host_link_phases(
         axes["variable_update"], axes["all_reduce"], sizes, axes["hosts"], axes["num_gpus"]
     )
-    return tuple(phase.busiest for phase in sent.phases)
 
 
 def _tensor_bytes(axes: Mapping[str, Any], num_parameters: int) -> list[float]:

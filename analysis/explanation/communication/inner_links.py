@@ -14,10 +14,9 @@ from analysis.explanation.communication.quick_check import QuickCheck
 from analysis.known_boxes import known_box
 from analysis.reported_work import is_known, work_of
 from analysis.results import Result
-from costs.hardware import Hardware
-from costs.profiles import profile
-from costs.step import costs
 from scalemark.records.strategies import STRATEGY_COLUMNS
+from simulator.costs.box import Hardware, profile
+from simulator.costs.step import costs
 
 # times its own cost: published figures on synthetic data lost up to 3 times as much, of K80 boards
 # 4

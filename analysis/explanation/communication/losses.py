@@ -12,8 +12,8 @@ from analysis.explanation.communication.growth import Point
 from analysis.explanation.communication.host_links import BYTES_PER_PARAMETER, COMPACT_BYTES
 from analysis.explanation.step_times import step_s
 from analysis.results import Result
-from costs.networks import network
 from scalemark.records.trial import free_names
+from simulator.costs.networks import network
 
 NO_STEP_IS_SHORTER = 0.5  # of the step of one replica alone
 

@@ -15,9 +15,9 @@ from analysis.explanation.ablations import several_hosts
 from analysis.known_boxes import known_box
 from analysis.reported_hosts import hosts_of
 from analysis.results import Result
-from costs.hardware import Hardware
-from costs.networks import UnknownNetworkError, network
 from scalemark.records.probe import Probe
+from simulator.costs.box import Hardware
+from simulator.costs.networks import UnknownNetworkError, network
 
 BYTES_PER_PARAMETER = 4
 PCIE_GB_PER_S = 12.0  # NCCL's own figure of PCIe 3.0 x16: what a GPU has at least

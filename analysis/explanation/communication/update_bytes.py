@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from analysis.reported_work import is_known, work_of
 from analysis.results import Result
-from costs.communication import exchange
-from costs.profiles import profile
+from simulator.costs.box import profile
+from simulator.costs.exchange import exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

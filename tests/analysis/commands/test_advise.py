@@ -8,12 +8,11 @@ import pytest
 
 from analysis.advice.next_trials import chance_in_words
 from analysis.predict.expected import Expected
-from costs.hardware import Hardware
-from costs.profiles import profile
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.stats import welch
+from simulator.costs.box import Hardware, profile
 from store.database import open_for_writing
 from store.writer import Writer
 from tests.analysis.commands.command import unfolded

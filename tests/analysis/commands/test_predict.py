@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from costs.profiles import profile
 from scalemark.records.devices import DeviceKind
+from simulator.costs.box import profile
 from tests.analysis.gpu_box import NCCL, PS, curve, fill_gpus, on_gpus, repeated
 from tests.filled import MACHINE, fill
 from tests.specs import small

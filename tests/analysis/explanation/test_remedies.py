@@ -8,10 +8,10 @@ from analysis.explanation.remedies import remedies
 from analysis.explanation.suspects import Bound
 from analysis.results import Environment, Gpus, Origin
 from conf.resolve import resolve
-from costs.profiles import profile
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.unknown_axes import unknown_to
+from simulator.costs.box import profile
 from sweeper.grid.expand import Request, expand
 from tests.analysis.explanation.explained import (
     CPU_DEVICES,

@@ -17,9 +17,9 @@ from analysis.explanation.explanations import of_each_curve
 from analysis.explanation.launching import LAUNCH_S, at_most_launching_s
 from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.waterfall import Beside, Cause, waterfall
-from costs.networks import network
-from costs.profiles import profile
 from scalemark.abilities import ALL_REDUCES
+from simulator.costs.box import profile
+from simulator.costs.networks import network
 from tests.analysis.explanation.explained import (
     DISTORTED,
     ELSEWHERE,

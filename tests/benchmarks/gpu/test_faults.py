@@ -1,11 +1,11 @@
 """The trial that no GPU has memory for fails for want of memory, and of nothing else."""
 
 from benchmarks.gpu.stages.faults import TOO_LARGE_FOR_GPUS
-from costs.memory import memory_bytes
-from costs.networks import network
-from costs.work import Work
 from scalemark import models
 from scalemark.layers import network_of
+from simulator.costs.memory import memory_bytes
+from simulator.costs.networks import network
+from simulator.costs.work import Work
 
 CUDNN_LIMIT = 2**31  # numbers of a tensor
 

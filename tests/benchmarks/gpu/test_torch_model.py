@@ -4,8 +4,8 @@ it is not installed, these tests are skipped.
 
 import pytest
 
-from costs.networks import network
 from scalemark import models
+from simulator.costs.networks import network
 
 torch = pytest.importorskip("torch")
 

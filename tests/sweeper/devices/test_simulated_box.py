@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from conf.schema import HardwareConfig
-from costs.hardware import Hardware
-from costs.profiles import profile
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import PcieLevel
+from simulator.costs.box import Hardware, profile
 from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, NoHostLock
 from sweeper.devices.simulated_box import hardware_of, inventory_of, machine_of
@@ -86,7 +85,7 @@ def test_every_line_about_the_machine_says_simulated():
 def test_the_simulated_engine_wants_a_profile_and_lists_them(chosen):
     with pytest.raises(
         SweepRefusedError,
-        match=rf"engine=simulated: hardware={chosen} is no profile; choose one of hardware=a10_4, ",
+        match=rf"engine=simulated: hardware={chosen} is no profile; choose one of hardware=dgx1_p100, ",
     ):
         hardware_of(config("engine=simulated", f"hardware={chosen}").hardware)
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from costs.networks import network
 from scalemark.records.cluster import Cluster
 from scalemark.run_folder.folder import RunFolder
+from simulator.costs.networks import network
 from tests.filled import measurement
 from tests.specs import small
 from tests.trainer.test_verdict import COOL

@@ -1,0 +1,303 @@
+"""A box of GPUs as the cost model knows it, and the profiles that describe boxes: a file each in
+`conf/hardware/`, below its key `profile`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """Rates are of one GPU, in one direction, and as large copies reach them, unless the comment
+    says otherwise.
+    """
+
+    name: str  # of the profile
+    gpu: str  # as NVML would name it
+    num_gpus: int
+    memory_gib: float
+    compute_capability: str
+    tflops: Mapping[str, float]  # precision -> peak, dense; without a precision it cannot be had
+    memory_gb_per_s: float  # of the GPU's own memory
+    clock_mhz: float | None = None  # the highest it runs at; None = not known
+    pcie_gb_per_s: float  # between a GPU and its host
+    gpus_per_switch: int  # GPUs that share one uplink to their host bridge; 1 = none share
+    gpus_per_board: int = 1  # GPUs that share one card, its power and its PCIe connector
+    # GPUs below one host bridge copy to each other without the host's memory
+    peer_to_peer: bool = True
+    num_sockets: int = 2  # GPUs are spread evenly over them, lowest numbers first
+    # between two CPU sockets; None = not known, an error where it is needed
+    socket_gb_per_s: float | None = None
+    # bus bandwidth of a ring over all NVLinks of a GPU; None = no NVLink
+    nvlink_gb_per_s: float | None = None
+    # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all, 2 with
+    # bridges
+    nvlink_clique: int = 0
+    host_memory_gb_per_s: float  # of all sockets together, reads and writes
+    host_sum_gb_per_s: float  # of gradients that the CPUs add up, bytes read
+    num_cores: int
+    host_memory_gib: float
+    launch_us: float = 8.0  # of one kernel, from TensorFlow's executor
+    copy_us: float = 15.0  # of one small copy between devices
+    # of a ring, per GPU that is passed: NCCL's Simple protocol on PCIe; 3.4 on NVLink
+    hop_us: float = 5.7
+    usd_per_gpu_hour: float | None = None  # None = not known: advice by price needs it
+    power_w: float | None = None  # of one busy GPU
+    decode_images_per_s_per_core: float = 110.0  # JPEG of 500 x 375 px, decoded and distorted
+    sources: Mapping[str, str] = field(default_factory=dict)  # field -> where its figure comes from
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"{self.name}: {name}={value:g}: wanted {least:g} to {most:g}")
+        for precision, peak in self.tflops.items():
+            if not _LEAST_RATE <= peak <= _MOST_RATE:
+                raise ValueError(
+                    f"{self.name}: tflops.{precision}={peak:g}: wanted {_LEAST_RATE:g} to "
+                    f"{_MOST_RATE:g}"
+                )
+        if self.gpus_per_board > self.gpus_per_switch:
+            raise ValueError(
+                f"{self.name}: gpus_per_board={self.gpus_per_board}: wanted at most "
+                f"gpus_per_switch={self.gpus_per_switch}"
+            )
+        if self.nvlink_gb_per_s and self.nvlink_clique < 2:
+            raise ValueError(
+                f"{self.name}: nvlink_gb_per_s without nvlink_clique: how many GPUs reach "
+                "each other directly?"
+            )
+
+    @property
+    def gpus_per_socket(self) -> int:
+        return -(-self.num_gpus // self.num_sockets)
+
+    @property
+    def is_bridged(self) -> bool:
+        """Bridges join GPUs in pairs, and no NVLink leads from one pair to another."""
+        return self.nvlink_gb_per_s is not None and self.nvlink_clique == _PAIR < self.num_gpus
+
+    @property
+    def is_mesh(self) -> bool:
+        """Each pair of GPUs has NVLinks of its own; a switch gives all of a GPU's links to any."""
+        has_cliques = self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus
+        return has_cliques and not self.is_bridged
+
+    @property
+    def num_nvlink_pairs(self) -> int:
+        """Pairs that reach each other directly: in a clique all, and partners in the next."""
+        if self.nvlink_gb_per_s is None:
+            return 0
+        if self.is_bridged:
+            return self.num_gpus // _PAIR
+        num_cliques = -(-self.num_gpus // self.nvlink_clique)
+        within = num_cliques * math.comb(self.nvlink_clique, 2)
+        return within + (num_cliques - 1) * self.nvlink_clique
+
+    def to_json(self) -> str:
+        """Return canonical JSON: equal hardware gives equal text."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Hardware:
+        """Read a profile; whole numbers do where others are wanted.
+
+        Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers
+        where these are wanted.
+        """
+        peaks = values.get("tflops") if isinstance(values, Mapping) else None
+        if not isinstance(peaks, Mapping):
+            raise ValueError(
+                "not a hardware profile: wanted names and values, and in tflops a number for each "
+                f"precision, found {values!r}"
+            )
+        figures = {name: value for name, value in values.items() if name in _BOUNDS}
+        figures |= {f"tflops.{precision}": peak for precision, peak in peaks.items()}
+        for name, value in figures.items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not is_number:
+                raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
+        # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
+        read = dict(values) | {"tflops": {name: float(peak) for name, peak in peaks.items()}}
+        for one in fields(cls):
+            if str(one.type).startswith("float") and isinstance(read.get(one.name), int):
+                read[one.name] = float(read[one.name])
+        try:
+            return cls(**read)
+        except TypeError as error:
+            raise ValueError(f"not a hardware profile: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Hardware:
+        return cls.from_values(json.loads(text))
+
+
+_PAIR = 2  # GPUs that a bridge joins
+
+MOST_GPUS = 256
+"""In one box: 16 times the largest that was sold, and a machine has a link between each two."""
+
+# GB/s and TFLOP/s: far slower and faster than anything built; beyond is a slip of units
+_LEAST_RATE, _MOST_RATE = 1e-3, 1e6
+_RATE = (_LEAST_RATE, _MOST_RATE)
+_COUNT = (1, 1e6)
+_LATENCY_US = (0, 1e6)
+
+_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "num_gpus": (1, MOST_GPUS),
+    "memory_gib": _RATE,
+    "memory_gb_per_s": _RATE,
+    "clock_mhz": (1, 1e6),
+    "pcie_gb_per_s": _RATE,
+    "gpus_per_switch": _COUNT,
+    "gpus_per_board": _COUNT,
+    "num_sockets": (1, MOST_GPUS),
+    "socket_gb_per_s": _RATE,
+    "nvlink_gb_per_s": _RATE,
+    "nvlink_clique": (0, 1e6),
+    "host_memory_gb_per_s": _RATE,
+    "host_sum_gb_per_s": _RATE,
+    "num_cores": _COUNT,
+    "host_memory_gib": _RATE,
+    "launch_us": _LATENCY_US,
+    "copy_us": _LATENCY_US,
+    "hop_us": _LATENCY_US,
+    "usd_per_gpu_hour": (0, 1e6),
+    "power_w": (0, 1e6),
+    "decode_images_per_s_per_core": (1e-3, 1e9),
+}
+"""Field -> the least and the most that it may be, where it is known."""
+
+
+class MissingLinkError(ValueError):
+    """Raised for a strategy that needs a link whose bandwidth the profile does not have.
+
+    The message says which, and how to supply it.
+    """
+
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "conf" / "hardware"
+
+
+class BrokenProfileError(ValueError):
+    """Raised for a file that is no profile; the message names the file, and what is wrong."""
+
+
+class UnknownProfileError(ValueError):
+    """Raised for an unknown name; the message lists those that there are."""
+
+
+@cache
+def profiles() -> tuple[str, ...]:
+    """Return the names; the other files of the folder are of machines that exist."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml") if _may_be_one(path)))
+
+
+def _may_be_one(path: Path) -> bool:
+    """Keep also what cannot be read: it is named where it is asked for."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError):
+        return True
+    return not isinstance(content, dict) or "profile" in content
+
+
+def own_profiles() -> tuple[str, ...]:
+    """Return the names of the user's own, in the settings folder."""
+    folder = _own_folder()
+    files = folder.glob("*.yaml") if folder else ()
+    return tuple(sorted(path.stem for path in files if _NAME.fullmatch(path.stem)))
+
+
+def own_profile_file(name: str) -> Path | None:
+    """Return the file of a profile of the user's own, there or not: `my_box.yaml`, or a name in the
+    settings folder. None for what is neither, and for a user without a home.
+    """
+    if name.endswith(_ENDING):
+        return Path(name).expanduser().absolute()
+    folder = _own_folder()
+    if folder is None or not _NAME.fullmatch(name):
+        return None
+    return folder / f"{name}{_ENDING}"
+
+
+def _own_folder() -> Path | None:
+    """Return scalemark/hardware in XDG_CONFIG_HOME, else in ~/.config; None without a home."""
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    if not Path(folder).is_absolute():  # the specification has others ignored
+        try:
+            folder = str(Path.home() / ".config")
+        except RuntimeError:
+            return None
+    return Path(folder) / "scalemark" / "hardware"
+
+
+_ENDING = ".yaml"
+_NAME = re.compile(r"\w+", re.ASCII)
+
+
+@cache
+def profile(name: str) -> Hardware:
+    """Read a profile, those that ship before the user's own. Raises UnknownProfileError and
+    BrokenProfileError.
+    """
+    file = FOLDER / f"{name}{_ENDING}" if name in profiles() else own_profile_file(name)
+    if file is None or not file.is_file():
+        names = (*profiles(), *own_profiles())
+        close = difflib.get_close_matches(name, names, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise UnknownProfileError(
+            f"hardware={name}: no such profile; {meant}there are {', '.join(names)}"
+        )
+    return Hardware.from_values(read_profile(file))
+
+
+def read_profile(file: Path) -> Mapping[str, Any]:
+    """Return the values of a profile, which are those of a box. Raises BrokenProfileError."""
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))["profile"]
+        Hardware.from_values(values)
+    except (OSError, KeyError, ValueError, TypeError, yaml.YAMLError) as error:
+        shown = f"conf/hardware/{file.name}" if file.parent == FOLDER else str(file)
+        raise BrokenProfileError(
+            f"{shown}: {' '.join(str(error).split())}; mend this file"
+        ) from None
+    found: Mapping[str, Any] = values
+    return found
+
+
+def overrides_of(hardware_profile: str) -> tuple[str, ...]:
+    """Return the overrides that simulate this hardware (JSON) with `sweep.py`.
+
+    They name the profile, and in what the hardware differs from the file so named.
+    """
+    wanted = json.loads(hardware_profile)
+    name = wanted["name"]
+    found = ["engine=simulated", f"hardware={name}"]
+    if name in (*profiles(), *own_profiles()):
+        found += _changed(wanted, asdict(profile(name)), "hardware.profile")
+    return tuple(found)
+
+
+def _changed(wanted: Mapping[str, Any], shipped: Mapping[str, Any], at: str) -> Iterator[str]:
+    """Yield what differs in Hydra's syntax; sources change nothing."""
+    for name, value in wanted.items():
+        if name == "sources" or (name in shipped and value == shipped[name]):
+            continue
+        if isinstance(value, dict):
+            yield from _changed(value, shipped[name], f"{at}.{name}")
+            yield from (f"~{at}.{name}.{gone}" for gone in shipped[name] if gone not in value)
+        else:
+            yield f"{at}.{name}={json.dumps(value)}"

@@ -1,0 +1,285 @@
+"""The time of a step: compute, launches, communication that nothing hides, and input.
+
+A step is an update: its passes go through all of its micro-batches, the rest is done once.
+Constants without a source are guesses; predictions and advice rest on none of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalemark.abilities import PRECISIONS, precision_of, trains_apart
+from simulator.costs.box import Hardware
+from simulator.costs.exchange import Exchange, exchange
+from simulator.costs.links import Traffic
+from simulator.costs.memory import is_half, memory_bytes, num_slots
+from simulator.costs.networks import Network
+from simulator.costs.work import Work
+
+# Times fewer multiplications of Winograd's algorithms than of a direct 3x3 convolution: F(2x2, 3x3)
+# has 2.25 times fewer, F(4x4, 3x3) 4 times (Lavin and Gray, arXiv 1509.09308). cuDNN has them for
+# GPUs of these first numbers of the compute capability.
+_FEWER = 3.0
+_SHORTENING = ("3", "5", "6", "7", "8")
+
+_COMPUTE = 0.5  # share of the peak that convolutions reach
+# of that share, where tensor cores are too fast for convolutions to feed them. Products of matrices
+# do: transformers reach 44 to 52 % of A100's peak (Narayanan et al. 2021, arXiv 2104.04473)
+_TENSOR_CORES = 0.4
+# Times the share of convolutions that products reach on ordinary cores: 84 % of V100's peak
+# (DeepBench at da81ba7, median of the large GEMMs in FP32)
+_PRODUCTS = 1.68
+_MEMORY = 0.7  # share of the GPU's memory bandwidth
+_BACKWARD = 2.0  # times the FLOPs of the forward pass
+_KERNELS = 2.0  # per operation of a layer: profiles of ResNet-50 on an H200 show 2.2
+_KERNEL_START = 0.7  # times launch_us that each kernel takes at least
+_TENSOR_KERNELS = 3.0  # of each gradient tensor: momentum, and weight decay or a cast
+_CALL_S = 0.4e-3  # of a call of the training function, before its first kernel
+_LAUNCH_CONTENTION = 0.1  # of launching, per GPU more that one process launches for
+_WEIGHT_PASSES = 3.0  # read forward, backward, and their gradients written
+_SUM_PASSES = 3.0  # of each micro-batch: gradients and their sum read, and the sum written
+_OVERLAP = 0.7  # share of communication that may run beside the passes
+_STOLEN = 0.1  # of the time of NCCL's kernels, which take multiprocessors
+_ISSUED = 1 / 3  # of hidden latencies: issuing messages is the host's work, as launching is
+_SYNC = 0.005  # standard deviation of replicas' step times: all wait for the slowest
+_H2D_BYTES = 4.0  # of a color of a pixel, as batches are copied to GPUs
+_UNDISTORTED = 1.5  # times as many images are decoded per second without distortions
+_OWN_PROCESSES = ("horovod", "ddp")  # a process per GPU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """One step, seconds: step_s is the longer of input_s and all parts but communication_s."""
+
+    step_s: float
+    compute_s: float  # forward and backward on one GPU
+    launch_s: float  # GPUs idle, because kernels come too slowly
+    communication_s: float  # of gradients and variables, as if nothing hid it
+    # part of communication_s that nothing hides, and what the hidden part takes from computing
+    exposed_s: float
+    update_s: float  # of the variables
+    host_s: float
+    sync_s: float  # waiting for the slowest replica
+    # per step, to make the next batches: hidden unless it is the longest; 0 of synthetic data
+    input_s: float
+    # which link communication_s is of, as "pcie", "switch", "sockets", "host memory", "host sum",
+    # "nvlink", "latency"
+    bottleneck: str
+    memory_bytes: float  # that one GPU needs
+    items: int  # of all GPUs: images or tokens
+
+    @property
+    def busy_s(self) -> float:
+        """The step without waiting for its batches."""
+        passes_s = self.compute_s + self.launch_s + self.exposed_s
+        return passes_s + self.update_s + self.host_s + self.sync_s
+
+    @property
+    def throughput(self) -> float:
+        return self.items / self.step_s
+
+
+def costs(work: Work, hardware: Hardware) -> Costs:
+    """Work out a step.
+
+    Raises MissingLinkError, and ValueError for what the hardware cannot do.
+    """
+    if work.num_gpus > hardware.num_gpus:
+        raise ValueError(f"num_gpus={work.num_gpus}: {hardware.name} has {hardware.num_gpus}")
+    sent = exchange(work, hardware)
+    kernels_s = _kernels_s(work, hardware)
+    compute_s = _compute_s(work, hardware, kernels_s)
+    launch_s = _launch_s(work, compute_s, kernels_s)
+    communication_s, exposed_s = _communication_s(work, hardware, sent, compute_s + launch_s)
+    update_s = _update_s(work, hardware, sent)
+    input_s = _input_s(work, hardware)
+    slowest = 0.0 if trains_apart(work.variable_update) else expected_maximum(work.num_gpus)
+    sync_s = _SYNC * slowest * compute_s
+    busy_s = compute_s + launch_s + exposed_s + update_s + sync_s
+    return Costs(
+        step_s=max(input_s, busy_s),
+        compute_s=compute_s,
+        launch_s=launch_s,
+        communication_s=communication_s,
+        exposed_s=exposed_s,
+        update_s=update_s,
+        host_s=0.0,
+        sync_s=sync_s,
+        input_s=input_s,
+        bottleneck=_bottleneck(sent),
+        memory_bytes=memory_bytes(work),
+        items=work.num_items(work.network.item),
+    )
+
+
+def _passes(work: Work) -> float:
+    """Return the FLOPs of a step over those of one forward pass."""
+    return 1 + _BACKWARD + work.recompute
+
+
+def _kernels_s(work: Work, hardware: Hardware) -> float:
+    """Return the launches of all kernels of one GPU."""
+    again = _passes(work) / (1 + _BACKWARD)
+    of_layers = _KERNELS * work.network.num_operations * work.gradient_accumulation * again
+    of_updates = _TENSOR_KERNELS * len(work.network.tensors)
+    return (of_layers + of_updates) * hardware.launch_us * 1e-6
+
+
+def _compute_s(work: Work, hardware: Hardware, kernels_s: float) -> float:
+    """Return products at the share of the peak that they reach, and all else at the memory's."""
+    network, num_batches = work.network, work.gradient_accumulation
+    examples = work.batch_size * num_batches
+    flops = _passes(work) * network.forward_flops * examples
+    products = network.product_share
+    if has_tensor_cores(hardware, work.precision):
+        flops *= products + (1 - products) / _TENSOR_CORES
+    else:
+        flops *= _computed_share(network, hardware) - products * (1 - 1 / _PRODUCTS)
+    element_bytes = 2.0 if is_half(work.precision) else 4.0
+    again = _passes(work) / (1 + _BACKWARD)
+    num_moved = network.num_moved_fused if work.xla else network.num_moved
+    weight_passes = (_WEIGHT_PASSES + work.recompute) * element_bytes / 4
+    if num_batches > 1:
+        weight_passes += _SUM_PASSES
+    moved_bytes = num_moved * element_bytes * examples * again
+    moved_bytes += weight_passes * 4.0 * network.num_parameters * num_batches
+    peak = peak_tflops(hardware, work.precision) * 1e12
+    products_s = flops / (peak * _COMPUTE)
+    return products_s + moved_bytes / _memory_rate(hardware) + _KERNEL_START * kernels_s
+
+
+def _launch_s(work: Work, compute_s: float, kernels_s: float) -> float:
+    """Return by how much kernels come too late, and what each call begins with."""
+    num_gpus = 1 if work.variable_update in _OWN_PROCESSES else work.num_gpus
+    launching_s = kernels_s * (1 + _LAUNCH_CONTENTION * (num_gpus - 1))
+    return max(0.0, launching_s - compute_s) + _CALL_S / work.steps_per_execution
+
+
+def _communication_s(
+    work: Work, hardware: Hardware, sent: Exchange, passes_s: float
+) -> tuple[float, float]:
+    """Return communication as if nothing hid it, and what nothing hides.
+
+    Variables hide behind the first forward pass, and gradients behind the last backward pass, but
+    for the share that has to wait for the last of them. Staged variables hide behind all passes.
+    """
+    pull_s, push_s = _phase_s(sent.pull), _phase_s(sent.push)
+    packing_s = 0.0
+    if sent.num_casts:
+        moved_s = 2 * 4.0 * work.network.num_parameters / _memory_rate(hardware)
+        packing_s = sent.num_casts * hardware.launch_us * 1e-6 + moved_s
+    total_s = pull_s + push_s
+    forward_s = passes_s / work.gradient_accumulation / _passes(work)
+    backward_s = (_passes(work) - 1) * forward_s
+    pull_room_s = passes_s if work.staged_vars else forward_s
+    push_room_s = 0.0 if sent.waits_for_all else backward_s
+    hidden_s = _OVERLAP * (min(pull_s, pull_room_s) + min(push_s, push_room_s))
+    if work.staged_vars:
+        hidden_s = min(pull_s, pull_room_s) + _OVERLAP * min(push_s, push_room_s)
+    exposed_s = total_s - hidden_s
+    exposed_s += _ISSUED * min(hidden_s, sent.pull.latency_s + sent.push.latency_s)
+    if sent.push.uses_nccl:
+        exposed_s += _STOLEN * hidden_s
+    return total_s + packing_s, exposed_s + packing_s
+
+
+def _phase_s(traffic: Traffic) -> float:
+    return traffic.busiest()[1] + traffic.latency_s
+
+
+def _bottleneck(sent: Exchange) -> str:
+    """Return which link communication is of."""
+    links_s = sent.pull.busiest()[1] + sent.push.busiest()[1]
+    latency_s = sent.pull.latency_s + sent.push.latency_s
+    if links_s <= latency_s:
+        return "latency" if latency_s else "none"
+    return max(sent.pull.busiest(), sent.push.busiest(), key=lambda link: link[1])[0]
+
+
+def _update_s(work: Work, hardware: Hardware, sent: Exchange) -> float:
+    """Return the update: it reads the gradient, and reads and writes the variable and each slot."""
+    updated_bytes = 4.0 * work.network.num_parameters * sent.updated_share
+    passes = 3.0 + 2.0 * num_slots(work.optimizer)
+    if sent.updates_on_host:
+        return passes * updated_bytes / (hardware.host_memory_gb_per_s * 1e9)
+    return passes * updated_bytes / _memory_rate(hardware)
+
+
+def _memory_rate(hardware: Hardware) -> float:
+    """Return the bytes per second of a GPU's memory that are reached."""
+    return _MEMORY * hardware.memory_gb_per_s * 1e9
+
+
+def _input_s(work: Work, hardware: Hardware) -> float:
+    """Return what CPUs decode for all GPUs, or the copies of batches to each GPU, if longer."""
+    if not work.decodes:
+        return 0.0
+    per_core = hardware.decode_images_per_s_per_core
+    if not work.distortions:
+        per_core *= _UNDISTORTED
+    decode_s = work.num_examples / (hardware.num_cores * per_core)
+    num_pixels = work.network.image_px**2 * work.num_examples / work.num_gpus
+    sharing = min(work.num_gpus, hardware.gpus_per_switch)
+    copy_s = sharing * _H2D_BYTES * 3 * num_pixels / (hardware.pcie_gb_per_s * 1e9)
+    return max(decode_s, copy_s)
+
+
+def peak_tflops(hardware: Hardware, precision: str) -> float:
+    """Return the peak of a precision; `mixed` is fp16 with fp32 where it must be.
+
+    Raises ValueError where hardware does not have it, and where nobody knows the bytes of its
+    activations, though it be fast.
+    """
+    if precision_of(precision) is None:
+        raise ValueError(
+            f"precision={precision}: the cost model does not know it; it knows "
+            f"{', '.join(PRECISIONS)}"
+        )
+    named = "fp16" if precision == "mixed" else precision
+    if named not in hardware.tflops:
+        raise ValueError(
+            f"precision={precision}: {hardware.name} does not have it; it has "
+            f"{', '.join(hardware.tflops)}. If it does, add its peak to tflops in the profile"
+        )
+    return hardware.tflops[named]
+
+
+def most_mfu(work: Work, hardware: Hardware) -> float:
+    """Return the model FLOPs utilization of a GPU that computes at its peak: more than 1 where fast
+    algorithms compute less than is counted.
+    """
+    if has_tensor_cores(hardware, work.precision):
+        return 1.0
+    return 1 / _computed_share(work.network, hardware)
+
+
+def has_tensor_cores(hardware: Hardware, precision: str) -> bool:
+    """Return whether a precision computes on tensor cores, whose peak is far above the others'."""
+    peak = peak_tflops(hardware, precision)
+    return peak > 3 * hardware.tflops.get("fp32", peak)
+
+
+def _computed_share(network: Network, hardware: Hardware) -> float:
+    """Return the share of a network's FLOPs that ordinary cores compute."""
+    if hardware.compute_capability.partition(".")[0] not in _SHORTENING:
+        return 1.0
+    return 1 - network.winograd_share * (1 - 1 / _FEWER)
+
+
+def num_operations(network: Network, num_batches: int, *, recompute: bool) -> float:
+    """Return the operations of layers in the passes of all micro-batches of an update."""
+    return network.num_operations * num_batches * (1 + recompute / (1 + _BACKWARD))
+
+
+def expected_maximum(num: int) -> float:
+    """Return the mean of the largest of so many independent standard normal numbers."""
+    if num == 1:
+        return 0.0
+    points = np.linspace(-8, 8, 8001)
+    density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
+    step = points[1] - points[0]
+    below = np.cumsum(density) * step
+    return float(np.sum(num * points * density * below ** (num - 1)) * step)

@@ -1,0 +1,1 @@
+"""Other programs' formats: one file each, pure functions of text."""

@@ -1,0 +1,159 @@
+"""Hardware, and the profiles that describe boxes."""
+
+import shutil
+
+import pytest
+
+import simulator.costs.box
+from simulator.costs.box import (
+    BrokenProfileError,
+    Hardware,
+    UnknownProfileError,
+    overrides_of,
+    own_profile_file,
+    profile,
+    profiles,
+)
+
+
+def test_the_boxes_of_the_published_figures_have_profiles():
+    assert set(profiles()) >= {
+        "p100_pcie_8",
+        "dgx1_p100",
+        "dgx1_v100",
+        "dgx2_v100",
+        "v100_pcie_8",
+        "dgx_a100",
+        "dgx_a100_80",
+        "h100_8",
+        "h200_8",
+        "k80_8",
+        "titanx_pcie_8",
+    }
+
+
+def test_the_files_of_machines_that_exist_are_no_profiles():
+    assert not {"auto", "cpu", "gpu"} & set(profiles())
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_every_figure_of_a_profile_has_a_source(name):
+    hardware = profile(name)
+    assert hardware.name == name
+
+    default = {field: one.default for field, one in Hardware.__dataclass_fields__.items()}
+    reported = {field for field, usual in default.items() if getattr(hardware, field) != usual} - {
+        "name",
+        "sources",
+    }
+
+    assert reported <= set(hardware.sources), "figures without a source"
+    assert set(hardware.sources) <= set(default), "sources of no figure"
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_a_profile_is_the_same_read_back(name):
+    assert Hardware.from_json(profile(name).to_json()) == profile(name)
+
+
+def test_whole_numbers_and_decimal_ones_make_the_same_profile():
+    values = {"pcie_gb_per_s": 12, "tflops": {"fp32": 9}}
+    others = {"pcie_gb_per_s": 12.0, "tflops": {"fp32": 9.0}}
+    reported = {
+        name: getattr(profile("p100_pcie_8"), name) for name in Hardware.__dataclass_fields__
+    }
+
+    assert (
+        Hardware.from_values(reported | values).to_json()
+        == Hardware.from_values(reported | others).to_json()
+    )
+
+
+def test_an_unknown_profile_is_answered_with_the_nearest_and_all():
+    with pytest.raises(
+        UnknownProfileError,
+        match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? there are dgx1_p100, ",
+    ):
+        profile("dgx1_p10")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Of hardware, with one sound profile."""
+    shutil.copy(simulator.costs.box.FOLDER / "p100_pcie_8.yaml", tmp_path)
+    monkeypatch.setattr(simulator.costs.box, "FOLDER", tmp_path)
+    for cached in (profile, profiles):
+        cached.cache_clear()
+    yield tmp_path
+    for cached in (profile, profiles):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("pcie_gb_per_s: 12.0", ""), "missing 1 required keyword-only argument: 'pcie_gb_per_s'"),
+        (
+            ("pcie_gb_per_s: 12.0", "pcie_gb_per_s: fast"),
+            "not a hardware profile: pcie_gb_per_s='fast': wanted a number",
+        ),
+        (
+            ("fp32: 9.3", "fp32: many"),
+            "not a hardware profile: tflops.fp32='many': wanted a number",
+        ),
+        (("pcie_gb_per_s: 12.0", "pcie_gb_per_s: [12"), "while parsing a flow sequence"),
+        (("num_gpus: 8", "num_gpus: 0"), "p100_pcie_8: num_gpus=0: wanted 1 to 256"),
+    ],
+)
+def test_a_broken_profile_is_named_only_where_it_is_asked_for(folder, change, said):
+    text = (folder / "p100_pcie_8.yaml").read_text(encoding="utf-8")
+    (folder / "mine.yaml").write_text(text.replace(*change, 1), encoding="utf-8")
+    assert profile("p100_pcie_8").num_gpus == 8
+    with pytest.raises(BrokenProfileError) as raised:
+        profile("mine")
+    assert str(raised.value).startswith("conf/hardware/mine.yaml: ")
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["", "12", "profile: 12", "profile: {tflops: 3}", "profile:"])
+def test_a_file_that_holds_no_profile_is_named_too(folder, text):
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(BrokenProfileError, match=r"conf/hardware/mine\.yaml: "):
+        profile("mine")
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """The folder of a user's own profiles, with one."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    own = tmp_path / "scalemark" / "hardware"
+    own.mkdir(parents=True)
+    text = (simulator.costs.box.FOLDER / "titanx_pcie_8.yaml").read_text(encoding="utf-8")
+    (own / "my_box.yaml").write_text(text.replace("titanx_pcie_8", "my_box"), encoding="utf-8")
+    profile.cache_clear()
+    yield own
+    profile.cache_clear()
+
+
+def test_a_profile_of_the_users_own_goes_by_its_name_or_its_file(settings):
+    assert profile("my_box").name == "my_box"
+    assert profile(str(settings / "my_box.yaml")) == profile("my_box")
+    assert overrides_of(profile("my_box").to_json()) == ("engine=simulated", "hardware=my_box")
+    assert "my_box" not in profiles()
+
+
+def test_an_unknown_profile_is_answered_with_the_users_own_too(settings):
+    with pytest.raises(UnknownProfileError, match=r"did you mean my_box\?.* v100_pcie_8, my_box$"):
+        profile("mybox")
+
+
+def test_a_broken_profile_of_the_users_own_is_named_by_its_path(settings):
+    (settings / "my_box.yaml").write_text("profile: 12", encoding="utf-8")
+    with pytest.raises(BrokenProfileError, match=r"/hardware/my_box\.yaml: not a hardware profile"):
+        profile("my_box")
+
+
+@pytest.mark.parametrize("name", ["my box", "../box", "", "a/b"])
+def test_what_is_neither_a_name_nor_a_file_leads_nowhere(name):
+    assert own_profile_file(name) is None

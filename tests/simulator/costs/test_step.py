@@ -1,0 +1,366 @@
+"""What strategies send, and limiting cases of a step's time."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from scalemark.abilities import distributed
+from simulator.costs.box import MissingLinkError, profile
+from simulator.costs.exchange import exchange, host_link_phases
+from simulator.costs.networks import network
+from simulator.costs.step import costs, most_mfu
+from simulator.costs.work import Work
+
+STRATEGIES = {
+    "ps_cpu": ("parameter_server", "cpu", "none"),
+    "ps_gpu": ("parameter_server", "gpu", "none"),
+    "none": ("replicated", "gpu", "none"),
+    "pscpu": ("replicated", "gpu", "pscpu"),
+    "psgpu": ("replicated", "gpu", "psgpu"),
+    "hierarchical_copy": ("replicated", "gpu", "hierarchical_copy"),
+    "nccl": ("replicated", "gpu", "nccl"),
+    "ring": ("replicated", "gpu", "ring"),
+    "mirrored": ("mirrored", "gpu", "nccl"),
+    "horovod": ("horovod", "", "nccl"),
+    "ddp": ("ddp", "", "nccl"),
+    "sharded": ("sharded", "gpu", "none"),
+    "sharded_nccl": ("sharded", "gpu", "nccl"),
+    "sharded_ring": ("sharded", "gpu", "ring"),
+    "independent": ("independent", "gpu", "none"),
+}
+BOX = profile("p100_pcie_8")
+NVLINK = profile("dgx_a100")
+
+
+def work(
+    model: str = "resnet50",
+    num_gpus: int = 8,
+    strategy: str = "nccl",
+    batch_size: int = 64,
+    **others: object,
+) -> Work:
+    variable_update, device, all_reduce = STRATEGIES[strategy]
+    return Work(
+        network=network(model), num_gpus=num_gpus, batch_size=batch_size,
+        variable_update=variable_update, local_parameter_device=device, all_reduce=all_reduce, **others,
+    )  # fmt: skip
+
+
+REACHED = 0.8
+VGG_BYTES = 4 * 138_361_641
+
+
+@pytest.mark.parametrize(
+    ("box", "shortened"), [("dgx1_v100", True), ("dgx_a100", True), ("h200_8", False)]
+)
+def test_winograd_shortens_convolutions_in_fp32_up_to_ampere(box: str, shortened: bool) -> None:
+    """A bug: ResNet-50 in fp32 on an H200 was predicted 87 % too fast."""
+    assert (most_mfu(work("vgg16", num_gpus=1), profile(box)) > 1) is shortened
+
+
+def test_with_variables_on_the_host_one_gpu_fetches_and_sends_all() -> None:
+    sent = exchange(work("vgg16", num_gpus=1, strategy="ps_cpu"), BOX)
+    for traffic, way in ((sent.pull, "down"), (sent.push, "up")):
+        assert traffic.busy_s["pcie", 0, way] == pytest.approx(VGG_BYTES / (REACHED * 12e9))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "pulled", "pushed"),  # bytes of all GPUs, over those of all weights
+    [
+        ("nccl", 0, 6),
+        ("horovod", 0, 6),
+        ("ring", 0, 6),
+        ("pscpu", 0, 8),
+        ("ps_cpu", 4, 4),
+        ("sharded", 3, 3),
+        ("sharded_nccl", 3, 3),
+        ("sharded_ring", 3, 6),
+        ("independent", 0, 0),
+    ],
+)
+@pytest.mark.parametrize("compact", [False, True])
+def test_what_four_gpus_send(strategy, pulled, pushed, compact) -> None:
+    sent = exchange(work("vgg16", num_gpus=4, strategy=strategy, compact_gradients=compact), BOX)
+    assert sent.pull.num_bytes == pytest.approx(pulled * VGG_BYTES)
+    assert sent.push.num_bytes == pytest.approx(pushed * VGG_BYTES / (1 + compact), rel=1e-6)
+
+
+def test_the_owner_of_fc6_limits_a_parameter_server_on_gpus() -> None:
+    sent = exchange(work("vgg16", num_gpus=4, strategy="ps_gpu"), BOX)
+    kind, busy_s = sent.pull.busiest()
+    assert kind in ("pcie", "switch")
+    assert busy_s == pytest.approx(3 * 4 * 102_760_448 / (REACHED * 12e9), rel=0.1)
+
+
+def test_a_ring_of_a_mesh_has_the_links_between_its_own_gpus_alone() -> None:
+    """A bug: NCCL on 2 GPUs got all four NVLinks of each."""
+    mesh = profile("dgx1_p100")
+    for num_gpus, gb_per_s, times in ((2, 18, 1), (3, 36, 4 / 3), (4, 54, 3 / 2)):
+        sent = exchange(work("vgg16", num_gpus=num_gpus), mesh).push
+        expected_s = times * VGG_BYTES / (REACHED * gb_per_s * 1e9)
+        assert sent.busy_s["nvlink", 0, "ring"] == pytest.approx(expected_s)
+
+
+def test_accumulation_computes_often_and_communicates_once() -> None:
+    one, four = (
+        costs(work("bert_base", gradient_accumulation=num, batch_size=8), NVLINK) for num in (1, 4)
+    )
+    assert four.communication_s == one.communication_s
+    assert four.update_s == one.update_s
+    assert 3 * one.compute_s < four.compute_s < 4.5 * one.compute_s
+    assert four.throughput > one.throughput
+
+
+def test_gradients_of_micro_batches_are_sent_after_the_last() -> None:
+    one, two = (costs(work("vgg16", gradient_accumulation=num), BOX) for num in (1, 2))
+    assert one.exposed_s < two.exposed_s == two.communication_s
+
+
+def test_computing_again_takes_a_third_more() -> None:
+    once, again = (costs(work("gpt2", 1, recompute=again), NVLINK) for again in (False, True))
+    assert again.compute_s / once.compute_s == pytest.approx(4 / 3, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("update", "all_reduce", "hosts", "num_gpus", "megabytes"),
+    [  # of four variables of 1 MB
+        ("distributed_parameter_server", "none", 2, 4, (2, 2)),
+        ("distributed_replicated", "none", 4, 4, (3, 3)),
+        ("distributed_all_reduce", "ring", 2, 4, (6,)),
+        ("distributed_all_reduce", "nccl", 2, 16, (4,)),
+        ("multi_worker_mirrored", "nccl", 3, 6, (20 / 3,)),
+    ],
+)
+def test_what_the_busiest_link_between_hosts_passes(
+    update, all_reduce, hosts, num_gpus, megabytes
+) -> None:
+    phases = host_link_phases(update, all_reduce, [1e6] * 4, hosts, num_gpus)
+    assert phases == pytest.approx([1e6 * size for size in megabytes])
+
+
+def test_the_host_of_the_largest_variable_is_the_busiest() -> None:
+    phases = host_link_phases("distributed_parameter_server", "none", [1e6, 6e6, 1e6], 2, 2)
+    assert phases == (6e6, 6e6)
+
+
+@pytest.mark.parametrize("update", distributed())
+def test_one_host_sends_nothing_to_others(update) -> None:
+    assert host_link_phases(update, "ring", [1e6], 1, 4) == ()
+
+
+def test_a_way_of_one_host_has_no_links_between_hosts() -> None:
+    with pytest.raises(ValueError, match="variable_update=replicated: is of one host; of several"):
+        host_link_phases("replicated", "none", [1e6], 2, 2)
+
+
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "ps_cpu"])
+def test_one_gpu_communicates_nothing(strategy: str) -> None:
+    one = costs(work(num_gpus=1, strategy=strategy), BOX)
+    assert one.communication_s == one.exposed_s == one.sync_s == one.host_s == 0
+
+
+def test_gpus_without_peer_access_share_the_uplink_of_their_switch() -> None:
+    """2, 4 and 8 GPUs send 2, 4 and 4 times 2 (n-1)/n of all bytes through it; two sockets are crossed besides."""
+    box = replace(BOX, peer_to_peer=False, gpus_per_switch=4, num_sockets=1)
+    two, four, eight = (exchange(work("vgg16", num_gpus=n), box).push.busiest() for n in (2, 4, 8))
+    assert four[0] == eight[0] == "switch"
+    assert four[1] / two[1] == pytest.approx(4 * 1.5 / 2, rel=1e-3)
+    assert eight[1] / four[1] == pytest.approx(1.75 / 1.5, rel=1e-3)
+    across = exchange(
+        work("vgg16", num_gpus=8), replace(box, num_sockets=2, socket_gb_per_s=2.0)
+    ).push.busiest()
+    assert across[0] == "sockets"
+
+
+def test_nccl_scatters_with_half_the_time_of_an_all_reduce() -> None:
+    halves = exchange(work("vgg16", strategy="sharded_nccl"), NVLINK)
+    whole = exchange(work("vgg16", strategy="nccl"), NVLINK)
+    (_, gathered_s), (_, scattered_s) = halves.pull.busiest(), halves.push.busiest()
+    assert gathered_s == scattered_s
+    assert gathered_s + scattered_s == pytest.approx(whole.push.busiest()[1], rel=0.05)
+
+
+def test_images_of_all_micro_batches_are_counted() -> None:
+    assert costs(work(num_gpus=2, batch_size=8, gradient_accumulation=4), BOX).items == 64
+
+
+def test_round_robin_by_number_loads_the_gpu_that_has_the_largest_tensor() -> None:
+    even = exchange(work("vgg16", num_gpus=4, strategy="psgpu"), BOX).push.busiest()[1]
+    uneven = exchange(work("vgg16", num_gpus=4, strategy="none"), BOX).push.busiest()[1]
+    assert uneven > 1.2 * even
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "link",
+    [
+        "pcie_gb_per_s",
+        "nvlink_gb_per_s",
+        "socket_gb_per_s",
+        "host_memory_gb_per_s",
+        "host_sum_gb_per_s",
+    ],
+)
+def test_more_bandwidth_is_never_slower(strategy: str, link: str) -> None:
+    for box in (BOX, profile("dgx1_p100"), profile("k80_8")):
+        if getattr(box, link) is None:
+            continue
+        wider = replace(box, **{link: 4 * getattr(box, link)})
+        for model in ("vgg16", "resnet50"):
+            job = work(model, strategy=strategy, batch_size=8)
+            assert costs(job, wider).step_s <= costs(job, box).step_s + 1e-12
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_step_never_gets_shorter_with_more_gpus(strategy: str) -> None:
+    for model in ("vgg16", "resnet50", "trivial"):
+        steps = [
+            costs(work(model, num_gpus=n, strategy=strategy), BOX).step_s for n in (1, 2, 4, 8)
+        ]
+        assert all(fewer <= more + 1e-9 for fewer, more in pairwise(steps)), steps
+
+
+def test_repacking_helps_many_small_tensors() -> None:
+    """tf_cnn_benchmarks measured it on this box: 4987 images/s without and 5380 with (tensorflow/benchmarks@4d8aa53)."""
+    box = profile("dgx1_v100")
+    for strategy in ("nccl", "hierarchical_copy", "psgpu"):
+        alone = work(strategy=strategy, batch_size=128, precision="fp16")
+        packed = replace(alone, gradient_repacking=8)
+        assert costs(packed, box).step_s < costs(alone, box).step_s
+        assert costs(packed, box).communication_s < costs(alone, box).communication_s
+
+
+def test_compact_gradients_are_half_as_many_bytes() -> None:
+    whole = exchange(work("vgg16"), BOX).push.busiest()[1]
+    assert exchange(work("vgg16", compact_gradients=True), BOX).push.busiest()[1] == pytest.approx(
+        whole / 2, rel=2e-3
+    )
+
+
+def test_mixed_precision_sends_as_many_bytes_as_fp32() -> None:
+    assert exchange(work(precision="fp16"), BOX).push.busy_s == exchange(work(), BOX).push.busy_s
+
+
+def test_variables_of_the_step_before_hide_their_fetching() -> None:
+    fetched = costs(work("vgg16", strategy="ps_cpu"), BOX)
+    assert (
+        costs(work("vgg16", strategy="ps_cpu", staged_vars=True), BOX).exposed_s < fetched.exposed_s
+    )
+
+
+def test_a_tiny_model_is_bound_by_launches_and_longer_calls_help() -> None:
+    tiny = work("trivial", num_gpus=1, batch_size=1)
+    reported = costs(tiny, NVLINK)
+    assert reported.launch_s > reported.compute_s - reported.launch_s
+    assert costs(replace(tiny, steps_per_execution=10), NVLINK).step_s < reported.step_s
+
+
+def test_input_sets_the_pace_when_it_is_the_longest() -> None:
+    reported = costs(
+        work("alexnet", strategy="nccl", batch_size=512, real_data=True, distortions=True), BOX
+    )
+    assert (
+        reported.step_s
+        == reported.input_s
+        == pytest.approx(8 * 512 / (BOX.num_cores * BOX.decode_images_per_s_per_core))
+    )
+
+
+def test_a_missing_link_is_named_with_what_to_add() -> None:
+    unknown = replace(BOX, socket_gb_per_s=None)
+    with pytest.raises(
+        MissingLinkError,
+        match=r"GPUs 3 and 4 .* socket_gb_per_s is not known; .* hardware.profile.socket_gb_per_s=6 to a sweep",
+    ):
+        costs(work(), unknown)
+    assert costs(work(num_gpus=4), unknown).step_s > 0
+
+
+def test_a_precision_that_the_hardware_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match="precision=fp16: k80_8 does not have it; it has fp32"):
+        costs(work(precision="fp16"), profile("k80_8"))
+
+
+def test_a_peak_is_not_all_that_is_to_be_known_of_a_precision() -> None:
+    """A bug: activations in fp8 were taken for four bytes where a profile listed its peak."""
+    box = replace(NVLINK, tflops={**NVLINK.tflops, "fp8": 1979.0})
+    with pytest.raises(ValueError, match=r"^precision=fp8: the cost model does not know it"):
+        costs(work(precision="fp8"), box)
+    assert costs(work(precision="mixed"), box) == costs(work(precision="fp16"), box)
+
+
+def test_more_gpus_than_the_box_has_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_gpus=16: p100_pcie_8 has 8"):
+        costs(work(num_gpus=16), BOX)
+
+
+def test_an_unknown_way_of_sharing_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="variable_update=kvstore: the cost model does not know what it sends"
+    ):
+        costs(replace(work(), variable_update="kvstore"), BOX)
+    with pytest.raises(ValueError, match="all_reduce=butterfly: the cost model does not know"):
+        costs(replace(work(), all_reduce="butterfly"), BOX)
+
+
+def test_vgg16_needs_more_memory_with_a_larger_batch() -> None:
+    assert (
+        costs(work("vgg16", batch_size=512), BOX).memory_bytes
+        > 16 * 2**30
+        > costs(work("vgg16"), BOX).memory_bytes
+    )
+
+
+def test_gpus_without_peer_access_go_through_the_host() -> None:
+    alone = replace(BOX, peer_to_peer=False)
+    job = work("vgg16", strategy="ps_gpu", num_gpus=4)
+    assert exchange(job, alone).pull.busy_s["host memory", 0, ""] > 0
+    assert "host memory" not in {kind for kind, _, _ in exchange(job, BOX).pull.busy_s}
+
+
+def test_the_throughput_are_those_of_all_gpus() -> None:
+    reported = costs(work(), BOX)
+    assert reported.throughput == pytest.approx(8 * 64 / reported.step_s)
+
+
+def test_a_switch_gives_all_links_to_any_pair() -> None:
+    two, eight = (
+        exchange(work("vgg16", num_gpus=n), NVLINK).push.busy_s["nvlink", 0, "ring"] for n in (2, 8)
+    )
+    assert eight / two == pytest.approx(1.75, rel=0.05)
+
+
+def test_an_update_takes_longer_the_more_an_optimizer_keeps() -> None:
+    seconds = [costs(work(optimizer=name), BOX).update_s for name in ("sgd", "momentum", "adam")]
+    assert [one / seconds[0] for one in seconds] == pytest.approx([1, 5 / 3, 7 / 3])
+    with pytest.raises(ValueError, match=r"optimizer=lion: .* it knows adam, .*lamb"):
+        costs(work(optimizer="lion"), BOX)
+
+
+def test_each_replica_updates_its_shard_alone() -> None:
+    whole = costs(work("gpt2"), NVLINK)
+    shard = costs(replace(work("gpt2"), variable_update="sharded", all_reduce="none"), NVLINK)
+    assert shard.update_s == pytest.approx(whole.update_s / 8)
+    assert shard.memory_bytes < whole.memory_bytes
+
+
+def test_bytes_of_an_update_do_not_depend_on_its_micro_batches() -> None:
+    sent = [exchange(work("gpt2", 4, gradient_accumulation=num), NVLINK).push for num in (1, 8)]
+    assert sent[0].num_bytes == sent[1].num_bytes == pytest.approx(4 * 2 * 3 / 4 * 4 * 124_439_808)
+
+
+def test_tokens_need_no_decoding() -> None:
+    assert costs(work("bert_base", real_data=True), NVLINK).input_s == 0
+    assert costs(work("vit_b16", real_data=True), NVLINK).input_s > 0
+
+
+@pytest.mark.parametrize("box", ["dgx_a100", "h100_8", "h200_8"])
+@pytest.mark.parametrize("model", ["gpt2", "bert_base", "bert_large", "vit_b16"])
+def test_transformers_are_played_on_todays_boxes(box: str, model: str) -> None:
+    found = [
+        costs(work(model, num, batch_size=8, precision="bf16", optimizer="adam"), profile(box))
+        for num in (1, 2, 4, 8)
+    ]
+    assert all(a.throughput < b.throughput for a, b in pairwise(found))
+    assert found[-1].throughput < 8 * found[0].throughput
