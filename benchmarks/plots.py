@@ -23,7 +23,6 @@ from benchmarks.figures import Row, table
 from benchmarks.ratio import machine, write_json
 from benchmarks.storing import results
 from store.database import open_for_writing
-from store.exchange.bulk import add_all
 
 FOLDER = Path(__file__).parent / ".store"
 NUM_STEPS = 34
@@ -105,7 +104,9 @@ def _filled(name: str, num_trials: int, grid: Sequence[results.Axes], num_repeat
     database = FOLDER / f"{name}-{num_repeats}.db"
     if not database.exists():
         engine = open_for_writing(str(database))
-        add_all(engine, results.attempts(num_trials, NUM_STEPS, grid=grid, num_repeats=num_repeats))
+        results.add(
+            engine, results.attempts(num_trials, NUM_STEPS, grid=grid, num_repeats=num_repeats)
+        )
         engine.dispose()
     return database
 

@@ -2,9 +2,8 @@
 
 `python benchmarks/store.py [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json
 FILE]` prints a Markdown table. At scale 1: 100,000 trials, 300,000 attempts, 10 million steps,
-written by `store.exchange.bulk`, which imports and rebuilds, too, and kept in FILE (default
-benchmarks/.store/SCALE.db) for the next call. A hundredth goes into MLflow, beside ours: more takes
-hours.
+written as `store rebuild` does, and kept in FILE (default benchmarks/.store/SCALE.db) for the next
+call.
 """
 
 from __future__ import annotations
@@ -27,25 +26,22 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.figures import Row, table
 from benchmarks.ratio import machine, write_json
-from benchmarks.storing import mlflow_store, results
-from scalemark.records.measurement import Measurement, Result
+from benchmarks.storing import results
+from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.placement import ProcessIdentity
-from scalemark.records.step_arrays import unpack
 from store import api
 from store.database import open_for_reading, open_for_writing
-from store.exchange.bulk import add_all
-from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import import_files
-from store.filters.selection import attempt_ids
+from store.exchange.merge import merge
 from store.finished_attempt import FinishedAttempt
 from store.reading import queries
 from store.reading.show import show
+from store.sqlite import remove_file
 from store.writer import NewSweep, Writer
 
 FOLDER = Path(__file__).parent / ".store"
 NUM_TRIALS, NUM_STEPS = 100_000, 34  # a trial has three attempts
-NUM_IMPORTED, IMPORTED_STEPS = 10_000, 100
+NUM_MERGED, MERGED_STEPS = 10_000, 100
 NUM_READERS, NUM_READS = 16, 6
 FILTERS = ("model=resnet50", "num_gpus>=4", "batch_size=64", "precision=bf16")
 
@@ -74,7 +70,7 @@ def size(database: Path, scale: float, rounds: int) -> list[Row]:
     if not database.exists():
         with _timed() as seconds:
             engine = open_for_writing(str(database))
-            add_all(engine, results.attempts(round(NUM_TRIALS * scale), NUM_STEPS))
+            results.add(engine, results.attempts(round(NUM_TRIALS * scale), NUM_STEPS))
             engine.dispose()
         found.append(Row(what="writing it, in bulk", figures=(seconds(),), unit="s", most=None))
     with closing(sqlite3.connect(database)) as connection:
@@ -135,35 +131,24 @@ def _listed(url: str, filters: Sequence[str]) -> Iterator[object]:
         yield from rows
 
 
-def imports(database: Path, scale: float, rounds: int) -> list[Row]:
-    """Of 10,000 attempts with 100 steps each, from every format that can be imported."""
-    rows = []
+def merges(database: Path, scale: float, rounds: int) -> list[Row]:
+    """Of 10,000 attempts with 100 steps each, into a new database and into one that has them."""
+    num_trials = round(NUM_MERGED * scale) // results.REPEATS + 1
+    took: dict[str, list[float]] = {"into a new database": [], "again": []}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source = str(folder / "source.db")
-        engine = open_for_writing(source)
-        add_all(
-            engine,
-            results.attempts(round(NUM_IMPORTED * scale) // results.REPEATS + 1, IMPORTED_STEPS),
-        )
+        source, new = Path(name) / "source.db", Path(name) / "new.db"
+        engine = open_for_writing(str(source))
+        results.add(engine, results.attempts(num_trials, MERGED_STEPS))
         engine.dispose()
-        for form in (ExportFormat.JSONL, ExportFormat.SQLITE):
-            exported = export(
-                source, str(folder / f"r.{form.value}"), form, ids=attempt_ids([]), with_steps=True
-            )
-
-            def take_in(paths: Sequence[str] = exported.paths) -> None:
-                for file in folder.glob("new.db*"):
-                    file.unlink()
-                import_files(str(folder / "new.db"), paths)
-
-            took = tuple(_seconds(take_in) for _ in range(rounds))
-            what = (
-                f"import of {exported.num_attempts:,} attempts of {IMPORTED_STEPS} steps from "
-                f"{form.value}"
-            )
-            rows.append(Row(what=what, figures=took, unit="s", most=20))
-    return rows
+        for _ in range(rounds):
+            remove_file(new)
+            for seconds in took.values():
+                seconds.append(_seconds(lambda: merge(str(new), [str(source)])))
+    what = f"merge of {num_trials * results.REPEATS:,} attempts of {MERGED_STEPS} steps"
+    return [
+        Row(what=f"{what} {how}", figures=tuple(seconds), unit="s", most=20)
+        for how, seconds in took.items()
+    ]
 
 
 def ends(database: Path, scale: float, rounds: int) -> list[Row]:
@@ -173,39 +158,37 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory(dir=FOLDER) as name:
         copy = Path(name) / "copy.db"
         shutil.copy(database, copy)
-        given = list(results.attempts(50 * rounds, IMPORTED_STEPS, name="new"))[:: results.REPEATS]
+        given = list(results.attempts(50 * rounds, MERGED_STEPS, name="new"))[:: results.REPEATS]
         writer = Writer(str(copy))
         ledger = writer.begin_sweep(_new_sweep(given), lambda *_: False)
-        by_trial = {attempt.trial_id: attempt for attempt in given}
+        by_trial = {made.spec.trial_id: made for made in given}
         took = []
         for repeat in ledger.open_repeats():
-            attempt = by_trial[repeat.trial_id]
-            assert attempt.measured is not None
-            assert attempt.steps is not None
+            made = by_trial[repeat.trial_id]
             result = Result(
                 outcome=Outcome.COMPLETED.value,
                 message="",
-                measurement=Measurement(**attempt.measured.measurement),
-                op_placement=attempt.measured.op_placement,
+                measurement=made.measurement,
+                op_placement=made.attempt.op_placement,
                 verdict=Verdict.VALID.value,
             )
             now = datetime.now(UTC)
+            placement = made.attempt.placement
+            run_dir = f"{made.sweep.run_dir}/{made.attempt.columns['run_dir']}"
             ledger.claim(repeat, now)
-            number = ledger.run(
-                repeat, f"{attempt.sweep.run_dir}/{attempt.run_dir}", attempt.placement, now
-            )
+            number = ledger.run(repeat, run_dir, placement, now)
             finished = FinishedAttempt(
-                trial_id=attempt.trial_id,
+                trial_id=made.spec.trial_id,
                 repeat=repeat.repeat,
                 attempt=number,
                 exit_code=0,
-                placement=attempt.placement,
-                run_dir=f"{attempt.sweep.run_dir}/{attempt.run_dir}",
+                placement=placement,
+                run_dir=run_dir,
                 started_at=now,
-                duration_s=attempt.duration_s,
+                duration_s=made.attempt.columns["duration_s"],
                 result=result,
-                steps=unpack(attempt.steps.columns()),
-                environment=attempt.environment,
+                steps=made.steps,
+                environment=made.attempt.environment,
             )
 
             def finish(
@@ -218,7 +201,7 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
         writer.close()
     return [
         Row(
-            what=f"recording the end of an attempt of {IMPORTED_STEPS} steps",
+            what=f"recording the end of an attempt of {MERGED_STEPS} steps",
             figures=tuple(took),
             unit="ms",
             most=50,
@@ -226,14 +209,14 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
     ]
 
 
-def _new_sweep(given: Sequence[results.PortableAttempt]) -> NewSweep:
+def _new_sweep(given: Sequence[results.Made]) -> NewSweep:
     return NewSweep(
         name="new",
         reason="",
         command="benchmark",
         started_at=datetime.now(UTC),
-        trials=[attempt.spec for attempt in given],
-        num_repeats={attempt.trial_id: 1 for attempt in given},
+        trials=[made.spec for made in given],
+        num_repeats={made.spec.trial_id: 1 for made in given},
         left_out=[],
         wanted_repeats=1,
         rerun=True,
@@ -258,7 +241,7 @@ def readers(database: Path, scale: float, rounds: int) -> list[Row]:
         engine = open_for_writing(str(copy))
         written = results.attempts(10_000, NUM_STEPS, name="beside")
         while any(process.poll() is None for process in reading):
-            add_all(engine, [next(written) for _ in range(5)])
+            results.add(engine, [next(written) for _ in range(5)])
             num_written += 5
         engine.dispose()
         reported = [process.communicate()[0] for process in reading]
@@ -275,73 +258,13 @@ def readers(database: Path, scale: float, rounds: int) -> list[Row]:
     ]
 
 
-def mlflow(database: Path, scale: float, rounds: int) -> list[Row]:
-    """The same task in MLflow with its SQLite store, beside ours of the same size."""
-    num_trials = round(mlflow_store.NUM_TRIALS * scale)
-    given = list(results.attempts(num_trials, NUM_STEPS))
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
-        ours = Path(name) / "ours.db"
-
-        def write() -> None:
-            engine = open_for_writing(str(ours))
-            add_all(engine, given)
-            engine.dispose()
-
-        reported = f"{len(given):,} attempts of {NUM_STEPS} steps"
-        ours_s = _seconds(write)
-        theirs = mlflow_store.Store(Path(name) / "mlflow.db")
-        theirs_s = _seconds(lambda: theirs.write(given))
-        for what, own, other, unit in (
-            ("writing", ours_s, theirs_s, "s"),
-            ("file", _size(ours), _size(Path(name) / "mlflow.db"), "MB"),
-        ):
-            rows.append(Row(what=f"{reported}, {what}: ours", figures=(own,), unit=unit, most=None))
-            rows.append(
-                Row(what=f"{reported}, {what}: MLflow", figures=(other,), unit=unit, most=None)
-            )
-        db = api.open(str(ours))
-        questions: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
-            "filtered list": (lambda: list(_listed(str(ours), FILTERS)), theirs.listed),
-            "one attempt with its steps": (
-                lambda: (show(open_for_reading(str(ours)), "5"), db.steps(5)),
-                theirs.shown,
-            ),
-            "all as a frame": (lambda: db.attempts(), theirs.frame),
-        }
-        for what, (ask_ours, ask_theirs) in questions.items():
-            pairs = [(_seconds(ask_ours), _seconds(ask_theirs)) for _ in range(rounds)]
-            rows.append(
-                Row(
-                    what=f"{reported}, {what}: ours",
-                    figures=tuple(own for own, _ in pairs),
-                    unit="s",
-                    most=None,
-                )
-            )
-            rows.append(
-                Row(
-                    what=f"{reported}, {what}: MLflow",
-                    figures=tuple(other for _, other in pairs),
-                    unit="s",
-                    most=None,
-                )
-            )
-    return rows
-
-
 QUESTIONS = {
     "size": size,
     "reads": reads,
-    "imports": imports,
+    "merges": merges,
     "ends": ends,
     "readers": readers,
-    "mlflow": mlflow,
 }
-
-
-def _size(path: Path) -> float:
-    return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) / 1e6
 
 
 @contextmanager

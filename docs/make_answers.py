@@ -1,5 +1,4 @@
-"""`python -m docs.make_answers`: runs the commands that `answers.md` and `published.md` show, and
-writes what they say anew.
+"""`python -m docs.make_answers`: runs the commands of `answers.md`, and writes what they say anew.
 
 A block begins with ```` ```console ```` and `$ python -m plots` or `$ python -m analysis`. All of
 them read the published references alone, so that every machine gets the same pages.
@@ -17,7 +16,7 @@ from shlex import split
 
 from store.command_line import run
 
-PAGES = tuple(Path(__file__).parent / name for name in ("answers.md", "published.md"))
+PAGES = tuple(Path(__file__).parent / name for name in ("answers.md",))
 _BLOCK = re.compile(
     r"^```console\n\$ python -m (?P<module>plots|analysis) (?P<arguments>[^\n]+)\n.*?^```$",
     re.MULTILINE | re.DOTALL,

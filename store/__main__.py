@@ -26,10 +26,10 @@ app = App(
         "reference": "store.commands.reference:app",
         "export": "store.commands.exchange:export_",
         "import": "store.commands.exchange:import_",
+        "merge": "store.commands.exchange:merge_",
         "rebuild": "store.commands.rebuild:rebuild",
         "backup": "store.commands.maintain:backup",
         "check": "store.commands.maintain:check",
-        "vacuum": "store.commands.maintain:vacuum",
     },
 )
 

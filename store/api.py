@@ -223,7 +223,10 @@ def _read(
     for name, column in columns.items():
         maybe = optional or column.nullable or column.table is MeasurementRow.__table__
         dtypes[name] = _dtype(column.type, maybe=maybe)
-    return pd.read_sql(statement, connection, dtype=dtypes)
+    try:
+        return pd.read_sql(statement, connection, dtype=dtypes)
+    except pd.errors.DatabaseError as error:  # pandas wraps what the driver raises
+        raise error.__cause__ or error from error
 
 
 def _dtype(kind: sa.types.TypeEngine[Any], *, maybe: bool) -> str:

@@ -54,15 +54,10 @@ class Database(Protocol):
     def explained(self) -> AbstractContextManager[None]:
         """Turn what the driver raises into StoreError."""
 
-    def size_bytes(self) -> int: ...
-
     def settle(self) -> None:
         """Move what was written into the database's own file, so that a copy of it has all; as far
         as nobody reads meanwhile.
         """
-
-    def compact(self) -> None:
-        """Give back the space of what was removed."""
 
 
 DEFAULT_FILE = "results.db"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.records.machine import Gpu, Machine
+from scalemark.records.validation import build
 from store import schema
 from store.rows import insert_all, inserted_id
 
@@ -52,3 +53,22 @@ def _gpus(machine: Machine) -> Iterator[dict[str, Any]]:
         row = asdict(gpu) | {"position": position, "cores": ",".join(map(str, gpu.cores))}
         del row["mig_devices"]
         yield row
+
+
+def machine_gpus(rows: Sequence[Mapping[Any, Any]]) -> tuple[Gpu, ...]:
+    """Return the physical GPUs of rows, each with the MIG devices that are cut from it."""
+    devices: dict[str, list[Gpu]] = {}
+    for row in rows:
+        if row["mig_parent"] is not None:
+            devices.setdefault(row["mig_parent"], []).append(_gpu(row, ()))
+    physical = [row for row in rows if row["mig_parent"] is None]
+    return tuple(_gpu(row, tuple(devices.get(row["uuid"], ()))) for row in physical)
+
+
+def _gpu(row: Mapping[Any, Any], mig_devices: tuple[Gpu, ...]) -> Gpu:
+    cores = tuple(map(int, row["cores"].split(","))) if row["cores"] else ()
+    values = {name: row[name] for name in _OF_GPU}
+    return build(Gpu, values | {"cores": cores, "mig_devices": mig_devices}, "gpu")
+
+
+_OF_GPU = [one.name for one in fields(Gpu) if one.name not in ("cores", "mig_devices")]

@@ -105,21 +105,8 @@ class PostgresDatabase:
     def explained(self) -> AbstractContextManager[None]:
         return postgresql_explained(self._url)
 
-    def size_bytes(self) -> int:
-        with self._connected() as connection:
-            return int(
-                connection.scalar(sa.text("SELECT pg_database_size(current_database())")) or 0
-            )
-
     def settle(self) -> None:
         """Do nothing: nobody copies the server's files."""
-
-    def compact(self) -> None:
-        with self._connected() as connection:
-            outside = connection.execution_options(isolation_level="AUTOCOMMIT")
-            tables = ", ".join(sa.inspect(outside).get_table_names())
-            # no others: they may belong to other users
-            outside.exec_driver_sql(f"VACUUM (ANALYZE) {tables}")
 
     @contextmanager
     def _connected(self) -> Iterator[sa.Connection]:

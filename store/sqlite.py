@@ -105,16 +105,6 @@ class SqliteFile:
     def explained(self) -> AbstractContextManager[None]:
         return sqlite_explained(self.path)
 
-    def size_bytes(self) -> int:
-        """Include what has not been moved from its write-ahead log into it."""
-        return sum(path.stat().st_size for path in (self.path, wal_of(self.path)) if path.exists())
-
-    def compact(self) -> None:
-        with closing(_plain_connection(self.path)) as connection:
-            connection.execute("VACUUM")
-            # as far as nobody still reads what is in it
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
     def settle(self) -> None:
         """SQLite does the same when the last connection closes: but a reader may keep it open for
         days.

@@ -16,7 +16,7 @@ from store.command_line import App, run
 app = App(
     about="Look at sweeps that run, join one, judge a change, or measure what this machine can do.",
     commands={
-        "status": "sweeper.commands.status:status",
+        "status": "sweeper.live.status:status",
         "agent": "sweeper.commands.agent:agent",
         "judge": "sweeper.commands.judge:judge",
         "probe": "sweeper.commands.probe:probe",

@@ -11,7 +11,7 @@ from typing import Any
 
 from scalemark.host import software
 from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Machine
+from scalemark.records.machine import Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.measurement import Measurement, Profile, ReplicaTimes, Result, StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.placement import Placement, ProcessIdentity
@@ -41,6 +41,45 @@ PROCESS = ProcessIdentity(
     host="testbox", boot_id="b", pid_namespace="pid:[1]", pid=4711, start_ticks=1
 )
 PLACEMENT = Placement(start="spawn", devices=(0,), visible_devices="")
+
+
+_PART = Gpu(
+    uuid="MIG-1",
+    name="A100 1g",
+    memory_bytes=5 * 2**30,
+    pci_bus_id="",
+    compute_capability="8.0",
+    power_limit_w=None,
+    mig_parent="GPU-1",
+)
+TWO_GPUS = replace(
+    MACHINE,
+    host="gpubox",
+    gpus=(
+        Gpu(
+            uuid="GPU-0",
+            name="A100",
+            memory_bytes=40 * 2**30,
+            pci_bus_id="0",
+            compute_capability="8.0",
+            power_limit_w=300.0,
+            cores=(0, 1),
+        ),
+        Gpu(
+            uuid="GPU-1",
+            name="A100",
+            memory_bytes=40 * 2**30,
+            pci_bus_id="1",
+            compute_capability="8.0",
+            power_limit_w=300.0,
+            numa_node=1,
+            mig_mode=True,
+            mig_devices=(_PART,),
+        ),
+    ),
+    driver="550.1",
+    links=(GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=12, pcie=PcieLevel.SYSTEM.value),),
+)
 
 
 def measurement(throughput: float, **changes: Any) -> Measurement:

@@ -86,7 +86,6 @@ REFERENCE = [
         (["delete", TRIAL, "--yes"], {"deleted"}),
         (["restore", "1"], {"restored"}),
         (["backup", "copy.db"], {"path", "size_bytes", "sha256", "digest_path"}),
-        (["vacuum", "--deleted", "--yes"], {"removed", "before_bytes", "after_bytes"}),
         (["reference", "add", *REFERENCE], {"added"}),
         (["reference", "remove", "source=mine"], {"removed", "kept"}),
     ],

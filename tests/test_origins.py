@@ -13,9 +13,8 @@ from scalemark.records.strategies import STRATEGY_AXES
 from store.__main__ import app as store
 from store.writer import Writer
 from tests.app import Ended, run_app
-from tests.filled import begin, fill
+from tests.filled import TWO_GPUS, begin, fill
 from tests.plots.charts.charting import resnet
-from tests.portables import TWO_GPUS
 
 APPS = {"plots": plots, "analysis": analysis, "store": store}
 PS = dict(zip(STRATEGY_AXES, ("parameter_server", "cpu", "none"), strict=True))

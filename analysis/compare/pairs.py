@@ -6,7 +6,7 @@ Nothing is averaged over another axis.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.compare.published import matched
@@ -76,8 +76,7 @@ def paired(a: Side, b: Side) -> Paired:
         free = frozenset(_STRATEGY) if axis == "strategy" else frozenset({axis})
         free |= _followers(free)
         pairs = _match(a.results, b.results, free, anywhere=anywhere)
-        values = [_values(side, axis) for side in (a, b)]
-        of_a, of_b = (", ".join(sorted(map(str, of_side))) for of_side in values)
+        of_a, of_b = _listed(_values(a, axis)), _listed(_values(b, axis))
         notes.append(f"the two differ in {axis}, by which they are compared: A {of_a}, B {of_b}")
     different = [pair for pair in pairs if not _share_attempts(*pair)]
     if not different:
@@ -88,10 +87,8 @@ def paired(a: Side, b: Side) -> Paired:
             )
         raise StoreError(_why_none(a, b, free))
     only_a, only_b = _left(a, b, pairs)
-    fixed = [axis for axis in axes_of([*a.results, *b.results]) if axis not in free]
-    return Paired(
-        pairs=tuple(_pairs(different, fixed)), only_a=only_a, only_b=only_b, notes=tuple(notes)
-    )
+    shown = _pairs(different, _fixed(a.results, b.results, free))
+    return Paired(pairs=tuple(shown), only_a=only_a, only_b=only_b, notes=tuple(notes))
 
 
 def _with_published(a: Side, b: Side) -> Paired:
@@ -104,8 +101,8 @@ def _with_published(a: Side, b: Side) -> Paired:
         environment = pair.b.environment
         setting = {**pair.setting, "published for": environment.machine}
         pairs.append(Pair(a=pair.a, b=pair.b, setting=setting, compared=(), notes=()))
-    only_a = tuple(result for result in a.results if result.trial_id not in taken)
-    return Paired(pairs=tuple(pairs), only_a=only_a, only_b=(), notes=found.notes)
+    only_a = [result for result in a.results if result.trial_id not in taken]
+    return Paired(pairs=tuple(pairs), only_a=tuple(only_a), only_b=(), notes=found.notes)
 
 
 def _followers(free: Collection[str]) -> frozenset[str]:
@@ -124,6 +121,15 @@ def _only_difference(a: Side, b: Side) -> str:
 
 def _values(side: Side, axis: str) -> set[object]:
     return {result.axes.get(axis) for result in side.results}
+
+
+def _listed(values: set[object]) -> str:
+    return ", ".join(sorted(map(str, values)))
+
+
+def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
+    """Return the axes that both results of a pair must have alike."""
+    return [axis for axis in axes_of([*of_a, *of_b]) if axis not in free]
 
 
 def _share_attempts(of_a: Result, of_b: Result) -> bool:
@@ -161,7 +167,7 @@ def _alike(
     of_a: Sequence[Result], of_b: Sequence[Result], free: frozenset[str]
 ) -> Iterator[tuple[Result, list[Result]]]:
     """Yield each result of A with those of B that equal it but for the free axes."""
-    fixed = [axis for axis in axes_of([*of_a, *of_b]) if axis not in free]
+    fixed = _fixed(of_a, of_b, free)
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in of_b:
         by_key[_key(result, fixed, free)].append(result)
@@ -182,26 +188,29 @@ def _counts_alike(of_a: Result, of_b: Result) -> bool:
     return of_a.throughput is None or of_b.throughput is None or of_a.item == of_b.item
 
 
-def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[Pair]:
+def _pairs(pairs: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[Pair]:
     shown = []
     for axis in fixed:
-        if axis not in STRATEGY_AXES and (axis in _USUAL or _varies(axis, found)):
+        if axis not in STRATEGY_AXES and (axis in _USUAL or _varies(axis, pairs)):
             shown.append(axis)
-    ordered = sorted(found, key=lambda pair: _place(pair[0]))
+    ordered = sorted(pairs, key=lambda pair: _place(pair[0]))
     environments = _environment_names([result for result, _ in ordered])
     for of_a, of_b in ordered:
         # a table that was imported need not say them
         setting = {axis: of_a.axes[axis] for axis in shown if of_a.axes.get(axis) not in _UNKNOWN}
         if len(environments) > 1:
             setting["environment"] = environments[of_a.environment.key]
-        axes = axes_of([of_a, of_b])
         yield Pair(
             a=of_a,
             b=of_b,
             setting=setting,
-            compared=tuple(axis for axis in axes if of_a.axes.get(axis) != of_b.axes.get(axis)),
+            compared=tuple(_apart(of_a, of_b, axes_of([of_a, of_b]))),
             notes=tuple(_environments(of_a, of_b)),
         )
+
+
+def _apart(of_a: Result, of_b: Result, axes: Iterable[str]) -> list[str]:
+    return [axis for axis in axes if of_a.axes.get(axis) != of_b.axes.get(axis)]
 
 
 def _environment_names(results: Sequence[Result]) -> dict[str, str]:
@@ -221,10 +230,10 @@ def _place(result: Result) -> tuple[object, ...]:
     return str(result.axes["model"]), result.num_gpus, own
 
 
-def _varies(axis: str, found: Sequence[tuple[Result, Result]]) -> bool:
+def _varies(axis: str, pairs: Sequence[tuple[Result, Result]]) -> bool:
     """Return whether it varies within a model, whose name implies what is its own."""
-    models = {of_a.axes["model"] for of_a, _ in found}
-    return len({(of_a.axes["model"], of_a.axes.get(axis)) for of_a, _ in found}) > len(models)
+    models = {of_a.axes["model"] for of_a, _ in pairs}
+    return len({(of_a.axes["model"], of_a.axes.get(axis)) for of_a, _ in pairs}) > len(models)
 
 
 def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
@@ -248,17 +257,24 @@ def _left(
     a: Side, b: Side, pairs: Sequence[tuple[Result, Result]]
 ) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
     """Return the results of both sides that are in no pair."""
-    taken_a = {(of_a.trial_id, of_a.environment.key) for of_a, _ in pairs}
-    taken_b = {(of_b.trial_id, of_b.environment.key) for _, of_b in pairs}
-    left_a = [one for one in a.results if (one.trial_id, one.environment.key) not in taken_a]
-    left_b = [one for one in b.results if (one.trial_id, one.environment.key) not in taken_b]
+    taken_a, taken_b = set(), set()
+    for of_a, of_b in pairs:
+        taken_a.add(_identity(of_a))
+        taken_b.add(_identity(of_b))
+    left_a = [result for result in a.results if _identity(result) not in taken_a]
+    left_b = [result for result in b.results if _identity(result) not in taken_b]
     return tuple(left_a), tuple(left_b)
 
 
+def _identity(result: Result) -> tuple[str, str]:
+    return result.trial_id, result.environment.key
+
+
 def _why_none(a: Side, b: Side, free: frozenset[str]) -> str:
-    pairs = [
-        (of_a, of_b) for of_a, partners in _alike(a.results, b.results, free) for of_b in partners
-    ]
+    pairs = []
+    for of_a, partners in _alike(a.results, b.results, free):
+        for of_b in partners:
+            pairs.append((of_a, of_b))
     for of_a, of_b in pairs:
         if _counts_alike(of_a, of_b):
             how = "with host=, software_key=, sweep= or shares_host= on both sides"
@@ -273,12 +289,11 @@ def _why_none(a: Side, b: Side, free: frozenset[str]) -> str:
             f"{a.text} is measured in {of_a.unit} and {b.text} in {of_b.unit}, which are never "
             "compared: choose trials that count the same"
         )
-    fixed = [axis for axis in axes_of([*a.results, *b.results]) if axis not in free]
+    fixed = _fixed(a.results, b.results, free)
     candidates = []
     for of_a in a.results[:_MOST_TRIED]:
         for of_b in b.results[:_MOST_TRIED]:
-            apart = [axis for axis in fixed if of_a.axes.get(axis) != of_b.axes.get(axis)]
-            candidates.append((apart, of_a, of_b))
+            candidates.append((_apart(of_a, of_b, fixed), of_a, of_b))
     axes, of_a, of_b = min(candidates, key=lambda candidate: len(candidate[0]))
     differences = [f"{axis} (A {of_a.axes.get(axis)}, B {of_b.axes.get(axis)})" for axis in axes]
     remedy = "run more"

@@ -5,27 +5,24 @@ that nothing packs too well.
 from __future__ import annotations
 
 import itertools
-import json
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import sqlalchemy as sa
+
+from scalemark.records import step_arrays
 from scalemark.records.machine import Machine
-from scalemark.records.measurement import Measurement, StepSample
+from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, StepSample
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.placement import Placement
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import TrialSpec
-from store.exchange.portable import (
-    Change,
-    Measured,
-    PortableAttempt,
-    PortableRepeat,
-    SweepHead,
-    pack,
-)
+from store.database import writing
+from store.exchange.whole_sweeps import Change, SweepHead, WholeRepeat, WholeSweep, add_sweep
+from store.finished_attempt import AttemptWriter, NewAttempt
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")
 STRATEGIES = (
@@ -60,6 +57,34 @@ GRID: list[Axes] = list(itertools.product(MODELS, STRATEGIES, PRECISIONS, BATCH_
 ARTICLE: list[Axes] = list(itertools.product(MODELS, STRATEGIES, ["fp32"], [64], NUM_GPUS))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A completed attempt with all around it."""
+
+    sweep: SweepHead
+    position: int
+    spec: TrialSpec
+    repeat: WholeRepeat
+    attempt: NewAttempt
+    measurement: Measurement
+    steps: Sequence[StepSample]
+
+
+def add(engine: sa.Engine, made: Iterable[Made], at_once: int = 5_000) -> None:
+    """Write attempts, those of a sweep and at most so many in one transaction."""
+    for _, of_sweep in itertools.groupby(made, key=lambda one: one.sweep.uid):
+        while some := list(itertools.islice(of_sweep, at_once)):
+            trials = {one.spec.trial_id: (one.position, one.spec) for one in some}
+            sweep = WholeSweep(
+                head=some[0].sweep,
+                trials=list(trials.values()),
+                repeats=[one.repeat for one in some],
+                attempts=[(MACHINE, one.attempt) for one in some],
+            )
+            with writing(engine) as connection:
+                add_sweep(connection, sweep, AttemptWriter())
+
+
 def attempts(
     num_trials: int,
     num_steps: int,
@@ -67,7 +92,7 @@ def attempts(
     name: str = "sweep",
     grid: Sequence[Axes] = GRID,
     num_repeats: int = REPEATS,
-) -> Iterator[PortableAttempt]:
+) -> Iterator[Made]:
     """Completed attempts of each trial of the grid, then of the next seed, with every change of
     their repeats' states.
     """
@@ -97,7 +122,6 @@ def _sweep(name: str, number: int) -> SweepHead:
         started_at=started,
         finished_at=started + timedelta(hours=30),
         run_dir=f"/home/lab/benchmarks/runs/{name}",
-        origin="",
     )
 
 
@@ -142,43 +166,52 @@ def _attempt(
     speed: float,
     num_steps: int,
     chance: random.Random,
-) -> PortableAttempt:
+) -> Made:
     speed *= chance.gauss(1, 0.01)
     steps = _steps(spec.num_gpus * spec.batch_size / speed, num_steps, chance)
     ended = started + timedelta(seconds=chance.uniform(20, 39))
     times = (sweep.started_at, started - timedelta(milliseconds=3), started, ended)
     states = (State.PENDING, State.CLAIMED, State.RUNNING, State.COMPLETED)
-    changes = tuple(
-        Change(
-            at=at,
-            attempt=int(state in (State.RUNNING, State.COMPLETED)),
-            state=state.value,
-            detail="",
-        )
-        for at, state in zip(times, states, strict=True)
+    changes = []
+    for at, state in zip(times, states, strict=True):
+        number = int(state in (State.RUNNING, State.COMPLETED))
+        changes.append(Change(at=at, attempt=number, state=state))
+    run_dir = (
+        f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1"
     )
-    return PortableAttempt(
+    columns = {
+        "trial_id": spec.trial_id,
+        "repeat": repeat,
+        "attempt": 1,
+        "outcome": Outcome.COMPLETED.value,
+        "message": "",
+        "exit_code": 0,
+        "run_dir": run_dir,
+        "started_at": started,
+        "duration_s": (ended - started).total_seconds(),
+    }
+    measurement = _measurement(speed, steps, spec, chance)
+    beside = dict.fromkeys(BESIDE_A_MEASUREMENT)
+    beside |= {"verdict": Verdict.VALID.value, "verdict_reasons": [], "gpu_telemetry": []}
+    return Made(
         sweep=sweep,
         position=position,
-        trial_id=spec.trial_id,
         spec=spec,
-        machine=MACHINE,
-        environment=ENVIRONMENT,
-        placement=Placement(start="fork", devices=tuple(range(spec.num_gpus)), visible_devices=""),
-        repeat=PortableRepeat(
-            number=repeat, state=State.COMPLETED.value, reason="", num_attempts=1, changes=changes
+        repeat=WholeRepeat(
+            trial_id=spec.trial_id, number=repeat, num_attempts=1, changes=tuple(changes)
         ),
-        attempt=1,
-        outcome=Outcome.COMPLETED.value,
-        message="",
-        exit_code=0,
-        run_dir=(
-            f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1"
+        attempt=NewAttempt(
+            columns=columns,
+            placement=Placement(
+                start="fork", devices=tuple(range(spec.num_gpus)), visible_devices=""
+            ),
+            environment=ENVIRONMENT,
+            measurement=asdict(measurement) | beside,
+            op_placement=_op_placement(spec.num_gpus),
+            steps=step_arrays.pack(steps),
         ),
-        started_at=started,
-        duration_s=(ended - started).total_seconds(),
-        measured=_measured(speed, steps, spec, chance),
-        steps=pack(steps),
+        measurement=measurement,
+        steps=steps,
     )
 
 
@@ -204,11 +237,11 @@ def _steps(step_s: float, num_steps: int, chance: random.Random) -> list[StepSam
     return found
 
 
-def _measured(
+def _measurement(
     speed: float, steps: list[StepSample], spec: TrialSpec, chance: random.Random
-) -> Measured:
+) -> Measurement:
     step_s = spec.num_gpus * spec.batch_size / speed
-    measurement = Measurement(
+    return Measurement(
         throughput=speed,
         throughput_low=speed * chance.uniform(0.97, 0.99),
         throughput_high=speed * chance.uniform(1.01, 1.03),
@@ -233,16 +266,10 @@ def _measured(
         last_loss_scale=None,
         num_parameters=25_557_032,
     )
-    op_placement = {
-        "update": {f"ResourceApplyMomentum @ CPU:{device}": 161 for device in range(spec.num_gpus)},
-        "reduce": {f"AddN @ CPU:{device}": 20 for device in range(spec.num_gpus)},
+
+
+def _op_placement(num_gpus: int) -> dict[str, dict[str, int]]:
+    return {
+        "update": {f"ResourceApplyMomentum @ CPU:{device}": 161 for device in range(num_gpus)},
+        "reduce": {f"AddN @ CPU:{device}": 20 for device in range(num_gpus)},
     }
-    reported = json.loads(json.dumps(asdict(measurement)))
-    return Measured(
-        measurement=reported,
-        op_placement=op_placement,
-        verdict=Verdict.VALID.value,
-        verdict_reasons=(),
-        gpu_telemetry=(),
-        profile=None,
-    )

@@ -16,9 +16,9 @@ from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import AXES, TrialSpec
 from store import schema
 from store.checks.finding import Finding, made_by_hand, streamed
-from store.exchange.bulk import RENAMED
-from store.exchange.portable_rows import machine_gpus
+from store.exchange.whole_sweeps import RENAMED
 from store.finished_attempt import environment_values
+from store.machine_rows import machine_gpus
 from store.rows import digest
 from store.trial_rows import free_columns, free_value
 

@@ -1,10 +1,9 @@
-"""`python -m store export|import`: moves results between databases and other formats."""
+"""`python -m store export|import|merge`: moves results between databases and other formats."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -15,14 +14,11 @@ from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import USAGE, Db, Json
-from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.bulk import Added
 from store.exchange.exports import ExportFormat, export
 from store.exchange.foreign_columns import FIELDS, ImportOptions
-from store.exchange.imports import ImportFormat, import_files
-from store.filters.bare_names import full_names
-from store.filters.selection import attempt_ids
+from store.exchange.imports import Added, ImportFormat, import_files
+from store.exchange.merge import merge
 from store.own_commands import own_command
 
 SOME_REJECTED = 1
@@ -42,36 +38,54 @@ def export_(
             help="As model=resnet50 'num_gpus>=4'; without, everything.", show_default=False
         ),
     ] = None,
-    steps: Annotated[
-        bool, typer.Option("--steps", help="csv and parquet: also all steps, in OUT-steps.")
-    ] = False,
     experiment: Annotated[str, typer.Option(help="mlflow: name of the experiment.")] = "scalemark",
     as_json: Json = False,
 ) -> None:
-    """Write all results, or those that the filters choose, for others.
-
-    jsonl and sqlite hold all that a database holds, csv and parquet attempts; without filters these
-    four hold deleted attempts, too. extrap holds the curves on equal numbers of GPUs. Exit code 1
-    when damaged rows, or curves, were left out.
+    """Write all attempts that count, or those that the filters choose, for other programs: a row,
+    or a run of MLflow, for each.
     """
-    ids = attempt_ids(full_names(open_for_reading(db), filters)) if filters else None
-    with shown() as progress:
-        done = export(
-            db, out, wanted, ids=ids, with_steps=steps, experiment=experiment, progress=progress
-        )
+    done = export(db, out, wanted, filters or (), experiment=experiment)
     if as_json:
-        print_json(asdict(done))
+        print_json(done)
     else:
-        print(f"{counted(done.num_attempts, 'attempt')} exported to {', '.join(done.paths)}")
-        _print_rejected(done.rejected, "left out")
-    if done.rejected:
+        print(f"{counted(done.num_attempts, 'attempt')} exported to {done.path}")
+
+
+def merge_(
+    others: Annotated[
+        list[str],
+        typer.Argument(help="SQLite files with results.", metavar="OTHER.db", show_default=False),
+    ],
+    db: Db,
+    as_json: Json = False,
+) -> None:
+    """Add the results of other databases; what is there already stays as it is, and merging again
+    changes nothing. Exit code 1 when an attempt differs from what is here, which is listed.
+    """
+    with shown() as progress:
+        merged = merge(db, others, progress)
+    if as_json:
+        print_json(merged)
+    else:
+        for name, renamed in merged.renamed.items():
+            print(
+                f"another sweep is named {visible(name)}: the merged one is named "
+                f"{visible(renamed)}",
+                file=sys.stderr,
+            )
+        new = counted(merged.num_new, "attempt")
+        print(f"{new} merged, {merged.num_known:,} were there already")
+        if merged.num_references:
+            print(f"{counted(merged.num_references, 'reference')} merged")
+        print_rejected(merged.rejected)
+    if merged.rejected:
         raise typer.Exit(SOME_REJECTED)
 
 
 def import_(
     paths: Annotated[
         list[str],
-        typer.Argument(help="Files, or the postgresql:// URL of a database.", show_default=False),
+        typer.Argument(help="Tables and logs of other programs.", show_default=False),
     ],
     db: Db,
     wanted: Annotated[
@@ -169,8 +183,8 @@ def import_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Add results; what is there already stays as it is. Exit code 1 when anything was rejected,
-    which is listed with its reason.
+    """Add figures of others; what is there already stays as it is. Exit code 1 when anything was
+    rejected, which is listed with its reason.
 
     The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.
     """
@@ -197,9 +211,9 @@ def import_(
             progress=progress,
         )
     if as_json:
-        print_json(asdict(added))
+        print_json(added)
     else:
-        print_added(added, db, would="would be " if dry_run else "")
+        _print_added(added, db, would="would be " if dry_run else "")
     if added.rejected:
         raise typer.Exit(USAGE if strict else SOME_REJECTED)
 
@@ -217,40 +231,26 @@ def _constants(given: Sequence[str], about: Mapping[str, str]) -> dict[str, str]
     return constants
 
 
-def print_added(added: Added, db: str, would: str = "") -> None:
-    """Print what became of all records, the first rejected ones on stderr."""
-    for name, renamed in added.renamed.items():
-        print(
-            f"another sweep is named {visible(name)}: the imported one {would or 'is '}named "
-            f"{visible(renamed)}",
-            file=sys.stderr,
-        )
-    print("; ".join(_done(added, would)))
+def _print_added(added: Added, db: str, would: str) -> None:
+    """Print what became of all figures, the first rejected ones on stderr."""
+    done = []
+    if added.num_references:
+        done.append(f"{counted(added.num_references, 'reference')} {would}imported")
+    if added.num_elsewhere:
+        done.append(f"{counted(added.num_elsewhere, 'row')} {would}imported as measured elsewhere")
+    if added.num_known:
+        done.append(f"{added.num_known:,} were there already")
+    print("; ".join(done) or f"nothing {would}imported")
     if added.num_elsewhere:
         print(f"shown by: {own_command(db, 'plots', 'tables', '--origin', 'elsewhere')}")
-    _print_rejected(added.rejected, "rejected")
+    print_rejected(added.rejected)
 
 
-def _done(added: Added, would: str) -> Iterator[str]:
-    num_figures = added.num_references + added.num_elsewhere + added.num_known_figures
-    has_attempts = bool(added.num_new or added.num_known)
-    if not has_attempts and not num_figures and added.rejected:
-        yield f"nothing {would}imported"
-    elif has_attempts or not num_figures:
-        new = counted(added.num_new, "attempt")
-        yield f"{new} {would}imported, {added.num_known:,} were there already"
-    if added.num_references:
-        yield f"{counted(added.num_references, 'reference')} {would}imported"
-    if added.num_elsewhere:
-        yield f"{counted(added.num_elsewhere, 'row')} {would}imported as measured elsewhere"
-    if added.num_known_figures and not has_attempts:
-        yield f"{added.num_known_figures:,} were there already"
-
-
-def _print_rejected(rejected: list[Rejected], what: str) -> None:
+def print_rejected(rejected: list[Rejected]) -> None:
+    """Print the first of what was left out, with the reasons, on stderr."""
     if not rejected:
         return
-    print(f"{len(rejected):,} {what}:", file=sys.stderr)
+    print(f"{len(rejected):,} rejected:", file=sys.stderr)
     for one in rejected[:MOST_SHOWN]:
         print(f"  {visible(one.where)}: {visible(one.reason)}", file=sys.stderr)
     if len(rejected) > MOST_SHOWN:

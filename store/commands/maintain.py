@@ -1,11 +1,10 @@
-"""`python -m store backup|check|vacuum`: keeps a database in order."""
+"""`python -m store backup|check`: keeps a database in order."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +12,7 @@ import typer
 from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json, reader_may_leave
 from scalemark.text.untrusted import visible
-from scalemark.text.wording import counted
-from store.command_line import Db, Json, ask
+from store.command_line import Db, Json
 from store.database import locate
 
 if TYPE_CHECKING:  # each command imports its own work: the others need not wait for it
@@ -65,29 +63,3 @@ def _print(findings: Sequence[Finding], name: str, *, as_json: bool) -> None:
     if findings:
         found = f"damaged or incomplete, {len(findings)} findings"
     print(f"{name}: {found}")
-
-
-def vacuum(
-    db: Db,
-    deleted: Annotated[
-        bool, typer.Option("--deleted", help="First remove for good what `store delete` marked.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Give back the space that nothing uses any more."""
-    from store.upkeep.vacuum import compact, num_deleted, remove_deleted
-
-    name = locate(db).name
-    num = num_deleted(db) if deleted else 0
-    if num:
-        ask(f"{counted(num, 'deleted attempt')} would be removed for good", yes=yes)
-        num = remove_deleted(db, datetime.now(UTC))
-        if not as_json:
-            print(f"{name}: {counted(num, 'attempt')} removed for good")
-    elif deleted and not as_json:
-        print(f"{name}: nothing in it is deleted")
-    done = compact(db)
-    if as_json:
-        return print_json({"removed": num, **asdict(done)})
-    print(f"{name}: {done.before_bytes:,} bytes before, {done.after_bytes:,} now")

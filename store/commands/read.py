@@ -19,12 +19,12 @@ from scalemark.records.free_axes import bare_name
 from scalemark.records.measurement import IMAGES
 from scalemark.records.validation import LARGEST_INTEGER
 from store.command_line import Db, Json
+from store.commands import tabular
 from store.commands.sections import print_sections
+from store.commands.tabular import Format
 from store.database import locate, open_for_reading, reading
 from store.filters.bare_names import full_names
 from store.filters.filter_values import ID_BEGINNING
-from store.formats import tabular
-from store.formats.tabular import Format
 from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
 from store.reading.origins import Origin, newest_first, origin_note

@@ -13,7 +13,7 @@ from scalemark.cli.terminal import print_json
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
-from store.commands.exchange import SOME_REJECTED, print_added
+from store.commands.exchange import SOME_REJECTED, print_rejected
 from store.upkeep import rebuild as rebuilding
 
 
@@ -36,6 +36,8 @@ def rebuild(
         for warning in done.warnings:
             print(f"store: {visible(warning)}", file=sys.stderr)
         print(f"{counted(done.num_sweeps, 'sweep')} found")
-        print_added(done.added, db)
-    if done.added.rejected:
+        attempts = counted(done.num_new, "attempt")
+        print(f"{attempts} imported, {done.num_known:,} were there already")
+        print_rejected(done.rejected)
+    if done.rejected:
         raise typer.Exit(SOME_REJECTED)

@@ -1,1 +1,1 @@
-"""Exports results, imports them, and defines the portable records between."""
+"""Moves results: merges databases, takes in figures of others, and writes for other programs."""

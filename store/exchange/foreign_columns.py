@@ -43,7 +43,7 @@ DEFAULTS: Mapping[str, Any] = {
 _CALLED = {"strategy": "variable_update"}  # a strategy of others is no name of ours
 _BESIDE_TRIAL = ("note", "evidence", "throughput", *_TIMES)  # do not tell trials apart
 _MOST_NAMED = 12  # columns in a message
-_OF_OUR_EXPORT = frozenset({"sweep_uid", "trial_id"})
+_OF_OUR_EXPORT = frozenset({"attempt_id", "trial_id"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from store import schema
 from store.rows import inserted_ids
 
 REMOVED = "the attempt was removed for good"
-"""Detail of the event of an attempt whose row is not there any more."""
+"""Detail of the event of an attempt whose row earlier versions removed."""
 
 CONTINUED = "continued"
 """Detail of the event by which a later command opens a repeat again."""
@@ -68,16 +68,6 @@ def num_in_states(connection: sa.Connection, sweep_id: int) -> Counter[State]:
     counts = sa.select(table.state, sa.func.count()).where(table.sweep_id == sweep_id)
     rows = connection.execute(counts.group_by(table.state))
     return Counter({State(state): num for state, num in rows})
-
-
-def tell_removed(
-    connection: sa.Connection, attempts: Sequence[tuple[int, int, str]], at: datetime
-) -> None:
-    """Write that attempts (repeat, number, state of the repeat) are not there any more. The state
-    stays.
-    """
-    for repeat_id, attempt, state in attempts:
-        _add_events(connection, state, at, REMOVED, [(repeat_id, attempt)])
 
 
 def in_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

@@ -1,1 +1,1 @@
-"""Keeps a database in order: backups, compaction, rebuilding from run folders, notes of people."""
+"""Keeps a database in order: backups, rebuilding from run folders, tags and notes."""

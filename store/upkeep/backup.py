@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalemark.cli.progress import Progress, silent
-from scalemark.host.own_code import typed
-from store.database import Database, locate, path_of
+from store.database import locate, path_of
 from store.errors import StoreError
-from store.exchange.exports import copy
 from store.sqlite import SqliteFile, copy_whole, make_last, remove_file
 
 
@@ -25,12 +23,13 @@ class BackedUp:
 
 
 def back_up(url: str, to: str, *, force: bool = False, progress: Progress = silent) -> BackedUp:
-    """Copy a database as of one moment to `to`, also while a sweep writes: a SQLite file, also of a
-    server's database.
+    """Copy a SQLite database as of one moment to `to`, also while a sweep writes.
 
     Raises StoreError when there is none, it is damaged, or `to` exists without `force`.
     """
     database, target = locate(url), path_of(to)
+    if not isinstance(database, SqliteFile):
+        raise StoreError(f"{database.name}: a server's database; pg_dump makes its backup")
     _check_target(database, target, force)
     digest_path = digest_path_of(target)
     with database.explained():
@@ -41,17 +40,8 @@ def back_up(url: str, to: str, *, force: bool = False, progress: Progress = sile
     draft = target.with_name(f"{target.name}.copy")
     try:
         remove_file(draft)  # of who was killed while making it
-        if isinstance(database, SqliteFile):
-            with SqliteFile(target).explained():
-                copy_whole(database.path, draft, progress)
-        else:
-            rejected = copy(url, draft, progress).rejected
-            if rejected:
-                raise StoreError(
-                    f"{database.name}: nothing was copied: {len(rejected)} rows of it are damaged "
-                    f"({rejected[0].where}: {rejected[0].reason}); `{typed('store')} check` lists "
-                    f"them, and `{typed('store')} export --format sqlite` writes what can be read"
-                )
+        with SqliteFile(target).explained():
+            copy_whole(database.path, draft, progress)
         digest = sha256_of(draft, progress)
         # not before: until then it is that of the copy that is there
         digest_path.unlink(missing_ok=True)
@@ -82,9 +72,9 @@ def sha256_of(path: Path, progress: Progress = silent) -> str:
     return found.hexdigest()
 
 
-def _check_target(database: Database, target: Path, force: bool) -> None:
-    file = database.path if isinstance(database, SqliteFile) else None
-    if file and target.exists() and file.exists() and target.samefile(file):
+def _check_target(database: SqliteFile, target: Path, force: bool) -> None:
+    file = database.path
+    if target.exists() and file.exists() and target.samefile(file):
         raise StoreError(f"{target}: the database itself; name another file for the copy")
     if target.exists() and not force:
         raise StoreError(f"{target}: exists; name another file, or give --force to replace it")

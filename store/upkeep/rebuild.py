@@ -17,9 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.cli.progress import Progress, silent
-from scalemark.records.attempt import AttemptBegin, AttemptEnd, spec_of
-from scalemark.records.machine import Machine
-from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, Result
+from scalemark.records import step_arrays
+from scalemark.records.attempt import (
+    AttemptBegin,
+    AttemptEnd,
+    check_duration,
+    check_environment,
+    check_year,
+    spec_of,
+)
+from scalemark.records.machine import Machine, check_kind_of_machine
+from scalemark.records.measurement import (
+    BESIDE_A_MEASUREMENT,
+    Measurement,
+    Result,
+    check_measurement,
+)
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.placement import Placement
 from scalemark.records.references import Rejected
@@ -29,19 +42,18 @@ from scalemark.records.validation import build, canonical, checked, parsed
 from scalemark.run_folder.attempt_files import check_measured, readable_environment, steps_of
 from scalemark.run_folder.folder import SWEEP_FILE, RunFolder
 from scalemark.run_folder.regular_file import read_regular
-from store.database import open_for_writing
+from scalemark.text.untrusted import quoted_lines
+from store.database import open_for_writing, writing
 from store.errors import StoreError
-from store.exchange.bulk import Added, Bulk, Found
-from store.exchange.portable import (
+from store.exchange.whole_sweeps import (
+    AttemptKey,
     Change,
-    Measured,
-    PortableAttempt,
-    PortableRepeat,
-    PortableSweep,
-    PortableTrial,
     SweepHead,
-    pack,
+    WholeRepeat,
+    WholeSweep,
+    add_sweep,
 )
+from store.finished_attempt import AttemptWriter, NewAttempt
 
 _FIRST_FILES = ("trial.json", "machine.json", "placement.json")
 _KILLED = ("its orchestrator was killed", "its agent was killed")
@@ -52,10 +64,12 @@ _NAME = re.compile(r"-r(\d{1,9})-a(\d{1,9})(?:-\d+)?")
 
 @dataclass(slots=True)
 class Rebuilt:
-    """The sweeps and records that were found."""
+    """What was found in run folders, and what became of it."""
 
-    added: Added
     num_sweeps: int = 0
+    num_new: int = 0  # attempts
+    num_known: int = 0  # attempts that were there already, and stay as they are
+    rejected: list[Rejected] = field(default_factory=list)  # damaged folders
     warnings: list[str] = field(default_factory=list)
 
 
@@ -91,16 +105,25 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
             f"{', '.join(runs_dirs)}: no run folder in it; wanted one that holds sweeps, or "
             "the folder of a sweep"
         )
-    rebuilt = Rebuilt(added=Added())
+    rebuilt = Rebuilt()
     engine = open_for_writing(url)
     try:
         for folder in folders:
             try:
-                records = _records(folder, rebuilt.warnings, progress)
-                Bulk(added=rebuilt.added).add_in_pieces(engine, records)
-                rebuilt.num_sweeps += 1
+                sweep, names = _whole_sweep(folder, rebuilt, progress)
+                with writing(engine) as connection:
+                    counts = add_sweep(connection, sweep, AttemptWriter())
             except (ValueError, OSError) as error:
-                rebuilt.added.rejected.append(_rejected(folder, error))
+                rebuilt.rejected.append(_rejected(folder, error))
+                continue
+            rebuilt.num_sweeps += 1
+            rebuilt.num_new += counts.num_new
+            rebuilt.num_known += counts.num_known
+            for key in counts.differing:
+                rebuilt.warnings.append(
+                    f"{folder / names[key]}: began or ended otherwise than the database says; what "
+                    "is in the database stays"
+                )
     finally:
         engine.dispose()
     return rebuilt
@@ -121,8 +144,10 @@ def _sweep_folders(runs_dirs: Iterable[str]) -> Iterator[Path]:
                 yield Path(path)
 
 
-def _records(folder: Path, warnings: list[str], progress: Progress) -> Iterator[Found]:
-    """Yield all that one sweep's folder holds."""
+def _whole_sweep(
+    folder: Path, rebuilt: Rebuilt, progress: Progress
+) -> tuple[WholeSweep, dict[AttemptKey, str]]:
+    """Return all that one sweep's folder holds, with the name of each attempt's folder."""
     found: list[_Attempt] = []
     paths = {path for path in folder.iterdir() if path.is_dir() and _NAME.search(path.name)}
     paths |= {path.parent for path in folder.glob("*/trial.json")}
@@ -130,29 +155,32 @@ def _records(folder: Path, warnings: list[str], progress: Progress) -> Iterator[
         progress(folder.name, number, len(paths))
         try:
             if _never_began(path):
-                warnings.append(
+                rebuilt.warnings.append(
                     f"{path}: never began: whoever made the folder was killed while doing so"
                 )
             else:
                 found.append(_attempt_in(RunFolder(path)))
         except (ValueError, OSError) as error:
-            yield _rejected(path, error)
-    found = _without_doubles(found, warnings)
-    record = _sweep_record(folder, warnings)
+            rebuilt.rejected.append(_rejected(path, error))
+    found = _without_doubles(found, rebuilt.warnings)
+    record = _sweep_record(folder, rebuilt.warnings)
     head = _sweep_head(folder, found, record)
-    trials = _asked_for(record, found)
-    positions = {spec.trial_id: position for position, spec in trials}
-    yield str(folder), PortableSweep(sweep=head, left_out=record.left_out if record else ())
-    for position, spec in trials:
-        trial = PortableTrial(sweep=head, position=position, trial_id=spec.trial_id, spec=spec)
-        yield str(folder), trial
-    repeats = _repeats(head, found)
-    for one in sorted(found, key=lambda one: one.ended_at):
-        position, repeat = positions[one.spec.trial_id], repeats[one.repeat_key]
+    attempts: list[tuple[Machine, NewAttempt]] = []
+    names: dict[AttemptKey, str] = {}
+    for attempt in sorted(found, key=lambda one: one.ended_at):
         try:
-            yield str(one.folder), _portable(one, head, position, repeat)
+            attempts.append((attempt.machine, _new_attempt(attempt)))
+            names[(*attempt.repeat_key, attempt.begin.attempt)] = attempt.folder.name
         except (ValueError, OSError) as error:
-            yield _rejected(one.folder, error)
+            rebuilt.rejected.append(_rejected(attempt.folder, error))
+    sweep = WholeSweep(
+        head=head,
+        left_out=record.left_out if record else (),
+        trials=_asked_for(record, found),
+        repeats=_repeats(head, [one for one in found if one.folder.name in names.values()]),
+        attempts=attempts,
+    )
+    return sweep, names
 
 
 def _never_began(folder: Path) -> bool:
@@ -259,7 +287,7 @@ def _sweep_head(folder: Path, found: Sequence[_Attempt], record: SweepRecord | N
         if found:
             values |= {"uid": found[0].begin.sweep_uid, "name": found[0].begin.sweep}
     run_dir = str(folder) if found else None
-    values |= {"finished_at": _finished_at(found), "run_dir": run_dir, "origin": ""}
+    values |= {"finished_at": _finished_at(found), "run_dir": run_dir}
     return build(SweepHead, values)
 
 
@@ -290,19 +318,19 @@ def _asked_for(
     return asked_for
 
 
-def _repeats(head: SweepHead, found: Sequence[_Attempt]) -> dict[tuple[str, int], PortableRepeat]:
+def _repeats(head: SweepHead, found: Sequence[_Attempt]) -> list[WholeRepeat]:
     """Return where each stands after its last attempt, with its changes of state."""
     of_repeat: dict[tuple[str, int], list[_Attempt]] = {}
     for one in sorted(found, key=lambda one: one.begin.attempt):
         of_repeat.setdefault(one.repeat_key, []).append(one)
-    return {key: _repeat(head, attempts) for key, attempts in of_repeat.items()}
+    return [_repeat(head, attempts) for attempts in of_repeat.values()]
 
 
-def _repeat(head: SweepHead, attempts: Sequence[_Attempt]) -> PortableRepeat:
+def _repeat(head: SweepHead, attempts: Sequence[_Attempt]) -> WholeRepeat:
     changes: list[Change] = []
 
     def change(at: datetime, attempt: int, state: State, detail: str = "") -> None:
-        changes.append(Change(at=at, attempt=attempt, state=state.value, detail=detail))
+        changes.append(Change(at=at, attempt=attempt, state=state, detail=detail))
 
     change(min(head.started_at, attempts[0].begin.started_at), 0, State.PENDING)
     for one, following in itertools.zip_longest(attempts, attempts[1:]):
@@ -319,50 +347,55 @@ def _repeat(head: SweepHead, attempts: Sequence[_Attempt]) -> PortableRepeat:
             why = "crashed" if one.crashed else outcome.value
             change(one.ended_at, number, State.PENDING, f"tried again after {why}")
     last = attempts[-1].begin
-    return PortableRepeat(
-        number=last.repeat,
-        state=changes[-1].state,
-        reason="",
-        num_attempts=last.attempt,
-        changes=tuple(changes),
+    return WholeRepeat(
+        trial_id=last.trial_id, number=last.repeat, num_attempts=last.attempt, changes=changes
     )
 
 
-def _portable(
-    one: _Attempt, head: SweepHead, position: int, repeat: PortableRepeat
-) -> PortableAttempt:
-    """Raises ValueError or OSError when its steps are damaged."""
+def _new_attempt(one: _Attempt) -> NewAttempt:
+    """Raises ValueError or OSError when its steps are damaged, or no database takes what it
+    says.
+    """
     result, end = one.result, one.end
     steps = steps_of(RunFolder(one.folder), result.measurement) if result.measurement else []
-    values = {
-        "sweep": head,
-        "position": position,
+    check_kind_of_machine(one.spec.device_kind, one.machine)
+    uuids = [part.uuid for gpu in one.machine.gpus for part in (gpu, *gpu.mig_devices)]
+    pairs = [link.between for link in one.machine.links]
+    if len(set(uuids)) < len(uuids) or len(set(pairs)) < len(pairs):
+        raise ValueError("machine: a GPU, or a link between two, is in it twice")
+    check_year("started_at", one.begin.started_at)
+    if end and end.duration_s is not None:
+        check_duration("duration_s", end.duration_s)
+    if one.environment is not None:
+        check_environment(one.environment)
+    columns = {
         "trial_id": one.spec.trial_id,
-        "spec": one.spec,
-        "machine": one.machine,
-        "environment": one.environment,
-        "placement": one.placement,
-        "repeat": repeat,
+        "repeat": one.begin.repeat,
         "attempt": one.begin.attempt,
         "outcome": result.outcome,
-        "message": result.message,
+        "message": quoted_lines(result.message),
         "exit_code": end.exit_code if end else None,
         "run_dir": one.folder.name,
         "started_at": one.begin.started_at,
         "duration_s": end.duration_s if end else None,
-        "measured": _measured(result),
-        "steps": pack(steps),
     }
-    return build(PortableAttempt, values)
+    return NewAttempt(
+        columns=columns,
+        placement=one.placement,
+        environment=one.environment,
+        measurement=_measured(result),
+        op_placement=result.op_placement,
+        steps=step_arrays.pack(steps) if steps else None,
+    )
 
 
-def _measured(result: Result) -> Measured | None:
+def _measured(result: Result) -> dict[str, Any] | None:
     if result.measurement is None:
         return None
-    found: dict[str, Any] = parsed(canonical(asdict(result)))
-    values = {name: found[name] for name in ("op_placement", *BESIDE_A_MEASUREMENT)}
-    values["measurement"] = checked(Measurement, found["measurement"], "measurement")
-    return build(Measured, values, "measured")
+    values: dict[str, Any] = parsed(canonical(asdict(result)))
+    measurement = checked(Measurement, values["measurement"], "measurement")
+    check_measurement(measurement)
+    return measurement | {name: values[name] for name in BESIDE_A_MEASUREMENT}
 
 
 def _rejected(folder: Path, error: Exception) -> Rejected:

@@ -37,7 +37,7 @@ from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE
-from sweeper.live.log import AgentLog
+from sweeper.live.progress import AgentLog
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.source import LeasedSource
 from sweeper.loop.tools import Policy, Ranks, Tools

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.outcomes import Doing, Outcome, Phase, State
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from store.sweeps.sweep_status import SweepState
 
 
@@ -118,3 +121,20 @@ class Snapshot:
         failed, done, total = dict(counts.failed), counts.done, counts.total
         values["counts"] |= {"failed": failed, "done": done, "total": total}
         return values
+
+
+def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
+    """Say it to people, as "loading TensorFlow", "tracing" or "measuring, step 12 of about 40"."""
+    try:
+        doing, newest = folder.read_doing(), folder.newest_step()
+        is_loaded = folder.loaded.exists()
+    except (OSError, ValueError):  # its deadlines decide what comes of it
+        return "unknown"
+    if doing is Doing.BUILDING and spec.engine == Engine.tensorflow:
+        return "tracing" if is_loaded else "loading TensorFlow"
+    if doing is not Doing.STEPPING or newest is None:
+        return str(doing)
+    step, about = newest.step + 1, spec.min_warm_up_steps + spec.num_steps
+    phase = "warming up" if newest.phase == Phase.WARM_UP else "measuring"
+    # min_window_s decides, or warm-up
+    return f"{phase}, step {step} of about {about}" if step <= about else f"{phase}, step {step}"

@@ -1,19 +1,25 @@
-"""Shows how sweeps are from the database: once, or again and again in a second terminal."""
+"""Answers `scalemark status`: shows how sweeps are from the database, once or again and again."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from scalemark.cli import entry_point
+from scalemark.cli.terminal import make_console, print_json
 from scalemark.records.devices import DeviceKind
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.untrusted import quoted
+from store.command_line import Db, Json
 from store.database import open_for_reading
 from store.errors import AwayError, LockedError, NoSweepError
 from store.sweeps.shared import SharedStatus
@@ -24,12 +30,47 @@ from store.sweeps.sweep_status import (
     SweepStatus,
     sweep_status,
 )
-from sweeper.live.doing import doing_text
-from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
+from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot, doing_text
 from sweeper.live.view import render
 
 EVERY_S = 2.0  # other processes write to this database meanwhile
 NONE_RUNS = "no sweep is running; one that begins is shown"
+
+
+def status(
+    db: Db,
+    sweep: Annotated[
+        str | None, typer.Option(help="Only this sweep; else all that run, or the newest.")
+    ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help=f"Draw it again every {EVERY_S:g} s, until the sweep has ended; or Ctrl-C.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show how far sweeps are: what runs on which device, what is done, how long it will take; and
+    the command that goes on with one that was ended.
+    """
+    if as_json and watch:
+        raise typer.BadParameter("--json is written once; leave --watch out")
+    console = make_console()
+    if watch and console.is_terminal:
+        try:
+            watch_sweeps(console, db, sweep)
+        except KeyboardInterrupt:
+            raise typer.Exit(entry_point.INTERRUPTED) from None
+        return
+    shown = snapshots(db, sweep)
+    if as_json:
+        print_json([snapshot.to_json() for snapshot in shown])
+    elif shown:
+        # commands in notes are longer than a line, and are copied
+        console.print(Group(*map(render, shown)), soft_wrap=True)
+    else:
+        print("no sweep in this database yet", file=sys.stderr)
 
 
 def snapshots(db: str, sweep: str | None) -> list[Snapshot]:
@@ -41,7 +82,7 @@ def snapshots(db: str, sweep: str | None) -> list[Snapshot]:
         engine.dispose()  # a watch looks every few seconds
 
 
-def watch(console: Console, db: str, sweep: str | None) -> None:
+def watch_sweeps(console: Console, db: str, sweep: str | None) -> None:
     """Draw sweeps until they have ended. Without a name wait for one that runs, also for its
     database; one that cannot be read at the moment is waited for, too.
 
@@ -78,10 +119,7 @@ def snapshot_of(status: SweepStatus) -> Snapshot:
         running = [_running(repeat, now) for repeat in status.running]
         eta_s = status.eta_s
     kinds = [repeat.device_kind for repeat in (*status.running, *status.last_finished)]
-    # Of a shared sweep each host numbers its own: its agents' lines tell what they run.
-    devices: set[int] = set()
-    if status.shared is None:
-        devices.update(*(attempt.slots for attempt in running))
+    devices = {slot for attempt in running for slot in attempt.slots}
     return Snapshot(
         sweep=status.name,
         state=status.state,

@@ -16,7 +16,7 @@ from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
 from sweeper.failures import Failure, first_unread
-from sweeper.live.log import Log
+from sweeper.live.progress import Log
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.heartbeat import Heartbeat

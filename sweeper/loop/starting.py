@@ -13,7 +13,7 @@ from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
 from store.errors import StoreError
-from sweeper.live.log import Started
+from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.room import Room

@@ -10,7 +10,7 @@ from conf.schema import OnInterrupt
 from scalemark.records.measurement import Result
 from scalemark.records.placement import Placement
 from scalemark.text.wording import counted
-from sweeper.live.log import Started
+from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.room import Room
 from sweeper.loop.tools import Policy

@@ -14,7 +14,7 @@ from scalemark.host.process_identity import HEARTBEAT_TIMEOUT
 from scalemark.records.cluster import RankLimits
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
-from sweeper.live.log import Log
+from sweeper.live.progress import Log
 from sweeper.loop.source import Source
 from sweeper.running.attempt import Limits
 from sweeper.running.run_folders import RunFolders

@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.storing import results
 from scalemark.records.outcomes import Phase
-from scalemark.records.step_arrays import unpack
 from tests.conftest import PROJECT
 
 pytestmark = pytest.mark.slow
@@ -17,16 +16,15 @@ pytestmark = pytest.mark.slow
 
 def test_every_made_up_trial_is_another_one_and_has_its_attempts():
     found = list(results.attempts(2 * results.TRIALS_PER_SWEEP, 12))
-    assert len({attempt.trial_id for attempt in found}) == 2 * results.TRIALS_PER_SWEEP
+    assert len({attempt.spec.trial_id for attempt in found}) == 2 * results.TRIALS_PER_SWEEP
     assert len(found) == results.REPEATS * 2 * results.TRIALS_PER_SWEEP
     assert {attempt.sweep.name for attempt in found} == {"sweep0", "sweep1"}
-    steps = unpack(found[0].steps.columns())
-    assert [step.phase for step in steps] == [Phase.WARM_UP] * 10 + [Phase.MEASURE] * 2
+    assert [step.phase for step in found[0].steps] == [Phase.WARM_UP] * 10 + [Phase.MEASURE] * 2
 
 
 def test_the_benchmark_answers_its_questions():
     script = PROJECT / "benchmarks" / "store.py"
-    asked = ("size", "reads", "imports", "ends")
+    asked = ("size", "reads", "merges", "ends")
     only = [word for name in asked for word in ("--only", name)]
     command = [
         sys.executable,

@@ -24,9 +24,8 @@ from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
 from store.errors import StoreError
 from sweeper.devices.simulated_box import machine_of
-from tests.filled import fill
+from tests.filled import TWO_GPUS, fill
 from tests.plots.charts.charting import details, pictures, resnet, steps
-from tests.portables import TWO_GPUS
 
 MEASURED, SIMULATED = ("113", "227", "131", "251", "109"), ("617", "829", "643", "859", "607")
 """Images/s on 1 and 2, of batch 4, in bf16, and by ps_cpu: no number of one origin is part of what shows the other."""

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from scalemark.records.machine import Gpu, GpuLink
 from scalemark.records.measurement import ReplicaTimes
 from store.commands.sections import print_sections
+from store.commands.tabular import Format, write
 from store.database import locate, open_for_reading
 from store.errors import StoreError
-from store.formats.tabular import Format, write
 from store.reading.show import show
 from store.schema import AttemptRow, MeasurementRow, NoteRow, TagRow
 from store.writer import Writer

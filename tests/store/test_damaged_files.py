@@ -40,11 +40,11 @@ COMMANDS: dict[str, tuple[App, tuple[str, ...]]] = {
     "store delete": (store, ("delete", "first", "--yes")),
     "store restore": (store, ("restore", "first")),
     "store reference": (store, ("reference", "list")),
-    "store export": (store, ("export", "--out", "out.jsonl", "--format", "jsonl")),
-    "store import": (store, ("import", "in.jsonl")),
+    "store export": (store, ("export", "--out", "out.csv", "--format", "csv")),
+    "store import": (store, ("import", "in.csv")),
+    "store merge": (store, ("merge", "other.db")),
     "store backup": (store, ("backup", "copy.db")),
     "store check": (store, ("check",)),
-    "store vacuum": (store, ("vacuum",)),
     "analysis advise": (analysis, ("advise",)),
     "analysis compare": (analysis, ("compare", "strategy=ps_cpu", "strategy=replicated_nccl")),
     "analysis conclusions": (analysis, ("conclusions",)),
@@ -157,7 +157,8 @@ def damaged(
     path = tmp_path / "r.db"
     path.write_bytes(whole)
     DAMAGES[request.param](path)
-    Path("in.jsonl").write_text("\n")
+    Path("in.csv").write_text("num_gpus,throughput\n1,5\n")
+    Path("other.db").write_bytes(whole)
     return path
 
 
@@ -215,7 +216,8 @@ def nobody(whole: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o777)
         monkeypatch.chdir(folder)
-        Path("in.jsonl").write_text("\n")
+        Path("in.csv").write_text("num_gpus,throughput\n1,5\n")
+        Path("other.db").write_bytes(whole)
         Path("r.db").write_bytes(whole)
         Path("closed").mkdir()
         Path("closed/r.db").write_bytes(whole)

@@ -185,9 +185,10 @@ def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
     [
         ["import", "URL", "--db", "r.db"],
         ["import", "URL", "--db", "r.db", "--json"],
-        ["import", "URL", "--db", "r.db", "--format", "jsonl"],
-        ["import", "URL", "--db", "r.db", "--format", "mlperf"],
-        ["export", "--db", "r.db", "--format", "sqlite", "--out", "URL"],
+        ["import", "URL", "--db", "r.db", "--format", "table"],
+        ["merge", "URL", "--db", "r.db"],
+        ["merge", "r.db", "--db", "URL"],
+        ["export", "--db", "r.db", "--format", "csv", "--out", "URL"],
         ["backup", "URL", "--db", "r.db"],
         ["list", "--db", "URL"],
         ["show", "URL", "--db", "r.db"],

@@ -11,8 +11,7 @@ from scalemark.records.trial import AXES, TrialSpec
 from store.checks.every import check
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import import_files
+from store.exchange.merge import merge
 from store.filters.selection import attempt_ids, nearest
 from store.reading import queries
 from store.views import WITH_AXES
@@ -306,13 +305,9 @@ def test_an_axis_that_no_trial_has_is_said_with_those_that_there_are(db, asked, 
     assert said in store_command("list", asked, "--db", db).stderr
 
 
-def test_it_travels_into_another_database(db, tmp_path):
-    fill(db, [(trial(zero=1), 10.0)])
-    for kind in (ExportFormat.JSONL, ExportFormat.SQLITE):
-        out = str(tmp_path / f"out.{kind}")
-        export(db, out, kind)
-        other = str(tmp_path / f"from_{kind}.db")
-        assert import_files(other, [out]).num_new == 1
-        assert reported(other, 'SELECT id, "axes.zero" FROM trials') == [
-            (trial(zero=1).trial_id, 1)
-        ]
+def test_it_travels_into_another_database():
+    fill("r.db", [(trial(zero=1), 10.0)])
+    fill("other.db", [(trial(zero="auto"), 10.0)], name="other")  # another kind of value
+    assert merge("other.db", ["r.db"]).num_new == 1
+    found = reported("other.db", 'SELECT id, "axes.zero" FROM trials ORDER BY 2')
+    assert found == [(trial(zero=1).trial_id, "1"), (trial(zero="auto").trial_id, "auto")]

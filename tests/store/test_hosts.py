@@ -3,13 +3,10 @@
 import json
 from dataclasses import replace
 
-import pytest
-
 from scalemark.records.trial import TrialSpec
 from store.checks.every import check
 from store.database import open_for_reading
-from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import import_files
+from store.exchange.merge import merge
 from store.reading import queries
 from tests.filled import MACHINE, PLACEMENT, fill
 from tests.specs import small
@@ -81,11 +78,9 @@ def test_hosts_are_shown(db):
         assert line in lines
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
-def test_attempts_over_several_hosts_travel_whole(db, kind):
-    two_of_a_pool(db)
-    export(db, f"all.{kind}", kind)
-    assert not import_files("other.db", [f"all.{kind}"]).rejected
+def test_attempts_over_several_hosts_travel_whole():
+    two_of_a_pool("r.db")
+    assert not merge("other.db", ["r.db"]).rejected
     assert list(check("other.db")) == []
     assert ask("other.db", TOLD) == [("rack", "rack", "node1,node2", "srun", 1.25e8)] * 2
 

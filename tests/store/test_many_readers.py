@@ -11,7 +11,6 @@ from store.database import open_for_reading
 from store.reading import queries
 from store.reading.show import show
 from store.sweeps.sweep_status import sweep_status
-from store.upkeep.vacuum import compact
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small
@@ -62,15 +61,14 @@ def write(barrier: Barrier, written: Event) -> None:
         ended = attempt(by_id[repeat.trial_id], 100.0 + number, repeat=repeat.repeat)
         ledger.finish(repeat.repeat_id, ended, NOON)
         if number % 8 == 4:
-            writer.close()  # the last who writes moves the log into the file, while all the others read
-            compact("r.db")
+            writer.settle()  # moves the log into the file, while all the others read
     ledger.end(NOON, finished=True)
+    writer.settle()
     writer.close()
-    compact("r.db")
     written.set()
 
 
-def test_sixteen_processes_read_while_one_writes_and_compacts(writer):
+def test_sixteen_processes_read_while_one_writes(writer):
     writer.close()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.store.test_many_readers"])

@@ -13,7 +13,7 @@ from store.checks.every import check
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import import_files
+from store.exchange.merge import merge
 from store.filters.bare_names import full_names
 from store.reading import queries
 from tests.analysis.gpu_box import on_gpus
@@ -112,11 +112,10 @@ def test_frames_lack_what_trials_lack(mixed):
     assert set(frame["item"]) == {"tokens"}
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
-def test_they_travel_into_another_database(mixed, tmp_path, kind):
-    out, other = str(tmp_path / f"out.{kind}"), str(tmp_path / "other.db")
-    export(mixed, out, kind)
-    assert import_files(other, [out]).num_new == 4
+@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
+def test_they_travel_into_another_database(mixed):
+    other = "other.db"
+    assert merge(other, [mixed]).num_new == 4
     columns = ("trial_id", "throughput", *AXES)
     assert listed(other, *columns) == listed(mixed, *columns)
     assert not list(check(other))
@@ -129,15 +128,12 @@ def test_tables_for_others_have_nothing_where_an_axis_is_lacked(mixed, kind):
     frame = read(f"out.{kind}").sort_values("throughput")
     assert frame["image_px"].isna().tolist() == [True, True, True, False]
     assert frame["item"].tolist() == ["tokens"] * 4
-    assert frame["strategy"].tolist()[0] == "offload=cpu zero=0"
 
 
-def test_a_reported_number_travels_and_stays_one(db, tmp_path):
-    fill_programs([(program(), 10.0)], db, measured=REPORTED)
-    out, other = str(tmp_path / "out.jsonl"), str(tmp_path / "other.db")
-    export(db, out, ExportFormat.JSONL)
-    import_files(other, [out])
-    for name in (db, other):
+def test_a_reported_number_travels_and_stays_one():
+    fill_programs([(program(), 10.0)], "r.db", measured=REPORTED)
+    merge("other.db", ["r.db"])
+    for name in ("r.db", "other.db"):
         (result,) = load(Selection(db=name))
         assert result.is_reported
         assert listed(name, "reported", "median_step_s") == [(True, None)]

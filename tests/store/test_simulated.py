@@ -10,12 +10,10 @@ from scalemark.records.measurement import Result
 from scalemark.records.trial import TrialSpec
 from store.checks.every import check
 from store.database import open_for_reading
-from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import import_files
+from store.exchange.merge import merge
 from store.reading import queries
 from store.reading.show import show
 from tests.filled import MACHINE, SIMULATED_MACHINE, fill
-from tests.portables import attempt
 from tests.specs import small
 from tests.store.command import store as run
 
@@ -105,11 +103,9 @@ def test_the_profile_the_truth_and_what_was_injected_are_shown(db):
     )
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
-def test_simulated_attempts_travel_whole(db, kind, tmp_path):
-    both(db)
-    export(db, f"all.{kind}", kind)
-    assert not import_files("other.db", [f"all.{kind}"]).rejected
+def test_simulated_attempts_travel_whole():
+    both("r.db")
+    assert not merge("other.db", ["r.db"]).rejected
     assert list(check("other.db")) == []
     sql = (
         "SELECT trials.injected, hardware_profile, truth, throughput FROM attempts JOIN trials ON trials.id = trial_id"
@@ -143,17 +139,15 @@ def _parsed(reported: object) -> object:
 )
 def test_a_simulated_trial_on_a_real_machine_is_refused(spec, machine, message):
     with pytest.raises(ValueError, match=message):
-        attempt(spec, machine=machine)
-    with pytest.raises(ValueError, match=message):
         fill("r.db", [(spec, 1.0)], machine=machine)
 
 
-def test_merged_databases_keep_measured_and_simulated_numbers_apart(db):
+def test_merged_databases_keep_measured_and_simulated_numbers_apart():
     fill("measured.db", [(gpu(), 100.0)], name="measured")
     fill("simulated.db", [(simulated(), 1000.0)], name="simulated")
-    import_files(db, ["measured.db", "simulated.db"])
-    assert ask(db, "SELECT throughput FROM throughput") == [(100.0,)]
-    assert ask(db, "SELECT throughput FROM simulated_throughput") == [(1000.0,)]
+    merge("r.db", ["measured.db", "simulated.db"])
+    assert ask("r.db", "SELECT throughput FROM throughput") == [(100.0,)]
+    assert ask("r.db", "SELECT throughput FROM simulated_throughput") == [(1000.0,)]
 
 
 def test_the_truth_is_read_from_a_run_folder():

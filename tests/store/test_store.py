@@ -323,14 +323,13 @@ def test_every_command_answers_in_json(monkeypatch):
         {"model": "trivial"}
     ]
     assert (
-        json.loads(run("export", "--format", "jsonl", "--out", "out.jsonl", "--json").stdout)[
+        json.loads(run("export", "--format", "csv", "--out", "out.csv", "--json").stdout)[
             "num_attempts"
         ]
         == 1
     )
-    assert (
-        json.loads(run("import", "out.jsonl", "--db", "other.db", "--json").stdout)["num_new"] == 1
-    )
+    merged = run("merge", "results.db", "--db", "other.db", "--json").stdout
+    assert json.loads(merged)["num_new"] == 1
 
 
 def test_columns_are_whole_in_a_pipe():

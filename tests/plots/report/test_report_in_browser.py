@@ -17,7 +17,6 @@ from plots.report.page import data, render
 from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome, Phase
 from store.database import open_for_writing
-from store.exchange.bulk import add_all
 from tests.browser import TIMEOUT_MS, Visit
 from tests.filled import NOON, STEPS, fill
 from tests.plots.report.conftest import NASTY, PS, RESNET, VGG, Ended, Make, source, times, write
@@ -558,7 +557,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of 2,000 trials."""
     folder = tmp_path_factory.mktemp("many")
     engine = open_for_writing(str(folder / "many.db"))
-    add_all(engine, results.attempts(2_000, 34, grid=results.GRID, num_repeats=1))
+    results.add(engine, results.attempts(2_000, 34, grid=results.GRID, num_repeats=1))
     engine.dispose()
     path = folder / "many.html"
     path.write_text(render(source(str(folder / "many.db")), NOON), encoding="utf-8")
@@ -588,7 +587,7 @@ def test_rows_of_a_long_list_are_made_as_they_come_into_view(many, open_page):
 
 def test_the_answer_table_and_chart_stand_on_the_first_screen(open_page):
     engine = open_for_writing("results.db")
-    add_all(engine, results.attempts(100, 34, grid=results.ARTICLE, num_repeats=3))
+    results.add(engine, results.attempts(100, 34, grid=results.ARTICLE, num_repeats=3))
     engine.dispose()
     path = Path("report.html")
     path.write_text(render(source("results.db"), NOON), encoding="utf-8")

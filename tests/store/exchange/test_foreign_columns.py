@@ -9,9 +9,9 @@ from scalemark.records.references import published
 from scalemark.stats.welch import interval
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.exports import ExportFormat, export
 from store.exchange.foreign_columns import FIELDS, ImportOptions
-from store.exchange.imports import import_files
+from store.exchange.imports import ImportFormat, import_files
+from store.exchange.merge import merge
 from store.reading.elsewhere import measured_elsewhere
 from store.reading.queries import known_references, list_references
 from tests.store.command import store
@@ -40,7 +40,7 @@ def take_in(db: str, content: str = RESULTS, **changes):
 
 def test_rows_that_agree_in_all_axes_are_repeats_of_one_trial(db):
     added, trials = take_in(db)
-    assert (added.num_elsewhere, added.num_new, added.rejected) == (4, 0, [])
+    assert (added.num_elsewhere, added.rejected) == (4, [])
     found = [(one["num_gpus"], one["axes"], one["repeats"]) for one in trials]
     assert found == [
         (1, {"optimizer": "adam"}, [100.5, 101.0]),
@@ -66,10 +66,10 @@ def test_what_a_table_does_not_say_is_not_said(db):
 def test_rows_come_once_and_a_longer_table_brings_what_is_new(db):
     take_in(db)
     added, _ = take_in(db)
-    assert (added.num_elsewhere, added.num_known_figures) == (0, 4)
+    assert (added.num_elsewhere, added.num_known) == (0, 4)
     # the second is the same number again, measured once more
     added, trials = take_in(db, RESULTS + "1,99,adam,3\n1,101,adam,4\n")
-    assert (added.num_elsewhere, added.num_known_figures) == (2, 4)
+    assert (added.num_elsewhere, added.num_known) == (2, 4)
     assert trials[0]["repeats"] == [100.5, 101.0, 99.0, 101.0]
 
 
@@ -181,17 +181,16 @@ def test_nothing_is_imported_where_one_of_several_tables_is_not_understood():
 
 
 def test_options_of_tables_are_refused_where_there_is_none(db):
-    Path("in.jsonl").write_text("")
-    export(db, "out.sqlite", ExportFormat.SQLITE)
-    with pytest.raises(StoreError, match=r"^out\.sqlite: no table, so that options about columns"):
-        import_files(db, ["out.sqlite"], said=said())
+    Path("train.log").write_text("10 img/s")
+    with pytest.raises(StoreError, match=r"^train\.log: no table, so that options about columns"):
+        import_files(db, ["train.log"], wanted=ImportFormat.LOG, said=said())
 
 
 def test_a_table_that_is_cited_holds_references(db):
     columns = ["throughput", "num_gpus", "source", "citation", "hardware", "model"]
     write(",".join(columns) + "\n10,1,A blog,its address,V100,m\n10,1,A blog,its address,V100,m\n")
     added = import_files(db, ["results.csv"])
-    assert (added.num_references, added.num_known_figures, added.num_elsewhere) == (1, 1, 0)
+    assert (added.num_references, added.num_known, added.num_elsewhere) == (1, 1, 0)
     reference = known_references(open_for_reading(db))[-1]
     assert (reference["origin"], reference["citation"]) == ("added", "its address")
 
@@ -199,7 +198,7 @@ def test_a_table_that_is_cited_holds_references(db):
 def test_the_published_table_is_known_in_every_database(db):
     path = str(Path(__file__).parents[3] / "store" / "published" / "throughput.csv")
     added = import_files(db, [path])
-    assert (added.num_references, added.num_known_figures, added.rejected) == (0, 399, [])
+    assert (added.num_references, added.num_known, added.rejected) == (0, 399, [])
 
 
 def test_every_field_of_a_reference_can_be_in_a_table(db):
@@ -229,11 +228,9 @@ def test_what_the_command_says_of_the_file_is_said_of_its_rows(db):
     assert (trial["source"], trial["hardware"], trial["num_gpus"]) == ("our old box", "8xK80", 8)
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
-def test_numbers_measured_elsewhere_travel_with_the_others(db, kind):
-    _, trials = take_in(db)
-    export(db, f"out.{kind}", kind)
-    import_files("other.db", [f"out.{kind}"])
+def test_numbers_measured_elsewhere_travel_with_the_others():
+    _, trials = take_in("r.db")
+    merge("other.db", ["r.db"])
     assert measured_elsewhere(open_for_reading("other.db")) == trials
 
 

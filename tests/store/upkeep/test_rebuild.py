@@ -18,7 +18,7 @@ from conf.schema import SweepConfig
 from scalemark.records.outcomes import Outcome, State
 from store.checks.every import check
 from store.errors import StoreError
-from store.exchange.imports import import_files
+from store.exchange.merge import merge
 from store.upkeep.backup import back_up
 from store.upkeep.rebuild import rebuild
 from sweeper.planning.plan import make_plan
@@ -27,7 +27,7 @@ from tests.filled import NOON, PLACEMENT
 from tests.specs import small
 from tests.store.test_damaged_files import COMMANDS, run_app
 from tests.sweeper.loop.test_orchestrator import World
-from tests.tables import contents
+from tests.tables import changing, contents
 
 pytestmark = pytest.mark.integration
 
@@ -98,8 +98,8 @@ def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
     rebuilt = rebuild(db, ["runs"])
     assert (
         rebuilt.num_sweeps,
-        rebuilt.added.num_new,
-        rebuilt.added.rejected,
+        rebuilt.num_new,
+        rebuilt.rejected,
         rebuilt.warnings,
     ) == (1, 12, [], [])
     assert comparable(reported(db)) == comparable(lost)
@@ -158,9 +158,10 @@ def test_a_damaged_database_is_reported_then_restored_or_rebuilt(
     shutil.copy(made / "night.db", path)
     before = reported("results.db")
     DAMAGES[damage](path)
-    Path("in.jsonl").write_text("\n")
+    Path("in.csv").write_text("num_gpus,throughput\n1,5\n")
+    shutil.copy(made / "night.db", "other.db")
     for name, (app, arguments) in COMMANDS.items():
-        if name == "store import" and not (path.exists() and path.stat().st_size):
+        if name in ("store import", "store merge") and not (path.exists() and path.stat().st_size):
             continue  # it makes a database where there is none
         arguments = ["s" if one == "first" else one for one in arguments]  # the sweep's name
         program = name.split(" ")[0]
@@ -174,7 +175,7 @@ def test_a_damaged_database_is_reported_then_restored_or_rebuilt(
     assert list(check("results.db")) == []
     assert reported("results.db") == before
     clear()
-    assert rebuild("results.db", ["runs"]).added.rejected == []
+    assert rebuild("results.db", ["runs"]).rejected == []
     assert list(check("results.db")) == []
     assert comparable(reported("results.db")) == comparable(lost)
 
@@ -193,7 +194,7 @@ def test_a_backup_takes_in_what_was_measured_since(lost, made):
             connection.execute(f"DELETE FROM {table} WHERE attempt_id > 6")
         connection.execute("DELETE FROM attempts WHERE id > 6")
     rebuild("rebuilt.db", ["runs"])
-    added = import_files("results.db", ["rebuilt.db"])
+    added = merge("results.db", ["rebuilt.db"])
     assert (added.num_new, added.num_known, added.rejected) == (6, 6, [])
     assert comparable(reported("results.db"))["measurements"] == lost["measurements"]
     assert list(check("results.db")) == []
@@ -203,7 +204,7 @@ def test_rebuilding_again_changes_nothing(db, lost):
     rebuild(db, ["runs"])
     before = contents(db)
     again = rebuild(db, ["runs", "runs/s"])
-    assert (again.num_sweeps, again.added.num_new, again.added.num_known, again.added.rejected) == (
+    assert (again.num_sweeps, again.num_new, again.num_known, again.rejected) == (
         1,
         0,
         12,
@@ -212,10 +213,35 @@ def test_rebuilding_again_changes_nothing(db, lost):
     assert contents(db) == before
 
 
+def test_an_attempt_that_the_database_says_otherwise_is_named(lost):
+    rebuild("r.db", ["runs"])
+    with closing(sqlite3.connect("r.db")) as connection, connection:
+        connection.execute("UPDATE attempts SET outcome = 'failed' WHERE id = 1")
+        (name,) = connection.execute("SELECT run_dir FROM attempts WHERE id = 1").fetchone()
+    again = rebuild("r.db", ["runs"])
+    folder = Path("runs/s").resolve() / name
+    assert again.warnings == [
+        f"{folder}: began or ended otherwise than the database says; what is in the database stays"
+    ]
+
+
+def test_a_rebuilt_repeat_stands_where_its_last_attempt_left_it(db, lost):
+    """What was measured since a backup was made is read into the backup itself."""
+    rebuild(db, ["runs"])
+    before = contents(db)
+    with changing(db) as connection:
+        for table in ("step_arrays", "measurements", "attempts"):
+            connection.exec_driver_sql(f"DELETE FROM {table}")
+        connection.exec_driver_sql("DELETE FROM events WHERE number > 1")
+        connection.exec_driver_sql("UPDATE repeats SET state = 'pending', num_attempts = 0")
+    assert rebuild(db, ["runs"]).num_new == 12
+    assert contents(db) == before
+
+
 def test_a_database_that_is_not_lost_has_nothing_to_gain(lost):
     rebuild("one.db", ["runs"])
     rebuild("two.db", ["runs"])
-    added = import_files("one.db", ["two.db"])
+    added = merge("one.db", ["two.db"])
     assert (added.num_new, added.num_known, added.rejected) == (0, 12, [])
 
 
@@ -291,10 +317,10 @@ def test_a_damaged_folder_is_rejected_and_the_rest_goes_on(db, lost, change, rea
     folder = a_completed_one().resolve()
     change()
     rebuilt = rebuild(db, ["runs"])
-    (rejected,) = rebuilt.added.rejected
+    (rejected,) = rebuilt.rejected
     assert rejected.where == str(folder)
     assert rejected.reason.startswith(reason)
-    assert rebuilt.added.num_new == 11
+    assert rebuilt.num_new == 11
 
 
 def hostile(change: Callable[[Path], object]) -> Path:
@@ -324,10 +350,10 @@ def hostile(change: Callable[[Path], object]) -> Path:
 def test_a_hostile_folder_is_rejected_and_the_rest_goes_on(lost, change, reason):
     folder = hostile(change)
     rebuilt = rebuild("new.db", ["runs"])
-    (rejected,) = rebuilt.added.rejected
+    (rejected,) = rebuilt.rejected
     assert rejected.where == str(folder)
     assert rejected.reason.startswith(reason)
-    assert rebuilt.added.num_new == 11
+    assert rebuilt.num_new == 11
 
 
 def change_json(path: Path, **changes: object) -> None:
@@ -350,7 +376,7 @@ def test_an_attempt_that_never_began_is_named_and_is_none(lost, files):
     assert rebuilt.warnings == [
         f"{begun}: never began: whoever made the folder was killed while doing so"
     ]
-    assert (rebuilt.added.num_new, rebuilt.added.rejected) == (12, [])
+    assert (rebuilt.num_new, rebuilt.rejected) == (12, [])
 
 
 def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
@@ -363,8 +389,8 @@ def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
     assert "runs/s/sweep.json: " in warning
     Path("runs/s").rename(os.fsdecode(b"runs/\xff"))
     rebuilt = rebuild("other.db", ["runs"])
-    assert (rebuilt.num_sweeps, rebuilt.added.num_new) == (1, 12)
-    assert "half of a surrogate pair" in rebuilt.added.rejected[0].reason
+    assert (rebuilt.num_sweeps, rebuilt.num_new) == (1, 12)
+    assert "half of a surrogate pair" in rebuilt.rejected[0].reason
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"name": 1}', "[]"])
@@ -375,7 +401,7 @@ def test_a_sweep_whose_own_file_is_damaged_is_known_from_its_attempts(db, lost, 
     else:
         path.write_text(text)
     rebuilt = rebuild(db, ["runs"])
-    assert rebuilt.added.num_new == 12
+    assert rebuilt.num_new == 12
     (warning,) = rebuilt.warnings
     assert warning.endswith("; of the sweep only what its attempts say is known")
     assert [(row["uid"], row["name"]) for row in contents(db)["sweeps"]] == [

@@ -1,4 +1,4 @@
-"""What people see of a sweep fits every width, says what runs where, and takes no text for markup."""
+"""The table of a sweep fits every width, says what runs where, and takes no text for markup."""
 
 import io
 from dataclasses import replace
@@ -88,81 +88,35 @@ def drawn(
         width=width, height=height, record=True, file=io.StringIO(), force_terminal=terminal
     )
     console.print(render(shown))
-    return console.export_text().rstrip("\n").split("\n")
+    return [line.rstrip() for line in console.export_text().splitlines()]
 
 
-SIXTEEN = tuple(
-    running(slot, label=f"resnet50-replicated_none-x1 batch_size=64 seed={slot}")
-    for slot in range(16)
-)
 EIGHT = (
     running(0, 1, 2, 3),
-    running(4, label="vgg16-ps_cpu-x1", doing="building", attempt=2, expected_s=None),
+    running(4, 6, label="vgg16-ps_cpu-x1", doing="building", attempt=2, expected_s=None),
 )
 
 
-@pytest.mark.parametrize("width", [20, 60, 80, 99, 100, 160])
-@pytest.mark.parametrize(
-    "shown",
-    [
-        shown_on(1, running(0)),
-        shown_on(8, *EIGHT),
-        shown_on(16, *SIXTEEN),
-        shown_on(16),
-        shown_on(64, running(*range(32))),
-    ],
-    ids=["one", "eight", "sixteen", "idle", "many"],
-)
-def test_no_line_is_wider_than_the_terminal_nor_the_whole_higher(shown, width):
-    lines = drawn(shown, width, height=30)
+@pytest.mark.parametrize("width", [100, 40])
+def test_it_tells_what_runs_where_and_what_has_ended(width, snapshot):
+    assert drawn(shown_on(8, *EIGHT), width) == snapshot
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 160])
+@pytest.mark.parametrize("num", [0, 1, 16])
+def test_no_line_is_wider_than_the_terminal(num, width):
+    attempts = [running(slot, label=f"resnet50-x1 seed={slot}") for slot in range(num)]
+    lines = drawn(shown_on(16, *attempts), width)
     assert max(map(cell_len, lines)) <= width
-    assert len(lines) < 30
-
-
-def test_a_wide_window_tells_all_of_what_runs_where(snapshot):
-    assert drawn(shown_on(8, *EIGHT), 160) == snapshot
-
-
-def test_a_narrow_window_leaves_out_repeats_and_expected_times(snapshot):
-    assert drawn(shown_on(8, *EIGHT), 80) == snapshot
-
-
-@pytest.mark.parametrize("width", [60, 80, 160])
-def test_sixteen_attempts_can_be_distinguished_in_a_low_window(width):
-    lines = drawn(shown_on(16, *SIXTEEN), width, height=27)
-    for slot in range(16):
-        assert sum(f"seed={slot} " in line and f"GPU {slot} " in line for line in lines) == 1
-
-
-def test_a_window_that_is_too_low_cuts_attempts_and_says_so():
-    lines = drawn(shown_on(16, *SIXTEEN), 80, height=14)
-    assert len(lines) < 14
-    assert "16/44  ETA 1:02:05" in lines[2]
-    assert "attempts; a higher window shows them" in lines[-1]
-    shown = sum("seed=" in line for line in lines)
-    assert f"and {16 - shown} more" in lines[-1]
+    if width >= 60:
+        for slot in range(num):
+            assert sum(f"seed={slot} " in line and f"GPU {slot} " in line for line in lines) == 1
 
 
 def test_in_a_pipe_nothing_is_cut():
-    lines = drawn(shown_on(16, *SIXTEEN), width=100_000, height=5, terminal=False)
-    assert sum("seed=" in line for line in lines) == 16
+    lines = drawn(shown_on(8, running(0, label="x" * 300)), width=100_000, terminal=False)
+    assert any("x" * 300 in line for line in lines)
     assert any("no room for it" in line for line in lines)
-
-
-def test_slots_that_are_not_neighbors_are_listed():
-    assert any(line.startswith("1,3-4  ") for line in drawn(shown_on(8, running(1, 3, 4)), 160))
-
-
-def test_failures_are_reported_in_words_by_outcome():
-    lines = drawn(shown_on(8, *EIGHT))
-    assert any(
-        "9 completed   3 failed: 2 out_of_memory, 1 hung   2 running   26 pending" in line
-        for line in lines
-    )
-    assert any("4 skipped" in line for line in lines)
-    assert any(
-        line.startswith("     out_of_memory  vgg16-ps_cpu-x1: no room for it") for line in lines
-    )
 
 
 def test_what_was_interrupted_is_no_failure_and_not_done():
@@ -173,55 +127,35 @@ def test_what_was_interrupted_is_no_failure_and_not_done():
 
 def test_failures_are_red_where_there_are_colors():
     colored = Console(
-        width=80,
-        height=50,
-        file=io.StringIO(),
-        force_terminal=True,
-        color_system="standard",
-        no_color=False,
+        width=80, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False
     )
     colored.print(render(shown_on(8)))
     assert "\x1b[1;31m3 failed: 2 out_of_memory, 1 hung" in colored.file.getvalue()
-    assert "\x1b[31m━" in colored.file.getvalue()
-    assert not any(
-        "failed" in line
-        for line in drawn(shown_on(8, counts=Counts(completed=1, failed={"hung": 0})))
-    )
 
 
 def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
-    lines = drawn(
-        shown_on(
-            8,
-            recent=(ended(), ended("b", verdict="suspect", verdict_reasons=("jitter 12 %", "hot"))),
-        )
-    )
-    assert "  1234.50 images/s  vgg16-ps_cpu-x1" in lines
-    assert "  1234.50 images/s  b  (suspect: jitter 12 %, and 1 more)" in lines
+    doubtful = ended("b", item="tokens", verdict="suspect", verdict_reasons=("jitter 12 %", "hot"))
+    lines = drawn(shown_on(8, recent=(ended(), doubtful)))
+    assert "1234.50 images/s  vgg16-ps_cpu-x1" in lines
+    assert "1234.50 tokens/s  b                (suspect: jitter 12 %, and 1 more)" in lines
 
 
 @pytest.mark.parametrize(
-    ("counts", "bar", "reported"),
+    ("counts", "eta_s", "reported"),
     [
-        (Counts(pending=1000), "─" * 40, "0/1000  ETA 0:10"),
-        (Counts(completed=1, pending=999), "━" + "─" * 39, "1/1000  ETA 0:10"),
-        (Counts(completed=10, skipped=10, pending=20), "━" * 20 + "─" * 20, "20/40  ETA 0:10"),
-        (Counts(completed=999, running=1), "━" * 39 + "─", "999/1000  ETA 0:10"),
-        (Counts(completed=20, failed={"hung": 20}), "━" * 40, "40/40"),
-        (Counts(), "─" * 40, "0/0"),
+        (Counts(pending=1000), 10.0, "0/1000  ETA 0:10"),
+        (Counts(completed=10, skipped=10, pending=20), None, "20/40  no ETA yet"),
+        (Counts(completed=20, failed={"hung": 20}), 0.0, "40/40"),
+        (Counts(), None, "0/0"),
     ],
 )
-def test_the_bar_shows_a_beginning_and_is_full_only_at_the_end(counts, bar, reported):
-    assert drawn(shown_on(8, counts=counts, eta_s=10.0))[2] == f"{bar}  {reported}"
+def test_the_bar_has_counts_and_the_time_that_is_left(counts, eta_s, reported):
+    assert drawn(shown_on(8, counts=counts, eta_s=eta_s))[2].endswith(f"  {reported}")
 
 
-def test_without_an_estimate_it_says_so():
-    assert drawn(shown_on(8, eta_s=None))[2].endswith("16/44  no ETA yet")
-
-
-def test_notes_stand_above_the_slots():
+def test_notes_stand_above_the_attempts():
     lines = drawn(shown_on(8, *EIGHT, notes=("stopping: waits for 2 attempts",)))
-    assert lines.index("stopping: waits for 2 attempts") < lines.index("8 GPUs, 5 in use")
+    assert lines[5] == "stopping: waits for 2 attempts"
 
 
 def test_markup_in_names_is_shown_as_it_is():
@@ -240,7 +174,7 @@ def test_markup_in_names_is_shown_as_it_is():
 
 @settings(deadline=None, max_examples=50)
 @given(st.text(max_size=60), st.integers(30, 160))
-def test_no_text_moves_the_cursor_or_breaks_a_line(text, width):
+def test_no_text_moves_the_cursor_or_leaves_the_terminal(text, width):
     shown = shown_on(
         8,
         running(0, label=text, doing=text),
@@ -250,18 +184,8 @@ def test_no_text_moves_the_cursor_or_breaks_a_line(text, width):
         notes=(text,),
     )
     lines = drawn(shown, width)
-    assert len(lines) == len(drawn(shown_on(8, running(0), recent=(ended(),), notes=("x",)), width))
     assert all(char.isprintable() for line in lines for char in line)
     assert max(map(cell_len, lines)) <= width
-
-
-def test_a_terminal_without_unicode_gets_ascii():
-    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Console(width=60, height=50, file=file, force_terminal=True).print(
-        render(shown_on(16, *SIXTEEN, notes=("hält",)))
-    )
-    file.seek(0)
-    assert "h?lt" in file.read()
 
 
 def test_a_plain_line_tells_speed_doubt_time_and_eta():
@@ -329,9 +253,3 @@ def test_an_ended_attempt_has_figures_only_when_it_completed():
     assert EndedAttempt.of("a", result, 1.0) == EndedAttempt(
         label="a", outcome="failed", message="x", duration_s=1.0
     )
-
-
-def test_speeds_have_the_unit_of_what_was_counted():
-    tokens = ended(item="tokens")
-    assert "  1234.50 tokens/s  vgg16-ps_cpu-x1" in drawn(shown_on(8, recent=(tokens,)))
-    assert " 1234.50 tokens/s  step" in plain_line(tokens, num_done=1, total=1, eta_s=None).plain

@@ -208,7 +208,7 @@ def test_a_missing_database_is_waited_for():
             path.unlink()
         terminal.wait_for("results.db: no such database")
         fill("results.db", [(small(), 50.0)])
-        terminal.wait_for(" 50.00 images/s")
+        terminal.wait_for("50.00 images/s  trivial")
         assert terminal.process.poll() is None, "it goes on watching"
 
 

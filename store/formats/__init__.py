@@ -1,1 +1,0 @@
-"""Other programs' formats: one file each, pure functions of text."""
