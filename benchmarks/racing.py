@@ -36,9 +36,8 @@ from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial
-from sweeper.race.races import sort_into_races
+from sweeper.race.races import Tally, sort_into_races
 from sweeper.race.racing_observer import RacingObserver
-from sweeper.race.tally import Tally
 from sweeper.running.schedule import Queue, Task
 
 NUM_GRIDS = 200

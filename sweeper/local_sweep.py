@@ -29,9 +29,7 @@ from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
 from sweeper.program_software import check_programs, describe_programs, words_of_programs
-from sweeper.race.planned import with_races
-from sweeper.race.races import sort_into_races
-from sweeper.race.tally import Tally, results_in
+from sweeper.race.races import Tally, results_in, sort_into_races, with_races
 from sweeper.starts import STARTS
 from sweeper.stop import Stop
 from sweeper.way import Planned, make_run_folders

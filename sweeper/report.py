@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scalemark.records.outcomes import State
 from sweeper.failures import Failure
-from sweeper.race.tally import Saved
+from sweeper.race.races import Saved
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,9 +17,8 @@ from sweeper.devices.gpu_users import GpuInUse
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan
-from sweeper.race.planned import PlannedRaces
+from sweeper.race.races import PlannedRaces, Tally
 from sweeper.race.racing_observer import MakeObserver
-from sweeper.race.tally import Tally
 from sweeper.running.run_folders import RunFolders
 
 

@@ -16,14 +16,14 @@ from store.command_line import OK, USAGE, Db, Json
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.judging import run
-from sweeper.judging.rule import ChangeVerdict
-from sweeper.judging.text import (
+from sweeper.judging.judge_words import (
     MOST_ATTEMPTS,
     judgement_json,
     judgement_lines,
     plan_json,
     plan_lines,
 )
+from sweeper.judging.rule import ChangeVerdict
 
 NOT_BETTER = 1
 BUDGET = 60  # attempts

@@ -187,10 +187,11 @@ def no_such_axis(name: str) -> str:
         hint = nearest(setting, settings).rstrip() or others
         return f"{name}: {group} has no setting {setting}; {hint}"
     known = [*Config.__dataclass_fields__, "strategy", "experiment"]
-    near = nearest(own, known) if own == name else ""
+    if own == name and (near := nearest(own, known)):
+        return f"{name}: no such axis; {near}{typed('sweep')} --help has them all"
     return (
-        f"{name}: no such axis; {near}{typed('sweep')} --help has them all. A program that "
-        f"command= gives takes axes of your own, as +{PREFIX}{own}=VALUE,VALUE"
+        f"{name}: no such axis; {typed('sweep')} --help has them all. A program that command= "
+        f"gives takes axes of your own, as +{PREFIX}{own}=VALUE,VALUE"
     )
 
 

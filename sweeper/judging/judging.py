@@ -1,13 +1,16 @@
-"""Holds the state of one proposal: what it aims at, what has run, and what is found."""
+"""Holds one proposal while it is judged: its budget, what has run, and the observer that lets one
+run after another start and gives up the rest once the verdict is sure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 from scalemark.records.outcomes import Outcome
+from scalemark.text.wording import counted, duration_text
 from store.reading.completed_repeats import CompletedRepeat
-from sweeper.judging.budget import Budget, Needs
 from sweeper.judging.rule import (
     Aim,
     ChangeVerdict,
@@ -17,9 +20,81 @@ from sweeper.judging.rule import (
     decide,
     next_side,
 )
+from sweeper.loop.backlog import Backlog
+from sweeper.race.racing_observer import Observer
+from sweeper.running.schedule import Task
 
 ReadResults = Callable[[], Mapping[str, tuple[CompletedRepeat, ...]]]
 """Returns trial id -> repeats that were completed for this proposal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """The rest that a verdict would take, of a proposal that the budget ended."""
+
+    attempts: int | None  # None where too few runs tell
+    seconds: float | None  # of these; None without a completed run
+
+
+@dataclass(slots=True, kw_only=True)
+class Budget:
+    """The bounds of one proposal; the first that is reached counts."""
+
+    attempts: int
+    limit_s: float | None = None  # from the first look on
+    expected_s: float | None = None  # of a run, by earlier ones
+    clock: Callable[[], float]
+    num_begun: int = 0
+    took_s: Mapping[Side, list[float]] = field(default_factory=lambda: {one: [] for one in Side})
+    _started_s: float | None = None
+
+    def completed(self, side: Side, duration_s: float) -> None:
+        """Note how long a run took by itself, without what it waited for before it was started."""
+        self.took_s[side].append(duration_s)
+
+    def run_s(self, side: Side) -> float | None:
+        """Return what a run of this side takes: the median so far, else that of the other side,
+        else what earlier ones took.
+        """
+        if self.took_s[side]:
+            return median(self.took_s[side])
+        others = [one for of_side in self.took_s.values() for one in of_side]
+        return median(others) if others else self.expected_s
+
+    def left_s(self) -> float | None:
+        if self.limit_s is None:
+            return None
+        if self._started_s is None:
+            self._started_s = self.clock()
+        return self.limit_s - (self.clock() - self._started_s)
+
+    def spent(self, side: Side) -> str:
+        """Say why no run of this side may start; empty where one may."""
+        if self.num_begun >= self.attempts:
+            return "the budget is spent"
+        left_s, run_s = self.left_s(), self.run_s(side)
+        if left_s is None or (left_s >= (run_s or 0.0) and left_s > 0):
+            return ""
+        left = f"{duration_text(max(0.0, left_s))} of {duration_text(self.limit_s or 0.0)} left"
+        takes = f", and a run of the {side} takes {duration_text(run_s)}" if run_s else ""
+        return f"the time is spent: {left}{takes}"
+
+    def left_text(self, side: Side) -> str:
+        """Say how much time is left, for progress; empty without a limit."""
+        left_s, run_s = self.left_s(), self.run_s(side)
+        if left_s is None:
+            return ""
+        text = f"{duration_text(left_s)} of {duration_text(self.limit_s or 0.0)} left"
+        holds = f": {counted(int(left_s / run_s), 'run')} at most" if run_s else ""
+        return text + holds
+
+    def needs(self, attempts: int | None) -> Needs:
+        """Say what so many more attempts are, half of each side."""
+        each_s = [self.run_s(side) for side in Side]
+        known_s = [one for one in each_s if one is not None]
+        if attempts is None or not known_s:
+            return Needs(attempts=attempts, seconds=None)
+        return Needs(attempts=attempts, seconds=attempts * sum(known_s) / len(known_s))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,3 +154,67 @@ class Judging:
         if why:
             self.verdict, self.why = ChangeVerdict.UNDECIDED, why
             self.needs = self.budget.needs(attempts_to_verdict(self.runs, self.aim))
+
+
+class JudgingObserver(Observer):
+    """Observes a sweep of two trials: of their repeats one at a time waits, all others are held
+    back.
+    """
+
+    def __init__(
+        self,
+        judging: Judging,
+        backlog: Backlog,
+        skip: Callable[[Sequence[int], str], None],
+        tell: Callable[[str], object],
+    ) -> None:
+        super().__init__()
+        self._judging, self._backlog, self._skip, self._tell = judging, backlog, skip, tell
+        self._running: set[int] = set()
+
+    def begun(self, key: int) -> None:
+        self._running.add(key)
+        self._judging.budget.num_begun += 1
+
+    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
+        self._running.discard(key)
+        if final is Outcome.COMPLETED:
+            self._judging.budget.completed(self._side_of(key), duration_s)
+        elif final not in (None, Outcome.INTERRUPTED):
+            self._judging.failed(self._side_of(key), final)
+
+    def expected(self) -> Collection[Task]:
+        return self.held_back.values()  # at most: the verdict may be sure before
+
+    def steer(self, key: int) -> None:
+        self.steer_all()
+
+    def steer_all(self) -> None:
+        if self._running:
+            return
+        self._judging.learn()
+        self._judging.spend()
+        side = self._judging.wanted()
+        for task in self._backlog.waiting():
+            self.held_back[task.key] = self._backlog.remove(task.key)
+        keys = [key for key in self.held_back if self._side_of(key) is side]
+        if side and not keys:
+            self._judging.run_out(side)
+        if not keys:
+            self._give_up()
+            return
+        if left := self._judging.budget.left_text(self._side_of(keys[0])):
+            self._tell(f"judge: {left}")
+        # in the order of their keys: one that is tried again comes before those not begun
+        key = min(keys)
+        self._backlog.queue.put_back(self.held_back.pop(key))
+
+    def _give_up(self) -> None:
+        """Write down that what was held back is not run. Raises StoreError."""
+        keys = list(self.held_back)
+        self.held_back.clear()
+        if keys:
+            self._skip(keys, f"judge: {self._judging.verdict}")
+
+    def _side_of(self, key: int) -> Side:
+        return self._judging.side_of(self._backlog[key].open.trial_id)

@@ -24,9 +24,7 @@ from store.judgements import Judged, NewJudgement, Place
 from store.reading.completed_repeats import completed_repeats, completed_repeats_of_sweep
 from sweeper.errors import SweepRefusedError
 from sweeper.failures import Failure
-from sweeper.judging.budget import Budget, Needs
-from sweeper.judging.judging import Judging
-from sweeper.judging.judging_observer import JudgingObserver
+from sweeper.judging.judging import Budget, Judging, JudgingObserver, Needs
 from sweeper.judging.rule import (
     MOST_EARLIER,
     Aim,
@@ -39,7 +37,6 @@ from sweeper.judging.rule import (
     most_runs,
 )
 from sweeper.judging.two_trials import TwoTrials, two_trials
-from sweeper.judging.uncounted import Uncounted, uncounted
 from sweeper.planning.plan import Plan, PlannedTrial
 from sweeper.sweep import open_writer
 from sweeper.way import Planned
@@ -72,7 +69,6 @@ class Proposal:
     trials: TwoTrials
     place: Place
     earlier: tuple[float, ...]  # throughput of the baseline's runs
-    uncounted: Uncounted | None  # other runs of it, looked for where there is none
     expected_s: Mapping[Side, float | None]  # of an attempt
 
     @property
@@ -167,24 +163,18 @@ def judge(proposal: Proposal, typed: Sequence[str]) -> Judgement:
 def _proposal(asked: Asked, trials: TwoTrials, engine: sa.Engine, place: Place) -> Proposal:
     way, baseline = trials.way, trials.baseline.trial_id
     earlier: tuple[float, ...] = ()
-    others = None
     if not asked.fresh and not asked.both_sides:
         since = datetime.now(UTC) - EARLIER_WITHIN
         found = completed_repeats(
             engine, [baseline], way.machine.key, way.software_key, since=since
         )
         earlier = tuple(one.throughput for one in found.get(baseline, ()))[-MOST_EARLIER:]
-        if not earlier:
-            others = uncounted(
-                engine, asked.baseline, trials.baseline, way.machine.key, way.software, since
-            )
     estimate = way.planned(Plan(trials=(), left_out=()), engine).estimate
     return Proposal(
         asked=asked,
         trials=trials,
         place=place,
         earlier=earlier,
-        uncounted=others,
         expected_s={
             Side.BASELINE: estimate.expected_s(trials.baseline),
             Side.CHANGE: estimate.expected_s(trials.change),

@@ -47,8 +47,8 @@ from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.eta import Eta
 from sweeper.planning.plan import PlannedTrial
 from sweeper.planning.simulate import remaining_s
+from sweeper.race.races import Tally
 from sweeper.race.racing_observer import MakeObserver, RacingObserver
-from sweeper.race.tally import Tally
 from sweeper.report import Ran
 from sweeper.running import retry
 from sweeper.running.judgement import judge

@@ -32,7 +32,7 @@ from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
 from sweeper.planning.plan import Plan, PlannedTrial
-from sweeper.race.planned import PlannedRace, PlannedRaces
+from sweeper.race.races import PlannedRace, PlannedRaces
 from sweeper.way import Planned
 
 MOST_LISTED = 60  # trials; JSON has all

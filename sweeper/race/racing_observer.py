@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from scalemark.records.outcomes import Outcome
 from sweeper.loop.backlog import Backlog
 from sweeper.race.judge import Ruling
-from sweeper.race.tally import Saved, Tally
+from sweeper.race.races import Saved, Tally
 from sweeper.running.schedule import Task
 
 DECIDED = "race: decided, enough repeats of it are completed"

@@ -24,8 +24,7 @@ from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.source import OwnSource
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import make_plan
-from sweeper.race.races import sort_into_races
-from sweeper.race.tally import Tally, results_in
+from sweeper.race.races import Tally, results_in, sort_into_races
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Fork
 from sweeper.stop import Stop

@@ -7,9 +7,7 @@ from scalemark.records.outcomes import Outcome
 from store.reading.completed_repeats import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
-from sweeper.judging.budget import Budget, Needs
-from sweeper.judging.judging import Judging
-from sweeper.judging.judging_observer import JudgingObserver
+from sweeper.judging.judging import Budget, Judging, JudgingObserver, Needs
 from sweeper.judging.rule import Aim, ChangeVerdict, Runs, Side
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial

@@ -29,8 +29,7 @@ from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.source import Drawn, Wish
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import PlannedTrial
-from sweeper.race.races import sort_into_races
-from sweeper.race.tally import Tally
+from sweeper.race.races import Tally, sort_into_races
 from sweeper.running.run_folders import RunFolders
 from sweeper.stop import Stop
 from tests.filled import ENVIRONMENT, MACHINE, NOON, STEPS, measurement

@@ -16,9 +16,7 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import make_plan
 from sweeper.planning.plan_view import plan_json, print_plan
 from sweeper.planning.settings import check
-from sweeper.race.planned import with_races
-from sweeper.race.races import sort_into_races
-from sweeper.race.tally import Tally
+from sweeper.race.races import Tally, sort_into_races, with_races
 from sweeper.way import Planned
 from tests.filled import MACHINE
 from tests.specs import small

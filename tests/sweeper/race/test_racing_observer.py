@@ -11,9 +11,8 @@ from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial
-from sweeper.race.races import sort_into_races
+from sweeper.race.races import Saved, Tally, sort_into_races
 from sweeper.race.racing_observer import RacingObserver
-from sweeper.race.tally import Saved, Tally
 from tests.specs import small
 
 Shown = float | Outcome

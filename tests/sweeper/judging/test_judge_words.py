@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from sweeper.judging.budget import Needs
+from sweeper.judging.judge_words import MEANINGS, needs_text
+from sweeper.judging.judging import Needs
 from sweeper.judging.rule import ChangeVerdict
 from sweeper.judging.run import Asked
-from sweeper.judging.text import MEANINGS, needs_text
 
 ASKED = Asked(db="r.db", baseline="cc19", changes=("xla=on",), budget=20, margin=0.02, allowed=0.05)
 

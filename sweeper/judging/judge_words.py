@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from scalemark.host.own_code import typed
-from scalemark.records.earlier_trial import ID_DIGITS, SETTING
-from scalemark.records.overrides import hydra_value
+from scalemark.records.earlier_trial import ID_DIGITS
 from scalemark.records.trial import TrialSpec
-from scalemark.text.redact import command_line, masked
+from scalemark.text.redact import masked
 from scalemark.text.shell_words import joined
-from scalemark.text.wording import counted, duration_text, listed
-from store.database import default_url
-from sweeper.judging.budget import Needs
+from scalemark.text.wording import counted, duration_text
+from sweeper.judging.judging import Needs
 from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs, Side
 from sweeper.judging.run import Asked, Judgement, Proposal
 
@@ -94,7 +91,6 @@ def plan_lines(proposal: Proposal) -> Iterator[str]:
         f"proposal takes {proposal.least_attempts} or more"
     )
     yield _earlier_text(proposal.earlier)
-    yield from _uncounted_lines(proposal)
     yield from _other_work_lines(proposal)
     yield _place_text(proposal)
 
@@ -110,7 +106,6 @@ def plan_json(proposal: Proposal) -> dict[str, object]:
 
 def _proposal_json(proposal: Proposal) -> dict[str, object]:
     asked, trials, place = proposal.asked, proposal.trials, proposal.place
-    uncounted = proposal.uncounted
     return {
         "baseline": trials.baseline.trial_id,
         "change": trials.change.trial_id,
@@ -119,8 +114,6 @@ def _proposal_json(proposal: Proposal) -> dict[str, object]:
         "budget_s": asked.budget_s,
         "margin_percent": 100 * asked.margin,
         "earlier_throughputs": list(proposal.earlier),
-        "uncounted_runs": uncounted.num if uncounted else 0,  # of other code or software
-        "uncounted_had": list(uncounted.differences) if uncounted else [],
         "series": asked.series,
         "number": place.number,
         "wins_before": place.num_wins,
@@ -161,26 +154,14 @@ def _other_work_lines(proposal: Proposal) -> Iterator[str]:
 
 
 def _earlier_text(earlier: tuple[float, ...]) -> str:
-    runs = f"{counted(len(earlier), 'run')} of the baseline in the last two hours"
+    runs = (
+        f"{counted(len(earlier), 'run')} of the baseline with this software in the last two hours"
+    )
     if Runs(earlier=earlier).num_alone > 1:
         return f"{runs}: the change runs alone first, and may be given up beside them"
     if len(earlier) < LEAST_EARLIER:
         return f"{runs}, fewer than {LEAST_EARLIER}: both sides take turns from the beginning"
     return f"{runs}, which drift: both sides take turns from the beginning"
-
-
-def _uncounted_lines(proposal: Proposal) -> Iterator[str]:
-    """Say which code or software the baseline's runs had where none of them counts."""
-    if found := proposal.uncounted:
-        asked = proposal.asked
-        again = [f"{SETTING}={asked.baseline}", f"sweep.repeats={LEAST_EARLIER}"]
-        if asked.db != default_url():
-            again.append(f"store.url={hydra_value(asked.db)}")
-        yield (
-            f"{counted(found.num, 'run')} of it in that time left out, with other "
-            f"{listed(found.differences)}; judge with that again, or measure the baseline anew: "
-            f"{typed('sweep')} {command_line(again)}"
-        )
 
 
 def _gain_text(gain: Gain) -> str:
