@@ -5,7 +5,7 @@ from itertools import permutations, product
 
 import pytest
 
-from analysis.conclusions import models, slowdown
+from analysis.conclusions.rules import RULES
 from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import of_each_curve
 from analysis.neighbors import with_num_gpus
@@ -209,38 +209,20 @@ def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
     ] == [*((16, 4), (4, 4), (2, 1), (1, 1))]
 
 
-def test_more_hosts_are_no_more_gpus_that_bring_less():
-    results = of_spreads(
-        {
-            ("distributed_ring", 1, 1): 100.0,
-            ("distributed_ring", 2, 1): 190.0,
-            ("distributed_ring", 4, 4): 90.0,
-        }
-    )
-    assert not any("fewer images/s" in one.sentence for one in slowdown.slowdown(results))
-
-
 def test_models_are_ordered_over_one_number_of_hosts():
-    values = [
-        ("vgg16", 1, 1, 100.0),
-        ("resnet50", 1, 1, 100.0),
-        ("vgg16", 8, 1, 700.0),
-        ("resnet50", 8, 2, 780.0),
-    ]
-    reported = [
-        (
-            {"model": model, "num_gpus": num_gpus, "hosts": hosts, "strategy": "distributed_ring"},
-            [value],
-        )
-        for model, num_gpus, hosts, value in values
-    ]
-    assert list(models.models(made(*reported))) == []
-    reported.append(
-        ({"model": "vgg16", "num_gpus": 8, "hosts": 2, "strategy": "distributed_ring"}, [500.0])
-    )
-    (one,) = models.models(made(*reported))
-    assert one.sentence.startswith("On 8 GPUs over 2 hosts")
-    assert "resnet50 97.5 %" in one.sentence
+    values = [("vgg16", 1, 1, 100.0), ("inception3", 1, 1, 100.0), ("inception3", 64, 2, 780.0)]
+
+    def held(*last):
+        trials = [
+            {"model": model, "num_gpus": num, "hosts": hosts, "strategy": "distributed_ring"}
+            for model, num, hosts, _ in (*values, last)
+        ]
+        rates = [[rate] for *_, rate in (*values, last)]
+        (statement,) = RULES["C9"](made(*zip(trials, rates, strict=True)))
+        return len(statement.pairs)
+
+    assert held("vgg16", 64, 1, 700.0) == 0
+    assert held("vgg16", 64, 2, 500.0) == 1
 
 
 def test_each_number_of_hosts_is_explained_by_itself():

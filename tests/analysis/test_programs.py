@@ -39,7 +39,7 @@ EVERY = [
     ("advise", "--all"),
     ("compare", "zero=0", "zero=2"),
     ("conclusions",),
-    ("conclusions", "--check"),
+    ("conclusions", "--all"),
     ("explain", "--all"),
     ("predict",),
     ("predict", "--to", "num_gpus=8"),

@@ -1,0 +1,83 @@
+"""`conclusions` judges published claims by the results chosen, as a shell sees it."""
+
+import json
+
+import pytest
+
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Verdict
+from tests.filled import SIMULATED_MACHINE, fill
+from tests.specs import small
+
+PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+
+
+def test_a_table_has_every_claim_with_its_verdict(analysis, snapshot):
+    fill("results.db", [])
+    assert analysis("conclusions", "--origin", "published").stdout == snapshot
+
+
+def test_all_has_the_numbers_behind_each_verdict(analysis, snapshot):
+    fill("results.db", [])
+    ended = analysis("conclusions", "--all", "--origin", "published", "--source", "10723")
+    assert ended.stdout == snapshot
+
+
+def test_injected_faults_are_left_out_unless_asked_for(analysis, snapshot):
+    slowed = {"data": "digits", "injected": "input_s=0.3"}
+    faulty = [small(num_gpus=2, injected="input_s=0.3"), small(num_gpus=2, **slowed)]
+    fill("results.db", [(trial, 100) for trial in (*faulty, small(num_gpus=2))])
+    for asked in ((), ("injected~input_s=0.3",)):
+        assert json.loads(analysis("conclusions", "--json", *asked).stdout)["notes"] == snapshot
+
+
+def test_suspect_trials_are_counted(analysis):
+    trials = [(small(num_gpus=2), 100), (small(num_gpus=2, **PS), 200)]
+    fill("results.db", trials, details=[{"verdict": Verdict.SUSPECT}, {}])
+    said = "1 of 2 trials suspect: python -m store show says why."
+    assert said in analysis("conclusions").stdout.splitlines()
+
+
+def test_cpu_devices_and_simulated_gpus_are_no_evidence(analysis):
+    fill("results.db", [(small(), 100)])
+    said = "The claims are about GPUs: results of CPU devices do not count."
+    assert said in analysis("conclusions").stdout
+    simulated = small(device_kind=DeviceKind.SIMULATED_GPU, injected="noise=0.02")
+    fill("results.db", [(simulated, 100)], name="second", machine=SIMULATED_MACHINE)
+    shown = analysis("conclusions", "--origin", "simulated").stdout
+    assert DeviceKind.SIMULATED_GPU.note in shown
+    assert "Left out" not in shown  # the noise of a simulation is no fault
+
+
+@pytest.mark.parametrize(
+    ("claim", "supply"),
+    [
+        ("C3", "strategy=ps_cpu,ps_gpu num_gpus=8 sweep.repeats=3 engine=simulated hardware=k80_8"),
+        ("C7", "strategy=replicated_nccl sweep.repeats=3 engine=simulated hardware=dgx1_p100"),
+        ("C9", "resnet101, and of vgg16)"),
+    ],
+)
+def test_beside_simulated_results_the_supplying_command_simulates(analysis, claim, supply):
+    simulated = small(device_kind=DeviceKind.SIMULATED_GPU)
+    fill("results.db", [(simulated, 100)], machine=SIMULATED_MACHINE)
+    answer = json.loads(analysis("conclusions", "--origin", "simulated", "--json").stdout)
+    (conclusion,) = [one for one in answer["claims"] if one["id"] == claim]
+    assert conclusion["supply"].endswith(supply)
+
+
+def test_json_has_statements_and_pairs(analysis):
+    fill("results.db", [])
+    answer = json.loads(analysis("conclusions", "--origin", "published", "--json").stdout)
+    (packs,) = [one for one in answer["claims"] if one["id"] == "C13"]
+    (statement,) = packs["statements"]
+    assert packs["verdict"] == statement["verdict"] == "holds"
+    values = {(pair["first_value"], pair["second_value"]) for pair in statement["pairs"]}
+    assert (4173.829, 3620.9595) in values
+
+
+def test_a_source_that_is_none_is_refused(analysis):
+    ended = analysis("conclusions", "--origin", "published", "--source", "nowhere")
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith(
+        "analysis: nowhere: no such source; there are tf-benchmarks-2017"
+    )
