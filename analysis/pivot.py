@@ -274,22 +274,6 @@ def _items(results: Sequence[Result]) -> list[str]:
     return found
 
 
-def by_hosts(of: Table) -> list[Table]:
-    """Split a table of several numbers of hosts into one for each."""
-    if "hosts" not in (*of.rows_by, *of.columns_by):
-        return [of]
-    grouped: dict[int, list[Result]] = defaultdict(list)
-    for result in of.results:
-        grouped[result.hosts].append(result)
-    axes_of_models = tuple(next(iter(of.of_models.values()), {}))
-    rows_by = [axis for axis in of.rows_by if axis != "hosts"]
-    columns_by = [axis for axis in of.columns_by if axis != "hosts"]
-    return [
-        table(grouped[hosts], rows_by, columns_by, {**of.setting, "hosts": hosts}, axes_of_models)
-        for hosts in sorted(grouped)
-    ]
-
-
 def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence[str]) -> list[int]:
     """Number each model's settings: 0 is the largest batch, as in an article's first table."""
     if not of_model:

@@ -31,7 +31,6 @@ SWEEP = (
     "sweep.name=pictures",
 )
 NUM_COLORS = 64  # small files
-WIDTHS_PX = {"report": 1600, "report-narrow": 375}
 HEIGHT_PX = 1000
 
 
@@ -62,9 +61,9 @@ def _photograph(folder: Path) -> None:
     if program is None:
         raise SystemExit("no chromium on PATH: run scripts/install-chromium")
     with running(program, folder) as browser:
-        for name, width_px in WIDTHS_PX.items():
+        for name, width_px in (("report", 1600),):
             page = browser.new_page(viewport={"width": width_px, "height": HEIGHT_PX})
-            page.goto((folder / "figures" / "report-h100_8.html").as_uri())
+            page.goto((folder / "figures" / "report-simulated-h100_8.html").as_uri())
             path = FOLDER / f"{name}.png"
             page.screenshot(path=path)
             keep(path)

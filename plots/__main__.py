@@ -19,7 +19,6 @@ app = App(
         "tables": "plots.commands.tables:tables",
         "charts": "plots.commands.charts:charts",
         "report": "plots.commands.report:report",
-        "serve": "plots.commands.serve:serve",
     },
 )
 

@@ -99,7 +99,7 @@ def test_a_command_that_changes_something_tells_it_in_json(capsys, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("analysis", ["guard", "--min-change", "nan"]), ("plots", ["serve", "--every", "-NaN"])],
+    [("analysis", ["guard", "--min-change", "nan"])],
 )
 def test_what_is_no_number_is_told_so_and_not_that_it_is_too_large(
     capsys, monkeypatch, name, words

@@ -12,9 +12,9 @@ from analysis.statistics.judgement import Answer
 from analysis.statistics.ratios import Ratio
 from analysis.text import badges
 from analysis.text.numbers import number
-from analysis.text.summary import failed_repeats
 from analysis.text.titles import (
     environment_notes,
+    failed_repeats,
     host_notes,
     made_with,
     named,

@@ -25,8 +25,7 @@ from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
-from analysis.text.summary import failed_repeats
-from analysis.text.titles import host_notes
+from analysis.text.titles import failed_repeats, host_notes
 from scalemark.models import trainable
 from scalemark.records import overrides
 from scalemark.records.devices import DeviceKind

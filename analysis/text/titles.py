@@ -241,3 +241,9 @@ def table_facts(table: Table) -> list[str]:
         *host_notes(table.results),
         *sweep_notes(table.results),
     ]
+
+
+def failed_repeats(result: Result) -> str:
+    """Return `2 of 3: hung, invalid` for a result that has a number."""
+    ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)
+    return f"{len(result.failed)} of {len(result.failed) + len(result.repeats)}: {', '.join(ways)}"

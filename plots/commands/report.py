@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +28,7 @@ from plots.whole_file import draft_of
 from scalemark.cli.progress import shown
 from store.command_line import Db, Json
 from store.errors import StoreError
+from store.reading.not_run import not_run
 
 
 def report(
@@ -39,29 +41,45 @@ def report(
     out: Annotated[Path, typer.Option(help="The file; one of this name is replaced.")] = Path(
         "report.html"
     ),
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Write it anew every 30 s while the sweep runs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """One HTML file that needs nothing else: summary, tables, charts, and the command of each
-    trial. Prints its path. A part that cannot be made is named on the page and at the end; exit
-    code 1 then.
+    """One HTML file that needs nothing else: answer, tables, charts, and a page of each trial.
+    Prints its path. A part that cannot be made is named on the page and at the end; exit code 1
+    then.
     """
-    from plots.report.page import render  # here, because other commands need no templates
+    from plots.report.page import REFRESH_S, render  # here, for other commands need no templates
 
     chosen = select(db, filters, sweep, origin, published, baseline)
     tell_all_sweeps(chosen)
-    source = Source(selection=chosen, command=command())
-    with shown() as progress:
-        progress("reading results", 0, 0)
-        num_trials = len(source.results)
-        progress("making the page, trials", num_trials, 0)
+    is_running = True
+    while is_running:
+        source = Source(selection=chosen, command=command())
+        is_running = watch and _runs(source)
         failures: dict[str, Exception] = {}
-        write(out, render(source, datetime.now(UTC), failed=failures.setdefault))
+        with shown() as progress:
+            progress("reading results", 0, 0)
+            num_trials = len(source.results)
+            progress("making the page, trials", num_trials, 0)
+            refresh_s = REFRESH_S if is_running else 0
+            now = datetime.now(UTC)
+            write(out, render(source, now, failed=failures.setdefault, refresh_s=refresh_s))
+        if is_running:
+            time.sleep(REFRESH_S)
     for name, error in failures.items():
         print(f"plots: not in the report: {name}: {in_words(error)}", file=sys.stderr)
     reported = {"path": str(out), "bytes": out.stat().st_size, "trials": num_trials}
     print(json.dumps(reported) if as_json else out)
     if failures:
         raise typer.Exit(1)
+
+
+def _runs(source: Source) -> bool:
+    """Return whether one of its sweeps has trials left, and a process that runs them."""
+    left = [not_run(source.engine, sweep["name"]) for sweep in source.sweeps]
+    return any(part is not None and part.is_running for part in left)
 
 
 def write(out: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -240,7 +240,7 @@ def facts(source: Source, picture: Picture) -> Facts:
 
 
 def write(
-    figure: Figure, path: Path, form: PictureFormat, resolution: Resolution, about: Facts
+    figure: Figure, path: Path | BinaryIO, form: PictureFormat, resolution: Resolution, about: Facts
 ) -> None:
     """Write the same figure as the same bytes. Unlike `Figure.savefig` this does not draw twice,
     the first time for nothing.

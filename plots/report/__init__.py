@@ -1,1 +1,1 @@
-"""One page for a browser that needs nothing else: summary, tables, charts, commands, provenance."""
+"""The report: one HTML file of a selection."""

@@ -1,391 +1,422 @@
-"""Turns the content of a page into one HTML file, and into the data that updates an open page."""
+"""Writes the report: one HTML file with tabs, which needs neither other files nor scripts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
+import io
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
-from jinja2.runtime import Context
-from markupsafe import Markup
+from jinja2 import Environment as Templates
+from jinja2 import FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from analysis.results import Result, over
-from analysis.tables.table import Rank
-from plots.looks import NUM_COLORS, numbered
+from analysis.advice.aims import Aim
+from analysis.advice.answer import answers
+from analysis.advice.one_screen import screen
+from analysis.again import again, elsewhere
+from analysis.newest import what_is_left
+from analysis.pivot import usual_tables
+from analysis.results import Environment, Origin, Result, is_quotable
+from analysis.text import badges
+from analysis.text.numbers import number, spread
+from analysis.text.one_screen import Screen
+from analysis.text.titles import environment_notes, made_with
 from plots.parts import Failed, attempted, in_words, stop
-from plots.report import libraries
-from plots.report.content import EnvironmentSection, Failure, Page, Section, Trial, compose
 from plots.source import Source
 from plots.tables.cells import SYMBOLS
-from plots.tables.layout import Layout, Shown
-from scalemark.cli.terminal import finite
-from scalemark.text.untrusted import visible
-from scalemark.text.wording import as_typed
+from plots.tables.layout import Document, document
+from plots.tables.writers import html_table
+from scalemark.host.own_version import own_version
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.text.untrusted import quoted_lines, visible
+from scalemark.text.wording import as_typed, counted
+from store.reading.queries import Row
 
 _FOLDER = Path(__file__).parent
-_PARTS = (
-    "heading",
-    "answers",
-    "results",
-    "reasons",
-    "trials",
-    "failures",
-    "verdicts",
-    "left_out",
-    "provenance",
-)
-"""What is replaced while a page is open: each is a file of `parts/`, and the content of the element
-`part-NAME`.
-"""
-
-_SCRIPTS = ("texts", "data", "route", "tables", "charts", "list", "trial", "page")
-"""Files of `script/` in their order: together they are the page's one script."""
-
-_FIRST = (
-    "document.documentElement.className='scripted';document.documentElement.dataset.view='results'"
-)
-"""Runs before anything is painted: with scripts one view is shown at a time."""
-
-_PATHS = {  # as Vega draws these shapes, for the buttons that show and hide lines
-    "circle": "M4 0a4 4 0 1 1-8 0a4 4 0 1 1 8 0Z",
-    "square": "M-4-4h8v8h-8Z",
-    "triangle-up": "M0-4.5 4.5 4h-9Z",
-    "diamond": "M0-5 5 0 0 5-5 0Z",
-    "cross": "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3Z",
-    "triangle-down": "M0 4.5 4.5-4h-9Z",
-}
-_MOST_LISTED = 20  # trials below one message: the list has the others
-_SHAPES = tuple(_PATHS)
-_DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2))
+CHARTS = ("throughput", "scaling")
+_MOST_PICTURES = 6
+_MOST_PICTURE_BYTES = 160_000  # of all of them
+_MOST_WITH_STEPS = 150  # trials: of more the page has no steps, and shorter commands
+_MOST_POINTS = 20  # of the steps of a trial
+_MOST_LISTED = 20  # attempts below one message
+_STEPS_WIDTH, _STEPS_HEIGHT = 300, 60
+REFRESH_S = 30  # of a page whose sweep runs
 
 
-def render(
-    source: Source,
-    now: datetime,
-    *,
-    live: bool = False,
-    scripts: Sequence[str] = (),
-    failed: Failed = stop,
-) -> str:
-    """Return the whole page; the page names parts that fail, and `failed` is called for each.
-    Raises StoreError when nothing is found.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A line on the page of a trial."""
 
-    A live page may ask the server that it came from, and no other; `scripts` run in it after its
-    own, and see `window.scalemark.update(data)`, which takes what `data` below returns.
+    name: str
+    text: str
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One result: a row of the list, and a page of its own."""
+
+    key: str
+    name: str
+    cells: tuple[str, ...]  # below `Page.columns`
+    facts: tuple[Fact, ...]
+    steps: Markup  # a picture of the steps of its newest process; empty without
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A chart as an address that holds all of it."""
+
+    title: str
+    address: Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Attempts that did not complete, for one reason."""
+
+    outcome: str
+    message: Markup  # with its lines
+    attempts: tuple[tuple[str, str, str], ...]  # key and name of the trial, and the log
+    num_more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """All that the template needs."""
+
+    title: str
+    made_at: str
+    version: str  # of scalemark
+    command: str
+    stored_in: str
+    sweep: str  # that it is of; empty where it is of several
+    refresh_s: int  # 0 where the page stays as it is
+    missing: tuple[str, ...]  # parts that could not be made, and why
+    screen: Screen | None  # the answer as `advise` prints it
+    doubts: tuple[str, ...]  # badges of all numbers
+    document: Document | None
+    tables: tuple[Markup, ...]
+    pictures: tuple[Picture, ...]
+    columns: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    failures: tuple[Failure, ...]
+    num_failed: int
+    left_out: tuple[tuple[str, tuple[str, ...]], ...]  # cells of the grid, by reason
+    environments: tuple[str, ...]
+    sweeps: tuple[Row, ...]
+
+
+def render(source: Source, now: datetime, *, failed: Failed = stop, refresh_s: int = 0) -> str:
+    """Return the whole page; it names parts that fail, and `failed` is called for each. Raises
+    StoreError when nothing is found.
     """
-    page = compose(source, now, failed)
-    parts, page = _parts(page, failed)
-    own = [libraries.safe(text) for text in (_script(), *scripts)]
-    template = _environment().get_template("page.html.j2")
-    return template.render(
-        page=page,
-        parts=parts,
-        live=live,
-        island=_island(_facts(page)),
-        policy=policy([_FIRST, libraries.vega(), *own], live=live),
-        css=Markup(_file("page.css")),
-        first=Markup(_FIRST),
-        vega=Markup(libraries.packed_vega()),
-        scripts=[Markup(text) for text in own],
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    templates = Templates(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+    )
+    return templates.get_template("page.html.j2").render(
+        page=compose(source, now, failed, refresh_s),
+        css=Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        digest=digest,
     )
 
 
-def data(source: Source, now: datetime, failed: Failed = stop) -> dict[str, Any]:
-    """Return for `window.scalemark.update` what the page's own data island has, and the HTML of the
-    parts that change.
-    """
-    parts, page = _parts(compose(source, now, failed), failed)
-    return _facts(page) | {"html": parts}
+def _shown(value: object) -> object:
+    """Escape controls in every text that is not made here."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _parts(page: Page, failed: Failed) -> tuple[dict[str, Markup], Page]:
-    """Return the HTML of each part, and the page that knows which are missing: the heading, made
-    last, names them.
-    """
-    found: dict[str, Markup] = {}
+def compose(source: Source, now: datetime, failed: Failed = stop, refresh_s: int = 0) -> Page:
+    """Collect all that can be made; `failed` is called for each part that cannot."""
     missing: list[str] = []
-    chosen = _chosen(page)
 
     def lack(part: str, error: Exception) -> None:
         failed(part, error)
         missing.append(f"{part}: {in_words(error)}")
 
-    def made(name: str, of: Page) -> Markup:
-        template = _environment().get_template(f"parts/{name}.html.j2")
-        return Markup(template.render(page=of, chosen=chosen))
-
-    lacking = Markup("<p>This part could not be made; the top of the page says why.</p>")
-    for name in _PARTS[1:]:
-        html = attempted(name.replace("_", " "), partial(made, name, page), lack)
-        found[name] = lacking if html is None else html
-    page = replace(page, missing=(*page.missing, *missing))
-    return {_PARTS[0]: made(_PARTS[0], page), **found}, page
-
-
-def _chosen(page: Page) -> str:
-    """Return the key of the table that is shown first: that of the first answer."""
-    keys = [section.key for one in page.environments for section in one.sections]
-    found = [page.table_of.get(one.trial) for one in page.answers if one.trial is not None]
-    return next((key for key in found if key), keys[0] if keys else "")
-
-
-def _facts(page: Page) -> dict[str, Any]:
-    """Return what the script draws from, as plain JSON."""
-    charts: dict[str, Any] = {}
-    for number, environment in enumerate(page.environments):
-        charts |= _line_charts(environment) | _heat_map(environment, number)
-    facts = {
-        "made_at": page.made_at.isoformat(timespec="seconds"),
-        "trials": _columns([_plain(trial) for trial in page.trials]),
-        "axes": _columns([_typed(trial.axes) for trial in page.trials]),
-        "differing": page.differing,
-        "environments": [
-            {"machine": environment.environment.machine, "notes": environment.notes}
-            for environment in page.environments
-        ],
-        "failures": [
-            _plain(failure) | {"message": _shown(failure.message)} for failure in page.failures
-        ],
-        "devices": page.devices,
-        "unit": page.unit,
-        "charts": charts,
-        "steps": [asdict(steps) for steps in page.steps],
-        "num_without_steps": page.num_without_steps,
-        "tables": _sections(page),
-        "chosen": _chosen(page),
-        "paths": _PATHS,
-        "styles": _styles(page),
-        "specs": json.loads(_file("charts.json")),
-        "symbols": SYMBOLS,
-    }
-    plain: dict[str, Any] = finite(facts)
-    return plain
+    results = source.results
+    is_ours = source.selection.origin.is_ours
+    environments = list(dict.fromkeys(result.environment for result in results))
+    attempts = source.attempts if is_ours else {}
+    shown = attempted("answer", lambda: _screen(source), lack)
+    of_all = [badge for one in environments for badge in badges.of_environment(one)]
+    doubts = list(dict.fromkeys(of_all))
+    tables = attempted("tables", lambda: _document(source, lack), lack)
+    pictures = _pictures(source, lack)
+    failures = attempted("failures", lambda: _failures(results, attempts), lack) or []
+    sweeps = (attempted("sweeps", lambda: source.sweeps, lack) or []) if is_ours else []
+    return Page(
+        title=_title(results, environments),
+        made_at=f"{now:%Y-%m-%d %H:%M:%S} UTC",
+        version=own_version(),
+        command=source.command,
+        stored_in=source.stored_in,
+        sweep=source.selection.sweep or "",
+        refresh_s=refresh_s,
+        screen=shown,
+        doubts=tuple(badges.foot([doubt]) for doubt in doubts),
+        document=tables,
+        tables=tuple(Markup(html_table(layout)) for layout in tables.tables) if tables else (),
+        pictures=tuple(pictures),
+        columns=_columns(results),
+        trials=tuple(attempted("trials", lambda: _trials(source, attempts), lack) or ()),
+        failures=tuple(failures),
+        num_failed=sum(len(failure.attempts) + failure.num_more for failure in failures),
+        left_out=tuple(_left_out(sweeps).items()),
+        environments=tuple("; ".join(environment_notes(one)) for one in environments),
+        sweeps=tuple(sweeps),
+        missing=tuple(missing),
+    )
 
 
-def _plain(one: Trial | Failure) -> dict[str, Any]:
-    """Return its fields, but for the axes of a trial."""
-    names = (field.name for field in fields(one) if field.name != "axes")
-    return {name: getattr(one, name) for name in names}
+def _screen(source: Source) -> Screen:
+    return screen(answers(source, Aim()), what_is_left(source.selection, None))
 
 
-def _typed(axes: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep numbers, which a list is sorted by; write all else as it is typed."""
-    found = {}
-    for axis, value in axes.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        found[axis] = value if is_number else as_typed(value)
-    return found
+def _document(source: Source, lack: Failed) -> Document:
+    return document(usual_tables(source.results), source.selection, failed=lack)
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Write once what all rows have, and the others by columns."""
-    same, columns = {}, {}
-    for name in {name: None for row in rows for name in row}:
-        values = [row.get(name) for row in rows]
-        if all(value == values[0] for value in values):
-            same[name] = values[0]
-        else:
-            columns[name] = values
-    return {"num": len(rows), "same": same, "columns": columns}
+def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
+    models = _shortly([str(result.axes["model"]) for result in results], "model")
+    hosts = _shortly([environment.host for environment in environments], "machine")
+    kinds = " and ".join(dict.fromkeys(environment.devices for environment in environments))
+    return f"{models} on {hosts} ({kinds})"
 
 
-def _sections(page: Page) -> list[dict[str, Any]]:
-    """Return what the choice of a table offers, the one of the first answer chosen."""
-    return [
-        {
-            "key": section.key,
-            "title": section.layout.title,
-            "environment": number,
-            "trials": section.trials,
-            "has_charts": bool(section.series),
-        }
-        for number, environment in enumerate(page.environments)
-        for section in environment.sections
-    ]
+def _shortly(names: Sequence[str], what: str) -> str:
+    different = list(dict.fromkeys(names))
+    return ", ".join(different) if len(different) <= 4 else counted(len(different), what)
 
 
-def _styles(page: Page) -> dict[str, Any]:
-    """Return the style of each line by its name, so that it looks the same in all charts."""
-    sections = [section for environment in page.environments for section in environment.sections]
-    names = {name for section in sections for name in section.series}
-    results = [result for section in sections for result in section.table.results]
-    over_hosts = {}
-    for result in sorted(results, key=lambda result: result.hosts):
-        if result.hosts > 1 and result.line in names:
-            over_hosts[result.line] = result.way
-    looks = numbered(names, over_hosts)
-    return {name: style(number) for name, number in looks.items() if name in names}
+def _pictures(source: Source, lack: Failed) -> list[Picture]:
+    """Draw the charts as SVG. An image in an address runs no script and loads nothing."""
+    import matplotlib  # here, because it is slow to import
+
+    from plots.pictures.choices import PictureFormat, Theme
+    from plots.pictures.drawing import NothingToShow, Resolution, chart, facts, finish, write
+    from plots.pictures.theme import PALETTES, settings
+
+    palette = PALETTES[Theme.LIGHT]
+    shown: list[Picture] = []
+
+    def draw(name: str) -> None:
+        try:
+            for picture in chart(name).draw(source, palette):
+                if len(shown) == _MOST_PICTURES:
+                    return
+                figure = finish(picture, palette)
+                file = io.BytesIO()
+                write(figure, file, PictureFormat.SVG, Resolution(), facts(source, picture))
+                # between double quotes, no character of it has a meaning in HTML
+                text = quote(_small(file.getvalue()), safe=_UNQUOTED)
+                if len(text) + sum(len(other.address) for other in shown) < _MOST_PICTURE_BYTES:
+                    address = Markup(f"data:image/svg+xml,{text}")
+                    shown.append(Picture(title=str(figure.get_label()), address=address))
+        except NothingToShow:  # of some or all settings: tables have them
+            return
+
+    with matplotlib.rc_context(settings(Theme.LIGHT)):
+        for name in CHARTS:
+            attempted(f"chart {name}", partial(draw, name), lack)
+    return shown
 
 
-def style(number: int) -> dict[str, Any]:
-    """Distinguish the line of this number by color, in grey by shape, and beyond the number of
-    colors by dashes. Colors are CSS variables, so that charts follow the page from light to dark.
-    """
-    return {
-        "color": f"var(--s{number % NUM_COLORS})",
-        "shape": _SHAPES[number % len(_SHAPES)],
-        "dash": list(_DASHES[number // NUM_COLORS % len(_DASHES)]),
-    }
+_UNQUOTED = " !$'()*+,-./:;<=>?@[]^_{|}~"  # neither quotes nor what an address gives a meaning
+_NEEDLESS = (
+    (re.compile(r"<!--.*?-->|<metadata>.*?</metadata>|<!DOCTYPE.*?>|<\?xml.*?\?>", re.DOTALL), ""),
+    (re.compile(r'<g id="[^"]*"'), "<g"),  # nothing leads there
+    (re.compile(r' transform="rotate\(-0 [^"]*"'), ""),
+    (re.compile(r"font-family: 'DejaVu Sans';? ?"), ""),
+    (re.compile(r"(\d\.\d)\d+"), r"\1"),
+    (re.compile(r">\s+<"), "><"),
+    (re.compile(r"\s*\n\s*"), " "),
+)
+_FONT = "<svg style='font-family:DejaVu Sans,Verdana,sans-serif'"
 
 
-def _line_charts(environment: EnvironmentSection) -> dict[str, Any]:
-    """Return throughput, speed-up and efficiency of each section that is about GPUs."""
-    found: dict[str, Any] = {}
-    for section in environment.sections:
-        if not section.series:
+def _small(svg: bytes) -> str:
+    """Return the picture in half as many bytes, with a font for viewers that lack ours."""
+    text = svg.decode()
+    for pattern, replacement in _NEEDLESS:
+        text = pattern.sub(replacement, text)
+    return text.replace('"', "'").replace("<svg", _FONT, 1)
+
+
+_AXES = ("model", "strategy", "num_gpus", "hosts", "batch_size", "precision")
+
+
+def _varied(results: Sequence[Result]) -> list[str]:
+    """Return the axes that differ between trials, the usual ones first."""
+    names = dict.fromkeys([*_AXES, *(axis for result in results for axis in result.axes)])
+    of_strategies = {axis for result in results for axis in result.strategy_axes}
+    varied = []
+    for axis in names:
+        values = {str(result.axes.get(axis)) for result in results}
+        if axis in ("id", "curve") or axis in of_strategies:
             continue
-        words = ["simulated"] if environment.environment.is_simulated else []
-        if section.scaling:
-            words.append(f"{section.scaling} scaling")
-        scaling = f" ({', '.join(words)})" if words else ""
-        kinds = {"scaling": section.table.unit, "speed_up": "speed-up", "efficiency": "efficiency"}
-        for kind, quantity in kinds.items():
-            found[f"{section.key}-{kind}"] = {
-                "kind": kind,
-                "section": section.key,
-                "x": f"number of {environment.environment.devices}",
-                "y": f"{quantity}{scaling}",
-                "ideal": _ideal(kind, section),
-                "trials": section.trials,
-                "series": section.series,
-            }
-    return found
+        if len(values) > 1 or axis in ("model", "strategy", "num_gpus"):
+            varied.append(axis)
+    return varied
 
 
-def _ideal(kind: str, section: Section) -> list[dict[str, float]]:
-    """Return what perfect scaling from the fewest GPUs on would bring; nothing of one count, or
-    where models are the lines, which do not compete.
-    """
-    results = section.table.results
-    if kind == "scaling":
-        able = [one for one in results if one.throughput is not None]
-        if not able or not section.is_of_strategies:
-            return []
-        best = min(able, key=lambda one: (one.num_gpus, -(one.throughput or 0.0)))
-        fewest, at_fewest = best.num_gpus, best.throughput or 0.0
+def _columns(results: Sequence[Result]) -> tuple[str, ...]:
+    units = {result.unit for result in results if result.throughput is not None}
+    unit = units.pop() if len(units) == 1 else "throughput"
+    kinds = {result.environment.devices for result in results}
+    devices = kinds.pop() if len(kinds) == 1 else "devices"
+    axes = [devices if axis == "num_gpus" else axis for axis in _varied(results)]
+    machine = ("machine",) if len({result.environment.key for result in results}) > 1 else ()
+    return (*axes, *machine, unit, "speed-up", "doubts")
+
+
+def _trials(source: Source, attempts: Mapping[int, Row]) -> list[Trial]:
+    results = source.results
+    varied = _varied(results)
+    has_machines = len({result.environment.key for result in results}) > 1
+    samples: Mapping[int, Sequence[StepSample]] = {}
+    if attempts and len(results) <= _MOST_WITH_STEPS:
+        samples = source.steps([result.attempt_ids[-1] for result in results])
+    is_short = len(results) > _MOST_WITH_STEPS
+    trials = []
+    for place, result in enumerate(results):
+        cells = [_cell(result.axes.get(axis)) for axis in varied]
+        cells += [result.environment.host] if has_machines else []
+        cells += [*_numbers(result), ", ".join(badges.of_result(result))]
+        steps = samples.get(result.attempt_ids[-1], []) if result.attempt_ids else []
+        trial = Trial(
+            key=f"t{place}",
+            name=f"{result.axes['model']}, {result.line} on {result.counted}",
+            cells=tuple(cells),
+            facts=tuple(_facts(result, [attempts[one] for one in result.attempt_ids], is_short)),
+            steps=_drawn_steps(steps),
+        )
+        trials.append(trial)
+    return trials
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else as_typed(value)
+
+
+def _numbers(result: Result) -> tuple[str, str]:
+    if result.throughput is None:
+        return SYMBOLS[Outcome(result.outcome)], ""
+    speed_up = "" if result.speed_up is None else f"{result.speed_up:.2f}x"
+    return _throughput(result), speed_up
+
+
+def _throughput(result: Result) -> str:
+    exactly = result.environment.origin is Origin.PUBLISHED
+    return number(result.throughput or 0.0, exactly=exactly)
+
+
+def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> list[Fact]:
+    facts = []
+    if result.throughput is not None:
+        text = spread(result.repeats, result.low, result.high, result.throughput)
+        facts.append(Fact(name=result.unit, text=f"{_throughput(result)} {text}".strip()))
+    if len(result.repeats) > 1:
+        facts.append(Fact(name="repeats", text=", ".join(map(number, result.repeats))))
+    if result.speed_up is not None and result.baseline is not None:
+        against = f"{result.baseline.strategy} on {result.baseline.width}"
+        text = f"{result.speed_up:.2f}x of {against}"
+        if result.efficiency is not None:
+            text += f", an efficiency of {result.efficiency:.0%}"
+        facts.append(Fact(name="speed-up", text=text))
+    if result.usage.mfu is not None:
+        facts.append(Fact(name="MFU", text=f"{100 * result.usage.mfu:.3g} %"))
+    facts += [Fact(name="in doubt", text=reason) for reason in _reasons(attempts)]
+    for attempt in attempts:
+        if attempt["outcome"] != Outcome.COMPLETED:
+            outcome = str(attempt["outcome"]).replace("_", " ")
+            log = PurePosixPath(attempt["run_dir"] or "") / "log.txt"
+            text = f"{outcome}: {attempt['message'] or 'no message'} ({log})"
+            facts.append(Fact(name=f"attempt {attempt['attempt']}", text=text))
+    if result.environment.origin.is_ours:
+        command = (again if is_short else elsewhere)(result, len(result.repeats))
+        facts.append(Fact(name="run it again", text=command, is_code=True))
     else:
-        # `--baseline fewest` need not begin at 1 GPU
-        baselines = [one.baseline.num_gpus for one in results if one.baseline]
-        if not baselines:
-            return []
-        fewest, at_fewest = min(baselines), 1.0
-    counts = sorted({one.num_gpus for one in results if one.num_gpus >= fewest})
-    if len(counts) < 2:
-        return []
-    found = []
-    for count in counts:
-        value = 1.0 if kind == "efficiency" else at_fewest * count / fewest
-        found.append({"num_gpus": count, "ideal": value})
-    return found
+        facts.append(Fact(name="source", text=made_with(result.environment)))
+    return facts
 
 
-def _heat_map(environment: EnvironmentSection, number: int) -> dict[str, Any]:
-    """Return the chart of all strategies: a row per table and number of hosts."""
-    trials: list[int] = []
-    rows: list[str] = []
-    results: list[Result] = []
-    for section in environment.sections:
-        if section.is_of_strategies:
-            trials += section.trials
-            results += section.table.results
-            rows += [f"{section.shortly}{over(one.hosts)}" for one in section.table.results]
-    if not rows:
-        return {}
-    series = [result.strategy for result in results]
-    chart = {
-        "kind": "heat_map",
-        "environment": number,
-        "trials": trials,
-        "rows": rows,
-        "series": series,
-    }
-    return {f"{environment.key}-heat_map": chart}
+def _reasons(attempts: Sequence[Row]) -> list[str]:
+    """Return what is against its numbers, or against a repeat that is therefore left out."""
+    reasons: dict[str, None] = {}
+    for attempt in attempts:
+        if attempt["outcome"] != Outcome.COMPLETED or attempt["verdict"] == Verdict.VALID:
+            continue
+        where = "" if is_quotable(attempt) else f" (repeat {attempt['repeat']}, left out)"
+        for reason in attempt["verdict_reasons"] or [attempt["verdict"] or "not steady"]:
+            reasons[f"{reason}{where}"] = None
+    return list(reasons)
 
 
-def _island(facts: Mapping[str, Any]) -> Markup:
-    return Markup(libraries.packed(json.dumps(facts, separators=(",", ":"), allow_nan=False)))
-
-
-def policy(scripts: Sequence[str], *, live: bool) -> str:
-    """Return a Content-Security-Policy: nothing is loaded, and no script runs but those that the
-    page was made with.
-    """
-    digests = [hashlib.sha256(text.encode()).digest() for text in scripts]
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    asks = "connect-src 'self'; " if live else ""
-    return (
-        f"default-src 'none'; {asks}script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+def _drawn_steps(steps: Sequence[StepSample]) -> Markup:
+    """Return the time of each step as a small picture: of many steps every second, third, ..."""
+    if len(steps) < 2:
+        return Markup()
+    times = [step.duration_s / step.num_steps for step in steps]
+    shown = times[:: -(-len(times) // _MOST_POINTS)]
+    most = max(shown) or 1.0
+    places = []
+    for place, time_s in enumerate(shown):
+        x = round(place * _STEPS_WIDTH / max(len(shown) - 1, 1))
+        places.append(f"{x},{round(_STEPS_HEIGHT * (1 - time_s / most), 1):g}")
+    label = f"{len(steps)} steps of the newest process, the longest {1000 * most:.4g} ms"
+    return Markup(
+        f'<figure><svg role="img" aria-label="{label}" viewBox="-2 -2 {_STEPS_WIDTH + 4} '
+        f'{_STEPS_HEIGHT + 4}"><polyline points="{" ".join(places)}"/></svg>'
+        f"<figcaption>{label}, warm-up included</figcaption></figure>"
     )
 
 
-@cache
-def _script() -> str:
-    return "".join(_file(f"script/{name}.js") for name in _SCRIPTS)
+def _failures(results: Sequence[Result], attempts: Mapping[int, Row]) -> list[Failure]:
+    """Group attempts that did not complete by outcome and message."""
+    grouped: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    for place, result in enumerate(results):
+        for attempt_id in result.attempt_ids:
+            attempt = attempts[attempt_id]
+            if attempt["outcome"] == Outcome.COMPLETED:
+                continue
+            reason = (str(attempt["outcome"]).replace("_", " "), attempt["message"] or "no message")
+            log = str(PurePosixPath(attempt["run_dir"] or "") / "log.txt")
+            name = f"{result.axes['model']}, {result.line} on {result.counted}"
+            grouped.setdefault(reason, []).append((f"t{place}", name, log))
+    failures = []
+    for (outcome, message), of_reason in grouped.items():
+        failure = Failure(
+            outcome=outcome,
+            message=escape(quoted_lines(message)),
+            attempts=tuple(of_reason[:_MOST_LISTED]),
+            num_more=max(len(of_reason) - _MOST_LISTED, 0),
+        )
+        failures.append(failure)
+    return failures
 
 
-@cache
-def _file(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"moment": moment}
-    environment.globals |= {"value_of": _value_of, "mark_of": _mark_of, "row_trials": _row_trials}
-    environment.globals |= {"notes_of": _notes_of, "MOST_LISTED": _MOST_LISTED}
-    return environment
-
-
-def _shown(value: object) -> object:
-    """Keep text as it is, but for controls and what turns the direction of reading."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return "\n".join(map(visible, value.split("\n")))
-    return value
-
-
-def moment(value: datetime | None) -> str:
-    return f"{value:%Y-%m-%d %H:%M:%S} UTC" if value else ""
-
-
-def _value_of(shown: Shown) -> float | None:
-    """Return what a column is sorted by; cells without a number come last."""
-    return shown.result.throughput if shown.result else None
-
-
-def _notes_of(environment: EnvironmentSection, layout: Layout) -> list[str]:
-    """Return what the machine is, and what the table needs; each once."""
-    return list(dict.fromkeys([*environment.notes, *layout.notes, *layout.legend]))
-
-
-_MARKS = {Rank.BEST: "best", Rank.TIE: "tie", Rank.UNKNOWN: "unknown"}
-
-
-def _mark_of(shown: Shown) -> str:
-    """Return the CSS class of a cell."""
-    if shown.result is None:
-        return "missing"
-    return "failed" if _value_of(shown) is None else _MARKS.get(shown.rank, "")
-
-
-@pass_context
-def _row_trials(context: Context, section: Section, cells: Sequence[Shown]) -> str:
-    """Return the numbers of the trials in a row, for filters."""
-    page: Page = context["page"]
-    by_id = {page.trials[number].trial_id: number for number in section.trials}
-    return " ".join(str(by_id[shown.result.trial_id]) for shown in cells if shown.result)
+def _left_out(sweeps: Sequence[Any]) -> dict[str, tuple[str, ...]]:
+    """Return the overrides of cells that were left out of grids, by reason."""
+    grouped: dict[str, list[str]] = {}
+    for sweep in sweeps:
+        for cell in sweep["left_out"]:
+            grouped.setdefault(cell["reason"], []).append(cell["overrides"])
+    return {reason: tuple(cells) for reason, cells in grouped.items()}

@@ -9,15 +9,13 @@ from analysis.conclusions.rules import RULES
 from analysis.explanation.ablations import Ablation, AblationFinder
 from analysis.explanation.explanations import of_each_curve
 from analysis.neighbors import with_num_gpus
-from analysis.pivot import by_hosts, pivot
+from analysis.pivot import pivot
 from analysis.reported_hosts import hosts_of
 from analysis.results import BaselineRule, Origin, measured, with_baselines
-from analysis.scaling.crossovers import leads
 from analysis.scaling.curves import scalings
 from analysis.scaling.scaling_words import sentences
 from analysis.tables.labels import lines
 from analysis.tables.table import Rank
-from analysis.text.summary import summarize
 from analysis.text.titles import host_notes, short_title, table_title
 from plots.pictures.file_names import file_names
 from scalemark.records.devices import DeviceKind
@@ -140,55 +138,6 @@ def test_strategies_compete_with_those_over_as_many_hosts_alone():
         assert {
             (cell.result.strategy, cell.result.hosts): cell.rank for cell in table.cells.values()
         } == expected
-
-
-def test_a_table_of_several_hosts_comes_apart_into_one_for_each():
-    results = of_spreads({("distributed_ring", *of): 100.0 * of[0] for of in SPREADS})
-    (table,) = pivot(results, lines(results))
-    parts = by_hosts(table)
-    assert [
-        (part.hosts, part.setting["hosts"], [one.num_gpus for one in part.results])
-        for part in parts
-    ] == [
-        (1, 1, [1, 2, 4]),
-        (2, 2, [2, 4, 8]),
-        (4, 4, [4, 8]),
-    ]
-    assert by_hosts(parts[0]) == [parts[0]]
-
-
-def test_who_leads_is_said_for_each_number_of_hosts():
-    results = of_spreads(
-        {(way, *of): 100.0 * of[0] / of[1] * (2 if way == "distributed_ps" and of[1] == 2 else 1.5 if way != "distributed_ps" else 1)
-         for way in ("distributed_ring", "distributed_ps") for of in SPREADS}
-    )  # fmt: skip
-    (table,) = pivot(results, lines(results))
-    reported = summarize(table).sentences
-    assert (
-        "On 4 GPUs distributed_ring is fastest with 600 images/s, 50% ahead of distributed_ps."
-        in reported
-    )
-    assert (
-        "On 4 GPUs over 2 hosts distributed_ps is fastest with 400 images/s, 33% ahead of distributed_ring."
-        in reported
-    )
-    assert any(
-        one.startswith(
-            "On 8 GPUs over 4 hosts distributed_ring reaches 2.00x of distributed_ring on 1:"
-        )
-        for one in reported
-    )
-    assert not any("leads from" in one for one in reported)
-    assert [lead.num_gpus for part in by_hosts(table) for lead in leads(part)] == [
-        1,
-        2,
-        4,
-        2,
-        4,
-        8,
-        4,
-        8,
-    ]
 
 
 def test_a_scaling_curve_is_over_one_number_of_hosts():

@@ -143,7 +143,8 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
     assert "throughput.png" in reported.files
     assert reported.after("sweep: ") == [
         "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, see "
-        "python -m plots charts --sweep first"
+        f"python -m plots {command} --sweep first"
+        for command in ("report", "charts")
     ]
 
 
@@ -201,17 +202,17 @@ def test_a_folder_that_is_none_is_said(results, reported):
 
 
 def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported, monkeypatch):
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(scaling, "draw", interrupted)
+    monkeypatch.setattr("plots.pictures.drawing.draw", interrupted)
     with pytest.raises(KeyboardInterrupt):
         show(reported)
     assert reported[-1] == (
-        "sweep: drawing was interrupted at chart scaling; the results are stored, python -m plots report --sweep first "
+        "sweep: drawing was interrupted at chart throughput; the results are stored, python -m plots report --sweep first "
         "and python -m plots charts --sweep first draw them"
     )
-    assert reported.files == ["report.html", "throughput.png"]
+    assert reported.files == ["report.html"]
 
 
 @pytest.mark.integration

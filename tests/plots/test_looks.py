@@ -1,15 +1,9 @@
 """A strategy looks the same wherever it is drawn."""
 
-from datetime import UTC, datetime
-
 import pytest
 
-from analysis.selection import Selection
 from plots.looks import NUM_COLORS, numbered
 from plots.pictures.theme import PALETTES, Theme
-from plots.report.content import compose
-from plots.report.page import _styles, style
-from plots.source import Source
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_COLUMNS
 from tests.filled import fill
@@ -32,13 +26,6 @@ def test_lines_over_several_hosts_have_the_color_of_their_strategy():
     ring = [palette.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
     assert len({style["color"] for style in ring}) == 1
     assert len({(style["marker"], style["linestyle"]) for style in ring}) == 3
-    on_pages = [style(looks[name]) for name in ("distributed_ring", *over_hosts)]
-    assert len({style["color"] for style in on_pages}) == 1
-    assert (
-        len({style["shape"] for style in on_pages})
-        == len({tuple(style["dash"]) for style in on_pages})
-        == 3
-    )
 
 
 @pytest.mark.parametrize("chart", ["scaling", "efficiency", "memory"])
@@ -63,12 +50,3 @@ def test_a_strategy_has_one_color_with_others_and_without(chart):
     ]
     assert len(looks) == 2
     assert looks[0] == looks[1]
-
-
-def test_the_report_has_the_same_numbers():
-    fill("results.db", [(resnet(strategy), 100.0) for strategy in (0, 5)])
-    source = Source(selection=Selection(db="results.db"), command="python -m plots report")
-    styles = _styles(compose(source, datetime.now(UTC)))
-    assert styles == {
-        name: style(source.looks[name]) for name in ("replicated_none", "independent")
-    }

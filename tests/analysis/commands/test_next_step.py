@@ -6,7 +6,7 @@ from itertools import takewhile
 import pytest
 
 from analysis.selection import Selection
-from plots.report.content import compose
+from plots.report.page import compose
 from plots.source import Source
 from scalemark.host.process_identity import this_process
 from scalemark.records.outcomes import Verdict

@@ -1,8 +1,5 @@
 """A database in which something of everything happened, and pages made of databases."""
 
-import base64
-import gzip
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
@@ -141,15 +138,12 @@ Make = Callable[..., Path]
 
 @pytest.fixture
 def make() -> Make:
-    """make("results.db", sweep=..., live=True) is a page's file."""
+    """make("results.db", sweep=...) is a page's file."""
 
-    def make(
-        db: str, *, live: bool = False, scripts: tuple[str, ...] = (), **selection: Any
-    ) -> Path:
+    def make(db: str, *, refresh_s: int = 0, **selection: Any) -> Path:
         path = Path("report.html")
-        path.write_text(
-            render(source(db, **selection), NOON, live=live, scripts=scripts), encoding="utf-8"
-        )
+        page = render(source(db, **selection), NOON, refresh_s=refresh_s)
+        path.write_text(page, encoding="utf-8")
         return path
 
     return make
@@ -192,28 +186,8 @@ class Parsed(HTMLParser):
     def text(self) -> str:
         return " ".join(" ".join(self.texts).split())
 
-    @property
-    def island(self) -> dict[str, Any]:
-        (text,) = [text for attributes, text in self.scripts if attributes.get("id") == "data"]
-        found: dict[str, Any] = json.loads(unpacked(text))
-        return found
-
-    @property
-    def trials(self) -> list[dict[str, Any]]:
-        """Of the island."""
-        return rows_of(self.island["trials"])
-
-
-def unpacked(text: str) -> str:
-    return gzip.decompress(base64.b64decode(text)).decode()
-
-
-def rows_of(packed: dict[str, Any]) -> list[dict[str, Any]]:
-    """What all rows share, and columns, as rows."""
-    return [
-        packed["same"] | {name: values[at] for name, values in packed["columns"].items()}
-        for at in range(packed["num"])
-    ]
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def parsed(path: Path) -> Parsed:

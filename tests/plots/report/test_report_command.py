@@ -1,15 +1,12 @@
 """The command writes one whole file, or says why not."""
 
-import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from analysis.text.summary import summarize
 from plots.__main__ import app
 from plots.commands.report import write
 from plots.whole_file import draft_of
@@ -33,7 +30,8 @@ def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "my page.html\n", "")
     page = parsed(Path("my page.html"))
     assert "command python -m plots report model=resnet50 --out 'my page.html'" in page.text
-    assert len(page.trials) == 6
+    assert 'id="t5"' in Path("my page.html").read_text()
+    assert 'id="t6"' not in Path("my page.html").read_text()
 
 
 def test_scripts_are_reported_size_and_trials(everything):
@@ -94,38 +92,34 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("plots.report.content.answers", broken)
-    monkeypatch.setattr("plots.report.content.Page.verdict_counts", property(broken))
-    monkeypatch.setattr(
-        "plots.report.content.summarize", fails_once(ZeroDivisionError("another"), summarize)
-    )
+    for part in ("answers", "_failures"):
+        monkeypatch.setattr(f"plots.report.page.{part}", broken)
+    monkeypatch.setattr("plots.charts.scaling.draw", broken)
     monkeypatch.setattr(sys, "argv", ["plots", "report"])
     with pytest.raises(SystemExit) as ended:
         app.typer()(["report"])
     assert ended.value.code == 1
-    why = {
-        "answers": "a mistake of ours",
-        "verdicts": "a mistake of ours",
-        "table resnet50": "another",
-    }
     reported = capsys.readouterr()
     assert reported.out == "report.html\n"
     page = parsed(Path("report.html"))
-    for part, mistake in why.items():
-        assert f"plots: not in the report: {part}" in reported.err
-        assert f"ZeroDivisionError: {mistake}" in reported.err
-        assert f"This page lacks {part}" in page.text
-    assert len(page.trials) == 10
-    assert "OOM when allocating" in page.text
+    for part in ("answer", "failures", "chart scaling"):
+        mistake = f"{part}: ZeroDivisionError: a mistake of ours"
+        assert f"plots: not in the report: {mistake}" in reported.err
+        assert f"Not in this report: {mistake}" in page.text
     assert "vgg16" in page.text
 
 
-def fails_once(error: Exception, then: Callable[..., object]) -> Callable[..., object]:
-    calls = itertools.count()
-
-    def call(*arguments: object) -> object:
-        if next(calls) == 0:
-            raise error
-        return then(*arguments)
-
-    return call
+def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch):
+    pages = []
+    rest = iter((True, True, False))
+    monkeypatch.setattr("plots.commands.report._runs", lambda source: next(rest))
+    monkeypatch.setattr(
+        "plots.commands.report.time.sleep",
+        lambda seconds: pages.append((seconds, Path("report.html").read_text())),
+    )
+    monkeypatch.setattr(sys, "argv", ["plots", "report"])
+    with pytest.raises(SystemExit):
+        app.typer()(["report", "--watch"])
+    assert [seconds for seconds, _ in pages] == [30, 30]
+    assert all('http-equiv="refresh" content="30"' in page for _, page in pages)
+    assert 'http-equiv="refresh"' not in Path("report.html").read_text()

@@ -1,0 +1,90 @@
+"use strict";
+const all = (query, within = document) => [...within.querySelectorAll(query)];
+const list = document.getElementById("list");
+
+const show = () => {
+  const wanted = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const isSection = wanted && wanted.matches(".view, .trial");
+  const shown = isSection ? wanted : document.getElementById("results");
+  for (const section of all(".view, .trial")) section.classList.toggle("shown", section === shown);
+  const tab = shown.matches(".trial") ? "#trials" : `#${shown.id}`;
+  for (const link of all("nav a")) {
+    if (link.getAttribute("href") === tab) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  scrollTo(0, 0);
+};
+
+const valueOf = (row, place) => {
+  const text = row.cells[place].textContent.trim();
+  const number = parseFloat(text);
+  return Number.isNaN(number) ? text : number;
+};
+
+const compare = (one, other) => {
+  if (typeof one === typeof other) return one < other ? -1 : Number(one > other);
+  return typeof one === "number" ? -1 : 1;
+};
+
+const sortBy = (heading) => {
+  const table = heading.closest("table");
+  const down = heading.getAttribute("aria-sort") !== "descending";
+  for (const other of all("thead th", table)) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const rows = [...table.tBodies[0].rows].map((row) => [valueOf(row, heading.cellIndex), row]);
+  rows.sort(([one], [other]) => {
+    if (typeof one !== typeof other) return compare(one, other); // texts stay below numbers
+    return down ? compare(other, one) : compare(one, other);
+  });
+  table.tBodies[0].append(...rows.map(([, row]) => row));
+};
+
+const addSorting = (table) => {
+  for (const heading of all("thead th", table)) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = heading.textContent;
+    button.addEventListener("click", () => sortBy(heading));
+    heading.replaceChildren(button);
+  }
+};
+
+const asCsv = (table) => {
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const guarded = (text) => (/^[=+@-]/.test(text) ? `'${text}` : text);
+  const rows = all("tr", table).filter((row) => !row.hidden);
+  return rows.map((row) => [...row.cells].map((cell) => quoted(guarded(cell.textContent.trim()))).join(",")).join("\n");
+};
+
+const addCopying = (table) => {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy as CSV";
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(asCsv(table));
+    button.textContent = "Copied";
+  });
+  table.parentElement.after(button);
+};
+
+const filter = () => {
+  const words = document.getElementById("filter").value.toLowerCase().split(" ").filter(Boolean);
+  let num = 0;
+  for (const row of list.tBodies[0].rows) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+    num += Number(!row.hidden);
+  }
+  document.getElementById("count").textContent = words.length ? `${num} of ${list.tBodies[0].rows.length}` : "";
+};
+
+document.documentElement.classList.add("scripted");
+for (const part of all(".needs-script")) part.hidden = false;
+for (const table of all("table")) {
+  addSorting(table);
+  addCopying(table);
+}
+document.getElementById("filter").addEventListener("input", filter);
+addEventListener("hashchange", show);
+show();
