@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import begin_answer, reader_may_leave, silence, tell_scripts
 from scalemark.text.untrusted import quoted_lines, visible
-from store.database import default_url
+from store.database import OPENED, default_url
 from store.errors import StoreError
 
 OK, USAGE = 0, 2
@@ -153,12 +153,24 @@ def run(app: App, name: str, program: str | None = None) -> int:
             with reader_may_leave():
                 sys.stdout.flush()
     except StoreError as error:
-        tell_scripts(str(error))
-        # whatever it quotes
-        print(f"{name}: {quoted_lines(str(error), _LONGEST_ERROR)}", file=sys.stderr)
-        return USAGE
+        return _refused(name, error)
     except OSError as error:
         silence(sys.stdout)
         print(f"{name}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return USAGE
+    except Exception:
+        # A database that another program wrote into, or a bad disk, may hold anything.
+        from store.checks import explained
+
+        for url in sorted(OPENED):
+            if damage := explained(url):
+                return _refused(name, damage)
+        raise
     return OK
+
+
+def _refused(name: str, error: StoreError) -> int:
+    tell_scripts(str(error))
+    # whatever it quotes
+    print(f"{name}: {quoted_lines(str(error), _LONGEST_ERROR)}", file=sys.stderr)
+    return USAGE

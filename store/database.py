@@ -136,11 +136,16 @@ def open_for_writing(url: str) -> sa.Engine:
         return engine
 
 
+OPENED: set[str] = set()
+"""What this process has read: a command that fails looks there for damage, see `store.checks`."""
+
+
 def open_for_reading(url: str) -> sa.Engine:
     """Open the database at `url`, which nothing done through this engine can change. Raises
     StoreError as for writing.
     """
     engine = open_existing(url)
+    OPENED.add(url)
     if engine is None:
         raise NoSweepError(
             f"{locate(url).name}: {_why_none(url)}; run a sweep first, or name another with "

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sqlalchemy import (
     JSON,
     CheckConstraint,
+    Column,
     DateTime,
     Dialect,
     ForeignKey,
     Index,
+    Table,
     TextClause,
     TypeDecorator,
     UniqueConstraint,
     text,
     types,
 )
+from sqlalchemy.ext.compiler import compiles
 
 from scalemark.records.axes import Axis, AxisValue
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
@@ -84,12 +87,55 @@ class CanonicalJson(TypeDecorator[dict[str, Any]]):
         return None if value is None else json.loads(value)
 
 
+class Flag(types.Boolean):
+    """True or false."""
+
+
+class Real(types.Double[float]):
+    """A number."""
+
+
+class Whole(types.BigInteger):
+    """A whole number of 64 bits."""
+
+
+class JsonObject(JSON):
+    """An object as JSON."""
+
+
+class JsonArray(JSON):
+    """A list as JSON."""
+
+
+# A STRICT table of SQLite knows few types. INT stands for a flag and INTEGER for a number, so that
+# the columns of free axes can be read back.
+STRICT_TYPES = {
+    Flag: "INT",
+    Whole: "INTEGER",
+    Real: "REAL",
+    JsonObject: "TEXT",
+    JsonArray: "TEXT",
+    UtcDateTime: "TEXT",
+    UnixMicroseconds: "INTEGER",
+}
+
+
+def _compile_on_sqlite(kind: type[Any], name: str) -> None:
+    compiles(kind, "sqlite")(lambda *_, **__: name)
+
+
+for _kind, _name in STRICT_TYPES.items():
+    _compile_on_sqlite(_kind, _name)
+
+
 class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: UtcDateTime,
-        dict[str, Any]: JSON,
-        list[Any]: JSON,
+        dict[str, Any]: JsonObject,
+        list[Any]: JsonArray,
         str: types.Text,
+        bool: Flag,
+        float: Real,
     }
 
 
@@ -124,7 +170,7 @@ class MachineRow(Base):
     host: Mapped[str]
     cpu: Mapped[str]
     num_cores: Mapped[int]
-    memory_bytes: Mapped[int] = mapped_column(types.BigInteger)
+    memory_bytes: Mapped[int] = mapped_column(Whole)
     num_gpus: Mapped[int]
     gpu: Mapped[str]  # name of the GPUs, empty without
     driver: Mapped[str]  # of the GPUs
@@ -146,7 +192,7 @@ class GpuRow(Base):
     uuid: Mapped[str] = mapped_column(primary_key=True)
     position: Mapped[int]  # in PCI order; MIG devices after the GPU they are cut from
     name: Mapped[str]
-    memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    memory_bytes: Mapped[int | None] = mapped_column(Whole)
     pci_bus_id: Mapped[str]
     compute_capability: Mapped[str]
     power_limit_w: Mapped[float | None]
@@ -205,11 +251,11 @@ class SweepRow(Base):
     run_dir: Mapped[str | None]
     origin: Mapped[str]  # the database or file it was imported from; empty: measured into this one
     # what its agents go by; null: not shared
-    settings: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    settings: Mapped[dict[str, Any] | None] = mapped_column(JsonObject(none_as_null=True))
 
 
 def _axis_column(axis: Axis) -> Any:
-    column_type = {str: types.Text, int: types.Integer, float: types.Double, bool: types.Boolean}
+    column_type = {str: types.Text, int: types.Integer, float: Real, bool: Flag}
     # as in databases that lacked it: a program that does not know the axis can write trials, too
     default = None if axis.default is None else sql_default(axis.default)
     kind = column_type[axis.type]()
@@ -296,7 +342,7 @@ class OrchestratorRow(Base):
     pid_namespace: Mapped[str]  # and within one container
     pid: Mapped[int]
     # since boot: distinguishes it from a later process of that number
-    start_ticks: Mapped[int] = mapped_column(types.BigInteger)
+    start_ticks: Mapped[int] = mapped_column(Whole)
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
     # null while it runs, and after a crash until somebody notices
@@ -349,7 +395,7 @@ class RepeatRow(Base):
     run_dir: Mapped[str | None]
     placement: Mapped[dict[str, Any] | None]  # scalemark.records.placement.Placement
     pid: Mapped[int | None]  # leader of its process group
-    start_ticks: Mapped[int | None] = mapped_column(types.BigInteger)
+    start_ticks: Mapped[int | None] = mapped_column(Whole)
 
 
 class EventRow(Base):
@@ -382,7 +428,7 @@ class PlacementRow(Base):
     cores: Mapped[str]  # CPU cores it was given, as "0,1,4"; empty = all
     spare_core: Mapped[int | None]
     shares_host: Mapped[bool]
-    host_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    host_memory_bytes: Mapped[int | None] = mapped_column(Whole)
     hosts: Mapped[str]  # that its ranks ran on, as "node1,node2"; empty = one host alone
     rank_start: Mapped[str]  # what started them there: srun or ray; empty = its trainer itself
 
@@ -462,21 +508,21 @@ class MeasurementRow(Base):
     data_wait_share: Mapped[float | None]
     cpu_s: Mapped[float | None]
     cores_taken_by_others: Mapped[float | None]
-    peak_host_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
-    peak_device_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    peak_host_memory_bytes: Mapped[int | None] = mapped_column(Whole)
+    peak_device_memory_bytes: Mapped[int | None] = mapped_column(Whole)
     first_loss: Mapped[float | None]
     last_loss: Mapped[float | None]
     num_skipped_steps: Mapped[int]
     last_loss_scale: Mapped[float | None]
-    num_parameters: Mapped[int | None] = mapped_column(types.BigInteger)
+    num_parameters: Mapped[int | None] = mapped_column(Whole)
     link_bytes_per_s: Mapped[float | None]  # null on one host
     item: Mapped[str]  # what is counted per second
     reported: Mapped[bool]  # by the program, of its whole run
     mfu: Mapped[float | None]  # model FLOPs utilization, 0..1; null where it is not known
     peak_flops_per_s: Mapped[float | None]  # of one device, that mfu was divided by
     # largest of any device; null where they are not our own
-    variable_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
-    optimizer_state_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    variable_bytes: Mapped[int | None] = mapped_column(Whole)
+    optimizer_state_bytes: Mapped[int | None] = mapped_column(Whole)
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
@@ -504,8 +550,8 @@ class StepArraysRow(Base):
     first_step: Mapped[int]
     num_steps: Mapped[int]  # training steps in each call
     num_warm_up: Mapped[int]  # calls before measuring began
-    time_unit_us: Mapped[int] = mapped_column(types.BigInteger)  # of all times below
-    least_duration: Mapped[int] = mapped_column(types.BigInteger)
+    time_unit_us: Mapped[int] = mapped_column(Whole)  # of all times below
+    least_duration: Mapped[int] = mapped_column(Whole)
     least_loss: Mapped[float | None]  # null when no loss was finite
     loss_unit: Mapped[float]
     duration_over_least: Mapped[list[Any]]
@@ -574,3 +620,35 @@ class ReferenceRow(Base):
     axes: Mapped[dict[str, Any]] = mapped_column(CanonicalJson)  # free ones
     compare: Mapped[str]  # the free axis that plays the part of the strategy; empty: all do
     repeat: Mapped[int]  # counted from 1 over rows of a table that say the same
+
+
+def sqlite_condition(column: Column[Any]) -> str:
+    """Return what SQLite holds true of every cell of a column that is not null; empty where STRICT
+    says it all.
+    """
+    name = f'"{column.name}"'
+    if isinstance(column.type, UtcDateTime):
+        return f"length({name}) = 26 AND julianday({name}) IS NOT NULL"
+    if isinstance(column.type, Flag):
+        return f"{name} IN (0, 1)"
+    if isinstance(column.type, JsonArray):
+        return f"json_valid({name}) AND json_type({name}) IN ('array', 'null')"
+    # a null may be stored as JSON's
+    if isinstance(column.type, JsonObject | CanonicalJson):
+        return f"json_valid({name}) AND json_type({name}) IN ('object', 'null')"
+    return f"json_valid({name})" if column.key == "spec" else ""
+
+
+def _be_strict(table: Table) -> None:
+    """Let SQLite refuse cells of another type, and text that is no JSON."""
+    table.dialect_options["sqlite"]["strict"] = True
+    for column in table.columns:
+        if condition := sqlite_condition(column):
+            check = CheckConstraint(
+                f'"{column.name}" IS NULL OR {condition}', name=f"{table.name}_{column.name}_cells"
+            )
+            table.append_constraint(check.ddl_if(dialect="sqlite"))
+
+
+for _table in Base.metadata.tables.values():
+    _be_strict(_table)

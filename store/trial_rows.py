@@ -17,15 +17,15 @@ from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import name_in_records
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
-from store.schema import TrialRow, is_lacked
+from store.schema import Flag, Real, TrialRow, Whole, is_lacked
 from store.sweeps.repeat_states import in_chunks
 from store.views import replace_views, views_dropped
 
 _TRIALS = cast(sa.Table, TrialRow.__table__)
 _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
-    bool: sa.Boolean(),
-    int: sa.BigInteger(),
-    float: sa.Double(),
+    bool: Flag(),
+    int: Whole(),
+    float: Real(),
     str: sa.Text(),
 }
 
@@ -91,7 +91,17 @@ def add_missing_columns(connection: sa.Connection) -> None:
     _make_room_for(connection, ())
 
 
+_OF_SQLITE: Mapping[str, sa.types.TypeEngine[Any]] = {
+    **dict.fromkeys(("INT", "BOOLEAN"), Flag()),  # the second in tables that are not STRICT
+    **dict.fromkeys(("INTEGER", "BIGINT"), Whole()),
+    **dict.fromkeys(("REAL", "DOUBLE", "FLOAT"), Real()),
+}
+
+
 def _columns(connection: sa.Connection) -> dict[str, Any]:
+    if connection.dialect.name == "sqlite":
+        rows = connection.exec_driver_sql(f"PRAGMA table_info({_TRIALS.name})")
+        return {row[1]: _OF_SQLITE.get(row[2], sa.Text()) for row in rows}
     return {one["name"]: one["type"] for one in sa.inspect(connection).get_columns(_TRIALS.name)}
 
 

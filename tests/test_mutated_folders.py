@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.sweep import sweep_uid
-from store.checks.every import check
+from store.checks import check
 from store.writer import Writer
 from sweeper.running.recover import recover
 from tests.agreement import rows

@@ -16,7 +16,7 @@ from store.command_line import Db, Json
 from store.database import locate
 
 if TYPE_CHECKING:  # each command imports its own work: the others need not wait for it
-    from store.checks.finding import Finding
+    from store.checks import Finding
 
 FINDINGS = 1
 
@@ -42,7 +42,7 @@ def backup(
 
 def check(db: Db, as_json: Json = False) -> None:
     """Check a database. Exit code 0: nothing is wrong; 1: findings; 2: it cannot be checked."""
-    from store.checks.every import check as findings_of
+    from store.checks import check as findings_of
 
     with shown() as progress:
         findings = list(findings_of(db, progress))

@@ -22,7 +22,7 @@ from scalemark.records.references import Rejected
 from scalemark.records.validation import parsed
 from scalemark.text.redact import masked
 from scalemark.text.wording import listed
-from store.checks.every import check
+from store.checks import check
 from store.database import explained, locate, open_for_writing
 from store.errors import StoreError
 from store.exchange.whole_sweeps import free_name

@@ -9,7 +9,7 @@ from multiprocessing.context import ForkServerProcess
 
 import pytest
 
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.reading import queries
 from store.sweeps.shared import shared_status

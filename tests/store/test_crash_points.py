@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.reading import queries
 from store.sqlite import SqliteFile

@@ -276,3 +276,92 @@ def test_a_fifo_or_a_device_is_no_database(run: Run, name: str) -> None:
         assert ended.exit_code == 2
         assert f"{db}: a FIFO or a device, wanted a file; choose another file with" in ended.stderr
     assert not Path("fifo.db.lock").exists()
+
+
+CELLS = (
+    "attempts SET started_at = 'yesterday'",
+    "attempts SET started_at = 5",
+    "attempts SET duration_s = 'long'",
+    "attempts SET duration_s = x'ff'",
+    "attempts SET shares_host = 'maybe'",
+    "attempts SET repeat = 'one' WHERE id = 1",
+    "attempts SET exit_code = 'bad'",
+    "attempts SET outcome = x'ff80'",
+    "attempts SET message = x'ff80'",
+    "measurements SET throughput = 'fast'",
+    "measurements SET throughput_low = 'low'",
+    "measurements SET throughput_high = x'00'",
+    "measurements SET mfu = 'half'",
+    "measurements SET steady = 'yes'",
+    "measurements SET verdict_reasons = 'no list'",
+    "measurements SET verdict_reasons = '{}'",
+    "measurements SET gpu_telemetry = '5'",
+    "measurements SET num_steps = 'two'",
+    "measurements SET item = x'ff'",
+    "environments SET description = 'no object'",
+    "environments SET description = '[]'",
+    "sweeps SET started_at = 'never'",
+    "machines SET num_gpus = 'none'",
+    "step_arrays SET duration_over_least = '[1, '",
+    "trials SET num_gpus = 'many'",
+    "trials SET batch_size = 'big'",
+    "trials SET spec = 'nonsense'",
+)
+"""Cells of another type, or without sense, as a database from before STRICT tables may hold them."""
+
+
+def made_before_strict(path: Path) -> None:
+    script = (PROJECT / "tests/store/made_before_strict.sql").read_text()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    made_before_strict(Path("r.db"))
+    Path("in.jsonl").write_text("\n")
+    return Path("r.db")
+
+
+def change(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(f"UPDATE {sql}")
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_cell_of_another_type_is_named_by_check_and_ends_no_command_in_a_traceback(
+    old: Path, run: Run, cell: str
+) -> None:
+    change(old, cell)
+    table = cell.split(" ")[0]
+    ended = run("store check")
+    assert ended.exit_code == 1, ended
+    assert f"{table} " in ended.stdout
+    for name in COMMANDS:
+        ended = run(name)  # an exception would fail the test
+        assert ended.exit_code in (0, 1, 2), (name, ended)
+        if ended.exit_code == 2 and "damaged" in ended.stderr:
+            assert "r.db: " in ended.stderr, (name, ended.stderr)
+
+
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if not cell.startswith("trials SET spec")])
+def test_a_new_database_refuses_a_cell_of_another_type(whole: bytes, cell: str) -> None:
+    Path("r.db").write_bytes(whole)
+    with (
+        closing(sqlite3.connect("r.db")) as connection,
+        pytest.raises(sqlite3.IntegrityError, match=r"constraint failed|cannot store"),
+    ):
+        connection.execute(f"UPDATE {cell}")
+
+
+def test_a_database_from_before_strict_tables_is_read_and_written(old: Path, run: Run) -> None:
+    assert run("store check").stdout == "r.db: nothing is wrong\n"
+    for name in ("store list", "store show 1", "plots tables", "analysis scaling"):
+        assert run(name).exit_code == 0, name
+    fill("r.db", [(small(num_gpus=2, free=(("axes.flag", False),)), 17.0)], name="third")
+    assert run("store check").stdout == "r.db: nothing is wrong\n"
+    with closing(sqlite3.connect("r.db")) as connection:
+        flags = connection.execute('SELECT "axes.flag" FROM trials ORDER BY 1').fetchall()
+    assert flags == [(None,), (None,), (None,), ("false",), ("true",)]

@@ -8,7 +8,7 @@ import store.trial_rows
 from analysis.selection import Selection, load
 from scalemark.records.axes import AxisValue
 from scalemark.records.trial import AXES, TrialSpec
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.merge import merge

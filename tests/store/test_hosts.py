@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from scalemark.records.trial import TrialSpec
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.exchange.merge import merge
 from store.reading import queries

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from store import judgements
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
 from store.judgements import Judged, NewJudgement, Place

@@ -6,7 +6,7 @@ from multiprocessing.synchronize import Barrier, Event
 
 import pytest
 
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.reading import queries
 from store.reading.show import show

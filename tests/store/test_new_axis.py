@@ -91,7 +91,7 @@ def test_a_database_of_before_takes_a_new_axis_without_a_migration(program, db):
     written = run(program, "-c", WRITE, db)
     assert written.stdout == "30.0\n30.0\n0 3\n0 3\n", written.stderr
     tables = run(program, "-m", "plots", "tables", "--db", db)
-    assert "nudge 3" in tables.stdout, tables.stderr
+    assert "\n3 " in tables.stdout, tables.stderr
     # the program of before shows the column that it does not know
     assert (
         "nudge"

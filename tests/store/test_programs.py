@@ -9,7 +9,7 @@ import pytest
 import store.api
 from analysis.selection import Selection, load
 from scalemark.records.trial import AXES
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.exports import ExportFormat, export

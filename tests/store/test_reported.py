@@ -1,6 +1,6 @@
 """What a program reported of itself has no steps, and is neither damaged nor taken for a measurement of ours."""
 
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.reading import queries
 from tests.filled import fill

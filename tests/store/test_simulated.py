@@ -8,7 +8,7 @@ import store.api
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.trial import TrialSpec
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.exchange.merge import merge
 from store.reading import queries

@@ -19,7 +19,7 @@ from scalemark.records.placement import Placement
 from scalemark.records.references import Reference
 from scalemark.records.trial import TrialSpec
 from store import engine, schema
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading import queries

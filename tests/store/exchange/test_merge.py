@@ -12,7 +12,7 @@ import pytest
 
 from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome
-from store.checks.every import check
+from store.checks import check
 from store.errors import StoreError
 from store.exchange.merge import Merged, merge
 from store.writer import Writer

@@ -17,7 +17,7 @@ from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.placement import ProcessIdentity
 from scalemark.run_folder.folder import RunFolder
-from store.checks.every import check
+from store.checks import check
 from store.database import open_for_reading, writing
 from store.errors import AwayError, LockedError, StoreError
 from store.reading import queries

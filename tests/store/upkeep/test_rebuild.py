@@ -16,7 +16,7 @@ import pytest
 
 from conf.schema import SweepConfig
 from scalemark.records.outcomes import Outcome, State
-from store.checks.every import check
+from store.checks import check
 from store.errors import StoreError
 from store.exchange.merge import merge
 from store.upkeep.backup import back_up
