@@ -26,8 +26,8 @@ from store.database import locate, open_existing
 from store.engine import ONLY_READS
 from store.errors import DamagedError, StoreError
 from store.exchange.whole_sweeps import RENAMED
-from store.machine_rows import machine_gpus
 from store.finished_attempt import environment_values
+from store.machine_rows import machine_gpus
 from store.rows import digest
 from store.schema import Base
 from store.sqlite import SqliteFile, cause_of, connect_read_only, end_if_interrupted

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +138,21 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     # no ATTACH, by which VACUUM INTO writes another file even through this connection
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.set_progress_handler(_let_signals_in, _STEPS_BETWEEN_SIGNALS)
+    if not _has_math():
+        connection.create_function("ln", 1, math.log, deterministic=True)
+        connection.create_function("exp", 1, math.exp, deterministic=True)
     return connection
+
+
+@cache
+def _has_math() -> bool:
+    """Say whether SQLite was built with the functions that the view `scaling` uses."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute("SELECT ln(1.0), exp(1.0)")
+        except sqlite3.OperationalError:
+            return False
+    return True
 
 
 def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:

@@ -19,7 +19,7 @@ from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
 from store.schema import Flag, Real, TrialRow, Whole, is_lacked
 from store.sweeps.repeat_states import in_chunks
-from store.views import replace_views, views_dropped
+from store.views import renew_views, replace_views, views_dropped
 
 _TRIALS = cast(sa.Table, TrialRow.__table__)
 _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
@@ -87,7 +87,10 @@ def missing_columns(connection: sa.Connection) -> set[str]:
 
 
 def add_missing_columns(connection: sa.Connection) -> None:
-    """Give the table a column for every defined axis, inside the caller's transaction."""
+    """Give the table a column for every defined axis, and the views theirs, inside the caller's
+    transaction.
+    """
+    renew_views(connection)
     _make_room_for(connection, ())
 
 

@@ -1,7 +1,6 @@
 """The views: plain SQL that any reader of the database can run, for SQLite and for PostgreSQL.
 
-Numbers of simulated GPUs have views and columns of their own, so that nobody takes the mean of
-measured and computed numbers by accident.
+The column `origin` keeps numbers of simulated GPUs apart, which are computed and not measured.
 """
 
 from __future__ import annotations
@@ -13,8 +12,13 @@ import sqlalchemy as sa
 
 from store.errors import StoreError
 
-_SIMULATED = "trials.device_kind = 'simulated_gpu'"
-_MEASURED = "trials.device_kind <> 'simulated_gpu'"
+_ORIGIN = (
+    "CASE WHEN trials.device_kind = 'simulated_gpu' THEN 'simulated' ELSE 'measured' END AS origin"
+)
+# what a table quotes: `analysis.results.is_quotable`
+_IS_QUOTABLE = """attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
+          AND measurements.throughput > 0
+          AND coalesce(measurements.verdict, '') <> 'invalid'"""
 
 _RUN_DIR = """CASE WHEN substr(attempts.run_dir, 1, 1) = '/' THEN attempts.run_dir
             ELSE sweeps.run_dir || '/' || attempts.run_dir END AS run_dir"""
@@ -27,29 +31,28 @@ JOIN machines ON machines.id = attempts.machine_id"""
 # In all views the axes stand last, in the order of the table: a column for a new axis comes behind
 # them, so that PostgreSQL can replace a view and keep the rights on it and the views on top of it.
 _THROUGHPUT = """
-SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
+SELECT {first}, measurements.throughput, {origin}, {others},
+       attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
        machines.gpu, environments.software_key, attempts.shares_host, attempts.repeat,
-       measurements.item, measurements.throughput, measurements.throughput_low,
+       measurements.item, measurements.throughput_low,
        measurements.throughput_high, measurements.median_step_s, measurements.p90_step_s,
        measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
        measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
        measurements.mfu, measurements.peak_flops_per_s, measurements.variable_bytes,
        measurements.optimizer_state_bytes, measurements.verdict, attempts.started_at,
-       {axes_but_item}
+       {axes}
 {attempts}
 JOIN measurements ON measurements.attempt_id = attempts.id
 LEFT JOIN environments ON environments.id = attempts.environment_id
-WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
+WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
 """
 
 _LATEST_ATTEMPTS = """
 SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
        attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
        attempts.started_at, attempts.duration_s, measurements.item,
-       CASE WHEN {measured} THEN measurements.throughput END AS throughput,
-       measurements.verdict, {run_dir},
-       CASE WHEN {simulated} THEN measurements.throughput END AS simulated_throughput,
-       {axes_but_item}
+       measurements.throughput, {origin}, measurements.verdict, {run_dir},
+       {first}, {others}, {axes}
 {attempts}
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
@@ -63,52 +66,48 @@ WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
 _FAILURES = """
 SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
        attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
-       attempts.started_at, attempts.duration_s, {run_dir}, {axes}
+       attempts.started_at, attempts.duration_s, {run_dir},
+       {first}, {others}, trials.item, {axes}
 {attempts}
 WHERE attempts.outcome <> 'completed' AND attempts.deleted_at IS NULL
 """
 
-# The median without a division: DuckDB, which runs the text of views itself, has no division of
-# whole numbers.
-_MEDIAN = """(
-    SELECT avg(ranked.throughput)
-    FROM (
-      SELECT measurements.throughput,
-             row_number() OVER (ORDER BY measurements.throughput) AS place,
-             count(*) OVER () AS num
-      FROM attempts
+# The geometric mean, as `scalemark.stats.welch.typical`; a single number as it is.
+_TYPICAL = """CASE WHEN count(*) = 1 THEN max(measurements.throughput)
+                ELSE exp(avg(ln(measurements.throughput))) END"""
+
+# One GPU is on one host: a curve has one
+# such trial.
+_ON_ONE_GPU = """(
+      SELECT {typical}
+      FROM trials AS one
+      JOIN attempts ON attempts.trial_id = one.id
       JOIN measurements ON measurements.attempt_id = attempts.id
       JOIN environments ON environments.id = attempts.environment_id
-      WHERE attempts.trial_id = {trial} AND attempts.machine_id = grouped.machine_id
+      WHERE one.curve = grouped.curve AND one.num_gpus = 1 AND one.hosts = 1
+            AND attempts.machine_id = grouped.machine_id
             AND environments.software_key = grouped.software_key
             AND attempts.shares_host = grouped.shares_host AND measurements.item = grouped.item
-            AND attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
-    ) AS ranked
-    WHERE 2 * ranked.place BETWEEN ranked.num AND ranked.num + 2
-  )"""
-
-# One GPU is on one host: a curve has one such trial.
-_ON_ONE_GPU = """(SELECT one.id FROM trials AS one
-         WHERE one.curve = grouped.curve AND one.num_gpus = 1 AND one.hosts = 1)"""
+            AND {is_quotable}
+    )"""
 
 # The axes in GROUP BY let conditions on them reach the tables' indices. DISTINCT changes no row:
-# it keeps both engines from computing each median again wherever it is named.
+# it keeps both engines from computing each baseline again wherever it is named.
 _SCALING = """
-SELECT compared.trial_id, compared.curve, compared.machine_id, compared.host, compared.gpu,
-       compared.software_key, compared.shares_host, compared.item, compared.num_repeats,
-       compared.lowest, compared.highest, compared.num_doubtful, compared.throughput,
-       compared.throughput_on_1,
-       compared.throughput / nullif(compared.throughput_on_1, 0) AS speed_up,
-       compared.throughput / nullif(compared.throughput_on_1, 0)
-           / compared.num_gpus AS efficiency, {compared_axes}
+SELECT {compared_first}, compared.throughput,
+       compared.throughput / compared.throughput_on_1 AS speed_up,
+       compared.throughput / compared.throughput_on_1 / compared.num_gpus AS efficiency,
+       compared.origin, {compared_others}, compared.item, compared.num_repeats, compared.lowest,
+       compared.highest, compared.num_doubtful, compared.throughput_on_1, compared.host,
+       compared.gpu, compared.software_key, compared.shares_host, compared.machine_id,
+       compared.trial_id, compared.curve, {compared_axes}
 FROM (
-  SELECT DISTINCT grouped.*,
-  {median} AS throughput,
-  {median_on_1} AS throughput_on_1
+  SELECT DISTINCT grouped.*, {on_one_gpu} AS throughput_on_1
   FROM (
-    SELECT trials.id AS trial_id, trials.curve, {axes_but_item},
+    SELECT {first}, {others}, {axes}, {origin}, trials.id AS trial_id, trials.curve,
            attempts.machine_id, machines.host, machines.gpu, environments.software_key,
            attempts.shares_host, measurements.item, count(*) AS num_repeats,
+           {typical} AS throughput,
            min(measurements.throughput) AS lowest,
            max(measurements.throughput) AS highest,
            sum(CASE WHEN measurements.verdict = 'valid' THEN 0 ELSE 1 END) AS num_doubtful
@@ -117,8 +116,8 @@ FROM (
     JOIN machines ON machines.id = attempts.machine_id
     JOIN measurements ON measurements.attempt_id = attempts.id
     JOIN environments ON environments.id = attempts.environment_id
-    WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
-    GROUP BY trials.id, trials.curve, {axes_but_item},
+    WHERE {is_quotable}
+    GROUP BY {first}, {others}, {axes}, trials.id, trials.curve,
              attempts.machine_id, machines.host, machines.gpu, environments.software_key,
              attempts.shares_host, measurements.item
   ) AS grouped
@@ -193,13 +192,20 @@ JOIN sweeps ON sweeps.id = repeats.sweep_id
 """
 
 
-_ATTEMPT_VIEWS = {"latest_attempts": _LATEST_ATTEMPTS, "failures": _FAILURES}
-_TRIAL_VIEWS = {"throughput": _THROUGHPUT, "scaling": _SCALING}
-_PREFIXES = {"": _MEASURED, "simulated_": _SIMULATED}
-
-WITH_AXES = (*_ATTEMPT_VIEWS, *(f"{prefix}{name}" for prefix in _PREFIXES for name in _TRIAL_VIEWS))
+_VIEWS = {
+    "throughput": _THROUGHPUT,
+    "scaling": _SCALING,
+    "latest_attempts": _LATEST_ATTEMPTS,
+    "failures": _FAILURES,
+}
+WITH_AXES = tuple(_VIEWS)
 """Views that have a column for every axis of the table `trials`."""
 
+_BEFORE_ORIGIN = ("simulated_throughput", "simulated_scaling")
+"""Views of databases from before these views had an origin."""
+
+_FIRST = ("model", "strategy", "num_gpus")
+_OTHERS = ("hosts", "batch_size", "precision")
 _NOT_AXES = ("id", "curve", "spec")
 
 
@@ -218,25 +224,32 @@ def replace_views(connection: sa.Connection) -> None:
     what a view names when it is read.
     """
     columns = [one["name"] for one in sa.inspect(connection).get_columns("trials")]
-    axes = [name for name in columns if name not in _NOT_AXES]
+    # a measured item has the column of that name
+    apart = (*_FIRST, *_OTHERS, *_NOT_AXES, "item")
+    axes = [name for name in columns if name not in apart]
     parts = {
-        # quoted, because a sweep may have called an axis `order`
-        "axes": ", ".join(f'trials."{name}"' for name in axes),
-        "compared_axes": ", ".join(f'compared."{name}"' for name in axes if name != "item"),
         "attempts": _ATTEMPTS,
         "run_dir": _RUN_DIR,
-        "measured": _MEASURED,
-        "simulated": _SIMULATED,
-        "median": _MEDIAN.format(trial="grouped.trial_id"),
-        "median_on_1": _MEDIAN.format(trial=_ON_ONE_GPU),
+        "origin": _ORIGIN,
+        "is_quotable": _IS_QUOTABLE,
+        "typical": _TYPICAL,
+        "on_one_gpu": _ON_ONE_GPU.format(is_quotable=_IS_QUOTABLE, typical=_TYPICAL),
     }
-    # a measured item has the column of that name, where there is one
-    parts["axes_but_item"] = ", ".join(f'trials."{name}"' for name in axes if name != "item")
-    for name, view in _ATTEMPT_VIEWS.items():
+    for name, names in {"first": _FIRST, "others": _OTHERS, "axes": axes}.items():
+        # quoted, because a sweep may have called an axis `order`
+        parts[name] = ", ".join(f'trials."{axis}"' for axis in names)
+        parts[f"compared_{name}"] = ", ".join(f'compared."{axis}"' for axis in names)
+    for name, view in _VIEWS.items():
         _replace(connection, name, view.format(**parts))
-    for prefix, which in _PREFIXES.items():
-        for name, view in _TRIAL_VIEWS.items():
-            _replace(connection, f"{prefix}{name}", view.format(which=which, **parts))
+
+
+def renew_views(connection: sa.Connection) -> None:
+    """Replace the views of a database from before they had an origin."""
+    if "origin" in {one["name"] for one in sa.inspect(connection).get_columns("scaling")}:
+        return
+    with views_dropped(connection, "the views have other columns now"):
+        for name in _BEFORE_ORIGIN:
+            connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
 @contextmanager

@@ -43,6 +43,9 @@ Out = Annotated[
     Path | None, typer.Option(help="File to write to, instead of stdout.", dir_okay=False)
 ]
 
+NEWEST = 200
+"""Rows of a table unless more are asked for."""
+
 _IN_A_TABLE = tuple(
     name for name in queries.LISTED if name not in ("jitter_s", "duration_s", "started_at")
 )
@@ -75,7 +78,13 @@ def list_(
         bool, typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_INTEGER, help="So many at most.")
+        int | None,
+        typer.Option(
+            min=0,
+            max=LARGEST_INTEGER,
+            help="So many at most: the newest, or the first of a sorted list.",
+            show_default=f"{NEWEST} in a table",
+        ),
     ] = None,
     sort: Annotated[
         str | None, typer.Option(help="Column to sort by; --sort=-COLUMN has the largest first.")
@@ -88,10 +97,12 @@ def list_(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """List one line per attempt, oldest first. Where none is like that the list is empty, and the
-    exit code 0.
+    """List one line per attempt, the newest last. Where none is like that the list is empty, and
+    the exit code 0.
     """
     form = Format.JSON if as_json else form
+    shows_newest = limit is None and form is Format.TABLE and out is None
+    limit = NEWEST if shows_newest else limit
     engine = open_for_reading(db)
     filters = full_names(engine, filters or ())
     asked = _of_one_origin(engine, filters, sweep, origin, deleted=deleted)
@@ -111,7 +122,11 @@ def list_(
             listed = (_with_inherited(found, row) for row in listed)
         spare = tabular.Spare(_SPARE, "--columns NAME,NAME shows others, --json all")
         tabular.write(form, found, listed, out, spare if columns is None else tabular.NO_SPARE)
-    if next(counted) == 0 and limit != 0:
+    num_listed = next(counted)
+    if shows_newest and num_listed == NEWEST:
+        order = "first" if sort else "newest"
+        print(f"store: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
+    if num_listed == 0 and limit != 0:
         why = _why_none(engine, db, filters, sweep, origin, deleted=deleted)
         print(f"store: {why}", file=sys.stderr)
 
@@ -155,8 +170,9 @@ def _of_one_origin(
     if not newest:
         return [*filters]
     taken, *others = newest
-    if note := origin_note(taken, newest[taken], others):
-        print(note, file=sys.stderr)
+    if not others:
+        return [*filters]
+    print(origin_note(taken, newest[taken], others), file=sys.stderr)
     return [*filters, taken.filter]
 
 

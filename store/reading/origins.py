@@ -11,7 +11,7 @@ from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import visible
 from store.database import reading
 from store.filters.selection import attempt_ids, deleted_at
-from store.schema import AttemptRow, SweepRow, SweepTrialRow, TrialRow
+from store.schema import AttemptRow, MachineRow, SweepRow, SweepTrialRow, TrialRow
 
 
 class Origin(StrEnum):
@@ -54,32 +54,25 @@ def newest_first(
     if filters:
         chosen = AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
     links = SweepTrialRow
-    of_chosen = links.trial_id.in_(sa.select(AttemptRow.trial_id).where(chosen))
-    is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
-    newest = [  # by those that measured, and by those that asked for what had finished
-        sa.select(is_simulated, sa.func.max(column))
-        .select_from(of)
-        .join(TrialRow, TrialRow.id == of.trial_id)
-        .where(which)
-        .group_by(is_simulated)
-        for of, column, which in (
-            (AttemptRow, AttemptRow.sweep_id, chosen),
-            (links, links.sweep_id, of_chosen),
-        )
-    ]
-    if sweep is not None:
-        named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
-        by_attempts, by_links = newest
-        newest = [
-            by_attempts.where(AttemptRow.sweep_id == named),
-            by_links.where(links.sweep_id == named),
-        ]
     found: dict[Origin, int] = {}
     with reading(engine) as connection:
-        for statement in newest:
-            for simulated, sweep_id in connection.execute(statement):
-                origin = Origin.SIMULATED if simulated else Origin.MEASURED
-                found[origin] = max(sweep_id, found.get(origin, 0))
+        profiles = sa.select(MachineRow.hardware_profile != "").distinct()
+        for is_simulated in connection.scalars(profiles).all():
+            # machines are few, so that neither all trials nor all attempts are looked through
+            machines = sa.select(MachineRow.id).where(
+                (MachineRow.hardware_profile != "") == is_simulated
+            )
+            of_origin = sa.and_(chosen, AttemptRow.machine_id.in_(machines))
+            asked = sa.exists().where(AttemptRow.trial_id == links.trial_id, of_origin)
+            for column, which in ((AttemptRow.sweep_id, of_origin), (links.sweep_id, asked)):
+                newest = sa.select(column).where(which).order_by(column.desc()).limit(1)
+                if sweep is not None:
+                    named = sa.select(SweepRow.id).where(SweepRow.name == sweep)
+                    newest = newest.where(column == named.scalar_subquery())
+                sweep_id = connection.scalar(newest)
+                if sweep_id is not None:
+                    origin = Origin.SIMULATED if is_simulated else Origin.MEASURED
+                    found[origin] = max(sweep_id, found.get(origin, 0))
         names = sa.select(SweepRow.id, SweepRow.name).where(SweepRow.id.in_(found.values()))
         name_of = {row.id: row.name for row in connection.execute(names)}
     # of one sweep that has both, measured ones

@@ -151,6 +151,7 @@ def listing(
     oldest first.
 
     `sort` names a column, with a minus before it for largest first; what has none comes last.
+    `limit` takes the first so many of a sorted list, and the newest of any other.
     Raises StoreError for an unknown filter, column or sweep.
     """
     if sweep is not None:
@@ -161,8 +162,13 @@ def listing(
     if filters:
         chosen = AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
     if sweep is not None:
-        chosen = sa.and_(chosen, SweepRow.name == sweep)
+        named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
+        chosen = sa.and_(chosen, AttemptRow.sweep_id == named)
     order = [_ordered(sort, known, engine.dialect.name)] if sort else []
+    if limit is not None and not order:
+        newest = sa.select(AttemptRow.id).where(chosen)
+        newest = newest.order_by(AttemptRow.id.desc()).limit(limit)
+        chosen = AttemptRow.id.in_(newest.correlate(None))
     return (
         sa.select(*(known(name).label(name) for name in columns))
         .select_from(_ATTEMPTS)

@@ -14,10 +14,14 @@ import sqlalchemy as sa
 
 from scalemark.records.machine import Gpu, GpuLink
 from scalemark.records.measurement import ReplicaTimes
+from store import command_line
+from store.__main__ import app
+from store.commands import read
 from store.commands.sections import print_sections
 from store.commands.tabular import Format, write
 from store.database import locate, open_for_reading
 from store.errors import StoreError
+from store.reading import queries
 from store.reading.show import show
 from store.schema import AttemptRow, MeasurementRow, NoteRow, TagRow
 from store.writer import Writer
@@ -89,7 +93,7 @@ def test_list_takes_filters_columns_an_order_and_a_limit(filled):
     assert rows == [{"attempt": 3, "num_gpus": 4}, {"attempt": 2, "num_gpus": 2}]
     assert answer(filled, "list", "--columns", "attempt", "--limit", "1").split() == [
         "attempt",
-        "1",
+        "3",
     ]
     slowest_first = answer(
         filled, "list", "--columns", "attempt,throughput", "--sort", "throughput"
@@ -487,3 +491,17 @@ def test_a_query_that_cannot_be_read_is_told_how_to_begin(filled, sql):
     assert ended.stderr.endswith(
         "; SELECT * FROM throughput LIMIT 1 shows the columns of that view\n"
     )
+
+
+def test_a_table_lists_the_newest_and_says_so(db, monkeypatch, capsys):
+    fill(db, [(small(), float(speed)) for speed in range(1, 6)])
+    monkeypatch.setattr(read, "NEWEST", 2)
+    monkeypatch.setattr("sys.argv", ["store", "list", "--db", db])
+    with pytest.raises(SystemExit):
+        command_line.run(app, "store")
+    listed = capsys.readouterr()
+    assert [line.split()[0] for line in listed.out.splitlines()[1:]] == ["4", "5"]
+    assert listed.err == "store: the newest 2; --limit N shows N\n"
+    engine = open_for_reading(db)
+    chosen = queries.listing(engine, ["throughput<=4"], columns=["attempt"], limit=3)
+    assert [row["attempt"] for row in queries.selected(engine, chosen)] == [2, 3, 4]

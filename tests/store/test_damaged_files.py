@@ -125,7 +125,6 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
         "UPDATE sqlite_master SET sql = 'nonsense' WHERE name = 'attempts'"
     ),
     "no version": run_sql("DELETE FROM database_info"),
-    "the version is a blob": run_sql(f"UPDATE {VERSION} = x'ff00'"),
     "the version is no text": run_sql(f"UPDATE {VERSION} = CAST(x'ff80' AS TEXT)"),
     "the version is unknown": run_sql("UPDATE database_info SET value = '0000'"),
     "no column of versions": run_sql("ALTER TABLE database_info RENAME COLUMN value TO other"),

@@ -44,20 +44,22 @@ def ask(db: str, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in queries.query(open_for_reading(db), sql)[1]]
 
 
-def test_views_keep_measured_and_simulated_numbers_apart(db):
+def test_views_say_which_numbers_are_simulated(db):
     both(db)
-    assert ask(db, "SELECT sum(throughput), count(*) FROM throughput") == [(280.0, 2)]
-    assert ask(db, "SELECT num_gpus, speed_up FROM scaling ORDER BY num_gpus") == [
-        (1, 1.0),
-        (2, 1.8),
-    ]
-    assert ask(db, "SELECT sum(throughput), count(*) FROM simulated_throughput") == [(3800.0, 3)]
-    found = ask(
-        db, "SELECT num_gpus, injected, speed_up FROM simulated_scaling ORDER BY num_gpus, injected"
+    sums = (
+        "SELECT origin, sum(throughput), count(*) FROM throughput GROUP BY origin ORDER BY origin"
     )
-    assert found == [(1, "", 1.0), (1, INJECTED, 1.0), (2, "", 1.9)]
-    sums = "SELECT count(*), sum(throughput), sum(simulated_throughput) FROM latest_attempts"
-    assert ask(db, sums) == [(5, 280.0, 3800.0)]
+    assert ask(db, sums) == [("measured", 280.0, 2), ("simulated", 3800.0, 3)]
+    columns = "origin, num_gpus, injected, speed_up"
+    assert ask(db, f"SELECT {columns} FROM scaling ORDER BY {columns}") == [
+        ("measured", 1, "", 1.0),
+        ("measured", 2, "", 1.8),
+        ("simulated", 1, "", 1.0),
+        ("simulated", 1, INJECTED, 1.0),
+        ("simulated", 2, "", 1.9),
+    ]
+    names, _ = queries.query(open_for_reading(db), "SELECT * FROM scaling")
+    assert names[:5] == ["model", "strategy", "num_gpus", "throughput", "speed_up"]
 
 
 def test_frames_have_one_of_both(db):
@@ -146,8 +148,8 @@ def test_merged_databases_keep_measured_and_simulated_numbers_apart():
     fill("measured.db", [(gpu(), 100.0)], name="measured")
     fill("simulated.db", [(simulated(), 1000.0)], name="simulated")
     merge("r.db", ["measured.db", "simulated.db"])
-    assert ask("r.db", "SELECT throughput FROM throughput") == [(100.0,)]
-    assert ask("r.db", "SELECT throughput FROM simulated_throughput") == [(1000.0,)]
+    found = ask("r.db", "SELECT origin, throughput FROM throughput ORDER BY origin")
+    assert found == [("measured", 100.0), ("simulated", 1000.0)]
 
 
 def test_the_truth_is_read_from_a_run_folder():
