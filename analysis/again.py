@@ -5,7 +5,7 @@ Every command that analysis and the report suggest for a sweep of ours is made h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.results import Result
 from scalemark.records.earlier_trial import ID_DIGITS, SETTING, changes_to
@@ -21,7 +21,8 @@ def command(
     `known` are results of one environment; the one that is most like the trial is named by its id.
     `settings` follow, and the overrides in `without` are left to the sweep.
     """
-    like = min(known, key=lambda one: _num_differing(one, spec))
+    axes = spec.axes
+    like = min(known, key=lambda result: _num_differing(axes, result.axes))
     hardware = like.environment.hardware
     wanted = [one for one in overrides(spec, hardware) if one.partition("=")[0] not in without]
     changes = changes_to(wanted, overrides(like.spec, hardware))
@@ -32,11 +33,11 @@ def command(
     return sweep([*wanted, *settings])
 
 
-def _num_differing(one: Result, spec: TrialSpec) -> int:
+def _num_differing(axes: Mapping[str, object], others: Mapping[str, object]) -> int:
     """Count the axes in which they differ, with variables that one sets and the other inherits."""
-    axes = spec.axes
-    names = dict.fromkeys((*axes, *free_names(one.axes)))
-    return sum(one.axes.get(axis) != axes.get(axis) for axis in names)
+    num = sum(others.get(name) != value for name, value in axes.items())
+    further = {name: value for name, value in others.items() if name not in axes}
+    return num + len(free_names(further))
 
 
 def repeated(num_repeats: int) -> tuple[str, ...]:

@@ -121,7 +121,8 @@ class _Asked:
 
     def is_tried(self, spec: TrialSpec) -> bool:
         """Return whether it was run, however it ended."""
-        return any(result.trial_id == spec.trial_id for result in self.question.choices)
+        trial_id = spec.trial_id  # a digest, which takes its time
+        return any(result.trial_id == trial_id for result in self.question.choices)
 
 
 def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
