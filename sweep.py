@@ -24,21 +24,18 @@ from conf.help import axes_help, settings_help
 from conf.schema import register
 from plots import again
 from scalemark.cli.terminal import silence
-from scalemark.host.own_code import ROOT, typed
-from scalemark.host.own_version import own_version
+from scalemark.host.own_code import ROOT, own_version, typed
 from scalemark.records.outcomes import State
-from scalemark.text.redact import masked
-from scalemark.text.untrusted import quoted_lines
+from scalemark.text.untrusted import masked, quoted_lines
 from simulator.costs.box import profiles
 from store.errors import StoreError
-from sweeper import failures
+from sweeper import report as failures
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
 from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
-from sweeper.notify import notify
-from sweeper.report import Report
+from sweeper.report import Report, notify
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message

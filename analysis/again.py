@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.results import Result
-from scalemark.records.earlier_trial import ID_DIGITS, SETTING, changes_to
-from scalemark.records.overrides import overrides, sweep
+from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, overrides, sweep
 from scalemark.records.trial import TrialSpec, free_names
 
 

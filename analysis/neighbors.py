@@ -9,7 +9,7 @@ from typing import Any
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.axes import AxisValue, Engine
 from scalemark.records.free_axes import is_free
-from scalemark.records.injected import injected_on_one_host
+from scalemark.records.outcomes import injected_on_one_host
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date
 
-from scalemark.records.when import WHEN, day_of
+from scalemark.records.free_axes import WHEN, day_of
 from scalemark.stats.welch import typical
 from store.reading.queries import Row
 

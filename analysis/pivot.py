@@ -13,7 +13,7 @@ from analysis.tables.table import Table, table
 from scalemark.records.environment_axes import is_variable
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import AXES, PROGRAM_AXES, unusual_axes
-from scalemark.text.natural import natural
+from scalemark.text.wording import natural
 
 _ALWAYS_NAMED = ("strategy", "model", "batch_size", "image_px", "precision", "data", "scaling")
 _WORK = ("model", "model_digest", "command", "read", "scaling")  # of each a table of its own

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Origin, Result, with_baselines
-from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import name_of_record
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin as References
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name

@@ -20,10 +20,9 @@ from scalemark.abilities import least_replicas, trains_apart
 from scalemark.host.gpu_libraries import version
 from scalemark.records import trial
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import is_variable
 from scalemark.records.free_axes import bare_name
-from scalemark.records.injected import injected_on_one_host
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import (
     BY_EXAMPLE,
     IMAGES,
@@ -32,7 +31,7 @@ from scalemark.records.measurement import (
     items_per_example,
     unit_of,
 )
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.outcomes import Outcome, Verdict, injected_on_one_host
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import (
     TrialSpec,

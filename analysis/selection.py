@@ -14,10 +14,9 @@ from analysis.published import elsewhere as measured_elsewhere
 from analysis.published import named, of_source, published
 from analysis.results import BaselineRule, Origin, Result, measured
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import name_in_records
+from scalemark.records.free_axes import WHEN, name_in_records
 from scalemark.records.overrides import hydra_value
-from scalemark.records.when import WHEN
-from scalemark.text.redact import command_line, masked
+from scalemark.text.untrusted import command_line, masked
 from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection

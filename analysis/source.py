@@ -12,7 +12,7 @@ from analysis.results import Result
 from analysis.selection import Selection, load
 from analysis.text.titles import sweep_notes
 from scalemark.records.measurement import StepSample
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 from store.database import open_existing, open_for_reading
 from store.reading import provenance, queries
 from store.reading.queries import Row

@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from analysis.statistics.sample import Sample
-from scalemark.stats.student import upper_quantile
 from scalemark.stats.trend import without_trend
+from scalemark.stats.welch import upper_quantile
 
 _NUM_COSINES = 8
 _FIXED_B_QUANTILE = 4.771  # 97.5 % where the bandwidth is the whole series

@@ -33,7 +33,7 @@ import numpy as np
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
 from benchmarks.number import number_to_draw
-from scalemark.stats.false_wins import level_of
+from scalemark.stats.paired_evidence import level_of
 from sweeper.judging.rule import (
     MOST_EARLIER,
     Aim,

@@ -20,7 +20,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from analysis.statistics.studentized_range import pair_quantile
 from benchmarks.number import number_to_draw
 from benchmarks.raced_advice import ranked
-from scalemark.stats.student import LEVEL, upper_quantile
+from scalemark.stats.welch import LEVEL, upper_quantile
 from sweeper.race.judge import Ruling
 
 NUM_RANKINGS = 1000

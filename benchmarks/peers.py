@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import keras_layers
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import keras_model
 from trainer.data import synthetic

@@ -26,7 +26,7 @@ from analysis.advice.aims import Aim
 from analysis.advice.ranking import Ranking, rank
 from analysis.results import Origin
 from benchmarks.number import number_to_draw
-from scalemark.stats.spread import Spread
+from scalemark.stats.welch import Spread
 from sweeper.race.judge import Contender, Ruling, judge
 
 NUM_GRIDS = 1000

@@ -27,7 +27,7 @@ from statistics import fmean
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
 from benchmarks.number import number_to_draw
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_COLUMNS
 from scalemark.records.trial import TrialSpec

@@ -27,9 +27,9 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from benchmarks.figures import Row, table
 from benchmarks.ratio import machine, write_json
 from benchmarks.storing import results
+from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, Verdict
-from scalemark.records.placement import ProcessIdentity
 from store import api
 from store.database import open_for_reading, open_for_writing
 from store.exchange.merge import merge

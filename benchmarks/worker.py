@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, SupportsFloat, TextIO
 
 from benchmarks.trainer import MODES, Candidate, Ready, Turn
 from scalemark.records import switches
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from tests.specs import small
 

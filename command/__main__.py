@@ -20,16 +20,16 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from command import environment, outcomes
+from command import outcomes, start
 from command.run import accompany, run
-from scalemark.host.host_memory import is_lack_of_host_memory
+from scalemark.host.memory import is_lack_of_host_memory
 from scalemark.readers import KINDS
-from scalemark.records.cluster import RANK_CRASHED, RANK_LOST
+from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.attempt_files import with_gpu_errors
 from scalemark.run_folder.folder import RunFolder
-from scalemark.run_folder.gpu_errors import with_gpu_errors
 from trainer.errors import UnsupportedTrialError
 from trainer.process import ending
 from trainer.process.ending import EXIT_CODES
@@ -86,7 +86,7 @@ def _caught(work: Callable[[], Result]) -> tuple[Result, int]:
 
 def preload() -> None:
     """Ask git once, and import all readers, for all that are forked from this process."""
-    environment.load()
+    start.load()
     for kind in KINDS:
         import_module(f"scalemark.readers.kinds.{kind}")
 

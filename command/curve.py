@@ -1,19 +1,209 @@
-"""Follows the steps that a program tells of, and when they were: by its own rates, by its own
-clock, or by the arrival of its lines.
-"""
+"""Follows the steps that a program tells of, and cuts its readings into calls of equal size."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from command.clocks import LEAST_BETWEEN_S
-from command.cut import TOO_CLOSE, Calls, Clock, CurveError, Readings, cut
-from command.means import Fit, fitted
-from command.points import Column, Points
-from scalemark.readers.reading import Reading
+from command.points import Column, Fit, Points, RunSummary, fitted
+from scalemark.readers.reading import Reader, Reading
+from scalemark.records.trial import TrialSpec
+
+TOLERANCE = 0.1  # honest rates differ by less: they leave out what a program does between steps
+LEAST_BETWEEN_S = 0.05  # between lines: the watcher stamps them to a few milliseconds
+RESOLUTION_S = 0.1  # of sums of such times
+_FEWEST = 4  # intervals by which pauses are distinguished from steps that took longer than they say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The same steps by two clocks."""
+
+    num_calls: int
+    said_s: float
+    between_s: float
+    usual: float | None  # median of time between lines over time said; None: of too few
+
+    @property
+    def agree(self) -> bool:
+        apart_s = abs(self.between_s - self.said_s)
+        return apart_s <= max(TOLERANCE * self.said_s, RESOLUTION_S)
+
+    @property
+    def exceeds(self) -> bool:
+        """Return whether more time is said than there was."""
+        return not self.agree and self.said_s > (1 + TOLERANCE) * self.between_s
+
+    @property
+    def lines_count(self) -> bool:
+        """Return whether it is not a few pauses by which both differ."""
+        is_usual = self.usual is not None and abs(self.usual - 1) > TOLERANCE
+        return self.exceeds or (is_usual and not self.agree)
+
+
+def compared(durations_s: Sequence[float], arrivals_s: Sequence[float]) -> Compared | None:
+    """Compare calls with the arrivals at their edges; None where all came at once."""
+    first = 0
+    while first < len(durations_s) and arrivals_s[first + 1] <= arrivals_s[first]:
+        first += 1  # lines that came together: none tells when the first of them was done
+    ratios: list[float] = []
+    said_s, begin_s = 0.0, arrivals_s[first]
+    for duration_s, end_s in zip(durations_s[first:], arrivals_s[first + 1 :], strict=True):
+        said_s += duration_s
+        if end_s - begin_s >= LEAST_BETWEEN_S and said_s > 0:
+            ratios.append((end_s - begin_s) / said_s)
+            said_s, begin_s = 0.0, end_s
+    if not ratios:
+        return None
+    return Compared(
+        num_calls=len(durations_s) - first,
+        said_s=sum(durations_s[first:]),
+        between_s=arrivals_s[-1] - arrivals_s[first],
+        usual=statistics.median(ratios) if len(ratios) >= _FEWEST else None,
+    )
+
+
+# lines that come faster are taken together: `command.watch` reads them every few milliseconds
+LEAST_CALL_S = LEAST_BETWEEN_S
+MOST_CALLS = 20_000
+MOST_STEPS = 2**31 - 1  # as databases have it
+FLUSH = "have it flush its output (python -u, flush=True, stdbuf -oL)"
+TOO_CLOSE = f"its lines came too close together to be timed; {FLUSH}"
+
+
+class Clock(StrEnum):
+    """The origin of the times of steps."""
+
+    RATE = "the program's own rates"
+    OWN = "the program's own clock"
+    ARRIVAL = "the arrival of its lines"
+
+
+class CurveError(Exception):
+    """Raised for readings that no time of a step follows from; says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """Steps in calls of equal size."""
+
+    steps_per_call: int
+    starts_s: Sequence[float]  # from the beginning of the first
+    durations_s: Sequence[float]
+    losses: Sequence[float | None]  # the last one known at the end of each
+    # on the monotonic clock: the beginning of the first, then the end of each
+    arrivals_s: Sequence[float]
+    clock: Clock
+    items_per_step: float | None  # as asked for, or by the program's rates; None where none tells
+    is_fitted: bool = False  # the rates were fitted to the time between the lines
+    in_bursts: bool = (
+        False  # lines, whose arrival is the clock, came many at once, at long intervals
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Columns of readings in their order."""
+
+    steps: Column  # so far
+    times: Column  # by the clock that is cut by
+    arrivals: Column  # on the monotonic clock
+    losses: Column
+
+    def where(self, chosen: NDArray[np.bool_]) -> Readings:
+        """Return those that are chosen."""
+        return Readings(
+            steps=self.steps[chosen],
+            times=self.times[chosen],
+            arrivals=self.arrivals[chosen],
+            losses=self.losses[chosen],
+        )
+
+
+def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls:
+    """Cut by interpolation between the readings. Raises CurveError."""
+    times = readings.times
+    least_call_s = LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0
+    if len(times) > 1 and times[-1] - times[0] <= least_call_s:
+        raise CurveError(TOO_CLOSE)
+    in_bursts = False
+    if clock is not Clock.RATE:  # of lines that came at once, the last tells how far it was
+        is_last = _is_last(times)
+        readings = readings.where(is_last)
+        if clock is Clock.ARRIVAL and is_last.mean() < 0.5:
+            in_bursts = float(np.median(np.diff(readings.times))) > LEAST_BETWEEN_S
+    usual = _usual_gap(readings.steps)
+    if clock is Clock.RATE and readings.steps[0] >= 1:
+        readings = _with_the_first(readings, usual)
+    steps = readings.steps
+    size = _size(readings, usual, least_call_s)
+    # from the end: the first gap is the one that is often of another size
+    edges = steps[-1] - size * np.arange(int((steps[-1] - steps[0]) // size), -1, -1)
+    at_edges = np.interp(edges, steps, readings.times)
+    last_rows = np.searchsorted(steps, edges[1:], side="right") - 1
+    came = readings.where(_is_last(readings.arrivals))
+    return Calls(
+        steps_per_call=size,
+        starts_s=(at_edges[:-1] - at_edges[0]).tolist(),
+        durations_s=np.diff(at_edges).tolist(),
+        losses=[_finite(float(loss)) for loss in readings.losses[last_rows]],
+        arrivals_s=np.interp(edges, came.steps, came.arrivals).tolist(),
+        clock=clock,
+        items_per_step=items_per_step,
+        in_bursts=in_bursts,
+    )
+
+
+def _is_last(times: Column) -> NDArray[np.bool_]:
+    """Return which readings are the last of their moment."""
+    return np.append(np.diff(times) > 0, True)
+
+
+def _usual_gap(steps: Column) -> int:
+    """Return the steps from one reading to the next, at least 1."""
+    gaps = np.diff(steps)
+    usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else int(steps[-1])
+    return max(1, usual)
+
+
+def _with_the_first(readings: Readings, usual: int) -> Readings:
+    """Return readings by rates with the moment when the steps of the first one began: the first
+    rate is of the steps before it, and of no more than `usual` where the program resumes.
+    """
+    steps, times = readings.steps, readings.times
+    begun = min(float(steps[0]), usual)
+    return Readings(
+        steps=np.concatenate([[steps[0] - begun], steps]),
+        times=np.concatenate([[times[0] * (1 - begun / steps[0])], times]),
+        arrivals=np.concatenate([readings.arrivals[:1], readings.arrivals]),
+        losses=np.concatenate([[math.nan], readings.losses]),
+    )
+
+
+def _size(readings: Readings, usual: int, least_call_s: float) -> int:
+    """Return the steps of a call. Raises CurveError."""
+    num_steps = readings.steps[-1] - readings.steps[0]
+    total_s = readings.times[-1] - readings.times[0]
+    if num_steps < 1:
+        raise CurveError("it reported one moment only; a step takes from one to the next")
+    if num_steps > MOST_STEPS:
+        raise CurveError(f"it reported {num_steps:.3g} steps; has `read` taken another number?")
+    least_s = max(least_call_s, total_s / MOST_CALLS)
+    usual_s = total_s / num_steps * usual
+    return int(min(usual * max(1, math.ceil(least_s / usual_s)), num_steps))
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None
+
 
 _LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
 
@@ -197,3 +387,136 @@ def _is_good_clock(own_s: Column) -> bool:
         return False
     is_whole = bool((own_s == np.floor(own_s)).all())
     return not is_whole or float(np.median(np.diff(own_s))) >= _LEAST_COARSE_S
+
+
+MOST_UNSURE = 0.01  # of all steps
+_JUMP = 1.5  # between the speeds of training and of an evaluation
+_FEWEST_CALLS = 2  # by which a speed is known
+
+
+def doubts(curve: Curve, calls: Calls, num_warm_up: int) -> Sequence[str]:
+    """Return doubts of the number of steps, and of whether all of them were training."""
+    return [*_unknown_length(curve, calls), *_jump(curve, calls, num_warm_up)]
+
+
+def _unknown_length(curve: Curve, calls: Calls) -> Sequence[str]:
+    if calls.clock is Clock.RATE or curve.unsure_steps <= MOST_UNSURE * curve.num_steps:
+        return []
+    return [
+        f"{curve.num_steps} steps are counted, which may be wrong by {curve.unsure_steps}, as no "
+        "line says how many steps an epoch has; print it, and read it as epoch_steps"
+    ]
+
+
+def _jump(curve: Curve, calls: Calls, num_warm_up: int) -> Sequence[str]:
+    anew_s = curve.began_anew_s
+    if anew_s is None:
+        return []
+    earlier: list[float] = []
+    later: list[float] = []
+    for index in range(num_warm_up, len(calls.durations_s)):
+        step_s = calls.durations_s[index] / calls.steps_per_call
+        if calls.arrivals_s[index + 1] <= anew_s:
+            earlier.append(step_s)
+        elif calls.arrivals_s[index] >= anew_s:
+            later.append(step_s)
+    if min(len(earlier), len(later)) < _FEWEST_CALLS:
+        return []
+    earlier_s, later_s = statistics.median(earlier), statistics.median(later)
+    if max(earlier_s, later_s) <= _JUMP * min(earlier_s, later_s):
+        return []
+    return [
+        f"a step took {earlier_s:.3g} s, and {later_s:.3g} s after its number had begun anew: is "
+        "that an evaluation? Leave it out of the run, or print the number of the epoch"
+    ]
+
+
+LOSS = "loss"
+MOST_METRICS = 50
+_LONGEST_NAME = 60
+
+
+class PrintedNumbers:
+    """The numbers that a program has printed so far, by its reader. Rates are of all replicas."""
+
+    def __init__(self, spec: TrialSpec, reader: Reader) -> None:
+        self.curve = Curve()
+        self.summary = RunSummary(spec.item)
+        self.metrics: dict[str, float] = {}  # the last value of each, but the loss
+        self.first_loss: float | None = None
+        self.is_file = False  # it was read after the end: nothing is known of when it was written
+        self.first_arrival_s: float | None = None  # of a line that tells of steps
+        self.unusable: list[str] = []  # what stood where rates were expected
+        self.num_unfinite_losses = self.num_lines_since = 0
+        self._spec, self._reader = spec, reader
+
+    def take_line(self, line: str, arrival_s: float) -> None:
+        """Read a line. Raises ReadError where that takes too long."""
+        self.num_lines_since += 1
+        if reading := self._reader.read_line(line):
+            self._take(reading, arrival_s)
+
+    def read_files(self, folder: Path, started_s: float, ended_s: float) -> None:
+        """Take what the program left in its run folder, where its lines reported no steps.
+
+        Raises ReadError.
+        """
+        if self.curve.num_readings:
+            return
+        self.is_file = True
+        for reading in self._reader.read_files(folder):
+            self._take(reading, ended_s)
+        self.curve.place(time.monotonic() - time.time(), started_s, ended_s)
+
+    def _take(self, reading: Reading, arrival_s: float) -> None:
+        self._take_metrics(reading)
+        if reading.unusable:
+            self.unusable.append(reading.unusable)
+            del self.unusable[1000:]
+        reading = self._of_all_replicas(reading)
+        self.summary.take(reading)
+        mean: float | None = None
+        if reading.is_total and reading.step is None:
+            if reading.has_rate and self.summary.take_total(reading):
+                self._take_mean(reading)
+            return
+        if reading.is_mean:
+            self._take_mean(reading)
+            mean, reading = reading.throughput, replace(reading, throughput=None, step_s=None)
+        elif self._spec.items_per_step and self.summary.is_other(reading):
+            reading = replace(reading, throughput=None)  # these would be no items of these steps
+        if reading.step is None and not reading.has_rate:
+            return
+        if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS), mean):
+            self.num_lines_since = 0
+            if self.first_arrival_s is None and not self.is_file:
+                self.first_arrival_s = arrival_s
+
+    def _take_mean(self, reading: Reading) -> None:
+        if reading.throughput and reading.step is None and self.curve.has_steps:
+            self.curve.add_mean(reading.throughput)
+
+    def _of_all_replicas(self, reading: Reading) -> Reading:
+        is_per_gpu = self._spec.per_gpu if reading.per_gpu is None else reading.per_gpu
+        if not is_per_gpu:
+            return reading
+        of_all = self._spec.num_gpus
+        throughput, items = reading.throughput, reading.items_per_step
+        return replace(
+            reading,
+            throughput=None if throughput is None else throughput * of_all,
+            items_per_step=None if items is None else items * of_all,
+        )
+
+    def _take_metrics(self, reading: Reading) -> None:
+        for name, value in reading.metrics.items():
+            if name == LOSS:
+                if not math.isfinite(value):
+                    self.num_unfinite_losses += 1
+                elif self.first_loss is None:
+                    self.first_loss = value
+                continue
+            name = name[:_LONGEST_NAME]
+            has_room = name in self.metrics or len(self.metrics) < MOST_METRICS
+            if math.isfinite(value) and has_room:
+                self.metrics[name] = float(value)

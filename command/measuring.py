@@ -7,12 +7,20 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from command import epochs
-from command.clocks import LEAST_BETWEEN_S, RESOLUTION_S, TOLERANCE, Compared, compared
-from command.cut import FLUSH, Calls, CurveError
-from command.moments import Moments, Taken
-from command.printed import PrintedNumbers
-from command.summary import are_other, label
+from command import curve
+from command.curve import (
+    FLUSH,
+    LEAST_BETWEEN_S,
+    RESOLUTION_S,
+    TOLERANCE,
+    Calls,
+    Compared,
+    CurveError,
+    PrintedNumbers,
+    compared,
+)
+from command.points import are_other, label
+from command.watch import Moments, Taken
 from scalemark.records.measurement import (
     LARGEST_THROUGHPUT,
     STEPS,
@@ -112,7 +120,7 @@ def measured_by(
     item = label(spec, summary.item, is_known=is_known, is_reported=is_reported)
     doubts = [
         *_few_bursts(window),
-        *epochs.doubts(printed.curve, window.calls, window.num_warm_up),
+        *curve.doubts(printed.curve, window.calls, window.num_warm_up),
         *_uncounted(spec, window.calls),
         *_other_item(spec, item, is_known=is_known),
         *_other_number(spec, printed, window, items_per_step),

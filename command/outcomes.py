@@ -1,20 +1,236 @@
-"""Turns the end of a program into the outcome of its trial."""
+"""Turns the end of a program into the outcome of its trial, with the line that says why."""
 
 from __future__ import annotations
 
+import errno
+import re
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
+from signal import Signals
 
-from command import root_cause, texts
 from command.measuring import NO_NUMBER
 from command.watch import Ended
-from scalemark.host.host_memory import other_limit
-from scalemark.host.kernel_kills import num_kernel_kills
+from scalemark.host.memory import num_kernel_kills, other_limit, says_so
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import LAST_LINES, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.text.redact import without_secrets
-from scalemark.text.untrusted import quoted
+from scalemark.text.untrusted import quoted, without_secrets
+
+PREFIX = r"^(?:\[(?:rank|default)?\d+(?:,\d+)?\](?:<\w+>)?:? ?|\d+: )*"
+"""What launchers write before a line of a rank: torchrun, mpirun --tag-output, srun --label."""
+
+_ERROR = re.compile(
+    PREFIX + r"(?:\w[\w.\d]*:? )?[\w.]*(?:Error|Exception|Interrupt)\b|[Ff]atal|FATAL"
+)
+_OF_LAUNCHERS = re.compile(
+    r"ChildFailedError|CalledProcessError|ProcessExitedException|Horovod detected|SignalException"
+)
+_CONSEQUENCES = re.compile(
+    r"Connection (?:closed|reset) by (?:remote )?peer|[Bb]roken pipe|BrokenPipeError"
+    r"|ncclRemoteError|remote process (?:exited|exiting)|failed to recv, got 0 bytes"
+)
+_SUMMARY = "Root Cause (first observed failure):"  # of torchrun, with these lines below it
+_RANK = re.compile(r"^ *rank +: (\d+) ")
+_EXIT_CODE = re.compile(r"^ *exitcode +: (-?\d+) ")
+
+
+def last_error(lines: Sequence[str]) -> str:
+    """Return the last line that looks like an error of the program, else the last one.
+
+    Where torchrun names the rank that failed first, its lines come before those of others.
+    """
+    errors = [line for line in lines if _ERROR.search(line)]
+    own = [line for line in errors if not _OF_LAUNCHERS.search(line)]
+    causes = [line for line in own if not _CONSEQUENCES.search(line)]
+    rank = _after_summary(lines, _RANK)
+    of_rank = [line for line in own if line.startswith((f"[rank{rank}]:", f"[default{rank}]:"))]
+    for found in (of_rank, causes, own, errors, lines):
+        if found:
+            return found[-1]
+    return ""
+
+
+def ended_rank(lines: Sequence[str]) -> str:
+    """Say which rank a signal has ended first, as torchrun tells; empty where none was."""
+    exit_code = int(_after_summary(lines, _EXIT_CODE) or 0)
+    if -exit_code not in set(Signals):
+        return ""
+    return f"rank {_after_summary(lines, _RANK)} was ended by {Signals(-exit_code).name}"
+
+
+def _after_summary(lines: Sequence[str], pattern: re.Pattern[str]) -> str:
+    if _SUMMARY not in lines:
+        return ""
+    for line in lines[lines.index(_SUMMARY) :]:
+        if found := pattern.match(line):
+            return found[1]
+    return ""
+
+
+NO_FORMAT = errno.ENOEXEC
+
+_SMALLER = "try a smaller batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A text that tells why a program ended."""
+
+    pattern: re.Pattern[str]
+    outcome: Outcome
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """The end of a program, by a line that it printed."""
+
+    outcome: Outcome
+    meaning: str
+    line: str
+
+
+def _known(pattern: str, outcome: Outcome, meaning: str) -> Known:
+    return Known(re.compile(pattern), outcome, meaning)
+
+
+_LACKS_MEMORY: tuple[Known, ...] = (
+    # PyTorch
+    _known(
+        r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP|XPU|MPS backend) out of memory"
+        r"|(?:CUDA|HIP|XPU) error: out of memory",
+        Outcome.OUT_OF_MEMORY,
+        f"out of GPU memory; {_SMALLER}",
+    ),
+    # libraries of CUDA, as any framework repeats them; a lone CUDA_ERROR_OUT_OF_MEMORY may be a
+    # vain try of an allocator that goes on with less
+    _known(
+        r"cudaErrorMemoryAllocation|CU(?:DNN|BLAS|SPARSE)_STATUS_ALLOC_FAILED"
+        r"|Cuda failure (?:\d+ )?'out of memory'"
+        r"|^(?!.*failed to allocate).*CUDA_ERROR_OUT_OF_MEMORY",
+        Outcome.OUT_OF_MEMORY,
+        f"out of GPU memory; {_SMALLER}",
+    ),
+    # JAX and TensorFlow
+    _known(
+        r"RESOURCE_EXHAUSTED.*(?i:memory|allocat)|ResourceExhaustedError"
+        r"|OOM when allocating tensor",
+        Outcome.OUT_OF_MEMORY,
+        f"out of memory; {_SMALLER}",
+    ),
+    # PyTorch's data loader names the signal of a worker, a shell and torchrun the one of a program
+    _known(
+        r"DataLoader worker .* is killed by signal: Killed",
+        Outcome.OUT_OF_MEMORY,
+        "a worker of the data loader was killed, likely for lack of host memory; try fewer workers",
+    ),
+    _known(
+        r"DataLoader worker .*[Bb]us error|insufficient shared memory \(shm\)",
+        Outcome.OUT_OF_MEMORY,
+        "out of shared memory; give /dev/shm more (docker run --shm-size)",
+    ),
+    # Slurm, the kernel, Kubernetes, Ray
+    _known(
+        r"oom[-_]kill event|OOM Killed|OOMKilled|Out of memory: Killed process"
+        r"|killed due to the node running low on memory",
+        Outcome.OUT_OF_MEMORY,
+        "killed for lack of host memory; try a smaller batch, fewer workers, or ask for more",
+    ),
+)
+
+_CANNOT_RUN: tuple[Known, ...] = (
+    _known(
+        r"(?:ImportError|OSError): .*cannot open shared object file"
+        r"|error while loading shared libraries: ",
+        Outcome.UNSUPPORTED,
+        "a shared library is missing",
+    ),
+    _known(
+        PREFIX + r"ImportError: (?:cannot import name|.*undefined symbol|.*version `)",
+        Outcome.UNSUPPORTED,
+        "two of its packages do not fit each other; look at their versions",
+    ),
+    _known(
+        PREFIX + r"(?:ModuleNotFoundError|ImportError): .+|^\S*python\S*: No module named "
+        r"|Error while finding module specification for ",
+        Outcome.UNSUPPORTED,
+        "a module is missing; install it for the interpreter that runs the program",
+    ),
+    _known(
+        r"can't open file '.+': \[Errno 2\]",
+        Outcome.UNSUPPORTED,
+        "it names a file that is not there",
+    ),
+    _known(
+        r"Torch not compiled with CUDA enabled|no kernel image is available for execution",
+        Outcome.UNSUPPORTED,
+        "its framework is built without these GPUs; install the build for them",
+    ),
+    _known(
+        r"Found no NVIDIA driver on your system|The NVIDIA driver on your system is too old"
+        r"|CUDA driver version is insufficient for CUDA runtime version"
+        r"|RuntimeError: .*system has unsupported display driver",
+        Outcome.UNSUPPORTED,
+        "the GPU driver is missing, or too old for its framework",
+    ),
+    _known(
+        r"RuntimeError: No CUDA GPUs are available|CUDA error: invalid device ordinal"
+        r"|RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)'",
+        Outcome.UNSUPPORTED,
+        "it asks for a GPU that it does not see; a trial has {num_gpus} of them, numbered from 0",
+    ),
+)
+
+_FAILED: tuple[Known, ...] = (
+    _known(
+        r"uncorrectable (?:NVLink|ECC) error|GPU is lost|GPU has fallen off the bus",
+        Outcome.FAILED,
+        "a GPU has a fault; look at nvidia-smi -q and dmesg",
+    ),
+    _known(
+        r"CUDA-capable device\(s\) is/are busy or unavailable",
+        Outcome.FAILED,
+        "another process has the GPU for itself; end it, or take another GPU",
+    ),
+    _known(
+        r"EADDRINUSE|[Aa]ddress already in use",
+        Outcome.FAILED,
+        "its port is taken; let the command use {free_port}",
+    ),
+)
+
+_WAITED: tuple[Known, ...] = (
+    _known(
+        r"Watchdog caught collective operation timeout|ProcessGroupNCCL.*[Tt]imed? ?out"
+        r"|NCCL.*(?:watchdog|WorkNCCL).*(?:timeout|timed out|got stuck)",
+        Outcome.HUNG,
+        "a collective of NCCL did not end in time: one rank waited for another",
+    ),
+    _known(
+        r"(?:Gloo|gloo|TCPStore|c10d|[Rr]endezvous).*(?:[Tt]imed? ?out|[Tt]imeout)"
+        r"|client socket has timed out|DistStoreError|RendezvousTimeoutError"
+        r"|(?<!StatusCode\.)\bDEADLINE_EXCEEDED: ",
+        Outcome.HUNG,
+        "the ranks did not meet in time",
+    ),
+)
+
+KNOWN = (*_LACKS_MEMORY, *_CANNOT_RUN, *_FAILED, *_WAITED)
+
+
+def reason(lines: Sequence[str]) -> Reason | None:
+    """Return why a program ended, by the last of its lines that tells; None where none does."""
+    for line in reversed(lines):
+        if says_so(line):
+            meaning = "out of host memory; try a smaller batch, or a higher limit (ulimit -v)"
+            return Reason(outcome=Outcome.OUT_OF_MEMORY, meaning=meaning, line=line)
+    for known in KNOWN:
+        for line in reversed(lines):
+            if known.pattern.search(line):
+                return Reason(outcome=known.outcome, meaning=known.meaning, line=line)
+    return None
+
 
 HOW_TO_READ = "`scalemark read LOG` says what reads its log.txt"
 SHOWN_LINES = 20
@@ -49,14 +265,14 @@ def failed(end: Ended) -> Result | None:
     if end.num_kernel_kills < num_kernel_kills():
         message = f"killed by the kernel for lack of host memory ({how})"
         return ended(Outcome.OUT_OF_MEMORY, f"{message}{_and_left(end)}")
-    if found := texts.reason(end.last_lines):
+    if found := reason(end.last_lines):
         line = quoted(found.line, 300)
         return ended(found.outcome, f"{found.meaning} ({how}): {line}{_and_left(end)}")
     if end.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
-        last = quoted(root_cause.last_error(end.last_lines), 300)
+        last = quoted(last_error(end.last_lines), 300)
         return ended(Outcome.UNSUPPORTED, f"a shell found no such program ({how}): {last}")
-    last = quoted(root_cause.last_error(end.last_lines), 300)
-    rank = root_cause.ended_rank(end.last_lines)
+    last = quoted(last_error(end.last_lines), 300)
+    rank = ended_rank(end.last_lines)
     if rank:
         how = f"{rank} ({how})"
     message = f"{how}: {last or 'it printed nothing'}{_and_left(end)}"

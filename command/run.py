@@ -16,25 +16,23 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 
-from command import children, environment, outcomes, start
-from command.guard import Guard
-from command.log import Log
+from command import children, outcomes, start
+from command import start as environment
+from command.curve import PrintedNumbers
 from command.measuring import Measured, NothingReadError, measured_by
-from command.moments import Moments
-from command.output import Listener, Output
-from command.printed import PrintedNumbers
-from command.watch import Ended, Signals, Watch
+from command.start import Guard
+from command.watch import Ended, Listener, Log, Moments, Output, Signals, Watch
 from scalemark.readers import open_reader
 from scalemark.readers.reading import ReadError
+from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Result, StepSample
 from scalemark.records.outcomes import Doing, Outcome, Verdict
-from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.wording import counted
 from trainer import verdict
 from trainer.errors import UnsupportedTrialError
-from trainer.process import placement
+from trainer.process import own_process
 from trainer.ranks import beat
 from trainer.ranks.own_rank import OwnRank
 from trainer.watching import telemetry
@@ -56,7 +54,7 @@ def run(
     """
     try:
         if given:
-            placement.take(given)
+            own_process.take(given)
         reader = open_reader(spec.read, spec.item)
         program = start.program_of(spec, folder.path, os.environ, own)
     except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
@@ -94,7 +92,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: 
     """
     try:
         if given:
-            placement.take(given)
+            own_process.take(given)
         program = start.program_of(spec, folder.path, os.environ, own)
     except (UnsupportedTrialError, start.CannotStartError) as error:
         return outcomes.ended(Outcome.UNSUPPORTED, str(error))
@@ -248,7 +246,7 @@ def _memory_bytes(spec: TrialSpec, given: Placement | None) -> int | None:
     """Return what each process of the program may have; what they take together nobody limits."""
     if given is None or given.host_memory_bytes is None:
         return None
-    return given.host_memory_bytes // placement.num_processes(given, spec)
+    return given.host_memory_bytes // own_process.num_processes(given, spec)
 
 
 def _limit_memory(pid: int, memory_bytes: int) -> None:

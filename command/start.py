@@ -1,27 +1,32 @@
-"""Starts the program of a trial in the folder from which its sweep was started."""
+"""Starts the program of a trial, describes its software, and ends it with its watcher."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any, NoReturn
 
-from command import texts
-from scalemark.program import executable, expression, template, values
-from scalemark.program.software_words import software_words
+from command import outcomes
+from scalemark.host import program_software, software
+from scalemark.host.own_code import own_version
+from scalemark.program import expression, template
+from scalemark.program import template as executable
+from scalemark.program import template as values
+from scalemark.program.template import software_words
 from scalemark.records import environment_axes
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import (
-    ORCHESTRATOR_VARIABLE,
-    PYTHONPATH_VARIABLE,
-    WORKDIR_VARIABLE,
-)
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from scalemark.text.untrusted import quoted
 from trainer.ranks.own_rank import OwnRank
 
@@ -141,7 +146,7 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
 def _not_started(found: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return executable.not_executable(found)
-    if error.errno == texts.NO_FORMAT:
+    if error.errno == outcomes.NO_FORMAT:
         return f"{found} is neither a program nor a script with a #! line; name its interpreter"
     if isinstance(error, FileNotFoundError) and (line := _first_line(found)).startswith("#!"):
         return f"{found} cannot be started: there is no interpreter as its first line says, {line}"
@@ -159,3 +164,81 @@ def _free_port() -> int:
         one.bind(("", 0))
         port: int = one.getsockname()[1]
         return port
+
+
+def write(program: Program, folder: RunFolder) -> str:
+    """Find and write it; return what is not known of it, empty for nothing.
+
+    What asks git and the interpreter has ended afterwards.
+    """
+    found = program_software.describe(program.software_words, program.folder, program.variables)
+    built = {"set_by_trial": dict(program.set_by_trial), "cuda_build": "", "cudnn_build": ""}
+    environment = found | _of_checkout() | built
+    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
+    return program_software.doubt(program.software_words, found)
+
+
+def load() -> None:
+    """Ask now, so that processes forked from this one need not."""
+    _of_checkout()
+    own_version()
+
+
+@cache
+def _of_checkout() -> dict[str, Any]:
+    """Describe the code that this process has loaded."""
+    return {"commit": software.commit(), "diff": software.diff()}
+
+
+_ROUNDS = 100  # a process that goes on forking is chased for so long
+
+
+class Guard:
+    """A process that does nothing until this one has ended."""
+
+    def __init__(self, marker: Collection[bytes]) -> None:
+        """`marker` are entries of the environment that only this program's processes have all.
+
+        Fork it before threads are started and the program is. Raises OSError.
+        """
+        ours, its = os.pipe()[::-1]
+        self._ours = ours
+        self.pid = os.fork()
+        if self.pid == 0:
+            _stand_by(its, marker)
+        os.close(its)
+
+    def close(self) -> None:
+        """Send it home: all has ended."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._ours)
+
+
+def _stand_by(pipe: int, marker: Collection[bytes]) -> NoReturn:
+    """Never return into the program that was forked."""
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
+        os.closerange(1, 1024)
+        os.read(kept, 1)
+        for _ in range(_ROUNDS):
+            if not _kill_marked(marker):
+                break
+    finally:
+        os._exit(0)
+
+
+def _kill_marked(marker: Collection[bytes]) -> int:
+    """Kill what has the marker in its environment; return how many there were."""
+    wanted, num_killed = frozenset(marker), 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if int(process.name) == os.getpid():
+                continue
+            if wanted <= set((process / "environ").read_bytes().split(b"\0")):
+                os.kill(int(process.name), signal.SIGKILL)
+                num_killed += 1
+    return num_killed

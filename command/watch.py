@@ -1,26 +1,160 @@
-"""Watches a program from its start to its end: its lines, its signals, and what it leaves behind.
-
-```
-  program ── pipe ──►  lines ──► reader ──► readings
-     │                   └──► log.txt, heartbeat
-     └── end, SIGCHLD, SIGINT, SIGTERM ──►  what it started is ended with it
-```
-"""
+"""Watches a program from its start to its end: its lines, its signals, what it takes."""
 
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 
 from command import children
-from command.output import Output
-from scalemark.host.kernel_kills import num_kernel_kills
+from scalemark.host.memory import num_kernel_kills
+from scalemark.readers.log_text import Lines
+from trainer.watching import contention
+
+HEAD_BYTES = 8 * 2**20
+TAIL_BYTES = 2**20
+
+
+class Log:
+    """A log that takes 9 MiB at most, however much is written."""
+
+    def __init__(
+        self, path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES
+    ) -> None:
+        """Raises OSError."""
+        self._file = path.open("ab")  # after what this process itself has said
+        self._head_left, self._most_tail = head_bytes, tail_bytes
+        self._tail: deque[bytes] = deque()
+        self._tail_size = self._num_left_out = 0
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write(self, chunk: bytes) -> None:
+        """Write what still belongs to the beginning, and keep the end. Raises OSError."""
+        if self._head_left:
+            self._file.write(chunk[: self._head_left])
+            chunk, self._head_left = (
+                chunk[self._head_left :],
+                max(0, self._head_left - len(chunk)),
+            )
+        if not chunk:
+            return
+        self._tail.append(chunk)
+        self._tail_size += len(chunk)
+        while self._tail_size - len(self._tail[0]) >= self._most_tail:
+            oldest = self._tail.popleft()
+            self._tail_size -= len(oldest)
+            self._num_left_out += len(oldest)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write the end. Raises OSError."""
+        tail = b"".join(self._tail)
+        cut = max(0, len(tail) - self._most_tail)
+        left_out = self._num_left_out + cut
+        if left_out:
+            self._file.write(f"\n[scalemark: {left_out} bytes are left out here]\n".encode())
+        self._file.write(tail[cut:])
+        self._file.close()
+        self._tail.clear()
+
+
+LAST_LINES = 400  # kept for finding out why a program ended
+_CHUNK_BYTES = 2**20  # as much as the pipe holds
+_MOST_PENDING_BYTES = 2**16
+
+
+class Listener:
+    """Takes what a program prints; this one does nothing with it."""
+
+    def take_line(self, line: str, arrival_s: float) -> None:
+        """Take a line."""
+
+    def beat(self, now_s: float) -> None:
+        """Take that the program printed something since the last beat."""
+
+    def look(self, now_s: float) -> None:
+        """Take the time, at least every LOOK_EVERY_S."""
+
+
+class Output:
+    """The output of one program, which is passed on some time after it was read."""
+
+    def __init__(self, descriptor: int, log: Log, listener: Listener) -> None:
+        self.descriptor = descriptor
+        self.last_lines = deque[str](maxlen=LAST_LINES)
+        self._log, self._listener = log, listener
+        self._lines = Lines()
+        self._buffer = memoryview(bytearray(_CHUNK_BYTES))
+        self._pending: list[tuple[bytes, float]] = []  # chunks, and when they came
+        self._num_pending_bytes = 0
+
+    @property
+    def is_much_pending(self) -> bool:
+        return self._num_pending_bytes > _MOST_PENDING_BYTES
+
+    def read(self, now_s: float) -> int | None:
+        """Take what is in the pipe; return its bytes, 0 at its end, and None where it is empty."""
+        try:
+            num_bytes = os.readv(self.descriptor, [self._buffer])
+        except BlockingIOError:
+            return None
+        self._pending.append((bytes(self._buffer[:num_bytes]), now_s))
+        self._num_pending_bytes += num_bytes
+        return num_bytes
+
+    def read_what_is_there(self, until_s: float) -> None:
+        """Empty the pipe, as long as what fills it leaves time for that."""
+        while (now_s := time.monotonic()) < until_s and self.read(now_s):
+            self.pass_on()
+
+    def pass_on(self) -> None:
+        """Log what came, and tell its lines to who listens."""
+        for chunk, arrival_s in self._pending:
+            self._log.write(chunk)
+            self._tell(self._lines.feed(chunk, arrival_s))
+        self._pending.clear()
+        self._num_pending_bytes = 0
+
+    def look(self, now_s: float) -> None:
+        """Hear what came, if anything, and let the listener look."""
+        self._listener.look(now_s)
+        if self._pending:
+            self.pass_on()
+            self._log.flush()
+            self._listener.beat(now_s)
+
+    def end(self) -> None:
+        """Hear the rest, with a last line that nothing ends."""
+        self.pass_on()
+        self._tell(self._lines.end())
+        self._log.flush()
+
+    def _tell(self, lines: Iterable[tuple[str, float]]) -> None:
+        for line, arrival_s in lines:
+            self.last_lines.append(line)
+            self._listener.take_line(line, arrival_s)
+
 
 KILL_AFTER_S = 2.0  # after SIGTERM; who sent it waits longer, launcher.grace_s, before killing us
 LEFT_BEHIND_S = 1.0  # that children may take to end by themselves after the program
@@ -160,3 +294,84 @@ class Watch:
             self._output.read_what_is_there(until_s)
             time.sleep(0.01)
         return children.end_all(self._but)
+
+
+LEAST_INTERVAL_S = 0.5
+_SHARE_OF_TIME = 0.002  # of one core, that looking may take
+_PER_RUN = 100  # looks in a run so far, where it is long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a program took in its measured window."""
+
+    cpu_s: float
+    cores_taken_by_others: float | None  # None where the kernel does not say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    cpu_s: float  # of the program so far
+    host: contention.Moment
+
+
+class Moments:
+    """Looks at all processes of a program now and then. `but` are ours: they are not counted."""
+
+    def __init__(self, but: Collection[int]) -> None:
+        self.peak_bytes = 0  # largest sum of resident sizes seen
+        self._but = but
+        self._own_s = _ended_children_s()  # of what this process had run before
+        self._began_s = time.monotonic()
+        self._due_s = 0.0
+        self._moments: list[_Moment] = []
+        self._note(())  # nothing of it runs yet
+
+    def look_if_due(self, now_s: float) -> None:
+        if now_s >= self._due_s:
+            self.look()
+
+    def look(self) -> None:
+        """Count now. It takes 10 us per process of the host."""
+        start_s = time.monotonic()
+        self._note(children.descendants(self._but))
+        end_s = time.monotonic()
+        interval_s = max(
+            LEAST_INTERVAL_S,
+            (end_s - start_s) / _SHARE_OF_TIME,
+            (end_s - self._began_s) / _PER_RUN,
+        )
+        self._due_s = end_s + interval_s
+
+    def end(self) -> None:
+        """Count once more, when all processes have ended."""
+        self._note(())
+
+    def _note(self, living: Collection[children.Child]) -> None:
+        self.peak_bytes = max(self.peak_bytes, sum(child.resident_bytes for child in living))
+        living_s = sum(child.cpu_s for child in living)
+        cpu_s = living_s + _ended_children_s() - self._own_s
+        # of the trial's processes this one is one, too: nobody else takes its time
+        host = contention.now(lambda: cpu_s + time.process_time())
+        self._moments.append(_Moment(cpu_s=cpu_s, host=host))
+
+    def taken(self, start_s: float, end_s: float) -> Taken | None:
+        """Return what was taken between two moments of the monotonic clock, by the looks around
+        them; None with fewer than two.
+        """
+        before = [one for one in self._moments if one.host.time_s <= start_s] or self._moments[:1]
+        after = [one for one in self._moments if one.host.time_s >= end_s] or self._moments[-1:]
+        if not before or before[-1] is after[0]:
+            return None
+        first, last = before[-1], after[0]
+        between_s = last.host.time_s - first.host.time_s
+        share = (end_s - start_s) / between_s if between_s > 0 else 0.0
+        return Taken(
+            cpu_s=max(0.0, last.cpu_s - first.cpu_s) * share,
+            cores_taken_by_others=contention.cores_taken_by_others(first.host, last.host),
+        )
+
+
+def _ended_children_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from conf.schema import AXES_SET_BY_NAME, Settings
 from scalemark.abilities.choices import choices_of
 from scalemark.records.axes import Axis, Engine
-from scalemark.records.injected import INJECTED
+from scalemark.records.outcomes import INJECTED
 from scalemark.records.setting import help_of
 
 WIDTH = 100

@@ -8,15 +8,16 @@ from enum import Enum
 from typing import Any
 
 from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config, free_values
-from scalemark.program import expression, template, values
-from scalemark.program.executable import SCRIPTS
+from scalemark.program import expression, template
+from scalemark.program import template as values
+from scalemark.program.template import SCRIPTS
 from scalemark.readers import ReadError, open_reader
 from scalemark.records import environment_axes
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
-from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import PREFIX, bare_name, free_axes, full_name
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
-from scalemark.text.redact import without_secrets
+from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import as_typed
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", re.ASCII)

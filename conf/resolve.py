@@ -23,11 +23,11 @@ from scalemark.abilities import (
     fastest_precision,
 )
 from scalemark.abilities.variable_update import VariableUpdateAbilities
-from scalemark.host.cudnn_limit import MOST_NUMBERS
+from scalemark.host.gpu_libraries import MOST_NUMBERS
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
-from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import free_axes
-from scalemark.records.injected import INJECTED, injected_text
+from scalemark.records.machine import DeviceKind
+from scalemark.records.outcomes import INJECTED, injected_text
 from scalemark.records.trial import AXES, TrialSpec
 from simulator.costs.networks import network
 

@@ -12,8 +12,8 @@ from scalemark.abilities import (
     VARIABLE_UPDATES,
 )
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
-from scalemark.records.devices import DeviceKind
-from scalemark.records.injected import INJECTED, INJECTED_FOR_REAL, INJECTED_ON_LINKS
+from scalemark.records.machine import DeviceKind
+from scalemark.records.outcomes import INJECTED, INJECTED_FOR_REAL, INJECTED_ON_LINKS
 from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_axes

@@ -16,7 +16,7 @@ from scalemark.abilities import LAUNCHERS
 from scalemark.abilities.choices import choices_of
 from scalemark.records import environment_axes
 from scalemark.records.axes import Axis, Engine
-from scalemark.records.injected import INJECTED
+from scalemark.records.outcomes import INJECTED
 from scalemark.records.setting import setting
 from scalemark.records.trial import AXES
 from simulator.costs.box import Hardware

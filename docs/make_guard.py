@@ -26,7 +26,7 @@ from benchmarks.guarding.years import AXES, FIRST, NUM_NIGHTS, Kind, Year, year
 from docs.make_pictures import FOLDER, keep
 from plots.pictures import drawing
 from plots.source import Source
-from scalemark.text.csv_lines import CsvLines
+from scalemark.text.shell_words import CsvLines
 
 PAGE = Path(__file__).resolve().parent / "guard.md"
 TABLE, DATABASE = "nights.csv", "results.db"

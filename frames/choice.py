@@ -12,7 +12,7 @@ from analysis.origin import Chosen, choose
 from analysis.results import BaselineRule, Origin
 from analysis.selection import Selection
 from analysis.source import Source
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 from scalemark.text.wording import as_typed
 from store.errors import StoreError
 from store.filters.selection import nearest

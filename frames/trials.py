@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.results import Result
 from frames.empty import frame
 from scalemark.records.trial import AXES
-from scalemark.text.natural import SortKey, natural
+from scalemark.text.wording import SortKey, natural
 
 _FIRST = {
     "model": "str",

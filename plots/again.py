@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from scalemark.host.own_code import typed
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 from store.database import default_url
 
 

@@ -23,7 +23,7 @@ from plots.tables import writers
 from plots.tables.layout import document
 from plots.wrote import wrote
 from scalemark.cli.terminal import silence
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from store.errors import LostDatabaseError
 

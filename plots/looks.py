@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from scalemark.records.strategies import STRATEGY_COLUMNS
-from scalemark.text.natural import natural
+from scalemark.text.wording import natural
 
 Looks = Mapping[str, int]
 """By name the number of its color, marker and dashes, for `Palette.style`."""

@@ -9,7 +9,7 @@ import typer
 
 from plots.tables.cells import QUANTITIES
 from scalemark.host.own_code import typed
-from scalemark.text.redact import command_line
+from scalemark.text.untrusted import command_line
 
 RowsOption = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from functools import cached_property
 from analysis import source
 from analysis.results import Origin
 from plots.looks import Looks, numbered
-from scalemark.text.file_name import safe_name
+from scalemark.text.wording import safe_name
 
 
 @dataclass(frozen=True, kw_only=True)

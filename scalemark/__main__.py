@@ -165,7 +165,7 @@ def _help() -> str:
 
 
 def _version() -> str:
-    from scalemark.host.own_version import own_version  # here, because nothing else needs it
+    from scalemark.host.own_code import own_version  # here, because nothing else needs it
 
     return own_version()
 

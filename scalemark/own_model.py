@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from scalemark.models import ModelError
-from scalemark.records.placement import WORKDIR_VARIABLE
+from scalemark.records.attempt import WORKDIR_VARIABLE
 
 WANTED = "wanted FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION, as my_model.py:build"
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

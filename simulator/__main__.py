@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
-from scalemark.host.host_memory import is_lack_of_host_memory
+from scalemark.host.memory import is_lack_of_host_memory
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from scalemark.text.redact import without_secrets
+from scalemark.text.untrusted import without_secrets
 from simulator.run import NoResultError, NotSimulatedError, run
 from trainer.process import ending
 from trainer.process.ending import EXIT_CODES
@@ -69,7 +69,7 @@ def _write_environment(folder: RunFolder) -> None:
 
 @cache
 def _checkout() -> dict[str, Any]:
-    """Describe the code that this process has loaded, as `trainer.process.environment` does."""
+    """Describe the code that this process has loaded, as `trainer.process.own_process` does."""
     built = {"cuda_build": "", "cudnn_build": ""}
     return software.describe({}) | {"commit": software.commit(), "diff": software.diff()} | built
 

@@ -14,8 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from scalemark import models
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Machine
+from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.measurement import (
     GpuTelemetry,
     Measurement,

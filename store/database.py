@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from scalemark.host.own_code import database_option
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
-from store.older_axes import fill_in_defaults
 from store.sqlite import SqliteFile, sqlite_explained
 from store.trial_rows import add_missing_columns
+from store.version import fill_in_defaults
 
 
 class Database(Protocol):

@@ -12,10 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.host import software
-from scalemark.host.own_version import NOT_INSTALLED
+from scalemark.host.own_code import NOT_INSTALLED
 from scalemark.records import step_arrays
+from scalemark.records.attempt import Placement
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Result, StepSample
-from scalemark.records.placement import Placement
 from store import schema
 from store.rows import digest, find_or_insert, insert_all, inserted_ids
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
-from scalemark.text.redact import command_line
+from scalemark.text.untrusted import command_line
 from store.database import default_url
 
 

@@ -393,7 +393,7 @@ class RepeatRow(Base):
     # of the attempt that runs, as all below; null when none does
     started_at: Mapped[datetime | None]
     run_dir: Mapped[str | None]
-    placement: Mapped[dict[str, Any] | None]  # scalemark.records.placement.Placement
+    placement: Mapped[dict[str, Any] | None]  # scalemark.records.attempt.Placement
     pid: Mapped[int | None]  # leader of its process group
     start_ticks: Mapped[int | None] = mapped_column(Whole)
 
@@ -416,7 +416,7 @@ class EventRow(Base):
 
 
 class PlacementRow(Base):
-    """The devices and cores an attempt was given: `scalemark.records.placement.Placement`."""
+    """The devices and cores an attempt was given: `scalemark.records.attempt.Placement`."""
 
     __tablename__ = "placements"
 

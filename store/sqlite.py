@@ -17,7 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from scalemark.cli.progress import Progress, silent
-from scalemark.host.file_size_limit import limit_met
+from scalemark.host.files import limit_met
 from scalemark.host.own_code import database_option, typed
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS

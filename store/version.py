@@ -1,17 +1,22 @@
-"""Creates the tables and views of a new database, and checks which version one has."""
+"""Creates the tables of a new database, checks its version, and adds axes to an older one."""
 
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.sql.visitors import replacement_traverse
 
 from scalemark.host.own_code import typed
 from scalemark.records.references import published
+from scalemark.records.trial import AXES
 from store.errors import DamagedError, StoreError
 from store.reference_rows import add_references
 from store.rows import insert_all
-from store.schema import Base, InfoRow
+from store.schema import Base, InfoRow, TrialRow
+from store.trial_rows import missing_columns
 from store.views import create_views
 
 SCHEMA = "5"  # version of the tables, in `database_info`: to be raised with every change of them
@@ -68,3 +73,39 @@ def check_version(name: str, found: object, tables: set[str]) -> None:
         f"{name}: it has {version}, this scalemark reads {SCHEMA}: it is damaged, or of a version "
         f"that was never released; move it away, then {MAKE_AGAIN}"
     )
+
+
+def fill_in_defaults(engine: sa.Engine) -> sa.Engine:
+    """Make every statement of this engine find the default where `trials` has no such column."""
+    with engine.connect() as connection:
+        missing = missing_columns(connection)
+    if missing:
+        event.listen(engine, "begin", _look)
+        event.listen(engine, "before_execute", _fill_in, retval=True)
+    return engine
+
+
+def _look(connection: sa.Connection) -> None:
+    """Look again in every transaction: another program may have added the column meanwhile."""
+    connection.info[_MISSING] = set()
+    connection.info[_MISSING] = missing_columns(connection)
+
+
+def _fill_in(
+    connection: sa.Connection, statement: Any, several: Any, values: Any, _options: Any
+) -> tuple[Any, Any, Any]:
+    missing = connection.info.get(_MISSING)
+    if not missing or not isinstance(statement, sa.Select):
+        return statement, several, values
+
+    def replaced(element: Any, **_: Any) -> Any:
+        if not isinstance(element, sa.Column) or element.name not in missing:
+            return None
+        if element.table.name != TrialRow.__tablename__:
+            return None
+        return sa.literal(AXES[element.name].default).label(element.name)
+
+    return replacement_traverse(statement, {}, replaced), several, values
+
+
+_MISSING = "scalemark_missing_axes"

@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
-from scalemark.host.process_identity import dead_in_s, is_alive
+from scalemark.host.processes import dead_in_s, is_alive
+from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.outcomes import IN_FLIGHT, State
-from scalemark.records.placement import ProcessIdentity
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import TrialSpec
 from store import schema

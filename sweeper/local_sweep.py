@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from conf.schema import Config
 from scalemark.host import software
-from scalemark.host.process_identity import is_alive
+from scalemark.host.processes import is_alive
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading import queries
 from store.writer import Writer
@@ -24,10 +24,10 @@ from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.source import OwnSource
 from sweeper.loop.tools import Policy, Tools
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
+from sweeper.planning.simulate import Estimate
 from sweeper.program_software import check_programs, describe_programs, words_of_programs
 from sweeper.race.races import Tally, results_in, sort_into_races, with_races
 from sweeper.starts import STARTS

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import program_software, software
-from scalemark.program import executable, template, values
-from scalemark.program.software_words import software_words
-from scalemark.records.placement import PYTHONPATH_VARIABLE
+from scalemark.program import template
+from scalemark.program import template as executable
+from scalemark.program import template as values
+from scalemark.program.template import software_words
+from scalemark.records.attempt import PYTHONPATH_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError

@@ -1,14 +1,61 @@
-"""Reports how a sweep ended: what its command prints in the end."""
+"""Reports how a sweep ended: what failed, what its command prints, and whom it notifies."""
 
 from __future__ import annotations
 
-from collections import Counter
+import os
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scalemark.records.outcomes import State
-from sweeper.failures import Failure
+from scalemark.records.outcomes import LAST_LINES, State, without_last_lines
+from store.database import file_of
 from sweeper.race.races import Saved
+
+MOST_SHOWN = 30  # nobody looks through more
+MOST_LAST_LINES = 5  # of a program, per reason; the log has the others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A repeat that did not complete."""
+
+    label: str  # of its trial
+    ended: str  # an Outcome, or skipped
+    why: str  # with the last lines of a program, may have several lines
+    log: str = ""  # path; empty where nothing ran
+
+    @property
+    def line(self) -> str:
+        log = f" ({self.log})" if self.log else ""
+        return f"{self.label} {self.ended}: {self.why}{log}"
+
+
+def in_lines(failures: Sequence[Failure]) -> Iterator[str]:
+    """Yield lines: each reason with the repeats that ended so, each of them with its log."""
+    by_reason: dict[tuple[str, str], list[Failure]] = defaultdict(list)
+    for one in failures[:MOST_SHOWN]:
+        by_reason[one.ended, without_last_lines(one.why)].append(one)
+    for (ended, why), found in by_reason.items():
+        indented = why.replace("\n", "\n  ")
+        yield f"{len(found)} {ended}: {indented}"
+        for one in found:
+            yield f"  {one.label}  {one.log}".rstrip()
+        last = found[0].why.partition(f"\n{LAST_LINES}\n")[2].splitlines()[-MOST_LAST_LINES:]
+        if last:
+            yield f"  the last lines of {found[0].label}:"
+            yield from (f"    {line}" for line in last)
+    if failures[MOST_SHOWN:]:
+        yield f"and {len(failures) - MOST_SHOWN} more"
+
+
+def first_unread(log: str) -> str:
+    """Return what to say at once where the first trial of a program has no number."""
+    return (
+        "the first trial has no number; where the others print the same, press Ctrl-C, and "
+        f"`scalemark read {log}` says how to read it"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,3 +117,34 @@ class Report:
             ran.states[State.COMPLETED] + ran.saved.num_spared == ran.states.total()
             and not num_left
         )
+
+
+WITHIN_S = 60
+
+
+def notify(report: Report, exit_code: int) -> str | None:
+    """Return why the command failed, in one line, or None. Its output goes where ours goes.
+
+    The command is its user's own: it gets the address of the database with its password, so that it
+    can use it.
+    """
+    assert report.notify is not None
+    path = file_of(report.store_url)
+    variables = {
+        "SCALEMARK_SWEEP_NAME": report.name,
+        "SCALEMARK_SWEEP_EXIT_CODE": str(exit_code),
+        "SCALEMARK_SWEEP_SUMMARY": report.summary,
+        "SCALEMARK_SWEEP_STORE": str(path.absolute()) if path else report.store_url,
+    }
+    try:
+        ended = subprocess.run(
+            report.notify,
+            shell=True,
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            timeout=WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"sweep.notify: not done within {WITHIN_S} s, and ended"
+    return f"sweep.notify: ended with exit code {ended.returncode}" if ended.returncode else None

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from conf.schema import Config, HardwareConfig
 from scalemark.host import software
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.sweeps.agents import num_completed_shared
 from store.writer import Writer
@@ -24,11 +24,11 @@ from sweeper.devices.machine import describe_machine
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import agent_command, load
 from sweeper.live.progress import Progress
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.launcher_settings import doubts
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
+from sweeper.planning.simulate import Estimate
 from sweeper.program_software import Words, key_of_programs, words_of_programs
 from sweeper.stop import Stop
 from sweeper.way import Planned, make_run_folders

@@ -14,8 +14,8 @@ from rich.console import Console
 from conf.schema import PlanFormat, StoreConfig
 from scalemark.abilities import LOCAL
 from scalemark.cli.terminal import make_console, silence
-from scalemark.host.filesystem import without_reliable_locks
-from scalemark.records.devices import DeviceKind
+from scalemark.host.files import without_reliable_locks
+from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from store.database import check_writable, file_of, open_existing
 from store.errors import StoreError

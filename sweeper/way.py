@@ -15,8 +15,8 @@ from store.sweeps.ledger import Ledger
 from store.sweeps.sweep_record import read_sweep
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.errors import SweepRefusedError
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan
+from sweeper.planning.simulate import Estimate
 from sweeper.race.races import PlannedRaces, Tally
 from sweeper.race.racing_observer import MakeObserver
 from sweeper.running.run_folders import RunFolders

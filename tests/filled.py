@@ -10,11 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scalemark.host import software
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, GpuLink, Machine, PcieLevel
+from scalemark.records.attempt import Placement, ProcessIdentity
+from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.measurement import Measurement, Profile, ReplicaTimes, Result, StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
-from scalemark.records.placement import Placement, ProcessIdentity
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
 from store.finished_attempt import FinishedAttempt

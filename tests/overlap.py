@@ -11,7 +11,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from scalemark.records.placement import Placement
+from scalemark.records.attempt import Placement
 from scalemark.run_folder.folder import RunFolder
 
 VARIABLE = (

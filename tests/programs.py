@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from tests.analysis.gpu_box import GPU_BOX, around
 from tests.filled import fill

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 
 SMALL = TrialSpec(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conf import program
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from sweeper.grid.program_arguments import with_program
 from tests.conf.test_resolve import config
 from tests.conftest import PROJECT

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.__main__ import app as analysis
 from plots.__main__ import app as plots
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES
 from store.__main__ import app as store
 from store.writer import Writer

@@ -24,18 +24,21 @@ from pkgutil import walk_packages
 
 import trainer
 from scalemark.abilities import distributed, rank_jobs
-from scalemark.host.gpu_memory import cause_of_nccl, is_lack_of_gpu_memory
-from scalemark.host.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory, other_limit
+from scalemark.host.memory import (
+    OUT_OF_HOST_MEMORY,
+    cause_of_nccl,
+    is_lack_of_gpu_memory,
+    is_lack_of_host_memory,
+    other_limit,
+)
 from scalemark.records import switches
-from scalemark.records.cluster import RANK_LOST, Cluster, Rank
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANK_LOST, Cluster, Rank
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.attempt_files import with_gpu_errors
 from scalemark.run_folder.folder import RunFolder
-from scalemark.run_folder.gpu_errors import with_gpu_errors
-from scalemark.text.error_line import telling_line
-from scalemark.text.redact import without_secrets
+from scalemark.text.untrusted import telling_line, without_secrets
 from trainer import selfcheck
 from trainer.errors import (
     BadDataError,
@@ -43,9 +46,9 @@ from trainer.errors import (
     LostRankError,
     UnsupportedTrialError,
 )
-from trainer.process import ending, environment, own_log, parent, placement
+from trainer.process import ending, own_process
 from trainer.process.ending import BAD_USAGE, EXIT_CODES
-from trainer.ranks import beat, own_rank, per_replica, supervision
+from trainer.ranks import beat, own_rank, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
 
 
@@ -58,7 +61,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         return BAD_USAGE
     is_distributed = bool(rank_jobs(spec.variable_update))
     try:
-        spec = per_replica.with_processes(spec)
+        spec = own_rank.with_processes(spec)
         own = own_rank.read(spec, flags, os.environ)
     except UnsupportedTrialError as error:
         # Whose folder it is is unknown: of a distributed trial it may be worker 0's.
@@ -82,7 +85,7 @@ def _refuse(error: UnsupportedTrialError, folder: RunFolder | None) -> int:
 
 def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
     """Run one rank in a process that was forked for it."""
-    spec = per_replica.with_processes(spec)
+    spec = own_rank.with_processes(spec)
     return _take_part(spec, folder, OwnRank(cluster=cluster, rank=rank))
 
 
@@ -120,9 +123,9 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
     leads = own is None or own.leads
     if leads:
         folder.write(folder.doing, Doing.BUILDING)
-        environment.write(spec, folder)
+        own_process.write(spec, folder)
     else:
-        parent.end_at_signals()
+        own_process.end_at_signals()
     try:
         result = _run(spec, folder, own)
     except KeyboardInterrupt:
@@ -141,16 +144,16 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         for contradiction in switches.contradictions(spec, os.environ):
             raise UnsupportedTrialError(contradiction)
         os.environ.update(switches.variables(spec, os.environ))
-        own_log.write_lines_at_once()
+        own_process.write_lines_at_once()
         given = folder.read_placement()
         if given:
-            placement.take(given)
+            own_process.take(given)
         _import_tensorflow()
         if own is None or own.leads:
             folder.write(folder.loaded, "")
         if given:
             # Only now: an import that finds no memory looks like a broken library.
-            placement.limit_memory(given, spec)
+            own_process.limit_memory(given, spec)
         return _work(spec, folder, own)
     except UnsupportedTrialError as error:
         return _ended(Outcome.UNSUPPORTED, str(error))
@@ -158,7 +161,7 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         raise
     except Exception as error:
         traceback.print_exc()
-        return _ended(*_outcome(error, own_log.tail(folder, own)))
+        return _ended(*_outcome(error, own_process.tail(folder, own)))
 
 
 def _import_tensorflow() -> None:
@@ -185,7 +188,7 @@ def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
 
     if own and not own.leads:
         return servers.accompany(spec, folder, own)
-    environment.add_build(folder, tf.sysconfig.get_build_info())
+    own_process.add_build(folder, tf.sysconfig.get_build_info())
     if own:
         beat.start(folder, own.rank)  # it lives, whether or not it can reach those it waits for
     return run.run(spec, folder, folder.read_placement(), own.cluster if own else None)

@@ -14,10 +14,10 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from scalemark.host import gpu_libraries
-from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import WORKER_0, Cluster, Rank, RankLimits
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from scalemark.text.error_line import telling_line
+from scalemark.text.untrusted import telling_line
 from scalemark.text.wording import counted
 from trainer.errors import LostRankError, UnsupportedTrialError
 from trainer.ranks.lockstep import Lockstep

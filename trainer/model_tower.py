@@ -17,7 +17,7 @@ import tensorflow as tf
 from scalemark.abilities import OPTIMIZERS
 from scalemark.records.trial import TrialSpec
 from trainer import micro_batches, small_tensors
-from trainer.input import pixels
+from trainer.input import image_records
 from trainer.template import Template
 
 
@@ -68,7 +68,7 @@ class ModelTower:
         labels: tf.Tensor,
     ) -> micro_batches.Pass:
         """Take one batch forward and backward; its gradients are multiplied by `share`."""
-        inputs = pixels.normalized(inputs, self._template.example.input_dtype)
+        inputs = image_records.normalized(inputs, self._template.example.input_dtype)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             model = self._template.model

@@ -30,19 +30,19 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 
 from scalemark.abilities import PRECISIONS
-from scalemark.host.available_memory import available_bytes
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.host.memory import available_bytes
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.records.machine import DeviceKind
 from scalemark.records.probe import Figure, Probed, ProbeRequest
-from scalemark.text.error_line import telling_line
+from scalemark.text.untrusted import telling_line
 from trainer import devices as devices_of
 from trainer.all_reduces import nccl, ring
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.process import parent
+from trainer.process import own_process
 from trainer.verdict import MAX_FOREIGN_SHARE
 from trainer.watching import contention
-from trainer.watching.peak import peak_flops_per_s
+from trainer.watching.utilization import peak_flops_per_s
 
 MIB = 2**20
 # Of GPUs so much that starting the copy counts for little, and of CPU devices at least so much.
@@ -308,9 +308,9 @@ def _named(devices: Devices, number: int | None) -> str:
 
 if __name__ == "__main__":
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        parent.die_with(int(orchestrator))
-    parent.heed_signals()
-    parent.end_at_signals()
+        own_process.die_with(int(orchestrator))
+    own_process.heed_signals()
+    own_process.end_at_signals()
     try:
         main(ProbeRequest.from_json(sys.argv[1]))
     except UnsupportedTrialError as refusal:

@@ -27,8 +27,8 @@ from scalemark import models
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.own_model import is_own
 from scalemark.records import switches
-from scalemark.records.cluster import WORKER_0, Cluster
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import WORKER_0, Cluster, Placement
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import (
     TOKENS,
     Measurement,
@@ -38,10 +38,9 @@ from scalemark.records.measurement import (
     StepSample,
 )
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from scalemark.text.error_line import telling_line
+from scalemark.text.untrusted import telling_line
 from trainer import (
     devices,
     keras_model,

@@ -28,11 +28,10 @@ import pynvml
 from scalemark import own_model
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.cli.terminal import print_json, reader_may_leave
-from scalemark.host.extras import lack_of_tensorflow
-from scalemark.host.own_code import module_command, python_path
+from scalemark.host.own_code import lack_of_tensorflow, module_command, python_path
 from scalemark.models import ModelError
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.records.machine import DeviceKind
 from scalemark.text import wording
 from scalemark.text.untrusted import quoted
 from trainer.check import plan

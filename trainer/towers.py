@@ -20,7 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import injected, small_tensors
 from trainer.devices import Devices, host_of

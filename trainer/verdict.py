@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
-from scalemark.records.gpu_errors import said_of_errors
-from scalemark.records.injected import INJECTED_REASON, NOISE, injected_text
+from scalemark.records.machine import DeviceKind, said_of_errors
 from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
-from scalemark.records.outcomes import Verdict
+from scalemark.records.outcomes import INJECTED_REASON, NOISE, Verdict, injected_text
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
 from scalemark.text.wording import counted

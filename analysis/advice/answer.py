@@ -19,7 +19,7 @@ from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.titles import ITEMS_OF_STEPS
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from store.errors import StoreError
 
 _DIGITS = 8  # of a trial's id, to name it

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis.results import Origin, Result, over, setting
 from analysis.text.titles import named
-from scalemark.records.earlier_trial import OF_PRECISION
+from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.trial import unusual_axes
 
 _NAMED_APART = (

@@ -22,7 +22,7 @@ from analysis.statistics.studentized_range import pair_level
 from analysis.text.numbers import number
 from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES, half_precision
 from scalemark.records.axes import AxisValue
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_COLUMNS, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec

@@ -18,8 +18,7 @@ from analysis.text import badges
 from analysis.text.numbers import number, rate_with_interval
 from analysis.text.one_screen import Screen
 from analysis.text.titles import named
-from scalemark.text.decimals import fixed
-from scalemark.text.wording import counted, listed
+from scalemark.text.wording import counted, fixed, listed
 from store.reading.not_run import NotRun
 
 _MOST_ROWS = 8

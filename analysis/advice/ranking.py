@@ -17,9 +17,7 @@ from analysis.statistics.studentized_range import pair_level, pair_quantile
 from analysis.text.ties import CLOSE, LEVEL_UP_TO
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
-from scalemark.stats.spread import Spread, variance_of
-from scalemark.stats.student import LEVEL, chance_beyond
-from scalemark.stats.welch import Relation, relation_by
+from scalemark.stats.welch import LEVEL, Relation, Spread, chance_beyond, relation_by, variance_of
 
 PLAUSIBLE = 0.1  # behind: a single run is not expected to be off by so much
 _UNKNOWN_DEVIATION = 0.1  # of log scores of processes, where nothing was repeated: rather too much

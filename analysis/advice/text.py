@@ -15,7 +15,7 @@ from analysis.results import Origin
 from analysis.scaling.scaling_words import stop_text
 from analysis.text.numbers import number, rate_with_interval
 from analysis.text.titles import host_notes, title
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, listed_phrases, shortened, single
 

@@ -43,7 +43,7 @@ from analysis.text.titles import (
 )
 from analysis.without_number import trials_without_number
 from scalemark.cli.terminal import make_console, print_columns, print_json
-from scalemark.text.decimals import fixed
+from scalemark.text.wording import fixed
 from store.command_line import Db, Json
 from store.reading.not_run import NotRun
 

@@ -46,7 +46,7 @@ from analysis.without_number import trials_without_number
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host import kept_probes
 from scalemark.host.own_code import typed
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json

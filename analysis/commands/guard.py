@@ -25,8 +25,8 @@ from scalemark.cli.terminal import (
     reading_width,
 )
 from scalemark.host.own_code import typed
-from scalemark.records.when import WHEN
-from scalemark.text.redact import command_line
+from scalemark.records.free_axes import WHEN
+from scalemark.text.untrusted import command_line
 from scalemark.text.wording import as_typed
 from store.command_line import Db, Json
 from store.errors import StoreError

@@ -25,7 +25,7 @@ from analysis.source import Source
 from analysis.text import badges
 from analysis.text.titles import reported_notes, title
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from store.command_line import Db, Json
 
 

@@ -14,7 +14,7 @@ from analysis.compare.sides import Side
 from analysis.results import Result, axes_of, global_batch
 from analysis.text.versions import differing
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.text.natural import natural
+from scalemark.text.wording import natural
 from store.errors import StoreError
 
 # Axes that `auto` derives from another one: they may differ where that one is compared and no

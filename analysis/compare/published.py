@@ -10,7 +10,7 @@ from typing import Any
 from analysis.published import precision_as_published, usual_image_px, usual_seq_len
 from analysis.reported_hosts import hosts_of
 from analysis.results import Result
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
 from scalemark.text.wording import counted

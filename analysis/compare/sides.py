@@ -16,9 +16,8 @@ from analysis.results import AXES, Origin, Result
 from analysis.selection import NothingFoundError, Selection, load_every_night
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
-from scalemark.records.free_axes import PREFIX, is_free
+from scalemark.records.free_axes import PREFIX, WHEN, is_free
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.when import WHEN
 from store.database import open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection, targets

@@ -11,7 +11,7 @@ from typing import Any
 from analysis.published import key_of, published
 from analysis.results import BaselineRule, Origin, Result, with_baselines
 from scalemark.host.own_code import typed
-from scalemark.records.injected import NOISE, read_injected
+from scalemark.records.outcomes import NOISE, read_injected
 from scalemark.text.wording import counted
 from store.filters.selection import parsed
 

@@ -14,7 +14,7 @@ from analysis.conclusions.rules import RULES, Statement
 from analysis.results import Origin, Result
 from scalemark.host.own_code import typed
 from scalemark.records import overrides
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 
 _SWEEP = "python sweep.py "
 

@@ -23,8 +23,8 @@ from analysis.results import Origin, Result, items_per_step
 from analysis.statistics.contradictions import LEAST_GAP
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
-from scalemark.records.injected import injected_text, read_injected
 from scalemark.records.measurement import IMAGES
+from scalemark.records.outcomes import injected_text, read_injected
 from scalemark.records.trial import AXES, free_names
 
 FLOOR = "trivial"

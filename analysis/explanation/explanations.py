@@ -28,7 +28,7 @@ from analysis.statistics.sample import Sample
 from analysis.text.titles import failed_repeats, host_notes
 from scalemark.models import trainable
 from scalemark.records import overrides
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.strategies import STRATEGY_COLUMNS
 
 

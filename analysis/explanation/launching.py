@@ -12,7 +12,7 @@ from analysis.explanation.step_times import Seconds, about, step_s
 from analysis.explanation.suspects import Bound, Suspect, observed_in
 from analysis.explanation.waterfall import Waterfall, shares_cores
 from analysis.results import Result
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from simulator.costs.networks import network
 from simulator.costs.step import num_operations
 

@@ -10,7 +10,7 @@ from typing import Any
 from analysis.explanation.replicas.gpu_clocks import GpuClock, gpu_clocks
 from analysis.results import Result, is_quotable
 from analysis.source import Source
-from scalemark.records.injected import INJECTED_REASON
+from scalemark.records.outcomes import INJECTED_REASON
 
 THROTTLING = (
     "hw_slowdown",

@@ -19,8 +19,8 @@ from analysis.text import badges
 from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import NextStep, Screen
 from analysis.text.titles import named
-from scalemark.records.devices import DeviceKind
-from scalemark.records.earlier_trial import ID_DIGITS, OF_PRECISION
+from scalemark.records.machine import DeviceKind
+from scalemark.records.overrides import ID_DIGITS, OF_PRECISION
 from scalemark.text.wording import counted, listed_phrases, shortened
 
 _MOST_ROWS = 10

@@ -24,7 +24,7 @@ from scalemark.abilities import (
     trains_apart,
 )
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_to

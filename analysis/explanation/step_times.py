@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from analysis.results import Result, items_per_step
 from scalemark.stats import welch
-from scalemark.stats.student import log_quantile
+from scalemark.stats.welch import log_quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

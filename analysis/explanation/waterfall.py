@@ -10,7 +10,7 @@ from itertools import pairwise
 from analysis.explanation.ablations import ABLATION_ORDER, Ablation, Ablations
 from analysis.explanation.step_times import Seconds, combined, difference, step_s
 from analysis.results import Result
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 
 
 class Cause(StrEnum):

@@ -15,7 +15,7 @@ from analysis.guard.groups import Floats, Group, groups_of
 from analysis.guard.histories import Cell, Night, Record
 from analysis.guard.noise import LEAST_NOISE
 from analysis.guard.scan import STEEPEST, Rule, Shift, mean_series, scan
-from scalemark.stats.student import LEVEL, upper_quantile
+from scalemark.stats.welch import LEVEL, upper_quantile
 
 _NIGHTS_OF_A_LEVEL = 30  # on each side of a change, from which its size is estimated
 _LIKE_THIS = 0.5  # of the cells, which a later change shares

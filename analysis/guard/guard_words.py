@@ -11,7 +11,7 @@ from analysis.guard.changes import Change, State
 from analysis.guard.histories import Record
 from analysis.guard.scan import FEWEST_NIGHTS
 from analysis.text import badges
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.text.wording import counted, listed, shortened
 
 COLUMNS = ("since", "change [95 % CI]", "trials", "of", "what changed then", "state")

@@ -17,7 +17,7 @@ import numpy as np
 
 from analysis.guard.groups import Floats, Group, Membership, Places, Span, Sums, Truths
 from analysis.guard.noise import CellNoise, GroupNoise, score_of_all
-from scalemark.stats.student import upper_quantile
+from scalemark.stats.welch import upper_quantile
 
 WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change
 LEAST = 0.02  # change of throughput that is worth an alarm, as a share

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from analysis.known_boxes import known_box
 from analysis.predict.rules import Basis, Carried, carry
 from analysis.results import Environment, Result, setting
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES
 from scalemark.stats.welch import typical
 from simulator.costs.box import Hardware

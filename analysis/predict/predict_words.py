@@ -12,8 +12,7 @@ from analysis.predict.curves import Prediction
 from analysis.predict.rules import Basis
 from analysis.text.numbers import number
 from scalemark.cli.terminal import print_columns
-from scalemark.text.natural import natural
-from scalemark.text.wording import as_typed, counted
+from scalemark.text.wording import as_typed, counted, natural
 
 _DOUBTS = {
     Basis.SLOWER_LINKS: (

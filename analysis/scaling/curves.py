@@ -13,7 +13,7 @@ from analysis.scaling.paying import Added, Stop
 from analysis.tables.table import Table
 from analysis.text import badges
 from analysis.text.titles import table_facts
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.stats.welch import known_ratio_interval
 
 

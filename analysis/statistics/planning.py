@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
 from analysis.statistics.studentized_range import pair_quantile
-from scalemark.stats.student import LEVEL
-from scalemark.stats.welch import freedom_of_sum, log_variance, reach_of_ratio
+from scalemark.stats.welch import LEVEL, freedom_of_sum, log_variance, reach_of_ratio
 from scalemark.text.wording import counted
 
 POWER = 0.8

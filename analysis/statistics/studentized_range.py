@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from scalemark.stats.student import LEVEL, chance_beyond, upper_quantile
+from scalemark.stats.welch import LEVEL, chance_beyond, upper_quantile
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _LARGEST = 8.0  # standard deviations: beyond there is nothing of a normal distribution

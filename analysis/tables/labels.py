@@ -9,7 +9,7 @@ from typing import Any
 from analysis.results import Origin, Result, global_batch, keeps_micro_batches, micro_batches
 from scalemark.records.environment_axes import is_variable
 from scalemark.records.trial import strategy_of_free_axes
-from scalemark.text.natural import SortKey, natural
+from scalemark.text.wording import SortKey, natural
 
 Label = tuple[Any, ...]
 """The values of the axes of a row or a column."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.results import Environment, Origin, Result
-from scalemark.records.devices import DeviceKind
-from scalemark.stats.two_modes import two_modes
+from scalemark.records.machine import DeviceKind
+from scalemark.stats.two_speeds import two_modes
 
 _NOISY = 0.1  # width of a 95 % CI, as a share of the number
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scalemark.text.decimals import fixed
+from scalemark.text.wording import fixed
 
 
 def number(value: float, *, exactly: bool = False) -> str:

@@ -18,7 +18,7 @@ from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import HEALTHY_FROM
 from analysis.results import Environment, Origin, Result
 from benchmarks.explaining.simulated import simulated_trial
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec

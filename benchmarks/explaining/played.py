@@ -27,8 +27,7 @@ from benchmarks.explaining.simulated import (
     asked,
     drawn,
 )
-from scalemark.records.attempt import AttemptBegin, AttemptEnd
-from scalemark.records.placement import Placement
+from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement
 from scalemark.run_folder.folder import RunFolder
 from simulator.__main__ import main as simulate
 from store.upkeep.rebuild import rebuild

@@ -21,9 +21,8 @@ from analysis.explanation.observed import Observed
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Environment, Origin, Result
-from scalemark.records.devices import DeviceKind
-from scalemark.records.injected import injected_text
-from scalemark.records.outcomes import Outcome
+from scalemark.records.machine import DeviceKind
+from scalemark.records.outcomes import Outcome, injected_text
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
 from scalemark.stats import welch

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.text.redact import MASK, without_secrets
+from scalemark.text.untrusted import MASK, without_secrets
 
 _HOMES = re.compile(r"/(home|Users)/[^/\s\"':]+")
 # names of nobody, which stand in text for other things

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from conf.schema import HardwareConfig
 from scalemark.host import gpu_libraries
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, Machine
+from scalemark.records.machine import DeviceKind, Gpu, Machine
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.errors import SweepRefusedError
 

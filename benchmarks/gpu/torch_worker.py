@@ -18,7 +18,7 @@ from benchmarks.trainer import Candidate, Turn
 from benchmarks.worker import obey, serve, timed
 from scalemark import models
 from scalemark.layers import Tensor
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}

@@ -11,7 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from benchmarks.orchestration.settings import ROOT, BrokenError
 from conf.resolve import resolve
 from conf.schema import register, typed
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder

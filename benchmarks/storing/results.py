@@ -14,10 +14,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records import step_arrays
+from scalemark.records.attempt import Placement
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, StepSample
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
-from scalemark.records.placement import Placement
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import TrialSpec
 from store.database import writing

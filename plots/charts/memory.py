@@ -10,7 +10,7 @@ from plots.pictures.drawing import Picture
 from plots.pictures.lines import LineChart, Point, draw_lines
 from plots.pictures.theme import Palette
 from plots.source import Source
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 
 ABOUT = "peak memory against the batch size or GPUs, with what did not fit"
 

@@ -24,7 +24,7 @@ from plots.pictures.theme import FOOTER_PT, HATCHES, WIDTH_IN, Palette
 from plots.source import Source
 from plots.tables.cells import MEANINGS, PARTLY_FAILED, SUSPECT, SYMBOLS
 from scalemark.records.outcomes import Outcome
-from scalemark.text.file_name import safe_name
+from scalemark.text.wording import safe_name
 
 ABOUT = "throughput of each strategy or setting as bars, with speed-ups, a panel per model"
 

@@ -13,7 +13,7 @@ from plots.pictures.lines import line_name
 from plots.pictures.theme import SMALL_PT
 from plots.source import Source
 from scalemark.records.outcomes import Outcome
-from scalemark.text.natural import natural
+from scalemark.text.wording import natural
 from store.reading.queries import Row
 
 MOST_TRIALS = 24

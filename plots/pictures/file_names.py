@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from analysis.tables.table import Table
 from analysis.text.titles import program_name
-from scalemark.text.file_name import safe_name
-from scalemark.text.wording import as_typed
+from scalemark.text.wording import as_typed, safe_name
 
 
 def file_names(tables: Sequence[Table]) -> list[str]:

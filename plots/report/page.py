@@ -34,7 +34,7 @@ from plots.source import Source
 from plots.tables.cells import SYMBOLS
 from plots.tables.layout import Document, document
 from plots.tables.writers import html_table
-from scalemark.host.own_version import own_version
+from scalemark.host.own_code import own_version
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.text.untrusted import quoted_lines, visible

@@ -9,7 +9,7 @@ from analysis.results import Origin, Result, items_per_step
 from analysis.tables.table import Cell, Rank
 from analysis.text.numbers import number, spread
 from scalemark.records.outcomes import Outcome
-from scalemark.text.decimals import fixed
+from scalemark.text.wording import fixed
 from store.errors import StoreError
 from store.filters.selection import nearest
 

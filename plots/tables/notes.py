@@ -20,8 +20,8 @@ from plots.tables.cells import (
 )
 from scalemark.abilities import least_replicas
 from scalemark.own_model import is_own
-from scalemark.records.earlier_trial import ID_DIGITS
 from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.overrides import ID_DIGITS
 from store.database import open_for_reading
 from store.reading import queries
 

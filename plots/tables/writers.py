@@ -19,7 +19,7 @@ from plots.tables.layout import Document, Layout, Shown
 from plots.whole_file import draft_of
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
 from scalemark.records import trial
-from scalemark.text.csv_lines import CsvLines, guarded
+from scalemark.text.shell_words import CsvLines, guarded
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed, shortened
 from store.errors import StoreError

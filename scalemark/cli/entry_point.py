@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scalemark.text.readable import tolerate
+from scalemark.text.untrusted import tolerate
 
 USAGE, INTERRUPTED = 2, 130
 INTERNAL_ERROR = 70

@@ -1,9 +1,4 @@
-"""Knows the GPUs and drivers for which the installed TensorFlow and cuDNN have kernels.
-
-Read from the fat binaries of TensorFlow 2.21's wheel: machine code for compute capability 6.0, 7.0,
-8.0 and 8.9, of a sixth of its kernels for 9.0; for all else PTX 8.5, which the driver compiles when
-a kernel is used first. cuDNN dropped what is older than 7.5 with 9.11.
-"""
+"""Knows what the installed TensorFlow and cuDNN support: GPUs, drivers, sizes of tensors."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
+from math import prod
 
 import pynvml
 
@@ -118,3 +114,25 @@ def _cudnn() -> Version | None:
 
 def _text(found: Version) -> str:
     return ".".join(map(str, found))
+
+
+MOST_NUMBERS = 2**31 - 1  # of one tensor that a descriptor of cuDNN describes
+_REFUSED = re.compile(
+    r"Check failed: cudnnSetTensorNdDescriptor\b.*"
+    r"batch_descriptor: \{count: (\d+) feature_map_count: (\d+) spatial: ((?:\d+ )*\d+)"
+)
+
+
+def too_large(line: str) -> str:
+    """Return what a line of a log says of a tensor too large for cuDNN; empty for other lines."""
+    found = _REFUSED.search(line)
+    if not found:
+        return ""
+    examples, channels, spatial = found.groups()
+    numbers = prod(map(int, (examples, channels, *spatial.split())))
+    if numbers <= MOST_NUMBERS:
+        return ""
+    return (
+        f"a tensor has {numbers:,} numbers, of {examples} examples, and cuDNN takes fewer than "
+        "2^31; choose a smaller batch_size or image_px"
+    )

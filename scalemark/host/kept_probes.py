@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from scalemark.host.cache_folder import cache_folder
+from scalemark.host.files import cache_folder
 from scalemark.records.probe import Probe
-from scalemark.run_folder.regular_file import read_regular
+from scalemark.run_folder.folder import read_regular
 
 _MOST_BYTES = 2**24  # a machine of 256 GPUs has 65,280 pairs
 

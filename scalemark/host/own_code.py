@@ -1,18 +1,15 @@
-"""Find the code of this program, and start another Python that runs it.
-
-A folder may hold a `store.py` or a `trainer.py` of its user's. `python -m trainer` would run that
-one: `-P` leaves the current folder out of the import path, and `python_path` puts a checkout first.
-The site-packages of an installed wheel stay behind the standard library, for they may hold modules
-of its names; Python finds them by itself.
-"""
+"""Finds the code of this program, its version and extras, and starts another Python with it."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -113,3 +110,35 @@ def import_ours(name: str) -> ModuleType:
             "scalemark; rename that file, or leave its folder out of sys.path"
         )
     return loaded
+
+
+NOT_INSTALLED = "not installed"
+
+
+@cache
+def own_version() -> str:
+    """Return the version of scalemark; `not installed` where its package is not."""
+    try:
+        return version("scalemark")
+    except PackageNotFoundError:
+        return NOT_INSTALLED
+
+
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def command_that_adds(extra: str) -> str:
+    """Return a shell command; environments that uv makes have no pip of their own."""
+    if find_spec("pip"):
+        installer = [sys.executable, "-m", "pip", "install"]
+    else:
+        installer = ["uv", "pip", "install", "--python", sys.executable]
+    return shlex.join([*installer, f"scalemark[{extra}]"])
+
+
+def lack_of_tensorflow() -> str | None:
+    """Return what to do where TensorFlow is not installed; None where it is."""
+    if find_spec("tensorflow") and find_spec("keras"):
+        return None
+    extra = "cuda" if _NVIDIA_DRIVER.exists() else "tensorflow"
+    return f"TensorFlow is not installed; {command_that_adds(extra)} adds it"

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
-from scalemark.host.cache_folder import cache_folder
-from scalemark.host.own_version import NOT_INSTALLED, own_version
-from scalemark.program import executable
-from scalemark.program.executable import PYTHON, SCRIPTS
+from scalemark.host.files import cache_folder
+from scalemark.host.own_code import NOT_INSTALLED, own_version
+from scalemark.program import template
+from scalemark.program.template import PYTHON, SCRIPTS
 
 NAMES = (
     *("torch", "tensorflow", "tf_nightly", "jax", "jaxlib", "keras", "transformers", "accelerate"),
@@ -345,7 +345,7 @@ def _file(word: str, folder: Path, variables: Mapping[str, str]) -> Path | None:
             return script if script.is_file() else None
         if "/" not in word and ("=" in word or word.startswith("-")):
             return None
-        program = executable.found(word, variables.get("PATH", os.defpath), folder)
+        program = template.found(word, variables.get("PATH", os.defpath), folder)
         return Path(program) if program else None
     return None
 

@@ -1,21 +1,21 @@
-"""Fills the placeholders of a command line: `python train.py --batch {batch_size}`.
-
-```
-  template ── shell rules ──►  words ── values ──►  argument vector     a value stays one argument
-  template ── quoted values ──►  /bin/sh -c TEXT                        with command.shell=true
-```
-
-`{name}` is a placeholder; `{{` and `}}` are literal braces.
-"""
+"""Fills the placeholders of a command line, and finds its program and its software."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from scalemark.records import environment_axes
+from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX
+from scalemark.records.trial import AXES, PROGRAM_AXES, TrialSpec
+from scalemark.text.wording import as_typed, counted
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}|[{}]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
@@ -198,3 +198,156 @@ def _nearest(name: str, known: Collection[str]) -> str:
         return f"did you mean {{{near[0]}}}?"
     listed = ", ".join(f"{{{one}}}" for one in sorted(known))
     return f"wanted one of {listed}"
+
+
+VARIABLE_PREFIX = "SCALEMARK_"
+RUN_DIR_VARIABLE = "SCALEMARK_RUN_DIR"
+HOST_RANK_VARIABLE = "SCALEMARK_HOST_RANK"
+
+PLACES = (
+    *("run_dir", "free_port", "gpus", "gpus_per_host"),
+    *("host_rank", "num_hosts", "main_host"),
+)
+"""Names that an attempt fills. A free axis of such a name cannot be told apart from it."""
+
+# PROGRAM_AXES say how a program is run and read, and are of no use to it
+_NOT_FOR_PROGRAMS = frozenset({"engine", *PROGRAM_AXES})
+# our own variables, without the prefix
+_TAKEN = frozenset(
+    {"CACHE", "DB", "LOCK_DIR", "ORCHESTRATOR", "PYTHONPATH", "RANK_SOCKET", "WORKDIR"}
+)
+
+
+def is_taken(name: str) -> bool:
+    """Return whether a free axis of that bare name could not be told apart from one of ours."""
+    return name in AXES or name in PLACES or name.upper() in _TAKEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one process of an attempt runs."""
+
+    run_dir: Path
+    free_port: int  # of the main host; nothing listened there a moment ago
+    gpus_per_host: int  # or CPU devices
+    sees_gpus: bool  # numbered from 0
+    host_rank: int = 0
+    num_hosts: int = 1
+    main_host: str = "127.0.0.1"  # the host of rank 0
+
+    def values(self) -> dict[str, str]:
+        """Return the placeholders of PLACES."""
+        gpus = range(self.gpus_per_host if self.sees_gpus else 0)
+        return {
+            "run_dir": str(self.run_dir),
+            "free_port": str(self.free_port),
+            "gpus": ",".join(map(str, gpus)),
+            "gpus_per_host": str(self.gpus_per_host),
+            "host_rank": str(self.host_rank),
+            "num_hosts": str(self.num_hosts),
+            "main_host": self.main_host,
+        }
+
+
+def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
+    """Return the placeholders of a trial's axes, by `TrialSpec.axes`; it may lack some.
+
+    A free axis goes by its bare name, and by `axes.NAME`, which is its own where an axis of ours
+    has the bare name.
+    """
+    found: dict[str, str] = {}
+    for name, value in axes.items():
+        if value is None or environment_axes.is_variable(name):
+            continue
+        if name.startswith(PREFIX):
+            found[name] = as_typed(value)
+            found.setdefault(name.removeprefix(PREFIX), as_typed(value))
+        elif name not in _NOT_FOR_PROGRAMS:
+            found[name] = as_typed(value)
+    return found
+
+
+def known(axes: Mapping[str, AxisValue | None]) -> frozenset[str]:
+    """Return all names that the command line of such a trial may use."""
+    return frozenset({*of_axes(axes), *PLACES})
+
+
+def variables(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of these values, as `SCALEMARK_NUM_GPUS`."""
+    found = {}
+    for name, value in values.items():
+        if name.startswith(PREFIX):
+            continue
+        found[f"{VARIABLE_PREFIX}{name.upper()}"] = value
+    return found
+
+
+PYTHON = re.compile(r"python[\d.]*")
+"""Names of its interpreters."""
+
+SCRIPTS = (".py", ".sh")
+"""Endings of their names."""
+
+
+def found(name: str, path: str, folder: Path) -> str | None:
+    """Return the file; None where there is none. `path` is the variable PATH of the program."""
+    if "/" in name:
+        at = folder / name
+        return str(at) if at.is_file() else None
+    entries = [str(folder / entry) for entry in path.split(os.pathsep)]
+    return shutil.which(name, path=os.pathsep.join(entries))
+
+
+def not_found(name: str, path: str, folder: Path) -> str:
+    """Say why `found` finds none, and what to do."""
+    if "/" in name:
+        what = "is no file" if (folder / name).exists() else "is not there"
+        return f"{folder / name} {what}; wanted a program, by a path from {folder} or in PATH"
+    near = [entry for entry in path.split(os.pathsep) if (folder / entry / name).is_file()]
+    if near:
+        return f"{Path(near[0]) / name} is not executable; chmod +x it, or name its interpreter"
+    here = f"; in {folder} there is one: write ./{name}" if (folder / name).is_file() else ""
+    hint = here or "; activate the environment that has it, or name it by its path"
+    folders = counted(len(path.split(os.pathsep)), "folder")
+    return f"{name}: no such program in the {folders} of PATH{hint}"
+
+
+def not_executable(file: str) -> str:
+    """Say what to do about a file that has not the permission to be started."""
+    return f"{file} is not executable; chmod +x it, or name its interpreter before it"
+
+
+def problem(words: Sequence[str], path: str, folder: Path) -> str:
+    """Say which file of a command line is missing, the program or the script of its Python; empty
+    where none is.
+    """
+    file = found(words[0], path, folder)
+    if file is None:
+        return not_found(words[0], path, folder)
+    if not os.access(file, os.X_OK):
+        return not_executable(file)
+    script = words[1] if len(words) > 1 and PYTHON.fullmatch(Path(words[0]).name) else ""
+    if script.endswith(".py") and not (folder / script).is_file():
+        return f"{folder / script} is not there; wanted a script, by a path from {folder}"
+    return ""
+
+
+def software_words(spec: TrialSpec) -> Sequence[str]:
+    """Return the words that may name a program or a script; the values of others are left out.
+
+    A word with placeholders counts where it is the program, or ends as a script does. Raises
+    TemplateError.
+    """
+    axes = of_axes(spec.axes)
+    found = []
+    for index, word in enumerate(words(spec.command, shell=spec.shell)):
+        is_software = index == 0 or word.endswith(SCRIPTS)
+        try:
+            is_filled = bool(names(word))
+        except TemplateError:  # a shell's text was cut within a placeholder
+            continue
+        if not is_filled:
+            found.append(word)
+        elif is_software and set(names(word)) <= axes.keys():
+            found.append(replaced(word, axes))
+    return ["/bin/sh", *found] if spec.shell else found

@@ -6,7 +6,7 @@
 ```
 """
 
-from scalemark.readers.lines import Lines
+from scalemark.readers.log_text import Lines
 from scalemark.readers.opening import KINDS, open_reader
 from scalemark.readers.reading import Reader, ReadError, Reading
 

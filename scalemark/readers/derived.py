@@ -10,7 +10,7 @@ from scalemark.readers.bars import BEFORE_RATE
 from scalemark.readers.fields import MEAN
 from scalemark.readers.numbers import NUMBER, SECONDS, usable_rate
 from scalemark.readers.rates import Rate, rate_of
-from scalemark.readers.step_forms import (
+from scalemark.readers.steps import (
     literal,
     step_pattern,
     step_pattern_above,

@@ -1,15 +1,113 @@
-"""Reads the lines of a log file, or of those in a folder: of a large one the begin and the end."""
+"""Reads the lines of a log, of a program that runs, and of files that it left."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.readers.left_files import files_below
-from scalemark.readers.lines import Lines
-from scalemark.run_folder.regular_file import open_regular
+from scalemark.run_folder.folder import open_regular, read_regular
+
+MOST_CHARACTERS = 16_384
+"""Length of a line that readers get; what is beyond is dropped."""
+
+_ENDS = re.compile(rb"[\r\n\x08]+")  # a carriage return or backspaces: the next update of a bar
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]|[\x00-\x07\x0b-\x1f\x7f]"
+)
+
+
+class Lines:
+    """Cuts bytes as they arrive into lines without escapes, of bounded length.
+
+    A line is as old as its last character: bars that begin with what ends a line, as those of tqdm
+    and Keras 3, wait for the next one to be ended.
+    """
+
+    def __init__(self) -> None:
+        self._begun = b""  # of a line that has not ended, at most MOST_CHARACTERS
+        self._begun_s = 0.0  # when the last of that came
+
+    def feed(self, chunk: bytes, arrival_s: float = 0.0) -> Iterator[tuple[str, float]]:
+        """Yield the lines that end within a chunk, and when the last character of each came."""
+        *ended, rest = _ENDS.split(chunk)
+        for piece in ended:
+            line = cleaned((self._begun + piece)[:MOST_CHARACTERS].decode(errors="replace"))
+            if line:
+                yield line, arrival_s if piece else self._begun_s
+            self._begun = b""
+        self._begun = (self._begun + rest[:MOST_CHARACTERS])[:MOST_CHARACTERS]
+        if rest:
+            self._begun_s = arrival_s
+
+    def end(self) -> Iterator[tuple[str, float]]:
+        """Yield the last line, where the output ends without a newline."""
+        yield from self.feed(b"\n")
+
+
+def cleaned(line: str) -> str:
+    """Return a line as a terminal would show it last: no colors, no control characters."""
+    if line.isprintable():
+        return line[:MOST_CHARACTERS]
+    for shown in reversed(re.split(r"[\r\n\x08]+", line[:MOST_CHARACTERS])):
+        if shown.strip():
+            return _ESCAPES.sub("", shown)
+    return ""
+
+
+MOST_FILES = 10_000
+MOST_DEPTH = 8
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield at most MOST_FILES files, those of upper folders first. Links are not followed."""
+    level, seen = [folder], 0
+    for _ in range(MOST_DEPTH):
+        below: list[Path] = []
+        for one in level:
+            for entry in _entries(one):
+                seen += 1
+                if seen > MOST_FILES:
+                    return
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path)
+        level = below
+
+
+def named_below(folder: Path, names: Collection[str]) -> list[Path]:
+    """Return the files of these names, those of upper folders first."""
+    return [path for path in files_below(folder) if path.name in names]
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of a file; None where it cannot be read or is no text."""
+    try:
+        return read_regular(path)
+    except (OSError, ValueError):
+        return None
+
+
+def read_json(path: Path) -> object:
+    """Return the content of a JSON file; None where it has none."""
+    try:
+        content: object = json.loads(read_text(path) or "null")
+    except (ValueError, RecursionError):
+        return None
+    return content
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []  # it was removed meanwhile, or may not be read
+
 
 HALF_BYTES = 2**21
 """How much is read of the begin of a log, and of its end."""

@@ -1,4 +1,4 @@
-"""Records of how an attempt began and ended: `attempt.json` and `ended.json`."""
+"""Records of an attempt: its process, its placement, its ranks, its beginning and end."""
 
 from __future__ import annotations
 
@@ -10,16 +10,51 @@ from typing import Any
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
-from scalemark.records.placement import Placement
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, TrialSpec
-from scalemark.records.validation import (
-    JsonRecord,
-    check_json,
-    check_least,
-    check_one_of,
-    checked,
-)
+from scalemark.records.validation import JsonRecord, check_json, check_least, check_one_of, checked
 from scalemark.text.untrusted import quoted_lines
+
+ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
+"""Environment variable with the process id of a trainer's parent, with which it dies."""
+
+WORKDIR_VARIABLE = "SCALEMARK_WORKDIR"
+"""Environment variable with the folder from which a sweep was started."""
+
+PYTHONPATH_VARIABLE = "SCALEMARK_PYTHONPATH"
+"""Environment variable with the PYTHONPATH that a sweep was started with, for a user's program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """Identifies a process for good; its number alone is reused later."""
+
+    host: str
+    boot_id: str  # /proc/sys/kernel/random/boot_id
+    pid_namespace: str  # as /proc/self/ns/pid names it: containers number on their own
+    pid: int
+    start_ticks: int  # since boot; field 22 of /proc/PID/stat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement(JsonRecord):
+    """Says what an attempt runs on and how it is started: `placement.json`, which its trainer
+    obeys."""
+
+    start: str  # fork (of a server that has TensorFlow loaded) or spawn (a new process)
+    # numbers of its slots: GPUs in the order of the inventory, or CPU devices
+    devices: tuple[int, ...]
+    visible_devices: str  # CUDA_VISIBLE_DEVICES; empty on CPU devices
+    cores: tuple[int, ...] = ()  # CPU cores it may run on; empty = all that the orchestrator may
+    # a core that no trial runs on, for watching them; None where there is none to spare
+    spare_core: int | None = None
+    shares_host: bool = False  # other trials of its sweep may run beside it
+    # most memory for data on a host, of all its processes together; None = no limit
+    host_memory_bytes: int | None = None
+    # names of the hosts that its ranks run on, worker 0's first; empty = all on this one
+    hosts: tuple[str, ...] = ()
+    # what starts its ranks there: srun or ray; empty = its trainer itself, as processes of this
+    # host
+    rank_start: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +160,58 @@ def _in_file(lacked: Collection[str]) -> type[Any]:
 
 _SPEC_IN_FILE = _in_file(())
 _PROGRAM_IN_FILE = _in_file(LACKED_BY_COMMANDS)
+
+
+RANK_LOST = 7
+"""Exit status of the supervisor of ranks when one of them crashed; another try may do better."""
+
+RANK_CRASHED = 8
+"""Exit status of a rank whose program a signal has ended: it took the others along."""
+
+RANK_SOCKET_VARIABLE = "SCALEMARK_RANK_SOCKET"
+"""Environment variable with the socket where `rank_start=ray` asks its agent for ranks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """One process of a distributed trial, in tf_cnn_benchmarks' words."""
+
+    job_name: str  # worker or ps
+    task_index: int
+
+    @property
+    def name(self) -> str:
+        """Return its name for people and files, as worker-0."""
+        return f"{self.job_name}-{self.task_index}"
+
+
+WORKER_0 = Rank(job_name="worker", task_index=0)
+"""The rank that writes the run folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankLimits(JsonRecord):
+    """Deadlines of the ranks of a distributed trial: `rank_limits.json`."""
+
+    start_timeout_s: float = 300.0  # until each can be reached
+    timeout_s: float = 30.0  # from one sign of life to the next
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The addresses of the ranks of a distributed trial, as HOST:PORT."""
+
+    worker_hosts: tuple[str, ...]
+    # one on each worker's host where the variable update has parameter servers; else none
+    ps_hosts: tuple[str, ...] = ()
+
+    @property
+    def ranks(self) -> tuple[Rank, ...]:
+        """Return them host by host: its worker, then its parameter server."""
+        jobs = {"worker": self.worker_hosts, "ps": self.ps_hosts}
+        return tuple(
+            Rank(job_name=job, task_index=index)
+            for index in range(len(self.worker_hosts))
+            for job, hosts in jobs.items()
+            if index < len(hosts)
+        )

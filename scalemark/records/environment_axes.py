@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from scalemark.text.redact import without_secrets
+from scalemark.text.untrusted import without_secrets
 
 PREFIX = "env."
 INHERITED = "inherited"

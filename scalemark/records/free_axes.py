@@ -1,15 +1,11 @@
-"""Axes that a sweep brings itself, as `+axes.zero=0,1,2` on the command line.
-
-Such an axis is called `axes.zero` everywhere: in filters, tables, frames, and as a column in SQL.
-The prefix keeps it apart from names of ours, whether they exist today or are added later.
-Environment variables are free axes, too, with a prefix of their own: `+env.NCCL_ALGO=Ring,Tree`.
-"""
+"""Axes that a sweep brings itself: `+axes.zero=0,1,2`, and the time of a row."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Container, Mapping
+from datetime import date, datetime
 
 from scalemark.records import environment_axes
 from scalemark.records.axes import AxisValue
@@ -112,3 +108,17 @@ def _number_written_as(text: str) -> AxisValue:
 
 def _whole_if_equal(number: float) -> int | float:
     return int(number) if number.is_integer() and abs(number) < _LARGEST_WHOLE else number
+
+
+WHEN = "when"
+
+
+def day_of(value: object) -> date:
+    """Return the day of a date, or of a date with a time. Raises ValueError."""
+    text = str(value)
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        raise ValueError(
+            f"{WHEN}={text[:40]}: no date; wanted one as 2026-03-14, or 2026-03-14T23:10:00"
+        ) from None

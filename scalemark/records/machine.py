@@ -1,15 +1,53 @@
-"""The machine that an attempt ran on: its GPUs and how they are linked."""
+"""The machine that an attempt ran on: its devices, how they are linked, and their errors."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.validation import JsonRecord
+from scalemark.text.wording import counted
+
+
+class DeviceKind(StrEnum):
+    """The device of a replica: a physical GPU, a logical CPU device, or a cost model of a GPU."""
+
+    plural: str
+    singular: str
+    meaning: str  # what numbers of such devices are, as docs/glossary.md has it; empty for GPUs
+
+    def __new__(cls, value: str, plural: str = "", meaning: str = "") -> DeviceKind:
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.plural, kind.singular, kind.meaning = plural, plural.removesuffix("s"), meaning
+        return kind
+
+    GPU = "gpu", "GPUs", ""
+    CPU_DEVICE = (
+        "cpu_device",
+        "CPU devices",
+        "parts of one machine's cores; nothing here speaks of GPUs",
+    )
+    SIMULATED_GPU = (
+        "simulated_gpu",
+        "simulated GPUs",
+        "computed by a cost model; no GPU was measured",
+    )
+
+    @property
+    def note(self) -> str:
+        """Return what stands wherever a number of such devices is shown; empty for GPUs."""
+        return f"{self.plural}: {self.meaning}" if self.meaning else ""
+
+    def counted(self, number: int) -> str:
+        """Return a count, as `1 GPU` or `4 GPUs`."""
+        return f"{number} {self.singular if number == 1 else self.plural}"
+
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+")
 
@@ -130,3 +168,50 @@ def check_kind_of_machine(device_kind: str, machine: Machine) -> None:
             f"device_kind={device_kind} on {what} ({machine.host}): simulated numbers are kept "
             "apart from measurements; wanted both or none"
         )
+
+
+# NVIDIA's own names, of "Xid Errors" (docs.nvidia.com/deploy/xid-errors)
+_XID_NAMES = {
+    13: "Graphics Engine Exception",
+    31: "GPU memory page fault",
+    43: "GPU stopped processing",
+    45: "Preemptive cleanup, due to previous errors",
+    48: "Double Bit ECC Error",
+    62: "Internal micro-controller halt",
+    63: "ECC page retirement or row remapping recording event",
+    64: "ECC page retirement or row remapper recording failure",
+    74: "NVLINK Error",
+    79: "GPU has fallen off the bus",
+    92: "High single-bit ECC error rate",
+    94: "Contained ECC error",
+    95: "Uncontained ECC error",
+    109: "Context Switch Timeout Error",
+    119: "GSP RPC Timeout",
+    120: "GSP Error",
+    140: "Unrecovered ECC Error",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XidError(JsonRecord):
+    """An error that the driver reports by its number: a line of `gpu_errors.jsonl`.
+
+    Each number is written once per GPU.
+    """
+
+    time_s: float  # time.monotonic(), as of the samples of telemetry
+    uuid: str  # of the GPU, or of the MIG device; empty where the driver could not tell
+    xid: int
+
+    def __str__(self) -> str:
+        name = _XID_NAMES.get(self.xid, "see NVIDIA's catalog of Xid errors")
+        return f"{self.uuid or 'a GPU'} reported Xid {self.xid}: {name}"
+
+
+def said_of_errors(gpu: GpuTelemetry) -> Iterator[str]:
+    """Yield the reasons to doubt a measurement whose GPU had errors."""
+    for xid in gpu.xids:
+        yield str(XidError(time_s=0.0, uuid=gpu.uuid, xid=xid))
+    if gpu.num_uncorrected_errors:
+        errors = counted(gpu.num_uncorrected_errors, "memory error")
+        yield f"{gpu.uuid} had {errors} that ECC could not correct"

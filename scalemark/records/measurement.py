@@ -192,7 +192,7 @@ class Profile:
 
     num_steps: int
     step_s: float  # while profiled, from beginning to beginning
-    # per step: class of op (see trainer/watching/op_classes.py) -> seconds over all devices
+    # per step: class of op (see trainer/watching/profile.py) -> seconds over all devices
     op_class_s: dict[str, float]
     # per step: time in which any gradient was reduced, or travelled from or to a reduction
     reduction_s: float

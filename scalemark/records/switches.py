@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES
-from scalemark.host.cache_folder import cache_folder
+from scalemark.host.files import cache_folder
 from scalemark.records import environment_axes
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 
 _ON_OR_OFF = {  # auto leaves the variable alone
@@ -157,7 +157,7 @@ def kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:
 
 def _warnings(spec: TrialSpec, given: Mapping[str, str]) -> dict[str, str]:
     """Log the warnings by which a lack of a GPU's memory is known, see
-    `scalemark.host.gpu_memory`: TensorFlow's, and NCCL's, which are hidden by default.
+    `scalemark.host.memory`: TensorFlow's, and NCCL's, which are hidden by default.
     """
     found = {}
     if spec.num_gpus > 1 and "NCCL_DEBUG" not in given:

@@ -12,7 +12,6 @@ from typing import Any
 
 from scalemark.records import environment_axes
 from scalemark.records.axes import Axis, AxisValue, Engine, axis_of, record_of_axes
-from scalemark.records.devices import DeviceKind
 from scalemark.records.free_axes import (
     FreeAxes,
     bare_name,
@@ -20,8 +19,9 @@ from scalemark.records.free_axes import (
     is_free,
     name_in_records,
 )
-from scalemark.records.injected import injected_on_one_host, read_injected
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import check_item
+from scalemark.records.outcomes import injected_on_one_host, read_injected
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.records.trial_axes import TrialAxes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalemark.records.axes import ENGINES, OWN_MODELS, Engine, axis, record_of_axes
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 
 _THREAD_MODES = ("global", "gpu_private", "gpu_shared")
 _SWITCH = ("auto", "on", "off")  # auto: as TensorFlow has it
@@ -250,7 +250,7 @@ class TrialAxes:
         sets_step_time=False,
         engines=OWN_MODELS,
     )
-    # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.injected`
+    # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.outcomes`
     injected: str = axis(
         "what was slowed or broken on purpose", default="", set_by="injected", engines=OWN_MODELS
     )

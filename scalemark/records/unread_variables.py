@@ -8,7 +8,7 @@ from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.abilities.variable_update import Sends
 from scalemark.records import environment_axes
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 
 _NCCL = "NCCL (all_reduce=nccl, on GPUs)"

@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
-from scalemark.records.attempt import AttemptBegin, AttemptEnd, check_environment, spec_of
-from scalemark.records.cluster import WORKER_0, Rank, RankLimits
-from scalemark.records.gpu_errors import XidError
-from scalemark.records.machine import Machine
+from scalemark.records.attempt import (
+    WORKER_0,
+    AttemptBegin,
+    AttemptEnd,
+    Placement,
+    Rank,
+    RankLimits,
+    check_environment,
+    spec_of,
+)
+from scalemark.records.machine import Machine, XidError
 from scalemark.records.measurement import Result, StepSample
 from scalemark.records.outcomes import Doing
-from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, build_all, parsed
-from scalemark.run_folder.regular_file import MOST_BYTES, open_regular, read_regular
+
+MOST_BYTES = 2**26
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file without waiting for another program or leaving the folder. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # ENXIO: a socket
+            raise _refused(path, "a link" if path.is_symlink() else "a socket") from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise _refused(path, "a FIFO" if stat.S_ISFIFO(mode) else "a device")
+
+
+def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """Return the text of a file. Raises OSError, also for a larger one, and ValueError."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= most_bytes:
+            return file.read(size).decode()  # not what is appended meanwhile
+    raise OSError(errno.EFBIG, f"found more than {most_bytes} bytes, wanted no more", str(path))
+
+
+def _refused(path: Path, what: str) -> OSError:
+    return OSError(errno.EINVAL, f"found {what}, wanted a regular file", str(path))
+
 
 _Made = TypeVar("_Made")
 SWEEP_FILE = "sweep.json"  # of a sweep, beside its run folders

@@ -1,19 +1,17 @@
-"""Two speeds of one process that took turns once or twice, as those of a clock.
-
-```
-  step time        ___________      one run of steps at another speed, somewhere or at an end:
-             _____|           |__   how much of all time it would take, nobody knows from one
-```
-"""
+"""Numbers that fall into two groups: pauses, two clocks of a process, two kinds of repeats."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from scalemark.stats.median_deviation import median_deviation
+from scalemark.stats.welch import log_quantile
 
 # of fewer steps, those that resemble their neighbors for long are taken for two speeds too often
 FEWEST_STEPS = 70
@@ -114,3 +112,119 @@ def _taken_apart(values: NDArray[np.float64], run: slice) -> TwoSpeeds:
         slower=float(max(speeds) - mean),
         faster=float(mean - min(speeds)),
     )
+
+
+LEAST_GAP = 0.005  # between the groups, as a share; clocks change by more
+FEWEST_OF_A_MODE = 2  # a single one is an outlier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoModes:
+    """The two groups."""
+
+    slow: tuple[float, ...]  # throughput, in ascending order
+    fast: tuple[float, ...]
+
+    @property
+    def words(self) -> str:
+        gap = math.sqrt(self.fast[0] * self.fast[-1] / (self.slow[0] * self.slow[-1])) - 1
+        return (
+            f"two modes, {len(self.slow)} repeats at {self.slow[0]:.4g} to {self.slow[-1]:.4g} and "
+            f"{len(self.fast)} at {self.fast[0]:.4g} to {self.fast[-1]:.4g} (+{gap:.1%}): each "
+            "process is in either, so few repeats tell little of how often"
+        )
+
+
+def two_modes(speeds: Sequence[float]) -> TwoModes | None:
+    """Split repeats where the variance between both sides is greatest; None for no clear split.
+
+    It is clear where of repeats with normal logarithms one sample of 100 would be split so well
+    (Engelman & Hartigan 1969). Fewer than 4 repeats show nothing.
+    """
+    num = len(speeds)
+    if num < 2 * FEWEST_OF_A_MODE:
+        return None
+    ordered = sorted(speeds)
+    logs = [math.log(speed) for speed in ordered]
+    cuts = range(FEWEST_OF_A_MODE, num - FEWEST_OF_A_MODE + 1)
+    cut = min(cuts, key=lambda place: _squares(logs[:place]) + _squares(logs[place:]))
+    within = _squares(logs[:cut]) + _squares(logs[cut:])
+    gap = logs[cut] - logs[cut - 1]
+    if gap < LEAST_GAP or _squares(logs) < math.exp(_clear(num)) * within:
+        return None
+    return TwoModes(slow=tuple(ordered[:cut]), fast=tuple(ordered[cut:]))
+
+
+def _clear(num: int) -> float:
+    """Return what the logarithm of all squares by those within exceeds in 1 % of normal samples.
+
+    The limit is that of many values; fitted to 4 to 30 (`benchmarks/coverage.py`, `modes`).
+    """
+    return -math.log(1 - 2 / math.pi) + 2.33 / math.sqrt(num - 2) + 5 / (num - 2)
+
+
+def _squares(logs: Sequence[float]) -> float:
+    mean = math.fsum(logs) / len(logs)
+    return math.fsum((log - mean) ** 2 for log in logs)
+
+
+MOST_DEVIATIONS = 5.0  # from the median, in standard deviations by the median deviation
+LARGEST_SHARE = 0.2  # of all steps
+_NORMAL_QUANTILE = 1.96  # of a 95 % interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    """The steps of a process, taken apart."""
+
+    smooth: NDArray[np.float64]  # of each step, where pauses have what their neighbors suggest
+    # of each pause, which may be several steps in a row, how much time it took beyond that; below 0
+    # it took less
+    extra: NDArray[np.float64]
+
+
+def pauses(around: NDArray[np.float64]) -> Pauses:
+    """Take pauses out of a series without trend; of more than a fifth of steps there are none."""
+    from_median = np.abs(around - np.median(around))
+    is_pause = from_median > MOST_DEVIATIONS * median_deviation(around)
+    if not 0 < is_pause.mean() <= LARGEST_SHARE:
+        return Pauses(smooth=around, extra=np.empty(0))
+    time = np.arange(len(around))
+    smooth = around.copy()
+    smooth[is_pause] = np.interp(time[is_pause], time[~is_pause], around[~is_pause])
+    begins = is_pause & ~np.concatenate([[False], is_pause[:-1]])
+    extra = np.add.reduceat(around - smooth, np.flatnonzero(begins))  # 0 between pauses
+    return Pauses(smooth=smooth, extra=extra)
+
+
+def reaches(extra: NDArray[np.float64]) -> tuple[float, float]:
+    """Return how much less, and how much more, pauses may take in all if a process runs on.
+
+    They are the ends of a 95 % interval of a sum of rare events that are not alike (Fay & Feuer
+    1997, doi:10.1002/(SICI)1097-0258(19970415)16:7<791::AID-SIM500>3.0.CO;2-#), as if one usual
+    pause more had come instead of the longest, which grows with how many came, and with the
+    quantile of t instead of the normal one, since few do not tell how long pauses are. Both
+    are 0 where none came.
+    """
+    less, more = _reaches(extra[extra > 0])
+    more_of_short, less_of_short = _reaches(-extra[extra < 0])
+    return math.hypot(less, less_of_short), math.hypot(more, more_of_short)
+
+
+def _reaches(extra: NDArray[np.float64]) -> tuple[float, float]:
+    """Return those of pauses that all take longer."""
+    num = len(extra)
+    if num == 0:
+        return 0.0, 0.0
+    total, squares = float(extra.sum()), float(np.dot(extra, extra))
+    quantile = math.exp(log_quantile(num + 2))
+    low = _gamma(total, squares, -_NORMAL_QUANTILE)
+    usual = squares / num  # of one, squared
+    high = _gamma(total + math.sqrt(usual), squares + usual, quantile)
+    return total - low, high - total
+
+
+def _gamma(mean: float, variance: float, quantile: float) -> float:
+    """Return the quantile of a gamma distribution at a normal one (Wilson & Hilferty 1931)."""
+    ninth = variance / mean**2 / 9
+    return mean * max(0.0, 1 - ninth + quantile * math.sqrt(ninth)) ** 3

@@ -10,12 +10,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemark.stats.pauses import Pauses, pauses, reaches
 from scalemark.stats.slow_noise import error_of_mean
-from scalemark.stats.student import log_quantile
 from scalemark.stats.trend import without_trend
-from scalemark.stats.two_speeds import TwoSpeeds, two_speeds
+from scalemark.stats.two_speeds import Pauses, TwoSpeeds, pauses, reaches, two_speeds
 from scalemark.stats.warm_up import WarmUp, rough_warm_up, warm_up
+from scalemark.stats.welch import log_quantile
 
 FEWEST_STEPS = 8
 # where none of so many steps was a pause, pauses of one step in 50 are excluded with 98 %

@@ -1,15 +1,203 @@
-"""Makes text from outside (processes, logs, databases, files) safe: no secrets, no control
-characters, and short.
-
-All such text goes through `visible`, `quoted` or `quoted_lines` before it reaches a terminal, a
-page, a message or the database.
-"""
+"""Makes text from outside (processes, logs, databases, files) safe to store and print."""
 
 from __future__ import annotations
 
+import codecs
+import io
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from scalemark.text.redact import without_secrets
+from scalemark.text.shell_words import joined
+
+MASK = "***"
+
+_NAMED = re.compile(
+    r"""(?<![\w-])(?P<name>[\w-]++)(?P<ends>["']?)[ \t]*(?P<sign>[=:])[ \t]*"""
+    r"""|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+"""
+)
+_VALUE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*""")
+_SECRET_NAME = re.compile(  # wherever it is in a name
+    r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key"
+    r"|access[_-]?signature"
+    r"|token(?![_-](?:counts?|dim|ids|index|len|length|limit|size|type)(?:[_-]|\Z)))(?=[\d_-]|\Z)"
+)
+_HARMLESS = re.compile(  # before key, private, signature or pass
+    "backward|batch|by|cache|com|first|forward|function|gpu|group|hash|input|last|output|over"
+    "|second|software|sort|up"
+)
+_WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
+# parts of every name that _is_named_secret takes for one
+_WORDS = ("auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "sig", "token")
+_REASON = re.compile(r" [A-Za-z]+ [a-z]+\b")  # what is said of a path: two plain words or more
+_LONGEST_PATH = 4096
+_SHAPES = (
+    r"gh[oprsu]_\w{16,}",  # GitHub
+    r"github_pat_\w{16,}",
+    r"glpat-[\w-]{16,}",  # GitLab
+    r"sk-[\w-]{16,}",  # OpenAI, Anthropic
+    r"[rs]k_(?:live|test)_\w{10,}",  # Stripe
+    r"(?:AKIA|ASIA)[A-Z0-9]{16,}",  # AWS
+    r"hf_\w{16,}",  # Hugging Face
+    r"xox[a-z]-[\w-]{10,}",  # Slack
+    r"AIza[\w-]{30,}",  # Google
+    r"npm_[A-Za-z0-9]{30,}",
+    r"pypi-[\w-]{40,}",
+    r"do[opr]_v1_\w{16,}",  # DigitalOcean
+    r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]+(?:\.[\w-]+)?",  # JSON web tokens
+)
+# one of them is in every text that _SHAPES match
+_IN_SHAPES = ("-", "_", "akia", "asia", "aiza", "eyj")
+
+
+def _until_last_at(found: re.Match[str]) -> str:
+    """Mask a password before the last @. The pattern matches without an @, too, so that it reads no
+    text twice.
+    """
+    _, at, host = found[2].rpartition("@")
+    return f"{found[1]}:{MASK}@{host}" if at else found[0]
+
+
+_Rule = tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]]
+# one of the texts is in what the pattern finds; each takes time linear in the text
+_RULES: tuple[_Rule, ...] = (
+    # of one slash, too: so paths show what was a URL
+    (("@",), re.compile(r"(:/{1,2}[^\s/@:]*+):(\S*)"), _until_last_at),
+    (
+        ("@",),
+        re.compile(r"(:/{1,2}[^\s/@:\[]*+):(?!\d+\b)[^\s/@][^\r\n/@]{0,100}@"),
+        rf"\1:{MASK}@",
+    ),  # with spaces
+    # a token stands where others have a user
+    (("@",), re.compile(r"(?i)(\bhttps?:/{1,2})[^\s/@?#]+@"), rf"\1{MASK}@"),
+    (
+        ("hooks.slack", "discord"),
+        re.compile(r"(?i)(\b(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/)\S+"),
+        rf"\1{MASK}",
+    ),
+    (
+        ("authorization",),
+        re.compile(
+            r"(?i)(authorization[\"']?\s*[:=]\s*)"
+            r"(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _VALUE.pattern
+        ),
+        rf"\1{MASK}",
+    ),
+    (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_VALUE.pattern}"), rf"\1 {MASK}"),
+    # to the end of the line
+    (("cookie",), re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),
+    (_IN_SHAPES, re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
+    (
+        ("private key",),
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            re.DOTALL,
+        ),
+        MASK,
+    ),
+)
+_NOTIFY = re.compile(r"\A(\+{0,2}sweep\.notify=).*", re.DOTALL)
+_URL_ALONE = re.compile(r"(:/{1,2}[^\s/@:]*+):(.*)", re.DOTALL)
+
+
+def names_a_secret(variable: str) -> bool:
+    """Return whether the name of an unknown variable is like that of a secret."""
+    return any(word in variable.lower() for word in _WORDS)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with *** for what looks like a secret. Masked text stays as it is.
+
+    A secret is known by what stands before it (`password=`, `token:`, `--api-key `,
+    `Authorization:`, `://user:`) or by its shape. In running text it ends with a space.
+    """
+    lowered = text.lower()
+    for signs, pattern, masked_as in _RULES:
+        if any(sign in lowered for sign in signs):
+            text = pattern.sub(masked_as, text)
+    return _without_named(text) if any(word in lowered for word in _WORDS) else text
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """Return a command as it is stored, with the argument behind a `--password` masked."""
+    shown = []
+    follows_flag = False
+    for argument in arguments:
+        shown.append(MASK if follows_flag else masked(argument))
+        flag = _NAMED.fullmatch(f"{argument} ")
+        follows_flag = flag is not None and _is_named_secret(flag)
+    return joined(shown)
+
+
+@lru_cache(maxsize=4096)  # the cells of a grid say the same again and again
+def masked(text: str) -> str:
+    """Mask one argument, or the address of a database; a secret in it may have spaces.
+
+    The command of `sweep.notify` is masked as a whole.
+    """
+    text = _URL_ALONE.sub(_until_last_at, _NOTIFY.sub(rf"\1{MASK}", text))
+    for found in _NAMED.finditer(text):
+        if found["sign"] == "=" and _is_named_secret(found):
+            text = text[: found.end()] + MASK
+            break
+    return without_secrets(text)
+
+
+def _without_named(text: str) -> str:
+    """Mask the values behind names of secrets."""
+    shown = ""
+    rest = position = 0
+    while found := _NAMED.search(text, position):
+        position = found.end()
+        if _is_named_secret(found) and (value := _VALUE.match(text, position)):
+            shown += text[rest:position] + MASK
+            rest = position = value.end()
+    return shown + text[rest:]
+
+
+def _ends_a_path(found: re.Match[str]) -> bool:
+    """Return whether a name is the last part of a path that something is said of, as in
+    `/etc/passwd: file is not a database`.
+    """
+    text, start = found.string, found.start()
+    if found["sign"] != ":" or text[start - 1 : start] != "/":
+        return False
+    if not _REASON.match(text, found.end("sign")):
+        return False
+    folder = text[max(0, start - _LONGEST_PATH) : start].rsplit(maxsplit=1)[-1].lstrip("'\"(")
+    begins = folder.startswith(("/", "./", "../", "~/"))
+    return begins and ":" not in folder and len(folder) < _LONGEST_PATH
+
+
+def _is_named_secret(found: re.Match[str]) -> bool:
+    """Return whether a name or flag is that of a secret: `db_pass` is, while `warm_up_pass`,
+    `passes` and "2 tests pass: a" are not.
+    """
+    if _ends_a_path(found):
+        return False
+    name = found["name"] or found["flag"]
+    if name in _WORKING_FOLDERS and found.string.startswith("/", found.end()):
+        return False
+    lowered = name.lower().strip("_-")
+    if _SECRET_NAME.search(lowered):
+        return True
+    *before, last = re.split("[_-]", lowered)
+    is_set = found["sign"] == "="
+    if last in ("auth", "pwd"):
+        return True
+    if last.endswith(("auth", "pwd", "cookie", "cookies")):
+        return is_set
+    if last not in ("key", "private", "sig", "signature", "pass"):
+        return (
+            is_set and last.endswith("pass") and not _HARMLESS.fullmatch(last.removesuffix("pass"))
+        )
+    if before or found["flag"]:
+        return not before or not _HARMLESS.fullmatch(before[-1])
+    if last == "pass" and found["ends"]:
+        return True
+    in_query = found.string[max(0, found.start() - 1)] in "?&"
+    return is_set and (last in ("sig", "pass") or name.isupper() or in_query)
+
 
 MOST_CHARACTERS = 2000
 """Length of one message, stored or shown; the log has the rest."""
@@ -72,3 +260,65 @@ def _cut(text: str, most: int) -> str:
     while without_secrets(begin + _CUT) != begin + _CUT:
         begin = begin[:-1].rstrip()
     return begin + _CUT
+
+
+TYPE_CHECKING = False  # not that of `typing`: Ctrl-C would show a traceback while it is imported
+if TYPE_CHECKING:
+    from typing import TextIO
+
+_HANDLER = "scalemark.readable"
+_READABLE = {
+    **dict.fromkeys("×", "x"),
+    **dict.fromkeys("±", "+-"),
+    **dict.fromkeys("…", "..."),
+    **dict.fromkeys("\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{NON-BREAKING HYPHEN}", "-"),
+    **dict.fromkeys("‘’", "'"),
+    **dict.fromkeys("“”", '"'),
+    **dict.fromkeys("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}", " "),
+    **dict.fromkeys("≈", "~"),
+    **dict.fromkeys("≤", "<="),
+    **dict.fromkeys("≥", ">="),
+    **dict.fromkeys("→", "->"),
+    **dict.fromkeys("·•", "*"),
+    **dict.fromkeys("µμ", "u"),
+    **dict.fromkeys("─━═╌", "-"),
+    **dict.fromkeys("│┃║", "|"),
+    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇╞╪╡", "+"),
+}
+
+
+def tolerate(*streams: TextIO | None) -> None:
+    """Write what the streams' encodings lack in ASCII, or as escapes; else it ended the program."""
+    codecs.register_error(_HANDLER, _replaced)
+    for stream in streams:
+        # surrogateescape is of the C locale, backslashreplace of stderr
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in (
+            *("strict", "surrogateescape"),
+            "backslashreplace",
+        ):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = []
+    for character in error.object[error.start : error.end]:
+        escaped = character.encode("ascii", "backslashreplace").decode()
+        found.append(_READABLE.get(character, escaped))
+    return "".join(found), error.end
+
+
+GRAPH_ERROR = "Graph execution error:"
+_WHERE = re.compile(
+    rf"{GRAPH_ERROR}|Detected at node|File \"|<stack traces unavailable>|\[\[\{{\{{node"
+)
+
+
+def telling_line(text: str) -> str:
+    """Return the first line that does not only say where; else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if not _WHERE.match(line):
+            return line
+    return lines[0] if lines else ""

@@ -1,7 +1,8 @@
-"""Names and counts in sentences."""
+"""Writes names, counts and numbers, sorts them as people do, and makes file names of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -47,3 +48,39 @@ def duration_text(seconds: float) -> str:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+_HUGE = 1e15  # from here on a float no longer holds every digit
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Return 91.80, or 1.234e+300 for what is 1e15 or more."""
+    return f"{value:.4g}" if abs(value) >= _HUGE else f"{value:.{decimals}f}"
+
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
+
+SortKey = tuple[tuple[int, float, str], ...]
+
+
+def natural(text: str) -> SortKey:
+    """Return a key to sort by, which compares runs of digits as numbers, and these before words."""
+    parts = []
+    # with one group in the pattern, every second part is a number
+    for place, part in enumerate(_NUMBER.split(text)):
+        if place % 2:
+            parts.append((0, float(part), part))
+        elif part:
+            parts.append((1, 0.0, part))
+    return tuple(parts)
+
+
+_UNSAFE = re.compile(r"[^\w.,+=@()\[\] -]+", re.ASCII)
+_LONGEST = 150  # characters; most file systems take 255 bytes, and more is added to it
+
+
+def safe_name(text: str) -> str:
+    """Replace what is unsafe in a file name: `models/my_model.py:build` is
+    `models_my_model.py_build`.
+    """
+    return _UNSAFE.sub("_", text).lstrip(".").strip()[:_LONGEST]

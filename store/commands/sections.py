@@ -10,11 +10,11 @@ from dataclasses import fields
 from rich.console import Console
 
 from scalemark.cli.terminal import for_people, make_console, print_columns
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import Placement
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Outcome
-from scalemark.records.placement import Placement
-from scalemark.stats.two_modes import two_modes
+from scalemark.stats.two_speeds import two_modes
 from store.reading.gpu_notes import gpu_notes
 from store.reading.queries import Row
 

@@ -23,7 +23,7 @@ from scalemark.cli.terminal import (
     print_columns,
     tell_left_out,
 )
-from scalemark.text.csv_lines import CsvLines, guarded
+from scalemark.text.shell_words import CsvLines, guarded
 from scalemark.text.untrusted import visible
 from store.errors import StoreError
 

@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalemark.text.csv_lines import guarded
-from scalemark.text.redact import masked
+from scalemark.text.shell_words import guarded
+from scalemark.text.untrusted import masked
 from store.errors import StoreError
 from store.reading.origins import Origin
 

@@ -14,11 +14,18 @@ from typing import Any
 
 from scalemark.host.own_code import typed
 from scalemark.readers.rates import Rate, item_of, rate_of
-from scalemark.records.free_axes import PREFIX, bare_name, free_axes, is_free, name_in_records
+from scalemark.records.free_axes import (
+    PREFIX,
+    WHEN,
+    bare_name,
+    day_of,
+    free_axes,
+    is_free,
+    name_in_records,
+)
 from scalemark.records.measurement import ITEMS, STEPS
 from scalemark.records.references import Origin, Reference, Rejected
 from scalemark.records.trial import AXES
-from scalemark.records.when import WHEN, day_of
 from scalemark.text.wording import listed, shortened
 from store.errors import StoreError
 from store.exchange.foreign_table import ForeignTable, shown

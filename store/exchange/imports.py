@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from scalemark.cli.progress import Progress, silent
 from scalemark.host.own_code import typed
 from scalemark.records.references import Origin, Reference, Rejected
-from scalemark.text.redact import masked, without_secrets
+from scalemark.text.untrusted import masked, without_secrets
 from scalemark.text.wording import listed
 from store.database import open_existing, open_for_writing, reading, writing
 from store.errors import StoreError

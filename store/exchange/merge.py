@@ -20,7 +20,7 @@ from scalemark.records.attempt import spec_of
 from scalemark.records.outcomes import IN_FLIGHT
 from scalemark.records.references import Rejected
 from scalemark.records.validation import parsed
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 from scalemark.text.wording import listed
 from store.checks import check
 from store.database import explained, locate, open_for_writing

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from scalemark.host.extras import command_that_adds
-from scalemark.records.devices import DeviceKind
+from scalemark.host.own_code import command_that_adds
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
-from scalemark.text.redact import masked, without_secrets
+from scalemark.text.untrusted import masked, without_secrets
 from store.errors import StoreError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading.queries import Row, rows
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from store.database import reading
 from store.filters.selection import attempt_ids, deleted_at

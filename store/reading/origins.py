@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import sqlalchemy as sa
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import visible
 from store.database import reading
 from store.filters.selection import attempt_ids, deleted_at

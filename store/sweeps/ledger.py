@@ -22,8 +22,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
-from scalemark.records.placement import Placement, ProcessIdentity
 from store import schema
 from store.database import reading, writing
 from store.errors import StoreError

@@ -21,9 +21,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from scalemark.host.process_identity import HEARTBEAT_TIMEOUT
+from scalemark.host.processes import HEARTBEAT_TIMEOUT
+from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.outcomes import IN_FLIGHT, State
-from scalemark.records.placement import Placement, ProcessIdentity
 from scalemark.records.trial import TrialSpec, width_name
 from store import schema
 from store.database import reading, writing

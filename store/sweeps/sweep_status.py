@@ -14,10 +14,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.host.process_identity import is_alive
-from scalemark.records.devices import DeviceKind
+from scalemark.host.processes import is_alive
+from scalemark.records.attempt import Placement, ProcessIdentity
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, State
-from scalemark.records.placement import Placement, ProcessIdentity
 from scalemark.records.trial import width_name
 from store import schema
 from store.database import reading

@@ -21,6 +21,7 @@ from scalemark.records import step_arrays
 from scalemark.records.attempt import (
     AttemptBegin,
     AttemptEnd,
+    Placement,
     check_duration,
     check_environment,
     check_year,
@@ -34,14 +35,12 @@ from scalemark.records.measurement import (
     check_measurement,
 )
 from scalemark.records.outcomes import Outcome, State
-from scalemark.records.placement import Placement
 from scalemark.records.references import Rejected
 from scalemark.records.sweep import SweepRecord, sweep_uid
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, canonical, checked, parsed
 from scalemark.run_folder.attempt_files import check_measured, readable_environment, steps_of
-from scalemark.run_folder.folder import SWEEP_FILE, RunFolder
-from scalemark.run_folder.regular_file import read_regular
+from scalemark.run_folder.folder import SWEEP_FILE, RunFolder, read_regular
 from scalemark.text.untrusted import quoted_lines
 from store.database import open_for_writing, writing
 from store.errors import StoreError

@@ -19,10 +19,9 @@ from typing import Any
 from conf.schema import HardwareConfig
 from scalemark.cli.entry_point import INTERRUPTED
 from scalemark.host import software
-from scalemark.host.process_identity import this_process
+from scalemark.host.processes import this_process
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Machine
+from scalemark.records.machine import DeviceKind, Machine
 from scalemark.text.untrusted import quoted
 from store.database import file_of, open_for_reading
 from store.errors import NoSweepError, StoreError

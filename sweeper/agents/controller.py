@@ -23,7 +23,7 @@ from pathlib import Path
 
 from conf.schema import SweepConfig
 from scalemark.records.outcomes import State
-from scalemark.text.redact import without_secrets
+from scalemark.text.untrusted import without_secrets
 from store.errors import StoreError
 from store.sweeps.agents import (
     come_back,

@@ -11,11 +11,11 @@ from conf.schema import OnFailure
 from scalemark.records.outcomes import Outcome, State
 from store.sweeps.agents import EndedRow
 from sweeper.agents.orders import Orders
-from sweeper.failures import Failure
 from sweeper.live.progress import Progress
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import PlannedTrial
+from sweeper.report import Failure
 
 # Times in a row before a repeat is given up: preemption seldom hits the same one so often, a time
 # limit that is too short for it does so always.

@@ -18,7 +18,7 @@ from conf.schema import (
     SweepConfig,
 )
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from sweeper.agents.same_code import Code
 from sweeper.devices.machine import Inventory
 from sweeper.program_software import Words

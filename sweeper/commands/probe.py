@@ -18,9 +18,8 @@ from scalemark.cli import entry_point
 from scalemark.cli.progress import shown
 from scalemark.cli.terminal import print_json
 from scalemark.host import gpu_libraries, kept_probes
-from scalemark.host.extras import lack_of_tensorflow
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, Machine
+from scalemark.host.own_code import lack_of_tensorflow
+from scalemark.records.machine import DeviceKind, Gpu, Machine
 from scalemark.records.probe import Probe, ProbeRequest
 from scalemark.records.switches import kernel_cache, overrides_of_precision
 from scalemark.records.validation import utc_text

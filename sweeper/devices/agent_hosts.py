@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conf.schema import Config
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from sweeper.devices.machine import Inventory, cpu_devices
 from sweeper.errors import SweepRefusedError
 

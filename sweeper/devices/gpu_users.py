@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from scalemark.host.gpu_processes import memory_in_use, processes_of
-from scalemark.host.process_origin import started_by_scalemark
-from scalemark.records.devices import DeviceKind
+from scalemark.host.processes import memory_in_use, processes_of, started_by_scalemark
+from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
 

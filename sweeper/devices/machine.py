@@ -15,8 +15,7 @@ import pynvml
 from conf.schema import HardwareConfig
 from scalemark.host import gpu_libraries
 from scalemark.host.gpu_libraries import Libraries
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, GpuLink, Machine
+from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
 from simulator.costs.box import Hardware
 from sweeper.devices.gpu_mask import HIDE_ALL, visible_gpus
 from sweeper.devices.nvml_inventory import NOTHING, ProhibitedError, find_gpus

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 
 from conf.schema import HardwareConfig
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, GpuLink, Machine, PcieLevel
+from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware, profile, profiles
 from simulator.costs.work import Work

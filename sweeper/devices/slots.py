@@ -15,8 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu
+from scalemark.records.machine import DeviceKind, Gpu
 from sweeper.devices.blocks import Blocks
 from sweeper.devices.connections import Connections
 from sweeper.devices.cores import allowed_cores

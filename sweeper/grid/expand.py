@@ -25,7 +25,7 @@ from hydra.errors import HydraException
 from scalemark.host.own_code import typed
 from scalemark.records.environment_axes import is_variable
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import explain, nearest

@@ -12,7 +12,7 @@ import yaml
 import conf
 from conf.schema import CommandConfig
 from scalemark.abilities.choices import choices_of
-from scalemark.program import values
+from scalemark.program import template
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.overrides import exact_value
@@ -92,7 +92,7 @@ def _check_axis(argument: str) -> None:
         why = f"the {name} of scalemark is one of {', '.join(choices)}"
     else:
         return
-    own = f"my_{name}" if values.is_taken(name) else name
+    own = f"my_{name}" if template.is_taken(name) else name
     raise SweepRefusedError(
         f"{argument}: {why}; for a program write +{PREFIX}{own}={text} instead, and {{{own}}} into "
         "the command"

@@ -10,7 +10,7 @@ from hydra.core.override_parser.types import Override, QuotedString, RangeSweep,
 from hydra.errors import HydraException
 
 from scalemark.records.environment_axes import is_variable
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _CAST = re.compile(r"\b(?:int|float|bool|str|json_str)\(")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from scalemark.records.earlier_trial import ID_DIGITS
+from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.trial import TrialSpec
-from scalemark.text.redact import masked
 from scalemark.text.shell_words import joined
+from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted, duration_text
 from sweeper.judging.judging import Needs
 from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Gain, Runs, Side

@@ -19,7 +19,7 @@ from enum import StrEnum
 from statistics import fmean
 
 from scalemark.stats.paired_evidence import always_valid_interval, log_evidence, most_log_evidence
-from scalemark.stats.spread import Spread
+from scalemark.stats.welch import Spread
 
 WORSE_LEVEL = 0.05
 """How often a change that is not slower may be called worse."""

@@ -14,8 +14,8 @@ from functools import partial
 import sqlalchemy as sa
 
 from scalemark.records.validation import storable
-from scalemark.stats.false_wins import level_of
-from scalemark.text.redact import command_line, without_secrets
+from scalemark.stats.paired_evidence import level_of
+from scalemark.text.untrusted import command_line, without_secrets
 from scalemark.text.wording import duration_text
 from store import judgements
 from store.database import DATABASE_VARIABLE, open_for_reading
@@ -23,7 +23,6 @@ from store.errors import StoreError
 from store.judgements import Judged, NewJudgement, Place
 from store.reading.completed_repeats import completed_repeats, completed_repeats_of_sweep
 from sweeper.errors import SweepRefusedError
-from sweeper.failures import Failure
 from sweeper.judging.judging import Budget, Judging, JudgingObserver, Needs
 from sweeper.judging.rule import (
     MOST_EARLIER,
@@ -38,6 +37,7 @@ from sweeper.judging.rule import (
 )
 from sweeper.judging.two_trials import TwoTrials, two_trials
 from sweeper.planning.plan import Plan, PlannedTrial
+from sweeper.report import Failure
 from sweeper.sweep import open_writer
 from sweeper.way import Planned
 

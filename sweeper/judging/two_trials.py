@@ -10,7 +10,7 @@ from conf.schema import Config, Invalid
 from scalemark.abilities import LOCAL
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.axes import Engine
-from scalemark.records.earlier_trial import SETTING, key_of
+from scalemark.records.overrides import SETTING, key_of
 from scalemark.records.trial import TrialSpec
 from scalemark.text.shell_words import joined
 from sweeper.errors import SweepRefusedError

@@ -18,8 +18,8 @@ from typing import Protocol, cast
 from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
 from scalemark.host.own_code import module_command, python_path
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import PYTHONPATH_VARIABLE
+from scalemark.records.attempt import PYTHONPATH_VARIABLE
+from scalemark.records.machine import DeviceKind
 from scalemark.text.wording import counted
 from store.database import DATABASE_VARIABLE
 from sweeper.devices.machine import Inventory

@@ -17,7 +17,7 @@ ABILITIES = LauncherAbilities(starts_agents=False, settings=None)
 from conf.schema import Config
 from scalemark.abilities import starting_agents
 from scalemark.cli.terminal import silence
-from scalemark.text.redact import masked
+from scalemark.text.untrusted import masked
 from store.database import DATABASE_VARIABLE
 from sweeper.devices.agent_hosts import devices_of_hosts
 from sweeper.devices.machine import Inventory

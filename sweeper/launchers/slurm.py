@@ -48,7 +48,7 @@ class Settings:
 ABILITIES = LauncherAbilities(starts_agents=True, settings=Settings)
 
 from conf.schema import Config
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.devices.agent_hosts import devices_of_hosts
 from sweeper.devices.machine import Inventory

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from scalemark.cli.terminal import make_console, silence
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import State
 from scalemark.records.trial import strategy_axes
 from scalemark.run_folder.folder import RunFolder

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome, Phase, State
 from scalemark.records.trial import TrialSpec

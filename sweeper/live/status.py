@@ -16,7 +16,7 @@ from rich.text import Text
 
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import make_console, print_json
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.untrusted import quoted
 from store.command_line import Db, Json

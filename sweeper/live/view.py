@@ -19,11 +19,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict, without_last_lines
-from scalemark.text.decimals import fixed
 from scalemark.text.untrusted import quoted, visible
+from scalemark.text.wording import fixed
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 
 BAR_WIDTH = 40

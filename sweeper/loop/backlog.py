@@ -20,7 +20,7 @@ class Repeat:
     open: OpenRepeat
     trial: PlannedTrial
     task: Task
-    # attempts, by what sweeper.running.retry calls their ends
+    # attempts, by what sweeper.running.judgement calls their ends
     num_ended: Counter[str] = field(default_factory=Counter)
     is_drawn: bool = False  # and not begun yet: others may begin it, if we cannot
 

@@ -44,13 +44,12 @@ from sweeper.loop.recording import Recorder
 from sweeper.loop.stopping import Stopping, why_interrupted
 from sweeper.loop.supervision import Over, Supervision
 from sweeper.loop.tools import Policy, Tools
-from sweeper.planning.eta import Eta
 from sweeper.planning.plan import PlannedTrial
-from sweeper.planning.simulate import remaining_s
+from sweeper.planning.simulate import Eta, remaining_s
 from sweeper.race.races import Tally
 from sweeper.race.racing_observer import MakeObserver, RacingObserver
 from sweeper.report import Ran
-from sweeper.running import retry
+from sweeper.running import judgement
 from sweeper.running.judgement import judge
 from sweeper.running.readable import is_readable
 
@@ -88,7 +87,9 @@ class Orchestrator:
             clock,
         )
         sizes = (
-            retry.size_ranks([one.spec for one in trials]) if sweep.skip_larger_after_oom else {}
+            judgement.size_ranks([one.spec for one in trials])
+            if sweep.skip_larger_after_oom
+            else {}
         )
         completed = tally.num_completed if tally else {}
         repeats = planned_repeats(source.own(), trials, expected_s, sizes, completed)

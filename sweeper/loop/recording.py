@@ -10,12 +10,11 @@ from conf.schema import OnFailure
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State, Verdict
-from scalemark.text.redact import without_secrets
+from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
-from sweeper.failures import Failure, first_unread
 from sweeper.live.progress import Log
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
@@ -24,10 +23,10 @@ from sweeper.loop.source import Source
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
 from sweeper.loop.tools import Policy
-from sweeper.planning.eta import Eta
+from sweeper.planning.simulate import Eta
 from sweeper.race.racing_observer import Observer
-from sweeper.report import Ran
-from sweeper.running import retry
+from sweeper.report import Failure, Ran, first_unread
+from sweeper.running import judgement
 from sweeper.running.run_folders import read_end, recorded_left, write_end
 
 
@@ -60,7 +59,7 @@ class Recorder:
         result = replace(left.result, message=without_secrets(left.result.message))
         repeat = given.repeat
         again = self._why_again(repeat, result, crashed=over.crashed)
-        if again is not None and (disturbances := retry.disturbances(result)):
+        if again is not None and (disturbances := judgement.disturbances(result)):
             result = _not_counted(result, disturbances)
         outcome = Outcome(result.outcome)
         finished = FinishedAttempt(
@@ -154,12 +153,12 @@ class Recorder:
         """Return why a repeat is tried again here, or None. What a stop interrupts is left to the
         next command, or to other agents.
         """
-        outcome, disturbed = Outcome(result.outcome), bool(retry.disturbances(result))
+        outcome, disturbed = Outcome(result.outcome), bool(judgement.disturbances(result))
         if outcome is Outcome.COMPLETED and not disturbed:
             return None
-        ended_so = retry.ended_so(outcome, crashed=crashed, disturbed=disturbed)
+        ended_so = judgement.ended_so(outcome, crashed=crashed, disturbed=disturbed)
         repeat.num_ended[ended_so] += 1
-        decided = retry.next_of(
+        decided = judgement.next_of(
             self._policy.retry,
             outcome,
             crashed=crashed,
@@ -169,7 +168,7 @@ class Recorder:
         is_left = self._stopping.is_stopping and (
             not self._source.is_leased or ended_so == Outcome.INTERRUPTED
         )
-        if is_left or decided is retry.Next.FINAL:
+        if is_left or decided is judgement.Next.FINAL:
             return None
         return f"tried again after {ended_so}"
 
@@ -195,7 +194,9 @@ class Recorder:
     def _skip_larger(self, failed: Repeat) -> None:
         spec, held_back = failed.trial.spec, self.observer.held_back
         waiting = [task.key for task in (*self._backlog.waiting(), *held_back.values())]
-        larger = [key for key in waiting if retry.larger_than(self._backlog[key].trial.spec, spec)]
+        larger = [
+            key for key in waiting if judgement.larger_than(self._backlog[key].trial.spec, spec)
+        ]
         if not larger:
             return
         size = f"seq_len={spec.seq_len}" if spec.seq_len else f"image_px={spec.image_px}"

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Protocol
 
-from scalemark.records.placement import Placement
+from scalemark.records.attempt import Placement
 from store.finished_attempt import FinishedAttempt
 from store.sweeps.agents import num_open, wish_of
 from store.sweeps.ledger import Claim, Ledger, OpenRepeat

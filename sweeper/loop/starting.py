@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from scalemark.abilities import jobs_of
-from scalemark.host.host_memory import is_lack_of_host_memory
-from scalemark.host.process_identity import start_ticks
+from scalemark.host.memory import is_lack_of_host_memory
+from scalemark.host.processes import start_ticks
+from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
-from scalemark.records.placement import Placement
 from store.errors import StoreError
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat

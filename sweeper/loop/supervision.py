@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from conf.schema import OnInterrupt
+from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Result
-from scalemark.records.placement import Placement
 from scalemark.text.wording import counted
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
-from scalemark.host.process_identity import HEARTBEAT_TIMEOUT
-from scalemark.records.cluster import RankLimits
+from scalemark.host.processes import HEARTBEAT_TIMEOUT
+from scalemark.records.attempt import RankLimits
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
 from sweeper.live.progress import Log
@@ -55,7 +55,7 @@ class Ranks:
     """Hosts on which the ranks of distributed trials run."""
 
     hosts: tuple[str, ...] = ()  # their names, this one's first; empty = all on this one
-    start: str = ""  # as `scalemark.records.placement.Placement.rank_start`
+    start: str = ""  # as `scalemark.records.attempt.Placement.rank_start`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from conf.schema import Config
-from scalemark.host.process_identity import this_process
+from scalemark.host.processes import this_process
 from scalemark.records.machine import Machine
 from scalemark.records.validation import storable
-from scalemark.text.redact import command_line, without_secrets
+from scalemark.text.untrusted import command_line, without_secrets
 from store.writer import NewSweep
 from sweeper.planning.plan import Plan
 

@@ -15,9 +15,8 @@ from scalemark.cli.terminal import print_columns
 from scalemark.host import gpu_libraries
 from scalemark.records import unread_variables
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
 from scalemark.records.environment_axes import INHERITED, is_variable
-from scalemark.records.machine import Machine
+from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import (
     inherited_strategy_axes,

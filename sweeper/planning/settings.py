@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 
 from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
-from scalemark.host.extras import lack_of_tensorflow
+from scalemark.host.own_code import lack_of_tensorflow
 from scalemark.records.axes import Engine
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.launcher_settings import check_launcher_settings
 from sweeper.race.races import STRATEGY
-from sweeper.running import retry
+from sweeper.running import judgement
 
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
 _LEAST_S = {
@@ -44,7 +44,7 @@ def check(config: Config) -> str:
     _check_launcher(config.launcher)
     check_launcher_settings(config)
     _check_race(config.sweep)
-    retry.check(config.retry)
+    judgement.check(config.retry)
     name = config.sweep.name
     if name is None:
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

@@ -1,14 +1,21 @@
-"""Plays a sweep through without running it, to find how long it takes and what runs when."""
+"""Estimates how long a sweep will take, and plays it through without running it."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Protocol
 
+import sqlalchemy as sa
+
+from scalemark.text.wording import duration_text
+from simulator.costs.work import step_work
+from store.reading.durations import Durations, recorded_durations_s, recorded_durations_shared_s
+from store.reading.queries import Row
 from sweeper.devices.blocks import Blocks
+from sweeper.planning.plan import Plan
 from sweeper.running.schedule import Queue, Running, Task
 
 
@@ -102,3 +109,98 @@ def remaining_s(
     played = simulate(queue, durations_s, blocks, running=running, now_s=now_s)
     ends_s = [attempt.end_s(now_s) for attempt in running] + [one.end_s for one in played]
     return max(0.0, max(ends_s) - now_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """The expected time of all attempts of a plan, one after another."""
+
+    expected_s: float  # of those with recorded durations
+    num_attempts: int
+    num_unknown: int  # attempts without
+
+
+class Estimate(Durations):
+    """Durations of attempts and of whole plans; `where` they were recorded, for people."""
+
+    def __init__(self, recorded: Sequence[Row] = (), where: str = "on this machine") -> None:
+        super().__init__(recorded, step_work)
+        self._where = where
+
+    @classmethod
+    def of(cls, engine: sa.Engine | None, machine_key: str) -> Estimate:
+        """Read the durations on this machine; without a database there are none."""
+        return cls(recorded_durations_s(engine, machine_key) if engine else ())
+
+    @classmethod
+    def of_shared(cls, engine: sa.Engine | None, sweep: str, pool: str | None) -> Estimate:
+        """Read the durations on the hosts of a shared sweep."""
+        return cls(
+            recorded_durations_shared_s(engine, sweep, pool) if engine else (), "on its hosts"
+        )
+
+    def total(self, plan: Plan) -> Total:
+        known_s, num_unknown = 0.0, 0
+        for trial in plan.trials:
+            expected_s = self.expected_s(trial.spec)
+            if expected_s is None:
+                num_unknown += trial.num_repeats
+            else:
+                known_s += trial.num_repeats * expected_s
+        return Total(expected_s=known_s, num_attempts=plan.num_attempts, num_unknown=num_unknown)
+
+    def describe(self, plan: Plan) -> str:
+        """Return one line for people; empty when nothing is to be run."""
+        total = self.total(plan)
+        num, unknown = total.num_attempts, total.num_unknown
+        if not num:
+            return ""
+        attempts = "1 attempt to run" if num == 1 else f"{num} attempts to run"
+        if unknown == num:
+            nothing = f"no recorded durations of such trials {self._where}: no estimate"
+            return f"{attempts}; {nothing}"
+        text = f"{attempts}; expected: {duration_text(total.expected_s)} one after another"
+        if unknown:
+            rest = f"no recorded durations for the other {unknown}: no estimate"
+            text += f" for {num - unknown} of them; {rest}"
+        return text
+
+
+_SHARE_OF_A_CORE = 0.005  # what estimating may cost
+
+
+class Eta:
+    """Estimates by `remaining_s`: waiting tasks, running attempts, now -> seconds."""
+
+    def __init__(
+        self,
+        remaining_s: Callable[[Sequence[Task], Sequence[Running], float], float | None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._remaining_s, self._clock = remaining_s, clock
+        self._seen_s: list[float] = []
+        self._end_s: float | None = None
+        self._next_s = clock()
+
+    def left_s(self) -> float | None:
+        """Return the seconds left; None while no duration is known."""
+        return None if self._end_s is None else max(0.0, self._end_s - self._clock())
+
+    def completed(self, duration_s: float) -> None:
+        """Note a duration; attempts without an estimate are expected to take as long."""
+        self._seen_s.append(duration_s)
+
+    def update(self, waiting: Sequence[Task], running: Sequence[Running]) -> None:
+        """Call when something has ended."""
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return
+        usual_s = fmean(self._seen_s) if self._seen_s else None
+        tasks = []
+        for task in waiting:
+            if task.expected_s is None:
+                task = replace(task, expected_s=usual_s)
+            tasks.append(task)
+        left_s = self._remaining_s(tasks, running, now_s)
+        self._end_s = None if left_s is None else now_s + left_s
+        self._next_s = self._clock() + (self._clock() - now_s) / _SHARE_OF_A_CORE

@@ -18,7 +18,7 @@ from scalemark.host.own_code import module_command
 from scalemark.records.machine import Gpu
 from scalemark.records.probe import Figure, Probed, ProbeRequest
 from scalemark.records.validation import build
-from scalemark.run_folder.last_error import last_error_in
+from scalemark.run_folder.attempt_files import last_error_in
 from scalemark.text.untrusted import quoted
 
 STALL_S = 300.0  # without another figure: a library hangs, as NCCL may

@@ -23,9 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from scalemark.stats.spread import Spread, variance_of
-from scalemark.stats.student import upper_quantile
-from scalemark.stats.welch import known_ratio_interval
+from scalemark.stats.welch import Spread, known_ratio_interval, upper_quantile, variance_of
 
 ERROR_RATE = 0.05
 """How often, over all looks and rivals of a race together, one may be put out that would have led

@@ -17,9 +17,8 @@ from scalemark.records.measurement import unit_of
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec, all_axes, strategy_axes, width_name
-from scalemark.stats.spread import Spread
-from scalemark.text.decimals import fixed
-from scalemark.text.wording import counted
+from scalemark.stats.welch import Spread
+from scalemark.text.wording import counted, fixed
 from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import nearest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from scalemark.host.extras import command_that_adds
+from scalemark.host.own_code import command_that_adds
 from sweeper.errors import SweepRefusedError
 
 ANSWER_TIMEOUT_S = 5.0

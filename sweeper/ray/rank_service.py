@@ -27,8 +27,7 @@ from contextlib import closing, contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
-from scalemark.records.cluster import RANK_SOCKET_VARIABLE
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANK_SOCKET_VARIABLE
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE
 from sweeper.ray.program import placed, run_rank
 

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scalemark.host.kernel_kills import num_kernel_kills
+from scalemark.host.memory import num_kernel_kills
 from scalemark.records.outcomes import Doing, Outcome
+from scalemark.run_folder.attempt_files import last_error
 from scalemark.run_folder.folder import RunFolder
-from scalemark.run_folder.last_error import last_error
 from sweeper.running.device_memory import AllocatorWatch
-from sweeper.running.orphans import end_started_by
 from sweeper.running.readable import is_readable
+from sweeper.running.recover import end_started_by
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once

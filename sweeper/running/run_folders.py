@@ -13,18 +13,15 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from scalemark.records.attempt import AttemptBegin, AttemptEnd
-from scalemark.records.cluster import RankLimits
+from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
-from scalemark.records.placement import Placement
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.validation import parsed
 from scalemark.run_folder.attempt_files import Left, left_of_failed, read_left
-from scalemark.run_folder.folder import SWEEP_FILE, RunFolder
-from scalemark.run_folder.regular_file import read_regular
-from scalemark.text.file_name import safe_name
+from scalemark.run_folder.folder import SWEEP_FILE, RunFolder, read_regular
+from scalemark.text.wording import safe_name
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial

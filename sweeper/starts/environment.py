@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalemark.host.own_code import python_path
-from scalemark.records.placement import (
+from scalemark.records.attempt import (
     ORCHESTRATOR_VARIABLE,
     PYTHONPATH_VARIABLE,
     WORKDIR_VARIABLE,

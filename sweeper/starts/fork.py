@@ -25,8 +25,8 @@ import psutil
 from scalemark.host.own_code import module_command
 from scalemark.host.software import PLACEMENT
 from scalemark.records import switches
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.axes import Engine
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder.folder import RunFolder
 from sweeper.running.readable import is_readable
 from sweeper.starts.process import signal_group

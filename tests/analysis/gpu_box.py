@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, Machine
+from scalemark.records.machine import DeviceKind, Gpu, Machine
 from scalemark.records.trial import TrialSpec
 from tests.filled import MACHINE, fill
 from tests.specs import small

@@ -4,8 +4,7 @@ import shlex
 from collections.abc import Iterable
 
 from analysis.results import Result
-from scalemark.records.earlier_trial import with_changes
-from scalemark.records.overrides import overrides
+from scalemark.records.overrides import overrides, with_changes
 
 
 def arguments(command: str, known: Iterable[Result]) -> list[str]:

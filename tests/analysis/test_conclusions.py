@@ -10,7 +10,7 @@ from analysis.conclusions.pairs import alike, by_efficiency, by_speed
 from analysis.conclusions.rules import RULES, mb_per_gflop
 from analysis.published import of_source, published
 from analysis.results import BaselineRule
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.stats.welch import Relation
 from store.reading.queries import known_references
 from tests.analysis.made import made

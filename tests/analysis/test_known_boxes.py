@@ -6,7 +6,7 @@ import pytest
 
 from analysis.known_boxes import known_box
 from analysis.results import Environment, Gpus, Origin
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.filled import SIMULATED_MACHINE
 
 PLACE = Environment(

@@ -11,11 +11,10 @@ from analysis.pivot import pivot, usual_tables
 from analysis.results import measured
 from analysis.selection import Selection, load
 from analysis.tables.labels import with_variables
-from scalemark.records.devices import DeviceKind
-from scalemark.records.earlier_trial import with_changes
-from scalemark.records.overrides import overrides
+from scalemark.records.machine import DeviceKind
+from scalemark.records.overrides import overrides, with_changes
 from scalemark.records.trial import TrialSpec
-from scalemark.text.natural import natural
+from scalemark.text.wording import natural
 from store.database import open_for_reading
 from store.reading import queries
 from tests.analysis.commands.command import analysis as run

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.peers import device_names
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.specs import small
 
 

@@ -8,8 +8,8 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
+from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Result
-from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from sweeper.starts.environment import environment

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.cluster import RANK_LOST
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import RANK_LOST
+from scalemark.records.machine import DeviceKind
 from tests.command.programs import CODES, begin, run, script, spec_of
 from tests.slurm import until
 from tests.sweeper.processes import assert_gone

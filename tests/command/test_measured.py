@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from command.curve import PrintedNumbers
 from command.measuring import REPORTED, Measured, measured_by
-from command.moments import Moments
-from command.printed import PrintedNumbers
+from command.watch import Moments
 from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
 from scalemark.readers.reading import OutputReader, Reading

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.cluster import RANK_LOST
+from scalemark.records.attempt import RANK_LOST, Placement
 from scalemark.records.outcomes import Doing, Phase
-from scalemark.records.placement import Placement
 from tests.command.programs import ONE, begin, environment_of, run, script, spec_of
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 

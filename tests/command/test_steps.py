@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from command.curve import Curve
-from command.cut import Clock, CurveError
+from command.curve import Clock, Curve, CurveError
 from command.measuring import warm_up
 from command.points import Points
 from scalemark.readers.reading import Reading

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import root_cause, texts
+from command import outcomes
 from command.outcomes import CrashedError, failed
 from command.watch import Ended
 
@@ -188,7 +188,7 @@ def test_a_rank_that_a_signal_ended_is_named_and_worth_another_attempt():
     ],
 )
 def test_a_line_of_a_library_tells_the_outcome(line, outcome):
-    found = texts.reason(["Traceback (most recent call last):", line, "[rank0]: and more"])
+    found = outcomes.reason(["Traceback (most recent call last):", line, "[rank0]: and more"])
     assert found is not None
     assert (found.outcome, found.line) == (outcome, line)
 
@@ -209,7 +209,7 @@ def test_a_line_of_a_library_tells_the_outcome(line, outcome):
     ],
 )
 def test_a_line_that_need_not_be_the_cause_tells_nothing(line):
-    assert texts.reason([line]) is None
+    assert outcomes.reason([line]) is None
 
 
 def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
@@ -217,9 +217,9 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
         "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "[rank0]:[E ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout",
     ]
-    assert texts.reason(lines).outcome == "out_of_memory"
+    assert outcomes.reason(lines).outcome == "out_of_memory"
     waited = ["[rank1]: ModuleNotFoundError: No module named 'apex'", lines[1]]
-    assert texts.reason(waited).outcome == "unsupported"
+    assert outcomes.reason(waited).outcome == "unsupported"
 
 
 @pytest.mark.parametrize(
@@ -247,4 +247,4 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
     ],
 )
 def test_the_line_of_the_program_is_shown_and_not_that_of_its_launcher(lines, cause):
-    assert root_cause.last_error(lines) == cause
+    assert outcomes.last_error(lines) == cause

@@ -3,7 +3,7 @@
 import pytest
 
 from conf.resolve import TrialRefusedError
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.conf.test_program import resolved
 from tests.conf.test_resolve import trial
 

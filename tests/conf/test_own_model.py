@@ -5,7 +5,7 @@ import pytest
 from conf.resolve import TrialRefusedError
 from scalemark.models import ModelError
 from scalemark.own_model import find, folder_of
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory

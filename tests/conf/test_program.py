@@ -3,7 +3,7 @@ import pytest
 from conf import program
 from conf.schema import CommandConfig
 from scalemark.records import overrides
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from tests.conf.test_resolve import config
 from tests.conftest import PROJECT

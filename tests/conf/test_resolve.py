@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 import conf
 from conf import schema
 from conf.resolve import Hosts, TrialRefusedError, resolve
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.strategies import STRATEGY_NAMES, strategy_name
 from scalemark.records.trial import TrialSpec
 

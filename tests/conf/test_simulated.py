@@ -11,8 +11,8 @@ from omegaconf.errors import OmegaConfBaseException
 from conf import schema
 from conf.resolve import TrialRefusedError, resolve
 from conf.rules import INJECTED_AT_MOST
-from scalemark.records.devices import DeviceKind
-from scalemark.records.injected import INJECTED, INJECTED_FOR_REAL
+from scalemark.records.machine import DeviceKind
+from scalemark.records.outcomes import INJECTED, INJECTED_FOR_REAL
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile, profiles
 from sweeper.devices.simulated_box import hardware_of

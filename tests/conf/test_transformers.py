@@ -7,7 +7,7 @@ import pytest
 from conf.resolve import TrialRefusedError
 from scalemark import layers as nn
 from scalemark import models
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.conf.test_resolve import trial
 
 GPU = DeviceKind.GPU

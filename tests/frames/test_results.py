@@ -18,7 +18,7 @@ from analysis.results import Origin
 from analysis.selection import load
 from frames.results import Results
 from scalemark.cli.terminal import make_console
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.app import run_app
 from tests.conftest import PROJECT
 from tests.empty import make_empty

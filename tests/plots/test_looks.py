@@ -4,7 +4,7 @@ import pytest
 
 from plots.looks import NUM_COLORS, numbered
 from plots.pictures.theme import PALETTES, Theme
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.strategies import STRATEGY_COLUMNS
 from tests.filled import fill
 from tests.plots.charts.charting import picture, resnet

@@ -16,7 +16,7 @@ from plots.pictures import drawing
 from plots.report.page import compose, render
 from plots.source import Source
 from plots.tables import writers
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
 from store.errors import StoreError

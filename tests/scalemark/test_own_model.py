@@ -8,7 +8,7 @@ import pytest
 
 from scalemark.models import ModelError
 from scalemark.own_model import find, folder_of
-from scalemark.records.placement import WORKDIR_VARIABLE
+from scalemark.records.attempt import WORKDIR_VARIABLE
 from tests.own_models import written
 
 HERE = "raise AssertionError('it was run')\n\n\ndef build(width=3, *, depth=2):\n    pass\n"

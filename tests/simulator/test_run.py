@@ -11,7 +11,7 @@ import pytest
 
 from analysis.explanation.replicas.slow_replica import slow_replicas
 from scalemark.records.attempt import AttemptBegin
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Doing, Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
-from scalemark.host.process_identity import this_process
+from scalemark.host.processes import this_process
 from scalemark.records.machine import Machine
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder

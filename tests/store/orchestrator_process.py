@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from scalemark.host.process_identity import is_alive, this_process
+from scalemark.host.processes import is_alive, this_process
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from store.reading import queries

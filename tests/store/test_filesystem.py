@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host.filesystem import without_reliable_locks
+from scalemark.host.files import without_reliable_locks
 
 ROOT = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw"
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalemark.host.process_identity import this_process
+from scalemark.host.processes import this_process
 from scalemark.records.attempt import AttemptEnd
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder

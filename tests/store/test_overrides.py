@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conf.resolve import TrialRefusedError, resolve
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import command, overrides
 from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec

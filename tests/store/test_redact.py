@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemark.text.redact import (
+from scalemark.text.untrusted import (
     _RULES,
     _WORDS,
     _without_named,

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.attempt import AttemptBegin, AttemptEnd
+from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement
 from scalemark.records.machine import Gpu, GpuLink
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.records.placement import Placement
 from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
 from scalemark.run_folder.folder import RunFolder
 from tests.filled import ENVIRONMENT, MACHINE, NOON, SOFTWARE_KEY, STEPS, measurement

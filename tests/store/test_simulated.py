@@ -5,7 +5,7 @@ import json
 import pytest
 
 import store.api
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.trial import TrialSpec
 from store.checks import check

@@ -14,8 +14,8 @@ import filelock
 import pytest
 import sqlalchemy as sa
 
+from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Measurement
-from scalemark.records.placement import Placement
 from scalemark.records.references import Reference
 from scalemark.records.trial import TrialSpec
 from store import engine, schema

@@ -16,7 +16,7 @@ from conf.schema import (
     SweepConfig,
 )
 from scalemark.host import software
-from scalemark.host.process_identity import this_process
+from scalemark.host.processes import this_process
 from scalemark.records.axes import Engine
 from scalemark.records.outcomes import State
 from scalemark.records.trial import TrialSpec

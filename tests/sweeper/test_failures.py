@@ -1,6 +1,6 @@
 """What is said of failures when a sweep has ended."""
 
-from sweeper.failures import MOST_SHOWN, Failure, in_lines
+from sweeper.report import MOST_SHOWN, Failure, in_lines
 
 
 def failure(label: str, ended: str, why: str) -> Failure:

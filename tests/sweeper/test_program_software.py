@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.host import software
-from scalemark.program.software_words import software_words
+from scalemark.program.template import software_words
 from sweeper.errors import SweepRefusedError
 from sweeper.program_software import check_programs, key_of_programs, words_of_programs
 from tests.command.programs import environment_of, run, script, spec_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig, Start, SweepConfig
 from scalemark.host import software
-from scalemark.host.process_identity import is_alive, this_process
-from scalemark.records.devices import DeviceKind
+from scalemark.host.processes import is_alive, this_process
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import State
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading

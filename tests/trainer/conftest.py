@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from trainer import devices
 
 MOST_REPLICAS = 4

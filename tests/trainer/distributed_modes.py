@@ -9,13 +9,13 @@ import sys
 from dataclasses import replace
 
 from scalemark.abilities import VARIABLE_UPDATES
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from trainer import devices, run
 from trainer.check import exactness
 from trainer.data import digits
 from trainer.errors import LostRankError, UnsupportedTrialError
-from trainer.ranks import local_servers
+from trainer.ranks import servers
 from trainer.watching import op_placement
 
 PER_HOST, NUM_STEPS = 2, 3
@@ -69,7 +69,7 @@ def main(num_hosts, lose):
         return devices.claim(DeviceKind.CPU_DEVICE, PER_HOST)
 
     print("begins", flush=True)
-    with local_servers.started(num_hosts, claim) as cluster:
+    with servers.started(num_hosts, claim) as cluster:
         on = devices.connect(claim(None), cluster)
         if lose:
             found = {"lost": lose_one(on, cluster, num_hosts)}

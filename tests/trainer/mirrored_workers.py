@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from scalemark.records.cluster import WORKER_0, Cluster, Rank
+from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from trainer import __main__ as trainer_main
 from trainer import run
 from trainer.check import exactness
-from trainer.process import ending, parent
+from trainer.process import ending, own_process
 from trainer.ranks import beat, own_rank, ports
 
 NUM_STEPS = 3
@@ -95,8 +95,8 @@ def _forked(work, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
     if pid:
         return pid
     try:
-        parent.die_with(os.getppid())
-        parent.heed_signals()
+        own_process.die_with(os.getppid())
+        own_process.heed_signals()
         log = os.open(folder.rank_log(rank), os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)

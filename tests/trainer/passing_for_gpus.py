@@ -4,7 +4,7 @@ import runpy
 import sys
 from dataclasses import replace
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from trainer import devices
 
 COMMAND = (sys.executable, "-m", "tests.trainer.passing_for_gpus")

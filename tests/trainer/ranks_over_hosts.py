@@ -5,8 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from scalemark.records.cluster import Rank
-from scalemark.records.placement import Placement
+from scalemark.records.attempt import Placement, Rank
 from scalemark.run_folder.folder import RunFolder
 from tests.slurm import until
 from tests.specs import small

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from scalemark.host import gpu_libraries
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from trainer import devices, run
 from trainer.errors import UnsupportedTrialError

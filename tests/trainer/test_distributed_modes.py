@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from scalemark.abilities import VARIABLE_UPDATES
-from scalemark.records.cluster import Cluster
+from scalemark.records.attempt import Cluster
 from tests import watched
 from tests.specs import small
 from trainer import devices

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from scalemark.records.cluster import RANK_LOST
+from scalemark.records.attempt import RANK_LOST
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder
 from tests import watched

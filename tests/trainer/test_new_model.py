@@ -5,7 +5,7 @@ from omegaconf.errors import MissingMandatoryValue
 
 from conf.resolve import resolve
 from scalemark import models
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from simulator.costs import networks
 from simulator.costs.networks import network
 from sweeper.devices.machine import Inventory

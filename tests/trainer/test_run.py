@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from scalemark.records.cluster import Cluster, RankLimits
+from scalemark.records.attempt import Cluster, RankLimits
 from scalemark.run_folder.folder import RunFolder
 from tests.conftest import PROJECT
 from tests.specs import small

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.conftest import PROJECT
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES
@@ -109,7 +109,7 @@ def test_gradients_and_variables_alone_go_through_the_host_beside_losses(all_dev
 def test_xla_auto_compiles_no_loss_of_the_call_before():
     """It would come to the host with all that its cluster computes, at the end of the step."""
     program = """
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from trainer import devices
 claimed = devices.claim(DeviceKind.CPU_DEVICE, 3)
 from tests.trainer.test_step import arrivals, as_on_gpus

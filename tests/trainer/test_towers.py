@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from trainer.all_reduces import nccl
 from trainer.check.exactness import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.outcomes import Verdict
 from scalemark.records.trial import TrialSpec

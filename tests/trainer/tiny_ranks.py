@@ -13,13 +13,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from scalemark.records.cluster import Cluster, Rank
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer.process import ending, parent
+from trainer.process import ending, own_process
 from trainer.ranks import supervision as ranks
 
 SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
@@ -103,8 +102,8 @@ def _until(path: Path) -> None:
 
 if __name__ == "__main__":
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        parent.die_with(int(orchestrator))
-        parent.heed_signals()
+        own_process.die_with(int(orchestrator))
+        own_process.heed_signals()
     parser = argparse.ArgumentParser()
     for flag in ("job_name", "worker_hosts", "ps_hosts"):
         parser.add_argument(f"--{flag}", default="")

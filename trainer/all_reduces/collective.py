@@ -14,7 +14,7 @@ def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
 
 ABILITIES = AllReduceAbilities(sends=sends, uses_nccl=True, within_hosts=False)
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from trainer.all_reduces.ring import Ring
 from trainer.devices import Devices
 

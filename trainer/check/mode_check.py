@@ -23,16 +23,15 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
-from scalemark.records.cluster import WORKER_0, Rank
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
-from scalemark.text.error_line import telling_line
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, WORKER_0, Rank
+from scalemark.records.machine import DeviceKind
+from scalemark.text.untrusted import telling_line
 from trainer import devices, own_model, run
 from trainer.check import exactness, plan
 from trainer.check.plan import NOT_REACHED, Bench, Check, Part
 from trainer.errors import UnsupportedTrialError
-from trainer.process import parent
-from trainer.ranks import gpu_shares, local_servers
+from trainer.process import own_process
+from trainer.ranks import own_rank, servers
 from trainer.watching import op_placement
 
 MODE_BUDGET_S = 480.0  # after so long a mode begins no further check
@@ -270,7 +269,7 @@ def _claimed(bench: Bench) -> Iterator[devices.Devices]:
     if bench.num_hosts == 1:
         yield _claim_own(bench, WORKER_0)
         return
-    with local_servers.started(bench.num_hosts, lambda rank: _claim_own(bench, rank)) as cluster:
+    with servers.started(bench.num_hosts, lambda rank: _claim_own(bench, rank)) as cluster:
         yield devices.connect(_claim_own(bench, WORKER_0), cluster)
 
 
@@ -280,7 +279,7 @@ def _claim_own(bench: Bench, worker: Rank) -> devices.Devices:
     if bench.kind == "logical_gpu":
         return devices.logical_gpus(per_host, LOGICAL_GPU_BYTES)
     if bench.kind == "gpu" and bench.num_hosts > 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu_shares.visible_devices(
+        os.environ["CUDA_VISIBLE_DEVICES"] = own_rank.visible_devices(
             worker.task_index, per_host, bench.num_hosts
         )
     return devices.claim(DeviceKind(bench.kind), per_host)
@@ -305,7 +304,7 @@ def _checks(part: Part) -> Iterator[Check]:
 
 def write_checks(checks: Callable[[Part], Iterator[Check]], part_json: str, out: str) -> None:
     """Write a line of JSON per check."""
-    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     part = Part.from_json(part_json)
     with Path(out).open("w") as file:
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records import switches
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
 

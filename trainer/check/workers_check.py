@@ -20,8 +20,8 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.abilities import VARIABLE_UPDATES
-from scalemark.records.cluster import Cluster, Rank
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import Cluster, Rank
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import devices, registry
 from trainer.check import exactness, plan
@@ -36,8 +36,8 @@ from trainer.check.mode_check import (
 )
 from trainer.check.plan import Check, Mode, Part
 from trainer.errors import UnsupportedTrialError
-from trainer.process import parent
-from trainer.ranks import gpu_shares, per_replica, ports
+from trainer.process import own_process
+from trainer.ranks import own_rank, ports
 from trainer.watching import op_placement
 
 JOIN_LIMIT_S = 60.0
@@ -56,7 +56,7 @@ def checks(part: Part) -> Iterator[Check]:
         raise UnsupportedTrialError("each of its processes needs a physical GPU of its own")
     kind = DeviceKind(bench.kind)
     alone = plan.of_one_device(bench)
-    spec = per_replica.with_processes(plan.of_mode(mode, bench))
+    spec = own_rank.with_processes(plan.of_mode(mode, bench))
     registry.load("variable_updates", mode.variable_update).check(spec)
     repacks = mode.all_reduce in VARIABLE_UPDATES[mode.variable_update].repacks_with
     checked = (*_CHECKED, _IN_BUCKETS) if repacks else _CHECKED
@@ -93,7 +93,7 @@ def _run_workers(spec: TrialSpec, folder: Path) -> None:
 
 def _work(starter: int, spec: TrialSpec, cluster: Cluster, rank: Rank, out: Path) -> None:
     """Train one worker's part of the whole batches, and leave what it found; in its process."""
-    parent.die_with(starter)
+    own_process.die_with(starter)
     try:
         _train(spec, cluster, rank, out)
     except Exception as error:
@@ -107,7 +107,7 @@ def _work(starter: int, spec: TrialSpec, cluster: Cluster, rank: Rank, out: Path
 
 def _train(spec: TrialSpec, cluster: Cluster, rank: Rank, out: Path) -> None:
     if spec.device_kind == DeviceKind.GPU:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu_shares.visible_devices(
+        os.environ["CUDA_VISIBLE_DEVICES"] = own_rank.visible_devices(
             rank.task_index, spec.gpus_per_host, spec.hosts
         )
     update = registry.load("variable_updates", spec.variable_update)

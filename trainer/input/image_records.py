@@ -1,7 +1,4 @@
-"""Reads images in ImageNet's TFRecord schema.
-
-The same seed gives the same images in the same order, for any number of replicas and threads.
-"""
+"""Reads images in ImageNet's TFRecord schema, and sends them to the devices."""
 
 from __future__ import annotations
 
@@ -14,9 +11,24 @@ from scalemark.host import shards
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import BadDataError, UnsupportedTrialError
-from trainer.input import bad_records, pixels
+from trainer.input import bad_records
 from trainer.input.replica_feed import ReplicaFeed
 from trainer.step import Batch
+
+_PER_BYTE = 1.0 / 127.5  # TensorFlow turns a division into this product anyway
+
+
+def as_bytes(image: tf.Tensor) -> tf.Tensor:
+    """Round an image from 0..255 float32 to uint8."""
+    return tf.cast(tf.round(image), tf.uint8)
+
+
+def normalized(inputs: tf.Tensor, wanted: str) -> tf.Tensor:
+    """Turn 0..255 uint8 to -1..1 float32 where a model takes these; leave all else as it is."""
+    if inputs.dtype != tf.uint8 or wanted != "float32":
+        return inputs
+    return tf.cast(inputs, tf.float32) * _PER_BYTE - 1.0
+
 
 SHARDS_AT_ONCE = 8
 CALLS_AHEAD = 2  # that the pipeline's own buffers hold at most
@@ -117,7 +129,7 @@ def image_and_label(
         image = 255.0 * tf.clip_by_value(_flipped_and_colored(image, seeds[1]), 0.0, 1.0)
     else:
         image = tf.image.resize(_central_square(encoded), size)
-    return tf.ensure_shape(pixels.as_bytes(image), (*size, 3)), label
+    return tf.ensure_shape(as_bytes(image), (*size, 3)), label
 
 
 def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -9,7 +9,7 @@ import filelock
 import tensorflow as tf
 
 from scalemark.host import shards
-from scalemark.host.cache_folder import cache_folder
+from scalemark.host.files import cache_folder
 from trainer.errors import UnsupportedTrialError
 
 NUM_SHARDS = 8

@@ -25,7 +25,7 @@ from scalemark import own_model
 from scalemark.models import ModelError
 from scalemark.own_model import OwnModel
 from scalemark.records.trial import TrialSpec
-from scalemark.text.error_line import telling_line
+from scalemark.text.untrusted import telling_line
 from trainer.errors import UnsupportedTrialError
 from trainer.own_model.returned import described, template_of
 from trainer.template import Template

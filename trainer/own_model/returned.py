@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from scalemark.own_model import OwnModel
 from scalemark.records.measurement import BY_EXAMPLE, IMAGES, TOKENS, check_item
-from scalemark.text.error_line import telling_line
+from scalemark.text.untrusted import telling_line
 from trainer.errors import UnsupportedTrialError
 from trainer.template import WHOLE_NUMBERS, Example, Loss, Template
 

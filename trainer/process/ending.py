@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from scalemark.cli import entry_point
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.outcomes import TRAINER_EXIT_CODES
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer.process import parent
+from trainer.process import own_process
 
 BAD_USAGE = 2
 EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
@@ -25,8 +25,8 @@ def run_by_command(
 ) -> NoReturn:
     """Do as `run_and_exit`, in a process of its own, which dies with the orchestrator's."""
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        parent.die_with(int(orchestrator))
-        parent.heed_signals()
+        own_process.die_with(int(orchestrator))
+        own_process.heed_signals()
     sys.exit(entry_point.run(lambda: run_and_exit(main, trial, RunFolder(folder))))
 
 

@@ -27,14 +27,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder.folder import RunFolder
-from trainer.process import ending, fork_safety, parent
+from trainer.process import ending, fork_safety, own_process
 
 
 def main(descriptor: int, module_name: str) -> NoReturn:
     """Load a module with `preload()` and `main(spec, folder) -> int`; run `main` per trainer."""
-    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     # where it is ignored, nobody learns how a trainer ended
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     leave_out_idle_libraries()
@@ -82,10 +82,10 @@ def _be_trainer(
 ) -> NoReturn:
     """Become a trainer; never return or raise into the server's loop."""
     try:
-        parent.die_with(server)
+        own_process.die_with(server)
         os.setsid()
         Path("/proc/self/comm").write_text("trainer")  # what ps and top call it
-        parent.heed_signals()
+        own_process.heed_signals()
         os.close(orders)  # else it would not end with the server
         os.environ.clear()
         os.environ.update(environment)

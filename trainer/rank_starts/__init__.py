@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scalemark.host.own_code import module_command
-from scalemark.records.cluster import Cluster, Rank
-from scalemark.records.placement import Placement
+from scalemark.records.attempt import Cluster, Placement, Rank
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from trainer import registry

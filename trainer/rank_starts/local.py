@@ -20,14 +20,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from scalemark.records.cluster import Cluster, Rank
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer.process import ending, fork_safety, parent
+from trainer.process import ending, fork_safety, own_process
 from trainer.rank_starts import RanksJob
-from trainer.ranks import gpu_shares, ports
+from trainer.ranks import own_rank, ports
 from trainer.ranks.host_networks import host_networks
 
 
@@ -117,9 +116,9 @@ class LocalRanks:
     def _be_rank(self, rank: Rank, supervisor: int) -> NoReturn:
         """Become a rank; never return or raise into the supervisor."""
         try:
-            parent.die_with(supervisor)
+            own_process.die_with(supervisor)
             os.setsid()
-            parent.heed_signals()
+            own_process.heed_signals()
             _read_nothing()
             ending.write_into(self._job.folder.rank_log(rank))
             self._network.enter(rank.task_index)
@@ -164,7 +163,7 @@ def _visible_devices(spec: TrialSpec, rank: Rank) -> str:
     """Return a worker's share of the GPUs; parameter servers have none."""
     if spec.device_kind != DeviceKind.GPU or rank.job_name != "worker":
         return ""
-    return gpu_shares.visible_devices(rank.task_index, spec.gpus_per_host, spec.hosts)
+    return own_rank.visible_devices(rank.task_index, spec.gpus_per_host, spec.hosts)
 
 
 def _read_nothing() -> None:

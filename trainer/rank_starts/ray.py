@@ -19,13 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from scalemark.records.cluster import RANK_SOCKET_VARIABLE, Cluster, Rank
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANK_SOCKET_VARIABLE, Cluster, Rank
+from scalemark.records.machine import DeviceKind
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob
 from trainer.ranks import ports
-from trainer.ranks.assigned_ranks import AssignedRanks
+from trainer.ranks.own_rank import AssignedRanks
 from trainer.ranks.srun_task import visible_devices
 
 ANSWER_TIMEOUT_S = 60.0

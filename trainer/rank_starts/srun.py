@@ -22,14 +22,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from scalemark.records.cluster import WORKER_0, Cluster, Rank
-from scalemark.records.devices import DeviceKind
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, WORKER_0, Cluster, Rank
+from scalemark.records.machine import DeviceKind
 from trainer.errors import UnsupportedTrialError
-from trainer.process import parent
+from trainer.process import own_process
 from trainer.rank_starts import RanksJob
 from trainer.ranks import ports, srun_task
-from trainer.ranks.assigned_ranks import AssignedRanks
+from trainer.ranks.own_rank import AssignedRanks
 
 ANSWER_TIMEOUT_S = 60.0  # of Slurm's controller; its commands give up after 10 s
 END_TIMEOUT_S = 60.0  # Slurm's KillWait is 30 s
@@ -116,7 +115,7 @@ def _start(job: RanksJob, cluster: Cluster, hosts: Sequence[str]) -> subprocess.
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,  # who kills our group leaves it the time to end the step
-        preexec_fn=lambda: parent.die_with(supervisor, by=signal.SIGTERM),
+        preexec_fn=lambda: own_process.die_with(supervisor, by=signal.SIGTERM),
     )
 
 

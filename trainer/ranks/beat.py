@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from scalemark.records.cluster import Rank
+from scalemark.records.attempt import Rank
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder
 from trainer.process.ending import EXIT_CODES

@@ -1,15 +1,17 @@
-"""Reads which rank of a distributed trial this process is, from the flags of tf_cnn_benchmarks."""
+"""Reads which rank of a distributed trial this process is, and gives replicas a process."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from scalemark.abilities import distributed, jobs_of
+from scalemark.abilities import VARIABLE_UPDATES, distributed, jobs_of
+from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.axes import Engine
-from scalemark.records.cluster import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
 
@@ -174,3 +176,84 @@ def _check_address(address: str) -> None:
         raise UnsupportedTrialError(
             f"{address or 'an empty name'} is no HOST:PORT; wanted a port of 1 to 65535"
         )
+
+
+def with_processes(spec: TrialSpec) -> TrialSpec:
+    """Return the trial as its ranks take it: each process stands for a host of one replica.
+
+    Raises UnsupportedTrialError for a trial over several real hosts.
+    """
+    if not _has_processes(spec):
+        return spec
+    if spec.hosts not in (1, spec.num_gpus):
+        raise UnsupportedTrialError(
+            f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; leave it "
+            "out, or choose variable_update=multi_worker_mirrored"
+        )
+    return replace(spec, hosts=spec.num_gpus)
+
+
+def as_asked(spec: TrialSpec) -> TrialSpec:
+    """Invert `with_processes`."""
+    return replace(spec, hosts=1) if _has_processes(spec) else spec
+
+
+def _has_processes(spec: TrialSpec) -> bool:
+    update = VARIABLE_UPDATES.get(spec.variable_update)
+    return spec.engine == Engine.tensorflow and update is not None and update.is_of_one_host
+
+
+_ENDED = re.compile(r"rank (worker|ps)-(\d+) ended: (-?\d+|unseen)")
+
+
+class AssignedRanks:
+    """Reads from a pipe or socket how ranks end; other lines go to the log."""
+
+    def __init__(self, cluster: Cluster, descriptor: int) -> None:
+        self.cluster = cluster
+        self._descriptor = descriptor
+        self._reported = b""
+        self._has_ended = False
+        self._ended: dict[Rank, int | None] = {}
+        os.set_blocking(descriptor, False)
+
+    @property
+    def descriptors(self) -> Sequence[int]:
+        return () if self._has_ended else (self._descriptor,)
+
+    def look(self) -> Mapping[Rank, int | None]:
+        while not self._has_ended:
+            try:
+                part = os.read(self._descriptor, 4096)
+            except BlockingIOError:
+                break
+            self._has_ended = not part
+            self._reported += part
+        *lines, self._reported = self._reported.split(b"\n")
+        for line in lines:
+            self._hear(line.decode(errors="replace"))
+        # else the others ended because that one did
+        if self._has_ended and not any(self._ended.values()):
+            self._ended |= dict.fromkeys(
+                rank for rank in self.cluster.ranks if rank not in self._ended
+            )
+        return self._ended
+
+    def _hear(self, line: str) -> None:
+        found = _ENDED.fullmatch(line)
+        if not found:
+            print(line, file=sys.stderr, flush=True)
+            return
+        job_name, task_index, exit_code = found.groups()
+        rank = Rank(job_name=job_name, task_index=int(task_index))
+        self._ended[rank] = None if exit_code == "unseen" else int(exit_code)
+
+
+def visible_devices(
+    worker: int, per_host: int, num_hosts: int, variables: Mapping[str, str] = os.environ
+) -> str:
+    """Return a worker's CUDA_VISIBLE_DEVICES: its share of the GPUs this process may see."""
+    every = ",".join(map(str, range(per_host * num_hosts)))
+    # an empty mask hides all GPUs, as CUDA takes it
+    visible = variables.get("CUDA_VISIBLE_DEVICES", every).split(",")
+    return ",".join(visible[worker * per_host : (worker + 1) * per_host])

@@ -1,38 +1,38 @@
-"""Runs a rank other than worker 0: it holds its devices for worker 0 and waits, or trains along.
-
-```
-  worker 0 ── its own devices      worker 1 ── serve: its devices      ps 0, ps 1 ── serve: CPUs
-     └─────── graphs and tensors, by gRPC ──┴───────────────────────────────┘
-```
-"""
+"""Runs ranks other than worker 0, which hold their devices for it."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
 from typing import NoReturn
 
 import tensorflow as tf
 from tensorflow.python.eager import context
 
 from scalemark.abilities import VARIABLE_UPDATES
-from scalemark.records.cluster import Cluster, Rank
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import WORKER_0, Cluster, Rank
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from trainer import devices, run
-from trainer.process import parent
+from trainer.errors import LostRankError
+from trainer.process import own_process
 from trainer.ranks import beat
 from trainer.ranks.own_rank import OwnRank
+from trainer.ranks.ports import reserved
 
 
 def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
     """Return once worker 0 says that all is done; a rank that serves never returns."""
 
     def on_ready() -> None:
-        parent.end_at_signals()
+        own_process.end_at_signals()
         beat.start(folder, own.rank)
 
     if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
@@ -80,3 +80,62 @@ def serve_claimed(cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) ->
     on_ready()
     while True:  # in Python, where signals are heard; the server's own `join` hears none
         signal.pause()
+
+
+START_TIMEOUT_S = 120.0
+
+
+@contextmanager
+def started(num_hosts: int, claim: Callable[[Rank], object]) -> Iterator[Cluster]:
+    """Fork a cluster whose worker 0 is this process, with a parameter server per host.
+
+    Call it before TensorFlow touches any device. `claim` makes a worker's devices, in its process.
+    All end with the block, or with this process. Raises LostRankError for a rank that does not
+    start.
+    """
+    with ExitStack() as stack:
+        ports = stack.enter_context(reserved(2 * num_hosts))
+        addresses = tuple(f"127.0.0.1:{port}" for port in ports)
+        cluster = Cluster(worker_hosts=addresses[:num_hosts], ps_hosts=addresses[num_hosts:])
+        others = [rank for rank in cluster.ranks if rank != WORKER_0]
+        connections = [_fork(stack, cluster, rank, claim) for rank in others]
+        for rank, connection in zip(others, connections, strict=True):
+            _wait_for(rank, connection)
+        yield cluster
+
+
+def _wait_for(rank: Rank, ready: Connection) -> None:
+    try:
+        if ready.poll(START_TIMEOUT_S):
+            ready.recv()
+            return
+    except EOFError:  # it has ended
+        pass
+    raise LostRankError(f"{rank.name} did not start; what it said is above")
+
+
+def _fork(
+    stack: ExitStack, cluster: Cluster, rank: Rank, claim: Callable[[Rank], object]
+) -> Connection:
+    forking = multiprocessing.get_context("fork")
+    here, there = forking.Pipe(duplex=False)
+    process = forking.Process(
+        target=_serve, args=(os.getpid(), cluster, rank, claim, there), name=rank.name, daemon=True
+    )
+    process.start()
+    there.close()
+    stack.callback(process.join)
+    stack.callback(process.kill)
+    return here
+
+
+def _serve(
+    starter: int, cluster: Cluster, rank: Rank, claim: Callable[[Rank], object], ready: Connection
+) -> None:
+    own_process.die_with(starter)
+    if rank.job_name == "worker":
+        claim(rank)
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        devices.claim(DeviceKind.CPU_DEVICE, 0)
+    serve_claimed(cluster, rank, lambda: ready.send(True))

@@ -28,7 +28,7 @@ def main(by_node: dict[str, list[dict[str, Any]]]) -> int:
             rank["argv"], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     exit_code = process.wait()
-    # trainer/ranks/assigned_ranks.py reads it
+    # trainer/ranks/own_rank.py reads it
     print(f"rank {rank['job_name']}-{rank['task_index']} ended: {exit_code}", flush=True)
     return 1 if exit_code and rank["fails_all"] else 0
 

@@ -20,18 +20,17 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from scalemark.abilities import jobs_of
-from scalemark.host.kernel_kills import num_kernel_kills
-from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
+from scalemark.host.memory import num_kernel_kills
+from scalemark.records.attempt import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.attempt_files import with_gpu_errors
 from scalemark.run_folder.folder import RunFolder
-from scalemark.run_folder.gpu_errors import with_gpu_errors
 from trainer import rank_starts
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob, StartedRanks
-from trainer.ranks import per_replica, rank_ends
-from trainer.ranks.pulses import LOOK_EVERY_S, SILENT_S, Pulses
-from trainer.ranks.rank_ends import RankEnds
+from trainer.ranks import ends, own_rank
+from trainer.ranks.ends import LOOK_EVERY_S, SILENT_S, Pulses, RankEnds
 
 # After worker 0 failed: a rank that took it along ended before, but may be seen later.
 SETTLE_S = 2.0
@@ -52,18 +51,18 @@ def look_after(job: RanksJob) -> int:
     """Start the ranks, watch them to their end, and write result.json; return the exit code."""
     _clear(job.folder)
     if job.given is None:  # ranks read the run folder's trial, not any named by hand
-        asked = per_replica.as_asked(job.spec)
+        asked = own_rank.as_asked(job.spec)
         job.folder.write(job.folder.trial, asked.to_json())
     try:
-        result, exit_code = rank_ends.judge(job.folder, _watch(job, _limits(job.folder)))
+        result, exit_code = ends.judge(job.folder, _watch(job, _limits(job.folder)))
     except UnsupportedTrialError as error:
-        result, exit_code = rank_ends.trial_end(Outcome.UNSUPPORTED, str(error))
+        result, exit_code = ends.trial_end(Outcome.UNSUPPORTED, str(error))
     except _NotStartedError as error:
         problem = f"its ranks could not be started: {error}"
-        result, exit_code = rank_ends.trial_end(Outcome.FAILED, problem)
+        result, exit_code = ends.trial_end(Outcome.FAILED, problem)
     except OSError as error:
         problem = f"its ranks could not be watched, and were ended: {error}"
-        result, exit_code = rank_ends.trial_end(Outcome.FAILED, problem)
+        result, exit_code = ends.trial_end(Outcome.FAILED, problem)
     job.folder.write(job.folder.result, with_gpu_errors(result, job.folder).to_json())
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
@@ -87,10 +86,10 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
             ranks = started.cluster.ranks
             _tell(job.folder, started.cluster)
             pulses = Pulses(job.folder, started.cluster, limits)
-            while not missed and not rank_ends.is_over(exit_codes):
+            while not missed and not ends.is_over(exit_codes):
                 exit_codes |= _look(started, LOOK_EVERY_S)
                 missed = pulses.missed(exit_codes)
-            if rank_ends.is_over(exit_codes):
+            if ends.is_over(exit_codes):
                 if exit_codes.get(WORKER_0) == 0 and job.grace_s is not None:
                     _finish(started, exit_codes, job.grace_s)
                 _settle(started, exit_codes)
@@ -136,7 +135,7 @@ def _limits(folder: RunFolder) -> RankLimits:
 
 def _settle(started: StartedRanks, exit_codes: dict[Rank, int | None]) -> None:
     """Wait a little for the end of a rank that made worker 0 fail."""
-    _wait_until(lambda: rank_ends.is_settled(exit_codes), started, exit_codes, SETTLE_S)
+    _wait_until(lambda: ends.is_settled(exit_codes), started, exit_codes, SETTLE_S)
 
 
 def _finish(started: StartedRanks, exit_codes: dict[Rank, int | None], grace_s: float) -> None:
@@ -164,7 +163,7 @@ def _stopped(
     started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None]
 ) -> tuple[Rank, str] | None:
     """Find a silent rank for which a failed one may have waited: hear each once more."""
-    failed = rank_ends.first_failed(exit_codes)
+    failed = ends.first_failed(exit_codes)
     if failed is None:
         return None
     silences_s = pulses.silences_s(exit_codes)  # what is new in it may have been written long ago

@@ -33,8 +33,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.values import PerReplica
 
-from scalemark.records.cluster import Cluster, Rank
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import Cluster, Rank
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import devices as devices_of
 from trainer.devices import Devices

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.records.cluster import Cluster
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Placement
 
 _STAT = Path("/proc/stat")
 _LEAST_WINDOW_S = 0.5

@@ -2,19 +2,117 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import tensorflow as tf
 
 from scalemark.records.measurement import Profile
-from trainer.watching import op_classes
 from trainer.watching.xplane import STEP_NAME, Event, Trace, read_trace
 
+CONVOLUTION = "convolution"
+MATMUL = "matmul"
+REDUCTION = "reduction"
+UPDATE = "update"
+COPY = "copy"
+INPUT = "input"
+OTHER = "other"
+
+# class -> op types, after `_base` has taken off what oneDNN and fusing put around the name
+_TYPES = {
+    REDUCTION: r"Nccl.*|Collective(Reduce|Gather|Bcast|AllToAll).*",
+    UPDATE: r"ResourceApply.*|ResourceScatter.*",
+    COPY: r"Send|Recv|HostSend|HostRecv|Copy|CopyHost",
+    INPUT: r"Iterator.*|Decode.*|Parse.*Example.*|ExtractJpegShape"
+    r"|SampleDistortedBoundingBox|MultiDeviceIterator.*",
+    CONVOLUTION: r"(Fused|Depthwise|FusedDepthwise)?Conv[23][Dd].*",
+    MATMUL: r"(Fused|Batch|Sparse|FusedBatch)?MatMul|Einsum",
+    "normalization": r"FusedBatchNorm.*|LRN|LRNGrad",
+    "pooling": r"(Max|Avg)Pool.*|FractionalMaxPool.*",
+    "loss": r".*SoftmaxCrossEntropyWithLogits|(Log)?Softmax",
+    "random": r".*Random.*|RngReadAndSkip|RngSkip|TruncatedNormal|StatelessTruncatedNormal",
+    "layout": r"Transpose|Pad|MirrorPad.*|Slice.*|StridedSlice.*|Concat|Split|SplitV|Pack|Unpack"
+    r"|Tile|Gather.*|Scatter.*|Resize.*|Reshape|ExpandDims|Squeeze|BroadcastTo|Reverse|OneHot"
+    r"|Fill|ZerosLike|OnesLike|Range|ConjugateTranspose",
+    "variable": r"ReadVariableOp|Assign.*VariableOp|VarHandleOp|Variable.*",
+    "fusion": r"Xla.*|FusedEltwise.*",  # a cluster compiled as one
+    # sums over axes among them
+    "elementwise": r"Add.*|Sub|Mul|MulNoNan|RealDiv|Div|DivNoNan|FloorDiv|FloorMod|Neg|Abs|Sign"
+    r"|Square|SquaredDifference|Sqrt|Rsqrt.*|Reciprocal.*|Pow|Exp|Expm1|Log|Log1p|Erf.*|Tanh.*"
+    r"|Sigmoid.*|Softplus.*|(Leaky)?Relu.*|Relu6.*|Elu.*|Selu.*|Cast|Maximum|Minimum|ClipByValue"
+    r"|Select|Less.*|Greater.*|Equal|NotEqual|Logical.*|Is(Finite|Nan|Inf)|BiasAdd.*|Sum|Mean|Max"
+    r"|Min|Prod|All|Any|ArgMax|ArgMin|L2Loss|CheckNumerics.*",
+}
+# class -> what the name of a GPU kernel holds, for kernels whose op says nothing: NCCL's threads,
+# XLA
+_KERNELS = {
+    REDUCTION: r"nccl",
+    COPY: r"memcpy",
+    CONVOLUTION: r"conv(?!ert)|fprop|dgrad|wgrad|winograd|implicit_gemm",
+    MATMUL: r"gemm|gemv|nvjet|cublas|dot_general",
+    "normalization": r"bn_fw|bn_bw|batch_?norm",
+    "pooling": r"pool",
+    "fusion": r"fusion|wrapped_",
+}
+_TYPE_PATTERNS = {name: re.compile(rf"^({types})$") for name, types in _TYPES.items()}
+_KERNEL_PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _KERNELS.items()}
+_REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
+_UPDATE_SCOPE = re.compile(r"(^|/)update(_\d+)?/")
+# What xprof takes for tensor core kernels, and the names newer than its list.
+_TENSOR_CORES = re.compile(
+    r"884|1688|16816|16832|8816|hmma|xmma|tensorop|wgmma|gmma|nvjet|tf32", re.IGNORECASE
+)
+_NO_TENSOR_CORES = re.compile(r"ffma|simt|sgemm", re.IGNORECASE)
+
+
+@cache
+def classify(op: str, name: str, kernel: str = "") -> str:
+    """Return the class of an op; `kernel` is what ran of it on a GPU.
+
+    Helpers of a reduction and of an update (a division, a read) belong to it; what goes from device
+    to device is a copy.
+    """
+    by_type = _first_match(_TYPE_PATTERNS, _base(op))
+    by_kernel = _first_match(_KERNEL_PATTERNS, kernel)
+    if COPY in (by_type, by_kernel):
+        return COPY
+    if in_reduce_scope(name):
+        return REDUCTION
+    if _UPDATE_SCOPE.search(name):
+        return UPDATE
+    if by_type in (OTHER, "fusion") and by_kernel != OTHER:
+        return by_kernel
+    return by_type
+
+
+def in_reduce_scope(name: str) -> bool:
+    """Say whether a node is in the name scope `reduce`."""
+    return bool(_REDUCE_SCOPE.search(name))
+
+
+def uses_tensor_cores(kernel: str) -> bool:
+    """Judge by the name of the GPU kernel, as xprof does."""
+    return bool(_TENSOR_CORES.search(kernel)) and not _NO_TENSOR_CORES.search(kernel)
+
+
+def _first_match(patterns: dict[str, re.Pattern[str]], text: str) -> str:
+    for name, pattern in patterns.items():
+        if pattern.search(text):
+            return name
+    return OTHER
+
+
+def _base(op: str) -> str:
+    """Reduce `_MklNativeFusedBatchNormEx` to `FusedBatchNormEx`, `AddV2` to `Add`."""
+    return re.sub(r"(V\d)?$", "", re.sub(r"^_?(Mkl(Native)?)?", "", op))
+
+
 _PS = 1e-12
-_TENSOR_CORE_CLASSES = (op_classes.CONVOLUTION, op_classes.MATMUL)
+_TENSOR_CORE_CLASSES = (CONVOLUTION, MATMUL)
 
 Interval = tuple[int, int]
 
@@ -107,15 +205,15 @@ def _add_up(
         interval = event.start_ps, min(event.end_ps, end_ps)
         device = event.device or "unknown"
         num_copies += event.op == "_Send" and not event.kernel
-        if not event.kernel and name != op_classes.COPY:
+        if not event.kernel and name != COPY:
             num_ops[device] += 1
         if event.is_launch:
             continue
         class_ps[name] += min(event.self_ps, end_ps - event.start_ps)
         busy[device].append(interval)
-        if name == op_classes.REDUCTION or any(map(op_classes.in_reduce_scope, event.ends)):
+        if name == REDUCTION or any(map(in_reduce_scope, event.ends)):
             reducing.append(interval)
-        elif name not in (op_classes.COPY, op_classes.INPUT):
+        elif name not in (COPY, INPUT):
             computing.append(interval)
     merged_reducing, merged_computing = _merge(reducing), _merge(computing)
     reduction_ps = _length(merged_reducing)
@@ -147,8 +245,8 @@ def _add_up(
 
 def _class(event: Event) -> str:
     if event.is_input:
-        return op_classes.INPUT
-    return op_classes.classify(event.op, event.name, event.kernel)
+        return INPUT
+    return classify(event.op, event.name, event.kernel)
 
 
 def _gap_shares(
@@ -185,7 +283,7 @@ def _tensor_core_share(kernels: list[Event]) -> float | None:
     total_ps = sum(kernel.self_ps for kernel in eligible)
     if not total_ps:
         return None
-    on_cores = [kernel for kernel in eligible if op_classes.uses_tensor_cores(kernel.kernel)]
+    on_cores = [kernel for kernel in eligible if uses_tensor_cores(kernel.kernel)]
     return sum(kernel.self_ps for kernel in on_cores) / total_ps
 
 

@@ -29,13 +29,13 @@ from typing import Any, TextIO
 import pynvml
 
 from scalemark.host.own_code import module_command, python_path
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import Placement
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
-from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.wording import counted
-from trainer.process import parent
+from trainer.process import own_process
 from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
 from trainer.watching.xid_events import XidEvents
 
@@ -236,7 +236,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--core", type=int, help="CPU core to run on (default: the last one)")
     options = parser.parse_args(arguments)
     if options.trainer:
-        parent.die_with(options.trainer)
+        own_process.die_with(options.trainer)
     core = max(os.sched_getaffinity(0)) if options.core is None else options.core
     os.sched_setaffinity(0, {core})
     os.nice(_LOWEST_PRIORITY)

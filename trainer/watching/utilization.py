@@ -1,39 +1,173 @@
-"""Works out model FLOPs utilization: the share of a device's peak that training a model uses.
-
-```
-  items/s of one device x FLOPs of an item, forward and backward ─► FLOP/s ┐
-  fastest product of matrices in this process, after the steps   ─► FLOP/s ┴─► utilization
-```
-CPU devices share the cores of their machine: each has its part of the peak of all cores, so that
-theirs is the utilization of the whole machine, however many devices it is cut into.
-"""
+"""Works out model FLOPs utilization: the share of a device's peak that training uses."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import platform
-from collections.abc import Sequence
-from dataclasses import asdict
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import tensorflow as tf
 
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.host import software
+from scalemark.host.files import cache_folder
 from scalemark.own_model import is_own
-from scalemark.records.cluster import Cluster
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import Cluster, Placement
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
-from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.records.validation import JsonRecord, canonical
+from scalemark.run_folder.folder import RunFolder, read_regular
 from simulator.costs.work import Work
+from trainer import devices as devices_of
 from trainer import measured
 from trainer.devices import Devices
 from trainer.verdict import MAX_FOREIGN_SHARE
-from trainer.watching import contention, kept_peaks
-from trainer.watching.kept_peaks import PeakOf
-from trainer.watching.peak import peak_flops_per_s
+from trainer.watching import contention
+
+# Square matrices. On CPU devices small ones that stay in the caches are the fastest, on GPUs large
+# ones. Three of the largest take 192 MiB of a host's memory in float32, 3 GiB of a GPU's.
+SIZES = (512, 1024, 2048, 4096, 8192, 16384)
+LARGEST = {DeviceKind.CPU_DEVICE: 4096, DeviceKind.GPU: 16384}
+LONG_S = 0.1  # a product of a size that takes longer is the last: larger ones are no faster
+TURN_S = 0.02  # of products between two looks at the clock
+SIZE_S = 0.25  # of turns, for each size
+_BLOCK = 512  # of random numbers, which are repeated: zeros would heat no device
+
+
+def peak_flops_per_s(
+    devices: Devices,
+    dtype: tf.DType,
+    num_at_once: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float | None:
+    """Return the rate of the fastest turn of products of `dtype` on the first own replica's device.
+
+    TensorFlow's switches, as TensorFloat-32, are those of the trial in this process. CPU devices
+    share the cores, so that theirs is the peak of all cores together: where `num_intra_threads`
+    keeps a product from using all of them, `num_at_once` products run side by side. None where one
+    finds no room in the device's memory: the smaller ones do not reach the peak.
+    """
+    device = devices.own_replicas[0]
+    alone = replace(devices, replicas=(device,))
+    rates: list[float] = []
+    for size in SIZES:
+        if size > LARGEST[devices.kind]:
+            break
+        try:
+            with tf.device(device):
+                multiply = _products(size, dtype, num_at_once)
+                rate, took_s = _fastest(multiply, lambda: devices_of.synchronize(alone), clock)
+        except tf.errors.ResourceExhaustedError:  # the model's variables are still there
+            return None
+        rates.append(num_at_once * 2 * size**3 * rate)
+        if took_s > LONG_S:
+            break
+    return max(rates, default=None)
+
+
+def _products(size: int, dtype: tf.DType, num_at_once: int) -> Callable[[], object]:
+    block = tf.random.stateless_normal((_BLOCK, _BLOCK), (1, size))
+    right = tf.cast(tf.tile(block, (size // _BLOCK, size // _BLOCK)), dtype)
+    if num_at_once == 1:
+        return lambda: tf.linalg.matmul(right, right)
+    # different ones, because TensorFlow computes equal products once
+    lefts = [right * tf.cast(number, dtype) for number in range(1, num_at_once + 1)]
+
+    @tf.function(autograph=False, jit_compile=False)
+    def side_by_side(lefts: Sequence[tf.Tensor], right: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.linalg.matmul(left, right)[0, 0] for left in lefts]
+
+    return lambda: side_by_side(lefts, right)
+
+
+def _fastest(
+    multiply: Callable[[], object], wait: Callable[[], None], clock: Callable[[], float]
+) -> tuple[float, float]:
+    """Return the most calls per second of any turn, and the seconds of a call in it."""
+
+    def turn(num_calls: int) -> float:
+        wait()
+        start_s = clock()
+        for _ in range(num_calls):
+            multiply()
+        wait()
+        return max(clock() - start_s, 1e-9)
+
+    turn(1)  # the library chooses its way
+    num_calls = math.ceil(TURN_S / turn(1))
+    turns_s = [turn(num_calls)]
+    while sum(turns_s) < SIZE_S:
+        turns_s.append(turn(num_calls))
+    shortest_s = min(turns_s)
+    return num_calls / shortest_s, shortest_s / num_calls
+
+
+_MOST_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakOf(JsonRecord):
+    """All that a peak depends on."""
+
+    machine: str  # Machine.key, or the name of the host where a trainer was started by hand
+    device: str  # its kind, and of a GPU its name
+    num_cores: int  # that the process may run on; 0 of a GPU, to which they do not matter
+    num_intra_threads: int  # as the trial has it, 0 = TensorFlow's choice; 0 of a GPU
+    num_inter_threads: int  # the same
+    precision: str
+    software: str  # scalemark.host.software.key
+
+    @property
+    def file_name(self) -> str:
+        return f"{hashlib.sha256(canonical(asdict(self)).encode()).hexdigest()[:16]}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPeak(JsonRecord):
+    """The content of a file."""
+
+    of: PeakOf
+    flops_per_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.flops_per_s < math.inf:
+            raise ValueError(f"flops_per_s={self.flops_per_s}: wanted more than 0")
+
+
+def read(of: PeakOf) -> float | None:
+    """Return a peak in FLOP/s; None where none is kept, or what is kept is damaged or another's."""
+    try:
+        kept = KeptPeak.from_json(read_regular(_file(of), _MOST_BYTES))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"the kept peak cannot be used, and is measured again: {error}", file=sys.stderr)
+        return None
+    return kept.flops_per_s if kept.of == of else None
+
+
+def write(of: PeakOf, flops_per_s: float) -> None:
+    """Keep a peak, whole or not at all; where that is not possible the next trial measures it."""
+    try:
+        file = _file(of)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f".{os.getpid()}")
+        draft.write_text(KeptPeak(of=of, flops_per_s=flops_per_s).to_json())
+        draft.replace(file)
+    except (OSError, RuntimeError) as error:
+        print(f"the peak cannot be kept: {error}", file=sys.stderr)
+
+
+def _file(of: PeakOf) -> Path:
+    """Raises RuntimeError for a user without a home."""
+    return cache_folder() / "peaks" / of.file_name
 
 
 def with_utilization(
@@ -66,7 +200,7 @@ def with_utilization(
             peak_flops_per_s=peak / num_sharing,
         )
 
-    kept = kept_peaks.read(of)
+    kept = read(of)
     if kept is not None and not measured.exceeds_peak(at(kept)):
         return at(kept)
     own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
@@ -82,7 +216,7 @@ def with_utilization(
     elif doubt := _doubt(devices, found, taken):
         return _unknown(measurement, doubt)
     assert found is not None
-    kept_peaks.write(of, found)
+    write(of, found)
     return at(found)
 
 

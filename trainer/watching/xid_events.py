@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import pynvml
 
-from scalemark.records.gpu_errors import XidError
+from scalemark.records.machine import XidError
 
 _ANY_INSTANCE = 0xFFFFFFFF  # of an error of the whole GPU
 

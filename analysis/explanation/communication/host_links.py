@@ -13,7 +13,7 @@ from analysis.explanation.step_times import Seconds, step_s
 from analysis.explanation.waterfall import Waterfall
 from analysis.results import Result
 from scalemark.abilities import rank_jobs
-from scalemark.records.injected import read_injected
+from scalemark.records.outcomes import read_injected
 from simulator.costs.exchange import host_link_phases
 from simulator.costs.networks import network
 

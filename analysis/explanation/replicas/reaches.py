@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemark.stats.slow_noise import Error, error_of_mean
-from scalemark.stats.student import upper_quantile
 from scalemark.stats.trend import without_trend
+from scalemark.stats.welch import upper_quantile
 
 _PLACES_DIFFER = 0.02  # p of an F test: so do the means of the rest, which is no error
 _VARIES_MORE = 0.001  # p of an F test: one replica over repeats

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.explanation.replicas.reaches import reaches
-from scalemark.stats.pauses import pauses
+from scalemark.stats.two_speeds import pauses
 
 SLOW_FROM = 0.10  # above the median of the others; where no replica can be, none is slow
 WRONGLY_NAMED = 0.01  # how often any of all replicas may be, where none is slow

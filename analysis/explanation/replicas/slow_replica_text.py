@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.explanation.replicas.gpu_clocks import GpuClock, slower_clocks
 from analysis.explanation.replicas.slow_replica import SlowReplicas
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.text.wording import listed
 
 

@@ -9,7 +9,7 @@ from analysis.explanation.step_times import Seconds
 from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.waterfall import shares_cores
 from analysis.results import Result
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 
 
 def waiting_for(found: SlowReplicas, timed: Result, *, num_processes: int) -> list[Suspect]:

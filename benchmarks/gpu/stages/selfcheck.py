@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.gpu.box import Box
 from benchmarks.gpu.found import Finding, Judged, Note, NotRunError, Number, OutOfTimeError, Verdict
 from benchmarks.gpu.kit import Kit, last_line, program
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from trainer.check.plan import NOT_REACHED
 from trainer.selfcheck import all_modes
 

@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from scalemark.readers.arguments import refuse_argument
 from scalemark.readers.fields import rate_or_doubt
 from scalemark.readers.kinds.tqdm import BarReader
-from scalemark.readers.left_files import named_below, read_json
+from scalemark.readers.log_text import named_below, read_json
 from scalemark.readers.numbers import number, usable_rate, whole
+from scalemark.readers.opening import refuse_argument
 from scalemark.readers.rates import TOKENS_SO_FAR, Rate, chosen, item_of, rate_of
 from scalemark.readers.reading import Reading
 from scalemark.readers.steps import StepCounter

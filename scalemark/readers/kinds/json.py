@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from scalemark.readers.arguments import path_below, settings
 from scalemark.readers.fields import RATES, FieldReader
 from scalemark.readers.json_text import first_object
-from scalemark.readers.left_files import read_text
+from scalemark.readers.log_text import read_text
 from scalemark.readers.numbers import whole
+from scalemark.readers.opening import path_below, settings
 from scalemark.readers.rates import TOKENS_SO_FAR, Rate, chosen, rate_of
 from scalemark.readers.reading import ReadError, Reading
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from scalemark.readers.arguments import refuse_argument
 from scalemark.readers.numbers import number, seconds
+from scalemark.readers.opening import refuse_argument
 from scalemark.readers.reading import OutputReader, Reading
 
 ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"

@@ -14,10 +14,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.readers.arguments import settings
 from scalemark.readers.fields import rate_or_doubt
-from scalemark.readers.left_files import files_below, named_below, read_text
+from scalemark.readers.log_text import files_below, named_below, read_text
 from scalemark.readers.numbers import number
+from scalemark.readers.opening import settings
 from scalemark.readers.rates import Rate, chosen, rate_of, seconds_per_step
 from scalemark.readers.reading import Reading
 from scalemark.readers.steps import StepCounter

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scalemark.readers.arguments import refuse_argument
 from scalemark.readers.fields import rate_or_doubt
 from scalemark.readers.json_text import first_object
 from scalemark.readers.numbers import number, usable_rate
+from scalemark.readers.opening import refuse_argument
 from scalemark.readers.reading import OutputReader, Reading
 
 ABOUT = "mlperf reads :::MLLOG lines: throughput of tracked_stats, or samples per second of blocks"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from scalemark.readers.arguments import refuse_argument
 from scalemark.readers.fields import rate_or_doubt
 from scalemark.readers.numbers import number
+from scalemark.readers.opening import refuse_argument
 from scalemark.readers.reading import OutputReader, Reading
 from scalemark.readers.steps import StepCounter
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.advice.next_trials import chance_in_words
 from analysis.predict.expected import Expected
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.stats import welch

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from tests.analysis.commands.command import analysis

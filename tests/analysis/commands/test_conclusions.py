@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Verdict
 from tests.filled import SIMULATED_MACHINE, fill
 from tests.specs import small

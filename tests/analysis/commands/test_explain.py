@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scalemark.host import kept_probes
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import GpuLink
+from scalemark.records.machine import DeviceKind, GpuLink
 from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.probe import Figure, Probe, Probed
 from tests.analysis.gpu_box import GPU_BOX, on_gpus

@@ -8,7 +8,7 @@ import pytest
 from analysis.selection import Selection
 from plots.report.page import compose
 from plots.source import Source
-from scalemark.host.process_identity import this_process
+from scalemark.host.processes import this_process
 from scalemark.records.outcomes import Verdict
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.analysis.interrupted import interrupted

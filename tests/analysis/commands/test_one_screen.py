@@ -9,7 +9,7 @@ import pytest
 
 import store.__main__
 from analysis.text.badges import MEANINGS
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from simulator.costs.box import profile
 from tests.analysis.gpu_box import NCCL, PS, curve, fill_gpus, on_gpus, repeated
 from tests.filled import MACHINE, fill

@@ -8,7 +8,7 @@ from analysis.explanation.communication.quick_check import Bandwidth
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.results import Environment, Gpus, Origin, Result
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec

@@ -9,7 +9,7 @@ from analysis.explanation.suspects import Bound
 from analysis.results import Environment, Gpus, Origin
 from conf.resolve import resolve
 from scalemark.records.axes import Engine
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.unknown_axes import unknown_to
 from simulator.costs.box import profile
 from sweeper.grid.expand import Request, expand

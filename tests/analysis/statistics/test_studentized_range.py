@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.statistics.studentized_range import pair_level, pair_quantile
-from scalemark.stats.student import upper_quantile
+from scalemark.stats.welch import upper_quantile
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from pathlib import Path
 from benchmarks.gpu.anonymous import Names
 from benchmarks.gpu.kit import Kit
 from benchmarks.gpu.packing import pack
-from scalemark.records.attempt import AttemptEnd
-from scalemark.records.placement import Placement
+from scalemark.records.attempt import AttemptEnd, Placement
 from tests.benchmarks.gpu.boxes import box
 
 NAMES = Names(homes=("/srv/people/anna",), words=("anna", "box7", "gpu"))

@@ -8,9 +8,8 @@ from benchmarks.gpu.found import Number
 from benchmarks.gpu.seen_by_nvidia_smi import listed
 from benchmarks.gpu.stages.smoke import is_pinned, telemetry_is_there
 from benchmarks.gpu.trials import Trial, all_completed, mfu_is_sane
-from scalemark.records.attempt import AttemptEnd
+from scalemark.records.attempt import AttemptEnd, Placement
 from scalemark.records.measurement import Result
-from scalemark.records.placement import Placement
 from tests.benchmarks.gpu.boxes import MEASURED, SEEN
 from tests.specs import small
 

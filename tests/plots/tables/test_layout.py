@@ -12,7 +12,7 @@ from analysis.tables.table import Rank
 from plots.tables.cells import SYMBOLS
 from plots.tables.layout import document, lay_out
 from scalemark.records.outcomes import Outcome
-from scalemark.stats.spread import Spread
+from scalemark.stats.welch import Spread
 from store.database import open_for_reading
 from store.reading import queries
 from store.writer import Writer

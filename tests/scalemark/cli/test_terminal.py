@@ -45,7 +45,7 @@ def test_columns_are_whole_in_a_pipe_however_long():
 )
 def test_what_an_encoding_lacks_is_written_in_ascii_or_as_an_escape(reported):
     script = (
-        "from scalemark.text.readable import tolerate; import sys; tolerate(sys.stdout)\n"
+        "from scalemark.text.untrusted import tolerate; import sys; tolerate(sys.stdout)\n"
         "print('2\\u2026 \\u2248 3 \\u2014 \\u256d\\u2500 \\u540d')"
     )
     ended = subprocess.run(

@@ -1,6 +1,6 @@
 """A tensor that cuDNN cannot describe is recognized by TensorFlow's own words."""
 
-from scalemark.host.cudnn_limit import too_large
+from scalemark.host.gpu_libraries import too_large
 
 # of an H200 with cuDNN 9.19, for model=resnet152 batch_size=4096 data_format=NCHW
 SEEN = (

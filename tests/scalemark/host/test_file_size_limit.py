@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host.file_size_limit import limit_met
+from scalemark.host.files import limit_met
 
 KIB_300 = 300 * 1024
 

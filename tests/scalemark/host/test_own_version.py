@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from scalemark.__main__ import main
-from scalemark.host.own_version import NOT_INSTALLED, own_version
+from scalemark.host.own_code import NOT_INSTALLED, own_version
 
 
 @pytest.fixture(autouse=True)

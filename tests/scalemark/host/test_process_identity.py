@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from scalemark.host.process_identity import (
+from scalemark.host.processes import (
     HEARTBEAT_TIMEOUT,
     dead_in_s,
     is_alive,

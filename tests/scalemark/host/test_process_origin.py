@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host.process_origin import started_by_scalemark
+from scalemark.host.processes import started_by_scalemark
 
 PROCESSES = {
     7: (1, ["PATH=/bin", "SCALEMARK_ORCHESTRATOR=5"]),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scalemark.program.values import PLACES, Place, known, of_axes, variables
+from scalemark.program.template import PLACES, Place, known, of_axes, variables
 
 AXES = {
     "engine": "command",

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from scalemark.readers import Lines
-from scalemark.readers.lines import MOST_CHARACTERS, cleaned
+from scalemark.readers.log_text import MOST_CHARACTERS, cleaned
 from scalemark.readers.numbers import number, seconds, usable_rate, whole
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.switches import contradictions, variables
 from tests.command.programs import spec_of
 from tests.specs import small

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.unread_variables import notes
 from tests.programs import program
 from tests.specs import small

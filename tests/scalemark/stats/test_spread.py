@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from scalemark.stats.spread import MOST_FREEDOM, PRIOR_DEVIATION, PRIOR_FREEDOM, Spread, variance_of
+from scalemark.stats.welch import MOST_FREEDOM, PRIOR_DEVIATION, PRIOR_FREEDOM, Spread, variance_of
 
 NONE = Spread()
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from scipy.special import stdtrit
 
-from scalemark.stats.student import log_quantile, upper_quantile
+from scalemark.stats.welch import log_quantile, upper_quantile
 
 
 @pytest.mark.parametrize(

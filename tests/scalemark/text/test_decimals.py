@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.text.decimals import fixed
+from scalemark.text.wording import fixed
 
 
 @pytest.mark.parametrize(

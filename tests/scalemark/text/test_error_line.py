@@ -1,7 +1,7 @@
 """Of TensorFlow's errors of many lines the one is reported that says something."""
 
-from scalemark.run_folder.last_error import last_error
-from scalemark.text.error_line import telling_line
+from scalemark.run_folder.attempt_files import last_error
+from scalemark.text.untrusted import telling_line
 
 GRAPH = """Graph execution error:
 

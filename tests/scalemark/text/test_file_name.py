@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.text.file_name import safe_name
+from scalemark.text.wording import safe_name
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from scalemark.host.process_identity import HEARTBEAT_TIMEOUT, this_process
+from scalemark.host.processes import HEARTBEAT_TIMEOUT, this_process
+from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
-from scalemark.records.placement import ProcessIdentity
 from scalemark.run_folder.folder import RunFolder
 from store.checks import check
 from store.database import open_for_reading, writing

@@ -10,9 +10,8 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.records.machine import DeviceKind, Gpu
 from sweeper.devices.gpu_users import UNSEEN, GpuInUse, GpuUsers, said_in_use
 from sweeper.devices.machine import Inventory
 from tests.slurm import until

@@ -7,8 +7,7 @@ import pynvml
 import pytest
 
 from conf.schema import HardwareConfig
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, GpuLink, Machine
+from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
 from sweeper.devices import machine
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.nvml_inventory import NOTHING

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from conf.schema import HardwareConfig
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import PcieLevel
+from scalemark.records.machine import DeviceKind, PcieLevel
 from simulator.costs.box import Hardware, profile
 from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, NoHostLock

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu, GpuLink
+from scalemark.records.machine import DeviceKind, Gpu, GpuLink
 from sweeper.devices.connections import Connections
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots

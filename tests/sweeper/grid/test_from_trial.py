@@ -4,8 +4,7 @@ import pytest
 
 from analysis import again
 from analysis.selection import Selection, load
-from scalemark.records.earlier_trial import changes_to, with_changes
-from scalemark.records.overrides import overrides
+from scalemark.records.overrides import changes_to, overrides, with_changes
 from scalemark.records.trial import TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.from_trial import with_trial

@@ -6,7 +6,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from conf import program
 from scalemark.records import overrides
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
 from sweeper.grid import program_arguments

@@ -3,7 +3,7 @@
 import pytest
 
 from conf.resolve import Hosts, TrialRefusedError, resolve
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from sweeper.devices.agent_hosts import devices_of_hosts
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import load

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scalemark.records.cluster import RANK_LOST
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import RANK_LOST
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, State
 from scalemark.run_folder.folder import RunFolder
 from store.errors import StoreError

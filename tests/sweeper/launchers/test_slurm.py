@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conf.schema import Config, DataConfig, HardwareConfig, LauncherConfig, ModelConfig
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentCommand, AgentJob, JobState, load
 from sweeper.launchers.slurm import NOT_SENT, SILENT_AT_MOST_S, Launcher, refusal

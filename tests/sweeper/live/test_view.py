@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import State
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot

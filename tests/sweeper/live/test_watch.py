@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host.process_identity import this_process
-from scalemark.records.devices import DeviceKind
+from scalemark.host.processes import this_process
+from scalemark.records.machine import DeviceKind
 from store.sweeps.ledger import Ledger
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, SIMULATED_MACHINE, attempt, begin, fill

@@ -5,8 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from conf.schema import RetryConfig
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu
+from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.outcomes import State, Verdict
 from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.host_lock import NoHostLock

@@ -18,9 +18,9 @@ import pytest
 
 from conf.schema import OnFailure, OnInterrupt, RetryConfig
 from scalemark.host import software
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.sweep import SweepRecord
 from scalemark.run_folder.folder import RunFolder
 from store.database import open_for_reading

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from conf.schema import SweepConfig
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import duration_text
 from store.database import open_for_reading
 from store.reading.durations import recorded_durations_s
-from sweeper.planning.estimate import Estimate, Total
 from sweeper.planning.plan import Plan, make_plan
+from sweeper.planning.simulate import Estimate, Total
 from tests.analysis.gpu_box import GPU_BOX
 from tests.filled import MACHINE, fill
 from tests.programs import fill_programs, program

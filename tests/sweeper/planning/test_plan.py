@@ -4,8 +4,7 @@ import pytest
 
 from conf.schema import Invalid, SweepConfig
 from scalemark.host import shards
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu
+from scalemark.records.machine import DeviceKind, Gpu
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.expand import Choice

@@ -8,14 +8,12 @@ import pytest
 from rich.console import Console
 
 from conf.schema import SweepConfig
-from scalemark.records.devices import DeviceKind
-from scalemark.records.machine import Gpu
+from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.from_trial import Taken
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.plan_view import (
     MOST_CELLS,
@@ -25,6 +23,7 @@ from sweeper.planning.plan_view import (
     plan_json,
     print_plan,
 )
+from sweeper.planning.simulate import Estimate
 from sweeper.way import Planned
 from tests.filled import MACHINE
 from tests.programs import program

@@ -2,8 +2,7 @@
 
 import pytest
 
-from scalemark.stats.spread import Spread
-from scalemark.stats.welch import known_ratio_interval
+from scalemark.stats.welch import Spread, known_ratio_interval
 from sweeper.race.judge import Contender, Ruling, judge
 
 NONE = Spread()

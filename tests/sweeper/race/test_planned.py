@@ -7,15 +7,15 @@ import pytest
 from rich.console import Console
 
 from conf.schema import Config, HardwareConfig, LauncherConfig, SweepConfig
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading.completed_repeats import CompletedRepeat
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import make_plan
 from sweeper.planning.plan_view import plan_json, print_plan
 from sweeper.planning.settings import check
+from sweeper.planning.simulate import Estimate
 from sweeper.race.races import Tally, sort_into_races, with_races
 from sweeper.way import Planned
 from tests.filled import MACHINE

@@ -8,7 +8,7 @@ import pytest
 from conf.schema import RetryConfig
 from scalemark.records.outcomes import Outcome
 from sweeper.errors import SweepRefusedError
-from sweeper.running.retry import Next, check, ended_so, larger_than, next_of, size_ranks
+from sweeper.running.judgement import Next, check, ended_so, larger_than, next_of, size_ranks
 from tests.specs import small
 
 

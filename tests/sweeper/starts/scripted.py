@@ -4,10 +4,10 @@ import os
 import sys
 from pathlib import Path
 
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer.process import ending, parent
+from trainer.process import ending, own_process
 
 
 def preload() -> None:
@@ -21,6 +21,6 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 
 
 if __name__ == "__main__":
-    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
-    parent.heed_signals()
+    own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    own_process.heed_signals()
     ending.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

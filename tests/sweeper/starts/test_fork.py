@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
+from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome
-from scalemark.records.placement import Placement
 from scalemark.run_folder.folder import RunFolder
 from sweeper.running.attempt import Attempt, Limits
 from sweeper.running.judgement import judge

@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from tests.sweeper.starts import scripted
 from tests.sweeper.starts.scripted import main
 
@@ -29,7 +29,7 @@ if __name__ == "__main__":
     import sys
 
     from scalemark.run_folder.folder import RunFolder
-    from trainer.process import ending, parent
+    from trainer.process import ending, own_process
 
-    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     ending.run_and_exit(scripted.main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

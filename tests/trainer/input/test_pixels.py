@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from tests.specs import small
 from trainer.data import digits
-from trainer.input import pixels
+from trainer.input import image_records
 from trainer.run import build
 
 
 def test_bytes_become_numbers_from_minus_1_to_1(all_devices):
-    found = pixels.normalized(tf.constant([0, 51, 255], tf.uint8), "float32")
+    found = image_records.normalized(tf.constant([0, 51, 255], tf.uint8), "float32")
     assert found.dtype == tf.float32
     assert found.numpy() == pytest.approx([-1, -0.6, 1], rel=0, abs=1e-7)
     assert found.numpy()[[0, 2]].tolist() == [-1, 1]
@@ -20,11 +20,11 @@ def test_bytes_become_numbers_from_minus_1_to_1(all_devices):
 @pytest.mark.parametrize(("dtype", "wanted"), [("float32", "float32"), ("uint8", "uint8")])
 def test_what_a_model_takes_as_it_comes_is_left_alone(all_devices, dtype, wanted):
     inputs = tf.constant([7], dtype)
-    assert pixels.normalized(inputs, wanted) is inputs
+    assert image_records.normalized(inputs, wanted) is inputs
 
 
 def test_pixels_are_rounded_to_the_nearest(all_devices):
-    found = pixels.as_bytes(tf.constant([0.0, 0.4, 0.6, 254.6, 255.0]))
+    found = image_records.as_bytes(tf.constant([0.0, 0.4, 0.6, 254.6, 255.0]))
     assert found.numpy().tolist() == [0, 0, 1, 255, 255]
 
 

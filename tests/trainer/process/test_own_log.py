@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-from scalemark.records.cluster import Rank
+from scalemark.records.attempt import Rank
 from scalemark.run_folder.folder import RunFolder
-from trainer.process import own_log
+from trainer.process import own_process
 from trainer.ranks.own_rank import OwnRank
 
 PRINTS_AND_IS_KILLED = """
@@ -24,12 +24,12 @@ def test_a_line_of_a_library_outlives_its_process(tmp_path):
     command = [sys.executable, "-c", PRINTS_AND_IS_KILLED]
     with (tmp_path / "log.txt").open("wb") as log:
         subprocess.run(command, stdout=log, env=variables, check=False)
-    assert own_log.tail(RunFolder(tmp_path), None) == "NCCL WARN\n"
+    assert own_process.tail(RunFolder(tmp_path), None) == "NCCL WARN\n"
 
 
 def test_each_rank_has_a_log_of_its_own(tmp_path):
     folder = RunFolder(tmp_path)
     rank = Rank(job_name="worker", task_index=1)
     folder.rank_log(rank).write_text("x" * 2**20 + "the end")
-    assert own_log.tail(folder, OwnRank(cluster=None, rank=rank)).endswith("xthe end")
-    assert own_log.tail(folder, None) == ""
+    assert own_process.tail(folder, OwnRank(cluster=None, rank=rank)).endswith("xthe end")
+    assert own_process.tail(folder, None) == ""

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.records.placement import Placement
 from scalemark.run_folder.folder import RunFolder
 from tests.specs import small
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from tests.trainer.ranks_over_hosts import RANKS, new_trial
 from trainer.errors import UnsupportedTrialError

@@ -8,8 +8,8 @@ import sys
 import psutil
 import pytest
 
-from scalemark.records.cluster import RANK_LOST
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import RANK_LOST
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder
 from tests import slurm

@@ -2,8 +2,8 @@
 
 import os
 
-from scalemark.records.cluster import Cluster
-from trainer.ranks.assigned_ranks import AssignedRanks
+from scalemark.records.attempt import Cluster
+from trainer.ranks.own_rank import AssignedRanks
 
 
 def heard(said: str) -> dict[str, int | None]:

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from io import StringIO
 
-from scalemark.records.cluster import WORKER_0, Rank, RankLimits
+from scalemark.records.attempt import WORKER_0, Rank, RankLimits
 from scalemark.run_folder.folder import RunFolder
 from trainer.ranks import beat
 
@@ -14,7 +14,7 @@ WORKER_1 = Rank(job_name="worker", task_index=1)
 def test_a_beat_is_a_growing_number(tmp_path):
     path = RunFolder(tmp_path).rank_beat(WORKER_1)
     script = (
-        "import sys; from pathlib import Path; from scalemark.records.cluster import Rank; from scalemark.run_folder.folder import RunFolder; from trainer.ranks import beat\n"
+        "import sys; from pathlib import Path; from scalemark.records.attempt import Rank; from scalemark.run_folder.folder import RunFolder; from trainer.ranks import beat\n"
         f"beat.start(RunFolder(Path({str(tmp_path)!r})), Rank(job_name='worker', task_index=1), every_s=0.01)\n"
         "sys.stdin.read()"
     )
@@ -31,7 +31,7 @@ def test_a_beat_is_a_growing_number(tmp_path):
 PROGRAM = """
 import sys
 from pathlib import Path
-from scalemark.records.cluster import Rank, RankLimits; from scalemark.run_folder.folder import RunFolder
+from scalemark.records.attempt import Rank, RankLimits; from scalemark.run_folder.folder import RunFolder
 from trainer.ranks import beat
 folder = RunFolder(Path(sys.argv[1]))
 beat.start(folder, Rank(job_name="worker", task_index=1), every_s=0.01)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from scalemark.records.cluster import Rank
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import Rank
+from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from trainer.check import mode_check
 from trainer.check.plan import Bench
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import local
-from trainer.ranks import gpu_shares
+from trainer.ranks import own_rank
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
 
@@ -24,7 +24,7 @@ WORKER_1 = Rank(job_name="worker", task_index=1)
     ],
 )
 def test_each_worker_has_the_next_of_the_gpus_that_may_be_seen(variables, shares):
-    assert [gpu_shares.visible_devices(worker, 2, 2, variables) for worker in range(2)] == shares
+    assert [own_rank.visible_devices(worker, 2, 2, variables) for worker in range(2)] == shares
 
 
 def test_a_mask_that_hides_all_hides_all(monkeypatch):

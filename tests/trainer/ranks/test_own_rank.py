@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.cluster import WORKER_0, Cluster, Rank
+from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.run_folder.folder import RunFolder
 from tests.specs import small
 from trainer.errors import UnsupportedTrialError

@@ -4,12 +4,12 @@ import signal
 
 import pytest
 
-from scalemark.records.cluster import RANK_LOST, Rank
+from scalemark.records.attempt import RANK_LOST, Rank
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder
 from tests.scalemark.host.test_cudnn_limit import SEEN
-from trainer.ranks.rank_ends import RankEnds, judge
+from trainer.ranks.ends import RankEnds, judge
 
 PS_1 = Rank(job_name="ps", task_index=1)
 

@@ -8,11 +8,12 @@ import sys
 
 import pytest
 
-from scalemark.records.cluster import Cluster, Rank
+from scalemark.records.attempt import Cluster, Rank
 from tests.conftest import PROJECT
 from tests.sweeper.processes import assert_gone
 from trainer.errors import LostRankError
-from trainer.ranks import local_servers, servers
+from trainer.ranks import servers
+from trainer.ranks import servers as local_servers
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +45,7 @@ def test_a_server_names_the_address_that_is_taken(taken, all_devices):
 
 def test_worker_0_names_its_own_that_is_taken(taken):
     code = f"""
-from scalemark.records.cluster import Cluster; from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import Cluster; from scalemark.records.machine import DeviceKind
 from trainer import devices
 devices.connect(devices.claim(DeviceKind.CPU_DEVICE, 1), Cluster(worker_hosts=({taken!r},)))
 """

@@ -14,10 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scalemark.records.cluster import RANK_LOST, RankLimits
-from scalemark.records.devices import DeviceKind
+from scalemark.records.attempt import RANK_LOST, Placement, RankLimits
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
-from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from sweeper.starts import Fork, Spawn

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.cluster import Cluster
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Placement
 from trainer.watching import contention
 
 BEFORE = """cpu  616597 10059 116886 1824405 2808 0 788 524 0 0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.watching import kept_peaks
-from trainer.watching.kept_peaks import KeptPeak, PeakOf
+from trainer.watching import utilization
+from trainer.watching.utilization import KeptPeak, PeakOf
 
 OF = PeakOf(
     machine="0123456789abcdef",
@@ -29,10 +29,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_peak_is_kept(folder):
-    assert kept_peaks.read(OF) is None
-    kept_peaks.write(OF, 1.5e11)
-    kept_peaks.write(OF, 2.5e11)
-    assert kept_peaks.read(OF) == 2.5e11
+    assert utilization.read(OF) is None
+    utilization.write(OF, 1.5e11)
+    utilization.write(OF, 2.5e11)
+    assert utilization.read(OF) == 2.5e11
     assert [file.name for file in folder.iterdir()] == [OF.file_name]
 
 
@@ -50,8 +50,8 @@ def test_a_peak_is_kept(folder):
     ids=str,
 )
 def test_anything_else_has_a_peak_of_its_own(folder, change):
-    kept_peaks.write(OF, 1.5e11)
-    assert kept_peaks.read(replace(OF, **change)) is None
+    utilization.write(OF, 1.5e11)
+    assert utilization.read(replace(OF, **change)) is None
 
 
 KEPT = json.loads(KeptPeak(of=OF, flops_per_s=1.0).to_json())
@@ -77,9 +77,9 @@ KEPT = json.loads(KeptPeak(of=OF, flops_per_s=1.0).to_json())
 def test_what_is_damaged_or_foreign_is_no_peak_and_is_replaced(folder, text):
     folder.mkdir()
     (folder / OF.file_name).write_text(text, errors="surrogateescape")
-    assert kept_peaks.read(OF) is None
-    kept_peaks.write(OF, 1.5e11)
-    assert kept_peaks.read(OF) == 1.5e11
+    assert utilization.read(OF) is None
+    utilization.write(OF, 1.5e11)
+    assert utilization.read(OF) == 1.5e11
 
 
 def link(file: Path) -> None:
@@ -91,15 +91,15 @@ def link(file: Path) -> None:
 def test_what_is_no_file_is_no_peak(folder, make, capsys):
     folder.mkdir()
     make(folder / OF.file_name)
-    assert kept_peaks.read(OF) is None
+    assert utilization.read(OF) is None
     assert "the kept peak cannot be used, and is measured again: " in capsys.readouterr().err
 
 
 def test_where_nothing_can_be_kept_it_is_said(folder, capsys):
     folder.write_text("a file in the way")
-    kept_peaks.write(OF, 1.5e11)
+    utilization.write(OF, 1.5e11)
     assert "the peak cannot be kept: " in capsys.readouterr().err
-    assert kept_peaks.read(OF) is None
+    assert utilization.read(OF) is None
 
 
 def test_a_user_without_a_home_measures_each_time(monkeypatch, capsys):
@@ -109,6 +109,6 @@ def test_a_user_without_a_home_measures_each_time(monkeypatch, capsys):
     monkeypatch.delenv("SCALEMARK_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", no_home)
-    kept_peaks.write(OF, 1.5e11)
-    assert kept_peaks.read(OF) is None
+    utilization.write(OF, 1.5e11)
+    assert utilization.read(OF) is None
     assert capsys.readouterr().err.count("Could not determine home directory.") == 2

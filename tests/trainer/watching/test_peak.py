@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 import tensorflow as tf
 
-from trainer.watching import peak
-from trainer.watching.peak import peak_flops_per_s
+from trainer.watching import utilization
+from trainer.watching.utilization import peak_flops_per_s
 
 
 def ticking(seconds):
@@ -21,7 +21,7 @@ def test_sizes_end_with_the_first_whose_product_takes_long(make_devices):
 
 
 def test_the_fastest_size_makes_the_peak(make_devices, monkeypatch):
-    monkeypatch.setattr(peak, "SIZES", (512, 1024))
+    monkeypatch.setattr(utilization, "SIZES", (512, 1024))
     found = peak_flops_per_s(make_devices(1), tf.float32, clock=ticking(1 / 128))
     assert found == pytest.approx(3 * 2 * 1024**3 * 128)  # three in a turn
 
@@ -33,17 +33,17 @@ def test_products_side_by_side_all_count(make_devices, dtype):
 
 
 def test_products_side_by_side_are_different_ones(all_devices):
-    first, second, third = peak._products(512, tf.float32, num_at_once=3)()
+    first, second, third = utilization._products(512, tf.float32, num_at_once=3)()
     assert (float(second), float(third)) == pytest.approx((2 * float(first), 3 * float(first)))
 
 
 def test_without_room_for_large_matrices_the_peak_is_unknown(make_devices, monkeypatch):
-    plain = peak._products
+    plain = utilization._products
 
     def products(size, *others):
         if size > 512:
             raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
         return plain(size, *others)
 
-    monkeypatch.setattr(peak, "_products", products)
+    monkeypatch.setattr(utilization, "_products", products)
     assert peak_flops_per_s(make_devices(1), tf.float32) is None

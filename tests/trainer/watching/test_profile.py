@@ -15,7 +15,8 @@ from tests.specs import small
 from tests.trainer.test_towers import MODES
 from trainer.check.exactness import convolutional, whole_batches
 from trainer.run import build
-from trainer.watching import op_classes, op_placement, profile, xplane
+from trainer.watching import op_placement, profile, xplane
+from trainer.watching import profile as op_classes
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES, recorded
 from trainer import injected, micro_batches

@@ -12,9 +12,9 @@ import psutil
 import pynvml
 import pytest
 
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.measurement import GpuTelemetry, Result
 from scalemark.records.outcomes import Outcome
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from tests.conftest import PROJECT
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from trainer.watching import nvml, telemetry

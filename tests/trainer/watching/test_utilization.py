@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.cluster import Cluster
+from scalemark.records.attempt import Cluster
 from scalemark.run_folder.folder import RunFolder
 from simulator.costs.networks import network
 from tests.filled import measurement
@@ -12,7 +12,8 @@ from tests.specs import small
 from tests.trainer.test_verdict import COOL
 from tests.trainer.watching.test_kept_peaks import folder  # noqa: F401 - a fixture
 from trainer.measured import exceeds_peak
-from trainer.watching import contention, kept_peaks, utilization
+from trainer.watching import contention, utilization
+from trainer.watching import utilization as kept_peaks
 
 SPEC = small(model="resnet18_cifar")
 FLOPS = network("resnet18_cifar", 32, 10).training_flops

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.records.placement import Placement
+from scalemark.records.attempt import Placement
 from tests.specs import small
 from trainer.watching.telemetry import watched
 

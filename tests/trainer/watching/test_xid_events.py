@@ -6,7 +6,7 @@ import time
 import pynvml
 import pytest
 
-from scalemark.records.gpu_errors import XidError
+from scalemark.records.machine import XidError
 from tests.sweeper.fake_nvml import WHOLE_GPU, FakeDriver, FakeGpu
 from trainer.watching.xid_events import XidEvents
 

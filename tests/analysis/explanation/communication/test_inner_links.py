@@ -12,7 +12,7 @@ from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
 from scalemark.abilities import ALL_REDUCES
 from scalemark.models import definitions
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from simulator.costs.box import Hardware, MissingLinkError, profile, profiles
 from simulator.costs.exchange import updates
 from simulator.costs.step import costs

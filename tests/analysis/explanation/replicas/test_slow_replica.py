@@ -11,7 +11,7 @@ from analysis.explanation.replicas.gpu_clocks import GpuClock
 from analysis.explanation.replicas.slow_replica import slow_replicas
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 from tests.analysis.explanation.explained import (
     CPU_DEVICES,
     INDEPENDENT,

@@ -6,7 +6,7 @@ from analysis.explanation.replicas.gpu_clocks import GpuClock, gpu_clocks, slowe
 from analysis.explanation.replicas.slow_replica import SlowReplicas
 from analysis.explanation.replicas.slow_replica_text import sentences
 from analysis.explanation.replicas.throttling import against_throttling
-from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import DeviceKind
 
 GPU = GpuClock(uuid="GPU-0", clock_mhz=1400.0, temperature_c=60, reasons=(), replica=0)
 

@@ -1,9 +1,11 @@
-"""Recognizes file systems whose locks do not reach all writers: they damage databases."""
+"""Knows what limits files on this host: file systems, sizes, and the cache folder."""
 
 from __future__ import annotations
 
 import os
 import re
+import resource
+from collections.abc import Mapping
 from pathlib import Path
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")  # how spaces and the like are written there
@@ -44,3 +46,28 @@ def without_reliable_locks(path: Path, mounts: Path = _MOUNTS) -> str | None:
             depth, kind = len(mount_point.parts), os.fsdecode(after.split()[0])
     shared = kind in _NETWORK or kind in _OF_HOSTS or kind.startswith("fuse.")
     return kind if shared and kind not in _LOCAL else None
+
+
+NEAR_BYTES = 2**20  # what SQLite writes beside a file, at once
+
+
+def limit_met(*paths: Path) -> str:
+    """Say how large files may grow, where one of these is about as large; else return nothing."""
+    most_bytes, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most_bytes == resource.RLIM_INFINITY:
+        return ""
+    largest = max((path.stat().st_size for path in paths if path.exists()), default=0)
+    if largest + NEAR_BYTES < most_bytes:
+        return ""
+    return f"files may grow to {most_bytes / 1024:g} KiB at most here; raise that limit (ulimit -f)"
+
+
+def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
+    """Return SCALEMARK_CACHE, else `scalemark` in the user's cache folder.
+
+    Raises RuntimeError for a user without a home, as a container may have.
+    """
+    if chosen := variables.get("SCALEMARK_CACHE"):
+        return Path(chosen)
+    caches = variables.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "scalemark"
