@@ -61,7 +61,7 @@ def test_a_grid_ends_in_the_database_tables_and_a_chart():
     assert "left out: all_reduce=nccl: NCCL needs one physical GPU per replica" in first.stderr
     assert " (num_gpus=1; num_gpus=2)\n" in first.stderr
     assert "[4/4] trivial-" in first.stderr
-    assert re.search(r" CPU devices\nstrategy +1 +2\n", first.stdout)
+    assert re.search(r"\nstrategy +1 CPU device +2 CPU devices\n", first.stdout)
     assert Path("figures/scaling-trivial.png").stat().st_size > 10_000
     assert Path("figures/report.html").stat().st_size > 100_000
     (wrote,) = (line for line in first.stderr.splitlines() if line.startswith("wrote "))
