@@ -1,10 +1,9 @@
-"""What the documents show is so: their SQL runs on both engines, and the picture has every table."""
+"""What the documents show is so: their SQL runs on both engines, and every view is named."""
 
 import re
 
 import pytest
 
-from docs import draw_schema
 from store.database import open_for_reading
 from store.reading import queries
 from tests.conftest import PROJECT
@@ -40,11 +39,6 @@ def test_a_question_is_answered_on_both_engines(db, statement, columns):
     )
     found, _rows = queries.query(open_for_reading(db), statement)
     assert found == columns
-
-
-def test_the_picture_of_the_tables_can_be_drawn(tmp_path):
-    draw_schema.draw(tmp_path / "schema.png")
-    assert (tmp_path / "schema.png").stat().st_size > 10_000
 
 
 def test_every_view_is_documented():
