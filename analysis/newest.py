@@ -9,8 +9,9 @@ import sqlalchemy as sa
 
 from analysis.options import select
 from analysis.origin import Chosen, choose
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.selection import NothingFoundError, Selection, load
+from scalemark.records.origin import Origin
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
 from store.reading.not_run import NotRun, not_run

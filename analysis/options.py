@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 
 from analysis.origin import choose
-from analysis.results import BaselineRule, Origin, Result
+from analysis.results import BaselineRule, Result
 from analysis.selection import Selection
 from scalemark.cli.terminal import READING_WIDTH, reading_width
 from scalemark.host.own_code import typed
+from scalemark.records.origin import Origin
 from scalemark.records.trial import AXES
 from scalemark.text.shell_words import continued
 from scalemark.text.untrusted import visible

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.results import BaselineRule, Origin
+from analysis.results import BaselineRule
 from analysis.selection import Selection
+from scalemark.records.origin import Origin
 from store.database import open_for_reading
 from store.reading import elsewhere
 from store.reading.origins import newest_first, origin_note

@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.tables.axes import axes_by_strategy, check, full_names
 from analysis.tables.labels import Label, labels_of, sortable, variables_apart
 from analysis.tables.table import Table, table
 from scalemark.records.environment_axes import is_variable
+from scalemark.records.origin import Origin
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import AXES, PROGRAM_AXES, unusual_axes
 from scalemark.text.wording import natural

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.results import NOT_REPORTED, BaselineRule, Environment, Origin, Result, with_baselines
+from analysis.results import NOT_REPORTED, BaselineRule, Environment, Result, with_baselines
 from scalemark.records.free_axes import name_of_record
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
-from scalemark.records.references import Origin as References
+from scalemark.records.references import ReferenceKind
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
 from simulator.costs.networks import Network, UnknownNetworkError, network
@@ -186,7 +187,7 @@ def _strategy(reference: Mapping[str, Any]) -> str:
         return strategy_name(*parts)
     axes = reference["axes"]
     words = [f"{name}={axes[name]}" for name in _compared(reference)]
-    if not words and reference["origin"] == References.TABLE:
+    if not words and reference["origin"] == ReferenceKind.TABLE:
         compared = reference["compare"]
         return f"{compared} {NOT_REPORTED}" if compared else str(reference["source"])
     return " ".join(words) or NOT_REPORTED
@@ -203,7 +204,7 @@ def _compared(reference: Mapping[str, Any]) -> list[str]:
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     axes = {axis: reference[axis] for axis in _AXES}
     axes["strategy"] = _strategy(reference)
-    is_published = reference["origin"] == References.PUBLISHED
+    is_published = reference["origin"] == ReferenceKind.PUBLISHED
     for name, value in reference["axes"].items():
         axes[name if is_published else name_of_record(name)] = value
     of_point = ("num_gpus", "gradient_accumulation")  # see `analysis.results.keeps_micro_batches`

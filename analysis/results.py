@@ -31,6 +31,7 @@ from scalemark.records.measurement import (
     items_per_example,
     unit_of,
 )
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, Verdict, injected_on_one_host
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import (
@@ -42,21 +43,6 @@ from scalemark.records.trial import (
 )
 from scalemark.stats import welch
 from simulator.costs.box import Hardware, overrides_of
-
-
-class Origin(StrEnum):
-    """The maker of a number."""
-
-    MEASURED = "measured"  # by scalemark
-    SIMULATED = "simulated"  # computed by scalemark from a hardware profile: no measurement
-    PUBLISHED = "published"  # by others, see `analysis.published`
-    ELSEWHERE = "elsewhere"  # by another program: rows of a table, see `analysis.published`
-
-    @property
-    def is_ours(self) -> bool:
-        """Say whether scalemark made it: a trial with all its axes, attempts and repeats."""
-        return self not in (Origin.PUBLISHED, Origin.ELSEWHERE)
-
 
 NOT_REPORTED = "not reported"
 """The strategy of figures of others whose source names none."""

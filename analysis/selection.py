@@ -12,9 +12,10 @@ from analysis.asked_for import belonging, in_order_asked
 from analysis.newest_night import of_newest_night
 from analysis.published import elsewhere as measured_elsewhere
 from analysis.published import named, of_source, published
-from analysis.results import BaselineRule, Origin, Result, measured
+from analysis.results import BaselineRule, Result, measured
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import WHEN, name_in_records
+from scalemark.records.origin import Origin
 from scalemark.records.overrides import hydra_value
 from scalemark.text.untrusted import command_line, masked
 from store.database import default_url, locate, open_existing, open_for_reading

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from analysis.advice.doubts import ways
-from analysis.results import Origin
 from analysis.selection import Selection
+from scalemark.records.origin import Origin
 from scalemark.text.wording import counted
 from store.database import open_for_reading
 from store.own_commands import own_command

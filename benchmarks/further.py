@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
-from scalemark.records.references import Origin, Reference
+from scalemark.records.references import Reference, ReferenceKind
 
 
 def further() -> list[dict[str, Any]]:
@@ -19,5 +19,5 @@ def further() -> list[dict[str, Any]]:
         values: dict[str, Any] = dict(row)
         values |= {"batch_size": int(row["batch_size"]), "num_gpus": int(row["num_gpus"])}
         values["throughput"] = float(row["throughput"])
-        found.append(asdict(Reference(origin=Origin.ADDED.value, **values)))
+        found.append(asdict(Reference(origin=ReferenceKind.ADDED.value, **values)))
     return found

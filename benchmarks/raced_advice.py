@@ -24,8 +24,8 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from analysis.advice.aims import Aim
 from analysis.advice.ranking import Ranking, rank
-from analysis.results import Origin
 from benchmarks.number import number_to_draw
+from scalemark.records.origin import Origin
 from scalemark.stats.welch import Spread
 from sweeper.race.judge import Contender, Ruling, judge
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.results import Origin
 from analysis.selection import Selection
 from benchmarks.guarding.years import AXES, FIRST, NUM_NIGHTS, Kind, Year, year
 from docs.make_pictures import FOLDER, keep
 from plots.pictures import drawing
 from plots.source import Source
+from scalemark.records.origin import Origin
 from scalemark.text.shell_words import CsvLines
 
 PAGE = Path(__file__).resolve().parent / "guard.md"

@@ -15,11 +15,11 @@ from pathlib import Path
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from analysis.results import Origin
 from analysis.selection import Selection
 from plots.pictures import drawing
 from plots.pictures.choices import Theme
 from plots.source import Source
+from scalemark.records.origin import Origin
 from tests.browser import find_program, running
 
 PROJECT = Path(__file__).resolve().parent.parent

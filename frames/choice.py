@@ -9,9 +9,10 @@ from enum import StrEnum
 
 from analysis.newest import Newest, selected
 from analysis.origin import Chosen, choose
-from analysis.results import BaselineRule, Origin
+from analysis.results import BaselineRule
 from analysis.selection import Selection
 from analysis.source import Source
+from scalemark.records.origin import Origin
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import as_typed
 from store.errors import StoreError

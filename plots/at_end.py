@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from analysis.pivot import usual_tables
-from analysis.results import Origin
 from analysis.selection import Selection
 from plots import again
 from plots.commands.report import write
@@ -23,6 +22,7 @@ from plots.tables import writers
 from plots.tables.layout import document
 from plots.wrote import wrote
 from scalemark.cli.terminal import silence
+from scalemark.records.origin import Origin
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from store.errors import LostDatabaseError

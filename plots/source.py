@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from analysis import source
-from analysis.results import Origin
 from plots.looks import Looks, numbered
+from scalemark.records.origin import Origin
 from scalemark.text.wording import safe_name
 
 

@@ -23,13 +23,14 @@ import sqlalchemy as sa
 from scalemark.host.own_code import typed
 from scalemark.records import step_arrays
 from scalemark.records.measurement import StepSample
+from scalemark.records.origin import ORIGINS_OF_ATTEMPTS, Origin
 from scalemark.records.outcomes import Phase
 from store.database import default_url, open_for_reading, reading
 from store.errors import StoreError
 from store.filters.bare_names import with_prefixes
 from store.filters.selection import NOT_AXES, attempt_ids, deleted_at, nearest
 from store.own_commands import own_command
-from store.reading.origins import Origin, newest_first
+from store.reading.origins import newest_first, origin_filter
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -100,9 +101,10 @@ class Database:
         with reading(self.engine) as connection:
             named = with_prefixes(connection, filters)
         if origin:
-            named.append(_origin(origin).filter)
+            named.append(origin_filter(_origin(origin)))
         else:
-            named += [newest.filter for newest in list(newest_first(self.engine, named))[:1]]
+            newest = list(newest_first(self.engine, named))
+            named += map(origin_filter, newest[:1])
         chosen = AttemptRow.id.in_(attempt_ids(named)) if named else deleted_at(False)
         with reading(self.engine) as connection:
             attempts = _read(connection, _ATTEMPTS, AttemptRow, chosen)
@@ -165,8 +167,9 @@ class Database:
 
 
 def _origin(text: str) -> Origin:
-    if text not in list(Origin):
-        raise StoreError(f"origin={text[:100]!r}: {nearest(text[:100], list(Origin))}")
+    if text not in ORIGINS_OF_ATTEMPTS:
+        wanted = nearest(text[:100], ORIGINS_OF_ATTEMPTS)
+        raise StoreError(f"origin={text[:100]!r}: {wanted}")
     return Origin(text)
 
 

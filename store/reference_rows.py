@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.references import Origin, Reference
+from scalemark.records.references import Reference, ReferenceKind
 from store.rows import insert_all
 from store.schema import ReferenceRow
 from store.sweeps.repeat_states import in_chunks
@@ -40,7 +40,7 @@ def remove_references(connection: sa.Connection, chosen: Chosen) -> tuple[int, i
     for rows in connection.execute(statement).mappings().partitions(_AT_A_TIME):
         part = [dict(row) for row in rows]
         for position in chosen(part):
-            if part[position]["origin"] == Origin.PUBLISHED:
+            if part[position]["origin"] == ReferenceKind.PUBLISHED:
                 num_kept += 1
             else:
                 ids.append(part[position]["id"])

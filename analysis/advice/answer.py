@@ -13,13 +13,14 @@ from analysis.advice.facts import Facts
 from analysis.advice.next_trials import Next, next_trials
 from analysis.advice.questions import Question, questions
 from analysis.advice.ranking import Candidate, Ranking, candidates, rank
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.scaling.curves import curve_of
 from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.titles import ITEMS_OF_STEPS
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from store.errors import StoreError
 
 _DIGITS = 8  # of a trial's id, to name it

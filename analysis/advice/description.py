@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from analysis.results import Origin, Result, over, setting
+from analysis.results import Result, over, setting
 from analysis.text.titles import named
+from scalemark.records.origin import Origin
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.trial import unusual_axes
 

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.results import Environment, Origin, Result, by_item
+from analysis.results import Environment, Result, by_item
 from analysis.text.titles import named
+from scalemark.records.origin import Origin
 from scalemark.records.trial import PROGRAM_AXES
 
 _WORK = (

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.questions import Question
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.statistics.studentized_range import pair_level, pair_quantile
 from analysis.text.ties import CLOSE, LEVEL_UP_TO
+from scalemark.records.origin import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
 from scalemark.stats.welch import LEVEL, Relation, Spread, chance_beyond, relation_by, variance_of

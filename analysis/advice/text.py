@@ -11,11 +11,11 @@ from analysis.advice.description import described
 from analysis.advice.doubts import ways
 from analysis.advice.measure_it import measure_it
 from analysis.advice.ranking import PLAUSIBLE, Behind, Candidate, Ranking
-from analysis.results import Origin
 from analysis.scaling.scaling_words import stop_text
 from analysis.text.numbers import number, rate_with_interval
 from analysis.text.titles import host_notes, title
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, listed_phrases, shortened, single
 

@@ -21,11 +21,12 @@ from analysis.options import (
     say_ending,
     select,
 )
-from analysis.results import BaselineRule, Origin, Result
+from analysis.results import BaselineRule, Result
 from analysis.source import Source
 from analysis.text.titles import sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from store.command_line import Db, Json
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from analysis.compare.pairs import Paired
 from analysis.compare.rows import Row
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.statistics.judgement import Answer
 from analysis.statistics.ratios import Ratio
 from analysis.text import badges
@@ -24,6 +24,7 @@ from analysis.text.titles import (
     sweep_notes,
 )
 from scalemark.host.own_code import typed
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import counted
 

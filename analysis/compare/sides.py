@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from analysis.guard.histories import version_axes
 from analysis.origin import Chosen, choose
 from analysis.published import of_source
-from analysis.results import AXES, Origin, Result
+from analysis.results import AXES, Result
 from analysis.selection import NothingFoundError, Selection, load_every_night
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
 from scalemark.records.free_axes import PREFIX, WHEN, is_free
+from scalemark.records.origin import Origin
 from scalemark.records.strategies import STRATEGY_AXES
 from store.database import open_existing, open_for_reading
 from store.errors import StoreError

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from analysis.published import key_of, published
-from analysis.results import BaselineRule, Origin, Result, with_baselines
+from analysis.results import BaselineRule, Result, with_baselines
 from scalemark.host.own_code import typed
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import NOISE, read_injected
 from scalemark.text.wording import counted
 from store.filters.selection import parsed

@@ -11,10 +11,11 @@ from importlib.resources import files
 
 from analysis.conclusions.pairs import Pair
 from analysis.conclusions.rules import RULES, Statement
-from analysis.results import Origin, Result
+from analysis.results import Result
 from scalemark.host.own_code import typed
 from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 
 _SWEEP = "python sweep.py "
 

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.results import Origin, Result, by_item
+from analysis.results import Result, by_item
 from analysis.tables.axes import axes_of
+from scalemark.records.origin import Origin
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 

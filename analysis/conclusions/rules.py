@@ -24,8 +24,9 @@ from analysis.conclusions.pairs import (
     model,
     on_most_gpus,
 )
-from analysis.results import Origin, Result, examples_per_step
+from analysis.results import Result, examples_per_step
 from scalemark.abilities import precision_of
+from scalemark.records.origin import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.welch import Relation
 from simulator.costs.networks import network

@@ -19,11 +19,12 @@ from functools import cache
 from typing import Any
 
 from analysis import again
-from analysis.results import Origin, Result, items_per_step
+from analysis.results import Result, items_per_step
 from analysis.statistics.contradictions import LEAST_GAP
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import injected_text, read_injected
 from scalemark.records.trial import AXES, free_names
 

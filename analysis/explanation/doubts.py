@@ -12,9 +12,9 @@ from analysis.explanation.launching import at_most_launching_s, shows_fixed
 from analysis.explanation.step_times import difference
 from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.waterfall import Cause, shares_cores
-from analysis.results import Origin
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
+from scalemark.records.origin import Origin
 from scalemark.text.wording import listed
 
 _LOWEST = (Ablation.ALONE, Ablation.INDEPENDENT, Ablation.ALONE_READING)

@@ -22,13 +22,14 @@ from analysis.explanation.replicas.waiting import against_slow, waiting_for
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Diagnosis, diagnose
 from analysis.explanation.waterfall import Waterfall, waterfall
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from analysis.text.titles import failed_repeats, host_notes
 from scalemark.models import trainable
 from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.strategies import STRATEGY_COLUMNS
 
 

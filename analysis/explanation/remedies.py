@@ -14,7 +14,7 @@ from typing import Any
 from analysis import again
 from analysis.explanation.communication.host_links import link_bytes
 from analysis.explanation.suspects import Bound
-from analysis.results import Environment, Origin, Result
+from analysis.results import Environment, Result
 from scalemark.abilities import (
     ALL_REDUCES,
     DEFAULT_UPDATE,
@@ -25,6 +25,7 @@ from scalemark.abilities import (
 )
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_to

@@ -13,8 +13,9 @@ from analysis.explanation.step_times import Seconds, about
 from analysis.explanation.suspects import Bound, Suspect
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
-from analysis.results import Origin, Result, items_per_step
+from analysis.results import Result, items_per_step
 from analysis.text.numbers import number, span, with_interval
+from scalemark.records.origin import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.text.wording import counted, listed_phrases
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.pivot import pivot
-from analysis.results import Origin, Result, scales_strongly
+from analysis.results import Result, scales_strongly
 from analysis.scaling import paying
 from analysis.scaling.crossovers import Crossover, crossovers, leads
 from analysis.scaling.paying import Added, Stop
@@ -14,6 +14,7 @@ from analysis.tables.table import Table
 from analysis.text import badges
 from analysis.text.titles import table_facts
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.stats.welch import known_ratio_interval
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from analysis.results import Origin, Result
+from analysis.results import Result
+from scalemark.records.origin import Origin
 from scalemark.stats.welch import (
     Relation,
     error_of_log_mean,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.results import Origin, over
+from analysis.results import over
 from analysis.scaling.curves import Curve, Point, Scaling
 from analysis.scaling.paying import Stop
 from analysis.text.numbers import number, rate_span
 from analysis.text.titles import named
+from scalemark.records.origin import Origin
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.text.wording import counted, fixed, listed, shortened
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.results import axes_of as results_axes_of
 from scalemark.records.free_axes import full_name
+from scalemark.records.origin import Origin
 from scalemark.records.strategies import STRATEGY_AXES
 from store.errors import StoreError
 from store.filters.selection import nearest

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from analysis.results import Origin, Result, global_batch, keeps_micro_batches, micro_batches
+from analysis.results import Result, global_batch, keeps_micro_batches, micro_batches
 from scalemark.records.environment_axes import is_variable
+from scalemark.records.origin import Origin
 from scalemark.records.trial import strategy_of_free_axes
 from scalemark.text.wording import SortKey, natural
 

@@ -16,9 +16,10 @@ from analysis.explanation.explanations import explain_all
 from analysis.explanation.observed import NOTHING
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import HEALTHY_FROM
-from analysis.results import Environment, Origin, Result
+from analysis.results import Environment, Result
 from benchmarks.explaining.simulated import simulated_trial
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec

@@ -14,8 +14,9 @@ from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import HEALTHY_FROM, Confidence
-from analysis.results import Origin, Result, items_per_step
+from analysis.results import Result, items_per_step
 from analysis.selection import Selection, load
+from scalemark.records.origin import Origin
 from simulator.costs.networks import UnknownNetworkError, network
 
 NOISE = 0.02  # of efficiency: figures so near are of equals

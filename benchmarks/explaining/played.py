@@ -13,7 +13,6 @@ import numpy as np
 
 from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.observed import observer
-from analysis.results import Origin
 from analysis.selection import Selection as Selected
 from analysis.source import Source
 from benchmarks.explaining.simulated import (
@@ -28,6 +27,7 @@ from benchmarks.explaining.simulated import (
     drawn,
 )
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement
+from scalemark.records.origin import Origin
 from scalemark.run_folder.folder import RunFolder
 from simulator.__main__ import main as simulate
 from store.upkeep.rebuild import rebuild

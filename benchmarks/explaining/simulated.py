@@ -20,8 +20,9 @@ from analysis.explanation.explanations import explain_all
 from analysis.explanation.observed import Observed
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
-from analysis.results import Environment, Origin, Result
+from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, injected_text
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-from analysis.results import Environment, Origin, Result
+from analysis.results import Environment, Result
 from analysis.text import badges
 from analysis.text.titles import (
     environment_notes,
@@ -23,6 +23,7 @@ from analysis.text.titles import (
     sweep_notes,
 )
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, TITLE_PT, WIDTH_IN, Palette
+from scalemark.records.origin import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 

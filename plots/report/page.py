@@ -24,7 +24,7 @@ from analysis.advice.one_screen import screen
 from analysis.again import again, elsewhere
 from analysis.newest import what_is_left
 from analysis.pivot import usual_tables
-from analysis.results import Environment, Origin, Result, is_quotable
+from analysis.results import Environment, Result, is_quotable
 from analysis.text import badges
 from analysis.text.numbers import number, spread
 from analysis.text.one_screen import Screen
@@ -36,6 +36,7 @@ from plots.tables.layout import Document, document
 from plots.tables.writers import html_table
 from scalemark.host.own_code import own_version
 from scalemark.records.measurement import StepSample
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import as_typed, counted

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.results import Origin, Result, items_per_step
+from analysis.results import Result, items_per_step
 from analysis.tables.table import Cell, Rank
 from analysis.text.numbers import number, spread
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import fixed
 from store.errors import StoreError

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.results import Environment, Origin, Result
+from analysis.results import Environment, Result
 from analysis.selection import Selection
 from analysis.tables.labels import Label
 from analysis.tables.table import Rank, Table
@@ -32,6 +32,7 @@ from plots.tables.cells import (
     usual,
 )
 from plots.tables.notes import Doubts, doubts_of, notes
+from scalemark.records.origin import Origin
 from scalemark.text.wording import as_typed
 from store.errors import StoreError
 

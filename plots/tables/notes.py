@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.results import BaselineRule, Origin, Result
+from analysis.results import BaselineRule, Result
 from analysis.selection import Selection
 from analysis.tables.table import Table
 from analysis.text.numbers import number
@@ -20,6 +20,7 @@ from plots.tables.cells import (
 )
 from scalemark.abilities import least_replicas
 from scalemark.own_model import is_own
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.overrides import ID_DIGITS
 from store.database import open_for_reading

@@ -12,13 +12,13 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from analysis.results import Origin
 from analysis.tables.axes import axes_of
 from analysis.tables.table import Cell
 from plots.tables.layout import Document, Layout, Shown
 from plots.whole_file import draft_of
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
 from scalemark.records import trial
+from scalemark.records.origin import Origin
 from scalemark.text.shell_words import CsvLines, guarded
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed, shortened

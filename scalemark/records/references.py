@@ -17,8 +17,8 @@ from scalemark.records.measurement import IMAGES, check_item
 from scalemark.records.validation import LARGEST_INTEGER
 
 
-class Origin(StrEnum):
-    """The way by which a reference came into the database."""
+class ReferenceKind(StrEnum):
+    """The way by which a reference came into the database: the column `origin` of references."""
 
     PUBLISHED = "published"  # curated, comes with scalemark
     ADDED = "added"  # by `python -m store reference add`, or from a log or table with a citation
@@ -31,7 +31,7 @@ class Reference:
     and empty is what it does not say. Raises ValueError for what no source can have measured.
     """
 
-    origin: str  # an Origin
+    origin: str  # a ReferenceKind
     source: str  # short name, as in charts
     citation: str  # where it can be looked up
     hardware: str
@@ -57,8 +57,8 @@ class Reference:
         for name in _TEXTS:
             _check_text(name, getattr(self, name))
         if self.origin not in _ORIGINS:
-            raise ValueError(f"origin={self.origin!r}: wanted one of {', '.join(Origin)}")
-        for name in ("source",) if self.origin == Origin.TABLE else ("source", "citation"):
+            raise ValueError(f"origin={self.origin!r}: wanted one of {', '.join(ReferenceKind)}")
+        for name in ("source",) if self.origin == ReferenceKind.TABLE else ("source", "citation"):
             if not getattr(self, name).strip(" ?"):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r}: wanted one that others can look up"
@@ -101,7 +101,8 @@ class Reference:
 _SLOWEST, _FASTEST = 1e-12, 1e15  # items per second: what is measured lies far within
 _NAMES = tuple(one.name for one in fields(Reference))
 _TEXTS = tuple(one.name for one in fields(Reference) if one.type == "str")
-_ORIGINS = frozenset((*Origin, "tf_cnn_benchmarks", "mlperf"))  # the last two: of older databases
+# the last two: of older databases
+_ORIGINS = frozenset((*ReferenceKind, "tf_cnn_benchmarks", "mlperf"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ def _shipped(name: str) -> list[Reference]:
         values["num_gpus"] = int(row["num_gpus"])
         values["throughput"] = float(row["throughput"])
         values["axes"] = {axis: value for axis, value in row.items() if axis not in _NAMES}
-        reference = Reference(origin=Origin.PUBLISHED.value, **values)
+        reference = Reference(origin=ReferenceKind.PUBLISHED.value, **values)
         found.append(reference)
     return found
 

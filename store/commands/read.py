@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
 import typer
@@ -17,6 +17,7 @@ from scalemark.cli.terminal import print_json
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.free_axes import bare_name
 from scalemark.records.measurement import IMAGES
+from scalemark.records.origin import Origin
 from scalemark.records.validation import LARGEST_INTEGER
 from store.command_line import Db, Json
 from store.commands import tabular
@@ -27,7 +28,7 @@ from store.filters.bare_names import full_names
 from store.filters.filter_values import ID_BEGINNING
 from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
-from store.reading.origins import Origin, newest_first, origin_note
+from store.reading.origins import newest_first, origin_filter, origin_note
 from store.reading.show import show as shown
 from store.trial_rows import free_columns
 
@@ -68,7 +69,7 @@ def list_(
     filters: Filters = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
     origin: Annotated[
-        Origin | None,
+        Literal["measured", "simulated"] | None,
         typer.Option(
             help="Measured or simulated attempts.",
             show_default="those of the newest sweep that matches",
@@ -105,7 +106,8 @@ def list_(
     limit = NEWEST if shows_newest else limit
     engine = open_for_reading(db)
     filters = full_names(engine, filters or ())
-    asked = _of_one_origin(engine, filters, sweep, origin, deleted=deleted)
+    wanted = Origin(origin) if origin else None
+    asked = _of_one_origin(engine, filters, sweep, wanted, deleted=deleted)
     listing = partial(
         queries.listing, engine, asked, sweep=sweep, deleted=deleted, sort=sort, limit=limit
     )
@@ -127,7 +129,7 @@ def list_(
         order = "first" if sort else "newest"
         print(f"store: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
     if num_listed == 0 and limit != 0:
-        why = _why_none(engine, db, filters, sweep, origin, deleted=deleted)
+        why = _why_none(engine, db, filters, sweep, wanted, deleted=deleted)
         print(f"store: {why}", file=sys.stderr)
 
 
@@ -165,7 +167,7 @@ def _of_one_origin(
 ) -> list[str]:
     """Add the filter of the origin, or of the newest sweep's; then say how to see the others."""
     if origin is not None:
-        return [*filters, origin.filter]
+        return [*filters, origin_filter(origin)]
     newest = newest_first(engine, filters, sweep=sweep, deleted=deleted)
     if not newest:
         return [*filters]
@@ -173,7 +175,7 @@ def _of_one_origin(
     if not others:
         return [*filters]
     print(origin_note(taken, newest[taken], others), file=sys.stderr)
-    return [*filters, taken.filter]
+    return [*filters, origin_filter(taken)]
 
 
 def _in_a_table(engine: sa.Engine, listing: Callable[..., sa.Select[Any]]) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.records.measurement import IMAGES, unit_of
-from scalemark.records.references import Origin, Reference
+from scalemark.records.references import Reference, ReferenceKind
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
@@ -99,7 +99,7 @@ def add(
             )
     try:
         reference = Reference(
-            origin=Origin.ADDED.value,
+            origin=ReferenceKind.ADDED.value,
             source=source,
             citation=citation,
             hardware=hardware,

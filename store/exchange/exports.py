@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scalemark.records.origin import ORIGINS_OF_ATTEMPTS
 from scalemark.text.shell_words import guarded
 from scalemark.text.untrusted import masked
 from store.errors import StoreError
-from store.reading.origins import Origin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,7 @@ def _attempts(database: api.Database, filters: Sequence[str]) -> pd.DataFrame:
     """Return measured and simulated attempts; `device_kind` tells them apart."""
     import pandas as pd
 
-    frames = [database.attempts(*filters, origin=origin) for origin in Origin]
+    frames = [database.attempts(*filters, origin=origin) for origin in ORIGINS_OF_ATTEMPTS]
     frame = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     return frame.sort_values("attempt_id", ignore_index=True)
 

@@ -24,7 +24,7 @@ from scalemark.records.free_axes import (
     name_in_records,
 )
 from scalemark.records.measurement import ITEMS, STEPS
-from scalemark.records.references import Origin, Reference, Rejected
+from scalemark.records.references import Reference, ReferenceKind, Rejected
 from scalemark.records.trial import AXES
 from scalemark.text.wording import listed, shortened
 from store.errors import StoreError
@@ -263,7 +263,9 @@ class _Understanding:
         rate = self._rate(constants)
         known = {*constants, *self._fields}
         defaults = {name: value for name, value in DEFAULTS.items() if name not in known}
-        defaults["origin"] = (Origin.ADDED if "citation" in known else Origin.TABLE).value
+        defaults["origin"] = (
+            ReferenceKind.ADDED if "citation" in known else ReferenceKind.TABLE
+        ).value
         if "source" not in known:
             defaults["source"] = Path(self._path).name
         if "item" not in known:
@@ -491,7 +493,7 @@ def figures(
         except ValueError as error:
             yield Rejected(where=where, reason=str(error))
             continue
-        if reference.origin == Origin.TABLE:
+        if reference.origin == ReferenceKind.TABLE:
             content = int(reference.key, 16)  # half the size of its text, for a million rows
             repeats[content] += 1
             if repeats[content] > 1:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress, silent
 from scalemark.host.own_code import typed
-from scalemark.records.references import Origin, Reference, Rejected
+from scalemark.records.references import Reference, ReferenceKind, Rejected
 from scalemark.text.untrusted import masked, without_secrets
 from scalemark.text.wording import listed
 from store.database import open_existing, open_for_writing, reading, writing
@@ -104,8 +104,8 @@ def _add(url: str, references: Iterator[Reference], at_once: int, added: Added) 
     try:
         while piece := list(islice(references, at_once)):
             with writing(engine) as connection:
-                elsewhere = [one for one in piece if one.origin == Origin.TABLE]
-                cited = [one for one in piece if one.origin != Origin.TABLE]
+                elsewhere = [one for one in piece if one.origin == ReferenceKind.TABLE]
+                cited = [one for one in piece if one.origin != ReferenceKind.TABLE]
                 num_elsewhere = add_references(connection, elsewhere)
                 num_cited = add_references(connection, cited)
             added.num_elsewhere += num_elsewhere
@@ -126,7 +126,7 @@ def _count(url: str, references: Sequence[Reference], added: Added) -> None:
     for reference in references:
         if reference.key in known:
             added.num_known += 1
-        elif reference.origin == Origin.TABLE:
+        elif reference.origin == ReferenceKind.TABLE:
             added.num_elsewhere += 1
         else:
             added.num_references += 1

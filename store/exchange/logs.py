@@ -9,7 +9,7 @@ from statistics import median
 from scalemark.readers.found import Found, readings_of, search
 from scalemark.readers.log_text import LogError, log_text
 from scalemark.readers.reading import ReadError, Reading
-from scalemark.records.references import Origin, Reference
+from scalemark.records.references import Reference, ReferenceKind
 from store.exchange.foreign_columns import DEFAULTS, ImportOptions, constants_of
 
 NEEDED = ("source", "citation", "hardware", "model", "num_gpus")
@@ -40,7 +40,7 @@ def reference_of(path: Path, said: ImportOptions) -> Reference:
     values = {**DEFAULTS, "evidence": evidence, **constants}
     return Reference(
         **values,
-        origin=Origin.ADDED.value,
+        origin=ReferenceKind.ADDED.value,
         throughput=throughput * num_gpus if per_gpu else throughput,
         item=item,
         axes=axes,

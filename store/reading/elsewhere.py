@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.references import Origin, Reference
+from scalemark.records.references import Reference, ReferenceKind
 from scalemark.stats.welch import typical
 from store.own_commands import own_command
 from store.reading.queries import Row, num_attempts, streamed
@@ -27,7 +27,7 @@ def measured_elsewhere(engine: sa.Engine) -> list[Row]:
     columns = [getattr(ReferenceRow, name) for name in _OF_A_TRIAL]
     statement = (
         sa.select(ReferenceRow.throughput, ReferenceRow.axes, *columns)
-        .where(ReferenceRow.origin == Origin.TABLE)
+        .where(ReferenceRow.origin == ReferenceKind.TABLE)
         .order_by(ReferenceRow.id)
     )
     found: dict[tuple[Any, ...], Row] = {}
@@ -45,7 +45,9 @@ def measured_elsewhere(engine: sa.Engine) -> list[Row]:
 
 def has_any(engine: sa.Engine) -> bool:
     """Return whether any table was taken in."""
-    statement = sa.select(ReferenceRow.id).where(ReferenceRow.origin == Origin.TABLE).limit(1)
+    statement = (
+        sa.select(ReferenceRow.id).where(ReferenceRow.origin == ReferenceKind.TABLE).limit(1)
+    )
     with streamed(engine, statement) as (_, rows):
         return next(rows, None) is not None
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 import sqlalchemy as sa
 
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.text.untrusted import visible
 from store.database import reading
 from store.filters.selection import attempt_ids, deleted_at
 from store.schema import AttemptRow, MachineRow, SweepRow, SweepTrialRow, TrialRow
 
 
-class Origin(StrEnum):
-    """The maker of an attempt's number, as `analysis` and `plots` call it."""
-
-    MEASURED = "measured"
-    SIMULATED = "simulated"
-
-    @property
-    def filter(self) -> str:
-        """The filter that chooses its attempts."""
-        sign = "=" if self is Origin.SIMULATED else "!="
-        return f"device_kind{sign}{DeviceKind.SIMULATED_GPU}"
+def origin_filter(origin: Origin) -> str:
+    """Return the filter that chooses the attempts of an origin."""
+    sign = "=" if origin is Origin.SIMULATED else "!="
+    return f"device_kind{sign}{DeviceKind.SIMULATED_GPU}"
 
 
 def origin_note(origin: str, sweep: str, others: Sequence[str]) -> str:

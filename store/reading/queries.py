@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from scalemark.records import step_arrays
 from scalemark.records.free_axes import full_name
 from scalemark.records.measurement import StepSample
-from scalemark.records.references import Origin, Reference, published
+from scalemark.records.references import Reference, ReferenceKind, published
 from store.database import reading
 from store.errors import NoSweepError, StoreError
 from store.filters.filter_values import checked, shortened
@@ -496,7 +496,7 @@ def with_its_trial(engine: sa.Engine, target: Target) -> Row:
 _NOT_SHOWN = {"attempt_id", "op_placement_id", *(column.name for column in _OF_AN_ATTEMPT)}
 
 
-def list_references(engine: sa.Engine, *, without: Origin | None = None) -> list[Row]:
+def list_references(engine: sa.Engine, *, without: ReferenceKind | None = None) -> list[Row]:
     """Return the fields of every reference, or of all but those of one origin, in the order in
     which they were added.
     """
@@ -513,7 +513,7 @@ def known_references(engine: sa.Engine | None) -> list[Row]:
     """
     if engine is None:
         return [asdict(reference) for reference in published()]
-    return list_references(engine, without=Origin.TABLE)
+    return list_references(engine, without=ReferenceKind.TABLE)
 
 
 def check_sweep(engine: sa.Engine, sweep: str) -> None:

@@ -1,7 +1,8 @@
 """Results without a database: trials on a made machine, with the images/s of their repeats."""
 
-from analysis.results import BaselineRule, Environment, Gpus, Origin, Result, with_baselines
+from analysis.results import BaselineRule, Environment, Gpus, Result, with_baselines
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec

@@ -11,7 +11,7 @@ from analysis.explanation.explanations import of_each_curve
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import pivot
 from analysis.reported_hosts import hosts_of
-from analysis.results import BaselineRule, Origin, measured, with_baselines
+from analysis.results import BaselineRule, measured, with_baselines
 from analysis.scaling.curves import scalings
 from analysis.scaling.scaling_words import sentences
 from analysis.tables.labels import lines
@@ -19,6 +19,7 @@ from analysis.tables.table import Rank
 from analysis.text.titles import host_notes, short_title, table_title
 from plots.pictures.file_names import file_names
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from store.database import open_for_reading
 from store.reading import queries
 from tests.analysis.made import made

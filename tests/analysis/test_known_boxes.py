@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from analysis.known_boxes import known_box
-from analysis.results import Environment, Gpus, Origin
+from analysis.results import Environment, Gpus
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from tests.filled import SIMULATED_MACHINE
 
 PLACE = Environment(

@@ -14,11 +14,11 @@ import pytest
 import analysis.__main__
 import scalemark
 from analysis.options import select
-from analysis.results import Origin
 from analysis.selection import load
 from frames.results import Results
 from scalemark.cli.terminal import make_console
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from tests.app import run_app
 from tests.conftest import PROJECT
 from tests.empty import make_empty

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from playwright.sync_api import Browser
 
-from analysis.results import Origin
 from scalemark.records.machine import Machine
+from scalemark.records.origin import Origin
 from tests import browser
 from tests.filled import MACHINE, fill
 from tests.plots.command import plots

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.results import Origin
 from plots.tables.cells import NOT_IN_TABLE
+from scalemark.records.origin import Origin
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from tests.filled import fill

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from matplotlib.text import Text
 
-from analysis.results import Origin
 from analysis.selection import Selection, load
 from analysis.text import badges
 from plots import at_end
@@ -17,6 +16,7 @@ from plots.report.page import compose, render
 from plots.source import Source
 from plots.tables import writers
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
 from store.errors import StoreError

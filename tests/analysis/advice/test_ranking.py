@@ -7,11 +7,11 @@ import pytest
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.ranking import rank
-from analysis.results import Origin
 from analysis.statistics.judgement import judge
 from analysis.statistics.sample import Sample
 from benchmarks import single_run_advice
 from benchmarks.raced_advice import Kind, play
+from scalemark.records.origin import Origin
 from scalemark.stats.welch import typical
 
 THROUGHPUT = Aim()

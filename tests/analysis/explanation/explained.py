@@ -7,8 +7,9 @@ from analysis.explanation.ablations import AblationFinder
 from analysis.explanation.communication.quick_check import Bandwidth
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING, Observed
-from analysis.results import Environment, Gpus, Origin, Result
+from analysis.results import Environment, Gpus, Result
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec

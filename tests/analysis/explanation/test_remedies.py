@@ -6,10 +6,11 @@ import pytest
 
 from analysis.explanation.remedies import remedies
 from analysis.explanation.suspects import Bound
-from analysis.results import Environment, Gpus, Origin
+from analysis.results import Environment, Gpus
 from conf.resolve import resolve
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from scalemark.records.unknown_axes import unknown_to
 from simulator.costs.box import profile
 from sweeper.grid.expand import Request, expand

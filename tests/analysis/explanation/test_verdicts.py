@@ -11,8 +11,8 @@ from analysis.explanation.one_screen import screen
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause
-from analysis.results import Origin
 from analysis.selection import Selection, load
+from scalemark.records.origin import Origin
 from tests.analysis.explanation.explained import (
     BATCH,
     CPU_DEVICES,

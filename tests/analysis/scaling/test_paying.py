@@ -57,8 +57,9 @@ def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says():
 
 def fake(num_gpus, *values):
     """A result of these processes, without a database."""
-    from analysis.results import Environment, Origin, Result
+    from analysis.results import Environment, Result
     from scalemark.records.machine import DeviceKind
+    from scalemark.records.origin import Origin
     from scalemark.stats.welch import typical
 
     environment = Environment(

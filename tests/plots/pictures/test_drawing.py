@@ -15,7 +15,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
-from analysis.results import Origin
 from analysis.selection import Selection
 from plots.commands.charts import with_progress
 from plots.parts import in_words
@@ -25,6 +24,7 @@ from plots.pictures.figure import label
 from plots.pictures.file_names import unique
 from plots.pictures.theme import PALETTES, WIDTH_IN
 from plots.source import Source
+from scalemark.records.origin import Origin
 from scalemark.records.references import published
 from store.errors import StoreError
 from tests.filled import fill

@@ -7,8 +7,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis.results import Origin
 from benchmarks.storing import results
+from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Verdict
 from store.database import open_for_writing
 from store.errors import StoreError

@@ -8,8 +8,8 @@ from analysis.explanation import text
 from analysis.explanation.evidence import Method
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
-from analysis.results import Origin
 from analysis.selection import Selection, load
+from scalemark.records.origin import Origin
 from tests.analysis.explanation.explained import GPUS, INDEPENDENT, explained, result
 
 # model, ms of one GPU alone; bytes: 553, 247, 102, 241 and 95 MB

@@ -9,10 +9,11 @@ from analysis.explanation.communication.inner_links import inner_links
 from analysis.explanation.communication.quick_check import QuickCheck, of_profile, quick_check
 from analysis.explanation.explanations import Explanation
 from analysis.explanation.suspects import Bound
-from analysis.results import Origin, Result
+from analysis.results import Result
 from scalemark.abilities import ALL_REDUCES
 from scalemark.models import definitions
 from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
 from simulator.costs.box import Hardware, MissingLinkError, profile, profiles
 from simulator.costs.exchange import updates
 from simulator.costs.step import costs
