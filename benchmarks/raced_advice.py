@@ -82,7 +82,7 @@ def play(kind: Kind, num_grids: int) -> Score:
 
 def ranked(speeds: Sequence[Sequence[float]], ruling: Ruling) -> Ranking:
     """What `advise` makes of the repeats of a race."""
-    found = rank(SimpleNamespace(able=_results(speeds, ruling)), Aim(), lambda result: [])  # type: ignore[arg-type]
+    found = rank(_results(speeds, ruling), Aim())
     assert found is not None
     return found
 

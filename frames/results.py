@@ -173,13 +173,11 @@ class Results:
         *filters: str,
         goal: str = Goal.THROUGHPUT,
         usd_per_gpu_hour: float | None = None,
-        items: float | None = None,
-        deadline_h: float | None = None,
         **wanted: Wanted,
     ) -> Advice:
         """Recommend a strategy, GPU count, batch and precision, as `analysis advise` does.
 
-        `goal` and the three after it are the options of the command. Printed, the advice is the
+        `goal` and `usd_per_gpu_hour` are the options of the command. Printed, the advice is the
         screen of the command; `headline` and `next_step` are two lines of it, and `choices` a frame
         of all that was tried, best first, with the columns of `trials` behind these:
 
@@ -197,8 +195,6 @@ class Results:
         aim = Aim(
             goal=Goal(one_of("goal", goal, Goal)),
             usd_per_gpu_hour=usd_per_gpu_hour,
-            num_items=items,
-            deadline_h=deadline_h,
         )
         selection, newest = choice.of_advice()
         source = Source(selection=selection, command="")

@@ -104,7 +104,7 @@ WRONG = {
     "analysis advice": "Did you mean 'advise'?",
     "analysis advise --goal cheap": "is not one of",
     "analysis advise --goal cost": "try --goal throughput",
-    "analysis advise --goal deadline": "--items",
+    "analysis advise --goal deadline": "is not one of",
     "analysis advise --origin mesured": "is not one of",
     "analysis advise --origin simulated": "--origin measured",
     "analysis advise --origin published --sweep first": "leave one of both out",

@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.alternatives import Alternative, alternatives
-from analysis.advice.by_count import Bought, bought, by_count
 from analysis.advice.doubts import doubts
 from analysis.advice.facts import Facts
 from analysis.advice.next_trials import Next, next_trials
 from analysis.advice.questions import Question, questions
-from analysis.advice.ranking import Candidate, Ranking, candidates, rank
+from analysis.advice.ranking import Candidate, Ranking, rank
 from analysis.results import Result
-from analysis.scaling.curves import curve_of
-from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.titles import ITEMS_OF_STEPS
@@ -34,9 +31,6 @@ class Answer:
     aim: Aim
     refusal: str = ""  # why its aim cannot be judged here; empty where it can
     ranking: Ranking | None = None  # None: there is nothing to judge
-    fastest: tuple[Candidate, ...] = ()  # on each number of GPUs
-    bought: tuple[Bought, ...] = ()
-    stop: Stop | None = None  # of the pick's own curve, where more GPUs do not pay
     alternatives: tuple[Alternative, ...] = ()
     doubts: tuple[str, ...] = ()
     # the command that says what holds the pick back, or without a number what the first attempt
@@ -74,10 +68,10 @@ def answers(
 
 def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answer:
     aim = _priced(question, aim, facts)
-    if refusal := _refusal(question, aim, facts):
+    if refusal := _refusal(question, aim):
         refused_doubts = tuple(doubts(question, None, facts))
         return Answer(question=question, aim=aim, refusal=refusal, doubts=refused_doubts)
-    ranking = rank(question, aim, facts.watts)
+    ranking = rank(question.able, aim)
     answer = Answer(
         question=question,
         aim=aim,
@@ -87,15 +81,9 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
     )
     if ranking is None:
         return replace(answer, explain=_show_first(question, facts.source.selection))
-    found = candidates(question.able, Aim() if ranking.misses else aim, facts.watts)
     pick = ranking.pick
-    curve = curve_of([one for one in question.able if one.course == pick.result.course])
-    shares_cores = question.environment.device_kind is DeviceKind.CPU_DEVICE
     return replace(
         answer,
-        fastest=tuple(by_count(found)),
-        bought=tuple(bought(pick, found)),
-        stop=None if shares_cores else stop(curve),
         alternatives=tuple(alternatives(pick, ranking.judged)),
         # nothing takes the steps of a foreign program apart
         explain="" if question.is_of_program else _explain(facts.source.selection, pick),
@@ -124,12 +112,8 @@ def _again(selection: Selection, aim: Aim, *, num_answers: int) -> str:
     arguments = [*selection.filters]
     if aim.goal is not Goal.THROUGHPUT:
         arguments += ["--goal", str(aim.goal)]
-    for flag, value in (
-        ("--usd-per-gpu-hour", aim.usd_per_gpu_hour),
-        ("--items", aim.num_items),
-        ("--deadline-h", aim.deadline_h),
-    ):
-        arguments += [] if value is None else [flag, f"{value:.15g}"]
+    if aim.usd_per_gpu_hour is not None:
+        arguments += ["--usd-per-gpu-hour", f"{aim.usd_per_gpu_hour:.15g}"]
     is_told = num_answers > 1
     if selection.filters:
         is_told = selection.origin is not Origin.MEASURED
@@ -154,7 +138,7 @@ def _refusal_of_steps(question: Question, aim: Aim) -> str:
     )
 
 
-def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
+def _refusal(question: Question, aim: Aim) -> str:
     """Return why the goal cannot be judged here; empty where it can."""
     if refusal := _refusal_of_steps(question, aim):
         return refusal
@@ -167,10 +151,4 @@ def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
         )
     if aim.goal is Goal.COST and aim.usd_per_gpu_hour is None:
         return "needs the price, as --usd-per-gpu-hour 2.5; without one try --goal per_gpu_hour"
-    has_power = any(any(facts.watts(one)) for one in question.able)
-    if aim.goal is Goal.ENERGY and question.able and not has_power:
-        return (
-            f"the power of the GPUs of {environment.host} is not known (NVML, or power_w of a "
-            "hardware profile); try --goal per_gpu_hour"
-        )
     return ""

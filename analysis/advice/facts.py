@@ -1,5 +1,4 @@
-"""Collects the facts that advice needs beside the results: durations, power, prices, the
-machine."""
+"""Collects the facts that advice needs beside the results: durations, prices, the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from analysis.source import Source
 from simulator.costs.box import Hardware
 from simulator.costs.work import step_work
 from store.reading.durations import Durations, recorded_durations_s
-from store.reading.queries import Row, powers_w
+from store.reading.queries import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,24 +20,6 @@ class Facts:
 
     source: Source
     _durations: dict[str, Durations] = field(default_factory=dict)  # by machine
-
-    def watts(self, result: Result) -> list[float | None]:
-        """Return the power of all GPUs, for each process of a result; None where not known.
-
-        Simulated GPUs draw what their profile says.
-        """
-        unknown: list[float | None] = [None] * len(result.repeats)
-        if not result.environment.origin.is_ours:
-            return unknown
-        if profile := self.profile(result.environment):
-            if profile.power_w is None:
-                return unknown
-            return [profile.power_w * result.num_gpus] * len(result.repeats)
-        if result.hosts > 1 and not result.is_on_one_machine:
-            return unknown  # NVML sees the GPUs of one machine
-        attempts = self.source.attempts
-        quotable = [number for number in result.attempt_ids if is_quotable(attempts[number])]
-        return [self._powers_w.get(number) for number in quotable]
 
     def attempt_without_number(self, result: Result) -> int:
         """Return the last attempt that failed, of a result of which some did."""
@@ -78,7 +59,3 @@ class Facts:
             attempt = self.source.attempts[result.attempt_ids[0]]
             found[result.environment.key] = by_key[attempt["machine"]]
         return found
-
-    @cached_property
-    def _powers_w(self) -> dict[int, float]:
-        return powers_w(self.source.engine, sorted(self.source.attempts))

@@ -67,8 +67,6 @@ def next_trials(
     if ranking is None:
         found = list(_mended(asked))
     else:
-        if ranking.misses:
-            asked = replace(asked, aim=Aim())
         found = [*_repeats(asked, ranking), *_untried(asked, ranking, predicts)]
         found = found or list(_proving(asked, ranking))
     distinct: dict[tuple[str, ...], Next] = {}
@@ -215,12 +213,8 @@ def chance_in_words(chance: float, one: Expected) -> str:
 
 
 def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:
-    """Return the throughput that reaches the score of the best, in time."""
-    # Power is known of every choice where energy is the goal, and of no use elsewhere.
-    watts = [one for one in asked.facts.watts(ranking.pick.result) if one]
-    watts_per_gpu = sum(watts) / len(watts) / ranking.pick.result.num_gpus if watts else 1.0
-    score_of_one = asked.aim.of(1.0, num_gpus, watts_per_gpu)
-    return max(ranking.top.score / score_of_one, asked.aim.needed_throughput or 0.0)
+    """Return the throughput that reaches the score of the best."""
+    return ranking.top.score / asked.aim.score(1.0, num_gpus)
 
 
 def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:

@@ -249,8 +249,7 @@ def _throughput(one: Answer, candidate: Candidate) -> str:
 
 def _has_score(one: Answer) -> bool:
     """Return whether choices are judged by another number than their throughput."""
-    misses = one.ranking is not None and one.ranking.misses
-    return one.aim.goal is not Goal.THROUGHPUT and not misses
+    return one.aim.goal is not Goal.THROUGHPUT
 
 
 def _score(one: Answer, candidate: Candidate) -> list[str]:

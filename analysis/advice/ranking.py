@@ -7,11 +7,10 @@ that alone makes none worse: its repeats must show it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.advice.aims import Aim, Goal
-from analysis.advice.questions import Question
 from analysis.results import Result
 from analysis.statistics.studentized_range import pair_level, pair_quantile
 from analysis.text.ties import CLOSE, LEVEL_UP_TO
@@ -50,9 +49,6 @@ _LOOKS = 2
 Of two equals of 10 repeats one was called worse in up to 8 % of rankings with one look, in up to
 5 % with two (`benchmarks/raced_advice.py`).
 """
-
-Watts = Callable[[Result], Sequence[float | None]]
-"""Return the power of all GPUs for each process of a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +151,6 @@ class Ranking:
     # either of these by their repeats, but a race says that they would hardly win the full grid
     out: tuple[Behind, ...]
     worse: tuple[Behind, ...]  # by score
-    misses: bool  # none is in time for the deadline: then throughput is the score
 
     @property
     def is_sure(self) -> bool:
@@ -193,20 +188,17 @@ class Ranking:
         return [self.top, *(one.candidate for one in behind)]
 
 
-def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
-    """Rank the choices of a question; None where there is nothing to judge."""
-    found = candidates(question.able, aim, watts)
-    needed = aim.needed_throughput or 0.0
-    in_time = [one for one in found if one.throughput >= needed]
-    misses = bool(found) and not in_time
-    if misses:
-        in_time = candidates(question.able, Aim(), watts)
-    if not in_time:
+def rank(able: Sequence[Result], aim: Aim) -> Ranking | None:
+    """Rank results that have a number; None without any."""
+    candidates = []
+    for result in able:
+        if scores := aim.scores(result):
+            candidates.append(Candidate(result=result, scores=scores))
+    if not candidates:
         return None
-    top, *others = sorted(in_time, key=lambda one: one.score, reverse=True)
-    races = misses or aim.goal is Goal.THROUGHPUT
+    top, *others = sorted(candidates, key=lambda candidate: candidate.score, reverse=True)
     tied, unclear, out, worse = [], [], [], []
-    for one in _all_behind(top, others, races=races):
+    for one in _all_behind(top, others, races=aim.goal is Goal.THROUGHPUT):
         if not one.is_tie and not one.is_unclear:
             worse.append(one)
         elif one.is_out_of_race:
@@ -222,13 +214,7 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
         unclear=tuple(unclear),
         out=tuple(out),
         worse=tuple(worse),
-        misses=misses,
     )
-
-
-def candidates(results: Sequence[Result], aim: Aim, watts: Watts) -> list[Candidate]:
-    scored = [(result, aim.scores(result, watts(result))) for result in results]
-    return [Candidate(result=result, scores=scores) for result, scores in scored if scores]
 
 
 def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> list[Behind]:

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from analysis.advice.aims import Goal
 from analysis.advice.answer import Answer
-from analysis.advice.by_count import Bought
 from analysis.advice.description import described
 from analysis.advice.doubts import ways
 from analysis.advice.measure_it import measure_it
 from analysis.advice.ranking import PLAUSIBLE, Behind, Candidate, Ranking
-from analysis.scaling.scaling_words import stop_text
 from analysis.text.numbers import number, rate_with_interval
 from analysis.text.titles import host_notes, title
 from scalemark.records.machine import DeviceKind
@@ -24,8 +22,6 @@ _FOR = {
     Goal.THROUGHPUT: "the most {items}/s",
     Goal.PER_GPU_HOUR: "the most {items} per hour of a GPU",
     Goal.COST: "the lowest cost per {item}",
-    Goal.DEADLINE: "the fewest GPU-hours in time",
-    Goal.ENERGY: "the least energy per {item}",
 }
 _MOST_NAMED = 4
 
@@ -51,7 +47,6 @@ def sentences(answer: Answer) -> list[str]:
         headline(answer, ranking),
         *_sure(answer, ranking),
         *_efficiency(answer, ranking),
-        *_more(answer, ranking),
         *_changes(answer, ranking),
         *answer.doubts,
         *_further(answer, ranking),
@@ -74,23 +69,11 @@ def headline(answer: Answer, ranking: Ranking) -> str:
     if answer.question.is_published or ranking.level:  # each of these has an interval of its own
         throughput = number(pick.throughput, exactly=answer.question.is_published)
     brought = f"{throughput} {pick.result.unit}"
-    hours = (aim.num_items or 0.0) / (3600 * pick.throughput)
-    items = f"{aim.num_items or 0.0:,.0f} {answer.question.item}"
-    if ranking.misses:
-        return (
-            f"Nothing that was tried is in time: the fastest, {described(pick.result)}, takes "
-            f"{number(hours)} h for {items} instead of {number(aim.deadline_h or 0.0)} h "
-            f"({brought})."
-        )
     if aim.goal is not Goal.THROUGHPUT:
         score = aim.text(pick.score, answer.question.environment.devices, answer.question.item)
         brought = f"{score} at {brought}"
     if len(answer.question.choices) == 1:
         return f"Only one way was tried: {described(pick.result)} brings {brought}."
-    if aim.needed_throughput is not None:
-        brought = f"{brought}, {items} done in {number(hours)} h"
-        if pick.result.low is not None and pick.result.low < aim.needed_throughput:
-            brought = f"{brought}, which its interval does not make sure"
     wanted = _FOR[aim.goal].format(items=answer.question.item, item=single(answer.question.item))
     if ranking.level:
         others = [described(one.result, against=pick.result) for one in ranking.level[1:]]
@@ -215,37 +198,6 @@ def _efficiency(answer: Answer, ranking: Ranking) -> Iterator[str]:
     yield (
         f"It reaches {pick.speed_up:.2f}x of what it does on {baseline}, an efficiency of "
         f"{pick.efficiency:.0%}{why}."
-    )
-
-
-def _more(answer: Answer, ranking: Ranking) -> Iterator[str]:
-    """Say what more GPUs or hosts bring."""
-    if answer.question.environment.device_kind is DeviceKind.CPU_DEVICE:
-        return  # they share the machine's cores, so that more of them are no more machine
-    for one in answer.bought:
-        yield _buys(one)
-    stop = answer.stop
-    if stop is not None and ranking.pick.result.num_gpus > stop.num_gpus:
-        perhaps = "" if stop.is_sure else "perhaps "
-        yield (
-            "By the rule that a GPU should bring half of one of the first, "
-            f"{perhaps}more than {stop.num_gpus} do not pay: {stop_text(stop)}."
-        )
-
-
-def _buys(one: Bought) -> str:
-    more, fewer = one.more.result, one.fewer.result
-    on_one_host = " on one host" if fewer.hosts == 1 < more.hosts else ""
-    interval = "" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]"
-    differing = ""
-    if not one.is_alike:
-        names = described(more, against=fewer), described(fewer, against=more)
-        differing = f", not by GPUs alone: {names[0]} is compared with {names[1]}"
-    verb = "are slower:" if one.gain < 1 else "buys"
-    return (
-        f"{more.width} instead of {fewer.counted}{on_one_host} {verb} {one.gain:.2f}x{interval} "
-        f"the {more.unit} for {one.gpu_hours:.3g}x the GPU-hours (each {single(more.item)} then "
-        f"takes {one.per_item:.2f}x the GPU-hours){differing}."
     )
 
 

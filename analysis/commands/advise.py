@@ -57,18 +57,6 @@ def advise(
     usd_per_gpu_hour: Annotated[
         float | None, typer.Option(help="Price of a GPU; --goal cost needs it.", show_default=False)
     ] = None,
-    items: Annotated[
-        float | None,
-        typer.Option(
-            help="For --goal deadline: how many to train on, of what the trials count: images, "
-            "tokens ...",
-            show_default=False,
-        ),
-    ] = None,
-    deadline_h: Annotated[
-        float | None,
-        typer.Option(help="For --goal deadline: hours until then.", show_default=False),
-    ] = None,
     sweep: Sweep = None,
     origin: OriginOption = None,
     source: SourceOption = None,
@@ -86,7 +74,7 @@ def advise(
     change the answer. Without filters it is about the newest sweep.
     """
     refuse_both(shows_all=shows_all, brief=brief)
-    aim = Aim(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_items=items, deadline_h=deadline_h)
+    aim = Aim(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour)
     chosen, newest = selected(db, filters, sweep, origin, source)
     wanted = newest.has if newest else None
     read = Source(selection=chosen)
@@ -197,16 +185,15 @@ def _print_table(console: Console, one: Answer, ranking: Ranking) -> None:
 
 
 def _headers(one: Answer) -> list[str]:
-    misses = one.ranking is not None and one.ranking.misses
-    return [] if one.aim.goal is Goal.THROUGHPUT or misses else [str(one.aim.goal)]
+    return [] if one.aim.goal is Goal.THROUGHPUT else [str(one.aim.goal)]
 
 
 def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None]]:
-    """Return the first rows, what is taken, and the best on other numbers of GPUs."""
+    """Return the first rows, and what is taken."""
     behind = [*ranking.tied, *ranking.unclear, *ranking.out, *ranking.worse]
     ordered: list[tuple[Candidate, Behind | None]] = [(ranking.top, None)]
     ordered += [(one_behind.candidate, one_behind) for one_behind in behind]
-    named = [ranking.pick, *one.fastest, *(candidate for candidate, _ in ordered[:_MOST_ROWS])]
+    named = [ranking.pick, *(candidate for candidate, _ in ordered[:_MOST_ROWS])]
     kept = {id(candidate.result) for candidate in named}
     return [(candidate, against) for candidate, against in ordered if id(candidate.result) in kept]
 
@@ -247,21 +234,6 @@ def _record(one: Answer, left: NotRun | None, lacking: str) -> dict[str, Any]:
         "sentences": sentences(one),
         "notes": _step_notes(one),
         **_ranking_record(one, ranking),
-        "bought": [
-            {
-                "from_num_gpus": each.fewer.result.num_gpus,
-                "to_num_gpus": each.more.result.num_gpus,
-                "from_hosts": each.fewer.result.hosts,
-                "to_hosts": each.more.result.hosts,
-                "gain": each.gain,
-                "gain_low": each.low,
-                "gain_high": each.high,
-                "gpu_hours": each.gpu_hours,
-                "gpu_hours_per_item": each.per_item,
-            }
-            for each in one.bought
-        ],
-        "pays_up_to_num_gpus": one.stop and one.stop.num_gpus,
         "alternatives": [
             {
                 "caveat": other.caveat,
@@ -279,7 +251,7 @@ def _record(one: Answer, left: NotRun | None, lacking: str) -> dict[str, Any]:
 
 def _ranking_record(one: Answer, ranking: Ranking | None) -> dict[str, Any]:
     if ranking is None:
-        return dict.fromkeys(("is_sure", "is_in_time", "pick", "top")) | {
+        return dict.fromkeys(("is_sure", "pick", "top")) | {
             name: [] for name in ("tied", "unclear", "out_of_race", "worse")
         }
     single_runs = len(ranking.top.scores) < 2 or any(
@@ -287,7 +259,6 @@ def _ranking_record(one: Answer, ranking: Ranking | None) -> dict[str, Any]:
     )
     return {
         "is_sure": ranking.is_sure and not one.question.is_published and not single_runs,
-        "is_in_time": not ranking.misses,
         "pick": _candidate(ranking.pick),
         "top": _candidate(ranking.top),
         "tied": [_behind(behind) for behind in ranking.tied],

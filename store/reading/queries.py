@@ -429,19 +429,6 @@ def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepS
     return {row["attempt_id"]: step_arrays.unpack(row) for row in found}
 
 
-def powers_w(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, float]:
-    """Return the watts of all GPUs together, mean over the measured window, of those of these
-    attempts all of whose GPUs reported them to NVML.
-    """
-    statement = sa.select(MeasurementRow.attempt_id, MeasurementRow.gpu_telemetry)
-    found = {}
-    for row in in_parts(engine, statement, MeasurementRow.attempt_id.expression, attempt_ids):
-        watts = [gpu.get("power_w") for gpu in row["gpu_telemetry"] or ()]
-        if watts and None not in watts:
-            found[row["attempt_id"]] = sum(watts)
-    return found
-
-
 def in_parts(
     engine: sa.Engine,
     statement: sa.Select[Any],

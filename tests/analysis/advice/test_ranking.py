@@ -35,11 +35,7 @@ def choices(repeats, out_of_race=()):
 
 
 def ranked(repeats, out_of_race=(), aim=THROUGHPUT):
-    return rank(
-        SimpleNamespace(able=choices(repeats, out_of_race)),
-        aim,
-        lambda result: [None] * len(result.repeats),
-    )
+    return rank(choices(repeats, out_of_race), aim)
 
 
 @pytest.mark.parametrize(("num", "num_repeats"), [(20, 2), (20, 3), (20, 10), (5, 5)])
