@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import store.api
-from frames.advice import Advice
-from frames.empty import NothingFoundWarning
-from frames.pictures import Pictures
-from frames.results import Results
-from frames.results import open as open_results
-from frames.running import sweep
+from scalemark.api.frames import NothingFoundWarning
+from scalemark.api.results import Advice, Pictures, Results, sweep
+from scalemark.api.results import open as open_results
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 
@@ -31,7 +28,7 @@ results.advise()
 ```
 
 The import takes no time, and loads pandas once it is used. It brings modules named `analysis`,
-`plots`, `store`, `conf`, `costs`, `frames`, `sweep` and `sweeper`: files of yours need other names.
+`plots`, `store`, `conf`, `simulator`, `sweep` and `sweeper`: files of yours need other names.
 """
 ATTEMPTS = """## Every attempt and step: store.api
 

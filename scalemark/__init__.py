@@ -1,7 +1,7 @@
 """Records, run folders, statistics, text, and the host: shared by all rooms. No TensorFlow.
 
 For notebooks and programs it is also the entry: `scalemark.open()` and `scalemark.sweep(...)` are
-in the room `frames`, which is imported when one of them is used, as the commands are.
+in `scalemark.api`, which is imported when one of them is used, as the commands are.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 # to import that of `typing` takes a hundredth of a second, in which Ctrl-C would show a traceback
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from frames.advice import Advice as Advice
-    from frames.empty import NothingFoundWarning as NothingFoundWarning
-    from frames.pictures import Pictures as Pictures
-    from frames.results import Results as Results
-    from frames.results import open as open  # noqa: A004  # only as scalemark.open
-    from frames.running import sweep as sweep
+    from scalemark.api.frames import NothingFoundWarning as NothingFoundWarning
+    from scalemark.api.results import Advice as Advice
+    from scalemark.api.results import Pictures as Pictures
+    from scalemark.api.results import Results as Results
+    from scalemark.api.results import open as open  # noqa: A004  # only as scalemark.open
+    from scalemark.api.results import sweep as sweep
     from store.errors import StoreError as StoreError
     from sweeper.errors import SweepRefusedError as SweepRefusedError
 
 _ENTRY = {
-    "open": "frames.results",
-    "sweep": "frames.running",
-    "Results": "frames.results",
-    "Advice": "frames.advice",
-    "Pictures": "frames.pictures",
-    "NothingFoundWarning": "frames.empty",
+    "open": "scalemark.api.results",
+    "sweep": "scalemark.api.results",
+    "Results": "scalemark.api.results",
+    "Advice": "scalemark.api.results",
+    "Pictures": "scalemark.api.results",
+    "NothingFoundWarning": "scalemark.api.frames",
     "StoreError": "store.errors",
     "SweepRefusedError": "sweeper.errors",
 }

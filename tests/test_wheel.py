@@ -16,7 +16,6 @@ pytestmark = pytest.mark.integration
 ROOMS = (
     "analysis",
     "conf",
-    "frames",
     "hydra_plugins",
     "plots",
     "scalemark",

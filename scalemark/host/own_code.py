@@ -82,7 +82,7 @@ def import_ours_first(path: list[str]) -> None:
         path[:] = [entry for entry in path if Path(entry).absolute() != here]
 
 
-_ROOMS = ("frames", "plots", "analysis", "sweeper", "conf", "simulator", "store")
+_ROOMS = ("plots", "analysis", "sweeper", "conf", "simulator", "store")
 
 
 def import_rooms() -> None:

@@ -15,7 +15,7 @@ import analysis.__main__
 import scalemark
 from analysis.options import select
 from analysis.selection import load
-from frames.results import Results
+from scalemark.api.results import Results
 from scalemark.cli.terminal import make_console
 from scalemark.records.machine import DeviceKind
 from scalemark.records.origin import Origin
@@ -261,7 +261,7 @@ def test_sweeps_are_listed_newest_first(results):
 
 
 def test_files_of_the_user_take_no_place_of_ours():
-    for name in ("plots", "analysis", "store", "frames", "conf"):
+    for name in ("plots", "analysis", "store", "simulator", "conf"):
         Path(f"{name}.py").write_text(f"raise SystemExit('imported {name}.py of the user')")
     script = "import scalemark; print(len(scalemark.open(origin='published').trials()) > 400)"
     environment = {"PYTHONPATH": f".:{PROJECT}", "PATH": ""}

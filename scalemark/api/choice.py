@@ -43,20 +43,26 @@ class Choice:
         """Return the choice with more filters; an option replaces an earlier one. Raises StoreError
         for an option that is none.
         """
-        given = {name: value for name, value in wanted.items() if value is not None}
-        options = {name: value for name, value in given.items() if _is_option(name, value)}
-        others = [_filter(name, value) for name, value in given.items() if name not in options]
-        found = replace(self, filters=(*self.filters, *filters, *others))
-        if "sweep" in options:
-            found = replace(found, sweep=str(options["sweep"]))
-        if "source" in options:
-            found = replace(found, source_name=str(options["source"]))
+        options: dict[str, str] = {}
+        texts = [*self.filters, *filters]
+        for name, value in wanted.items():
+            if _is_option(name, value):
+                options[name] = str(value)
+            elif value is not None:
+                texts.append(_filter(name, value))
+        origin, baseline = self.origin, self.baseline
         if "origin" in options:
-            found = replace(found, origin=Origin(one_of("origin", options["origin"], Origin)))
+            origin = Origin(one_of("origin", options["origin"], Origin))
         if "baseline" in options:
-            rule = one_of("baseline", options["baseline"], BaselineRule)
-            found = replace(found, baseline=BaselineRule(rule))
-        return found
+            baseline = BaselineRule(one_of("baseline", options["baseline"], BaselineRule))
+        return Choice(
+            db=self.db,
+            filters=tuple(texts),
+            sweep=options.get("sweep", self.sweep),
+            origin=origin,
+            source_name=options.get("source", self.source_name),
+            baseline=baseline,
+        )
 
     @property
     def is_newest(self) -> bool:
@@ -64,33 +70,26 @@ class Choice:
         return not (self.filters or self.sweep or self.origin or self.source_name)
 
     @property
-    def needs_database(self) -> bool:
-        return self.origin is not Origin.PUBLISHED
-
-    @property
     def shown_db(self) -> str:
         """The database without a password."""
         return masked(self.db)
 
     @property
-    def words(self) -> str:
-        """Return its choice as filters."""
-        return " ".join([*(f"{name}={value}" for name, value in self._options()), *self.filters])
+    def options(self) -> dict[str, str]:
+        """The options that choose, by name."""
+        given = {"sweep": self.sweep, "origin": self.origin, "source": self.source_name}
+        if self.baseline is not BaselineRule.SAME:
+            given["baseline"] = self.baseline
+        return {name: str(value) for name, value in given.items() if value}
 
     @property
     def code(self) -> str:
         """The call that makes the same choice."""
         wanted = [repr(text) for text in self.filters]
-        wanted += [f"{name}={str(value)!r}" for name, value in self._options()]
+        wanted += [f"{name}={value!r}" for name, value in self.options.items()]
         return f"scalemark.open({', '.join([repr(self.shown_db), *wanted])})"
 
-    def _options(self) -> list[tuple[str, object]]:
-        options = {"sweep": self.sweep, "origin": self.origin, "source": self.source_name}
-        if self.baseline is not BaselineRule.SAME:
-            options["baseline"] = self.baseline
-        return [(name, value) for name, value in options.items() if value]
-
-    def of_advice(self) -> tuple[Selection, Newest | None]:
+    def for_advice(self) -> tuple[Selection, Newest | None]:
         """Return what `analysis advise` takes: where nothing is chosen, all of the origin of the
         newest sweep, so that what it repeats or completes counts, and that sweep.
         """
@@ -98,17 +97,12 @@ class Choice:
             return selected(self.db, None, None, None, None)
         return self._chosen().selection, None
 
-    @property
     def other_origins(self) -> tuple[Origin, ...]:
-        """The origins of numbers that were passed over for those of the newest sweep."""
+        """Return the origins of numbers that were passed over for those of the newest sweep."""
         if not self.is_newest:
             return self._chosen().others
-        _, newest = self.of_advice()
+        _, newest = self.for_advice()
         return newest.others if newest else ()
-
-    def _chosen(self) -> Chosen:
-        options = (self.filters, self.sweep, self.origin, self.source_name, self.baseline)
-        return choose(self.db, *options)
 
     def source(self) -> Source:
         """Return what is chosen, with at least one result.
@@ -117,19 +111,23 @@ class Choice:
         none.
         """
         if self.is_newest:
-            found, newest = self.of_advice()
-            selection = replace(newest.selection if newest else found, baseline=self.baseline)
+            selection, newest = self.for_advice()
+            selection = newest.selection if newest else selection
+            source = Source(selection=replace(selection, baseline=self.baseline))
         else:
-            selection = self._chosen().selection
-        source = Source(selection=selection)
+            source = Source(selection=self._chosen().selection)
         _ = source.results
         return source
+
+    def _chosen(self) -> Chosen:
+        options = (self.filters, self.sweep, self.origin, self.source_name, self.baseline)
+        return choose(self.db, *options)
 
 
 def _is_option(name: str, wanted: Wanted) -> bool:
     """One sweep is an option, as `--sweep`; several, or a pattern of names, are a filter."""
     is_one = isinstance(wanted, str) and not _OPERATOR.match(wanted)
-    return name in _OPTIONS and (name != "sweep" or is_one)
+    return name in _OPTIONS and wanted is not None and (name != "sweep" or is_one)
 
 
 def _filter(name: str, wanted: Wanted) -> str:
@@ -137,13 +135,9 @@ def _filter(name: str, wanted: Wanted) -> str:
     if isinstance(wanted, str):
         return f"{name}{wanted}" if _OPERATOR.match(wanted) else f"{name}={wanted}"
     if isinstance(wanted, Iterable):
-        return f"{name}={','.join(_one(value) for value in wanted)}"
+        values = [as_typed(value).replace(",", r"\,") for value in wanted]
+        return f"{name}={','.join(values)}"
     return f"{name}={as_typed(wanted)}"
-
-
-def _one(value: Value) -> str:
-    """Return one of several values, whose commas are its own."""
-    return as_typed(value).replace(",", r"\,")
 
 
 def one_of(name: str, wanted: Wanted, choices: type[StrEnum]) -> str:

@@ -1,1 +1,0 @@
-"""Results as pandas frames, for notebooks and programs: what `import scalemark` offers."""

@@ -1,0 +1,1 @@
+"""The Python API, for notebooks and programs: what `import scalemark` offers."""
