@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store.py`
 
-from analysis.explanation.suspects import Bound
-from analysis.explanation.verdicts import Confidence
+from analysis.explain.suspects import Bound
+from analysis.explain.verdicts import Confidence
 from benchmarks.explaining import mixed, real
 from benchmarks.explaining.played import played
 from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, Answer, answers

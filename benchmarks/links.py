@@ -19,9 +19,11 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(PROJECT)  # beside this file lies a `store.py`
 
-from analysis.explanation.ablations import AblationFinder, several_hosts
-from analysis.explanation.explanations import Explanation, explain_all
-from analysis.explanation.observed import observer
+from analysis.explain.ablations import Ablation, AblationFinder, several_hosts
+from analysis.explain.explanations import Explanation, explain_all
+from analysis.explain.observed import observer
+from analysis.explain.waterfall import step_s
+from analysis.results import Result
 from analysis.selection import Selection
 from analysis.source import Source
 from benchmarks.linking.counted import Counts, counting
@@ -82,42 +84,55 @@ def table(database: Path, counts: Counts) -> str:
         for result in source.results
         if several_hosts(result.axes) and result.throughput is not None
     ]
-    found = explain_all(targets, AblationFinder(source.results), observer(source))
+    finder = AblationFinder(source.results)
+    found = explain_all(targets, finder, observer(source))
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---|{'---:|' * (len(COLUMNS) - 2)}---|"]
     folders = {
         row["attempt"]: Path(row["run_dir"])
         for row in queries.attempt_details(source.engine, list(source.attempts))
     }
-    for one in sorted(
-        found, key=lambda one: (one.target.strategy, one.target.environment.key, -_mbit(one))
-    ):
-        lines.append(f"| {' | '.join(_cells(one, counts, folders))} |")
+    explained = sorted(
+        zip(targets, found, strict=True),
+        key=lambda pair: (pair[0].strategy, pair[0].environment.key, -_mbit(pair[0])),
+    )
+    for target, explanation in explained:
+        fast = finder.around(target).found.get(Ablation.FAST_LINKS)
+        fast_s = step_s(fast).value if fast else None
+        cells = _cells(target, explanation, fast_s, counts, folders)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cells(one: Explanation, counts: Counts, folders: dict[int, Path]) -> list[str]:
-    links, step_s = one.host_links, one.fall.step.value
-    is_limited = _mbit(one) < UNLIMITED  # else its link is not its own
+def _cells(
+    target: Result,
+    one: Explanation,
+    fast_s: float | None,
+    counts: Counts,
+    folders: dict[int, Path],
+) -> list[str]:
+    """`fast_s` is the step of the same trial over fast links."""
+    links, took_s = one.links, one.steps.step.value
+    is_limited = _mbit(target) < UNLIMITED  # else its link is not its own
     counted = (
-        [counts.bytes_per_s(folders[number].resolve()) for number in one.target.attempt_ids]
+        [counts.bytes_per_s(folders[number].resolve()) for number in target.attempt_ids]
         if is_limited
         else []
     )
     known = [
-        (sent * step_s / 1e6, received * step_s / 1e6) for sent, received in filter(None, counted)
+        (sent * took_s / 1e6, received * took_s / 1e6) for sent, received in filter(None, counted)
     ]
-    expected = links and links.expected_step_s
+    expected_s = fast_s + links.check_s if links and fast_s else None
     return [
-        one.target.strategy,
-        f"{_mbit(one):g}" if is_limited else "as it is",
+        target.strategy,
+        f"{_mbit(target):g}" if is_limited else "as it is",
         f"{links.bytes_per_s * 8e-6:.0f} ({links.known_by.split()[0].rstrip(',')})"
         if links
         else "",
         ", ".join(f"{sent:.2f} + {received:.2f}" for sent, received in known),
-        f"{links.link_bytes / 1e6:.2f}" if links else "",
-        f"{step_s * 1e3:.1f}",
-        f"{expected.value * 1e3:.1f}" if expected else "",
-        f"{expected.value / step_s - 1:+.1%}" if expected else "",
+        f"{links.sent_bytes / 1e6:.2f}" if links else "",
+        f"{took_s * 1e3:.1f}",
+        f"{expected_s * 1e3:.1f}" if expected_s else "",
+        f"{expected_s / took_s - 1:+.1%}" if expected_s else "",
         f"{one.diagnosis.bound or 'cannot tell'} ({one.diagnosis.confidence})",
     ]
 
@@ -125,8 +140,8 @@ def _cells(one: Explanation, counts: Counts, folders: dict[int, Path]) -> list[s
 UNLIMITED = 1e9
 
 
-def _mbit(one: Explanation) -> float:
-    return one.target.spec.injected_values.get("link_mbit", UNLIMITED)
+def _mbit(target: Result) -> float:
+    return target.spec.injected_values.get("link_mbit", UNLIMITED)
 
 
 def _sweep(folder: Path, arguments: Sequence[str]) -> None:

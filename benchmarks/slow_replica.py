@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from analysis.explanation.replicas.slow_replica import slow_replicas
+from analysis.explain.slow_replica import slow_replicas
 
 SEED = 21
 NUM_REPLICAS = 8

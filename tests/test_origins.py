@@ -127,7 +127,7 @@ def test_a_trial_is_explained_whatever_the_newest_sweep_is(run):
     (row, *_) = json.loads(run("store list --json num_gpus=2").stdout)
     fill_with(DeviceKind.SIMULATED_GPU)
     (found,) = json.loads(run("analysis explain --json --trial", row["trial"]).stdout)
-    assert found["origin"] == "measured"
+    assert found["target"]["origin"] == "measured"
 
 
 def test_a_sweep_that_found_its_trials_finished_is_the_newest_that_matches(run):

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from analysis.advice.doubts import ways
-from analysis.explanation import text
-from analysis.explanation.ablations import AblationFinder
-from analysis.explanation.communication.quick_check import (
-    Bandwidth,
-    of_known_box,
-    of_links,
-    of_probe,
-    of_profile,
-)
-from analysis.explanation.explanations import Explanation, explain_all, of_each_curve
-from analysis.explanation.observed import observer
-from analysis.explanation.one_screen import screen
-from analysis.explanation.step_times import Seconds
+from analysis.explain import explain_words as words
+from analysis.explain.ablations import AblationFinder
+from analysis.explain.explanations import Explanation, explain_all, of_each_curve
+from analysis.explain.links import Bandwidth, of_box, of_probe
+from analysis.explain.observed import observer
 from analysis.newest import selected
 from analysis.options import (
     All,
@@ -42,7 +34,6 @@ from analysis.selection import Selection, load
 from analysis.source import Source
 from analysis.text.one_screen import show
 from analysis.text.titles import environment_notes, sweep_notes
-from analysis.without_number import trials_without_number
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host import kept_probes
 from scalemark.host.own_code import typed
@@ -53,7 +44,6 @@ from store.command_line import Db, Json
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING, begins_id
 from store.own_commands import own_command
-from store.reading import provenance
 
 Trial = Annotated[
     str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")
@@ -62,13 +52,12 @@ GbPerS = Annotated[
     float | None,
     typer.Option(
         help=(
-            "Bandwidth between GPUs for the quick check, GB/s; else what scalemark probe "
-            "measured, or that of the machine's links, where known."
+            "Bandwidth between GPUs, GB/s; else what scalemark probe measured, or that of the "
+            "machine's hardware profile, where one is known."
         ),
         min=1e-3,
     ),
 ]
-
 
 NOT_TAKEN_APART = (
     "the steps of your own programs cannot be taken apart here; "
@@ -100,34 +89,40 @@ def explain(
     everything = Source(
         selection=replace(chosen, filters=tuple(chosen.attempt_filters), sweep=None)
     )
-    if newest is not None and trial is None:
-        chosen = newest.selection
-    of_models = [result for result in everything.results if not result.is_of_program]
-    finder = AblationFinder(of_models)
-    asked = _asked(chosen, everything.results, trial)
-    targets = _targets(asked, chosen, finder, trial)
-    found = explain_all(targets, finder, observer(everything), _bandwidths(everything, gb_per_s))
-    if as_json:
-        print_json([_record(one) for one in found])
-        return None
-    console = make_console()
     if trial is not None:
         newest = None
-    of_others = [] if newest is not None else sweep_notes([one.target for one in found])
-    notes = [*chosen.notes, *of_others]
-    if trial is None and (lacking := trials_without_number(chosen)):
-        notes.append(lacking)
+    elif newest is not None:
+        chosen = newest.selection
+    finder = AblationFinder(one for one in everything.results if not one.is_of_program)
+    asked = _asked(chosen, everything.results, trial)
+    targets = _targets(asked, chosen)
+    if trial is None:
+        targets = of_each_curve(targets, finder)
+    found = explain_all(targets, finder, observer(everything), _bandwidths(everything, gb_per_s))
+    if as_json:
+        return print_json(found)
+    explained = list(zip(targets, found, strict=True))
+    notes = list(chosen.notes)
+    if newest is None:
+        notes += sweep_notes(targets)
+    if trial is None:
+        # here, because scripts that read --json need none of it
+        from analysis.without_number import trials_without_number
+
+        notes += filter(None, [trials_without_number(chosen)])
     if any(result.is_of_program for result in asked):
         notes.append(f"left out: {NOT_TAKEN_APART}")
+    console = make_console()
     if not shows_all:
-        return show(console, screen(found, chosen), newest, notes, brief=brief)
+        return show(console, words.screen(explained, chosen), newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
-    for one in found:
-        _print(console, one)
-        notes += environment_notes(one.target.environment)
+    for target, explanation in explained:
+        _print(console, target, explanation)
+        notes += environment_notes(target.environment)
     for note in dict.fromkeys(notes):
         say(console, note)
+    return None
 
 
 def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None) -> list[Result]:
@@ -146,142 +141,64 @@ def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None
     return asked
 
 
-def _targets(
-    asked: Sequence[Result], asked_for: Selection, finder: AblationFinder, trial: str | None
-) -> list[Result]:
+def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
-    if all(result.is_of_program for result in asked):
-        raise StoreError(NOT_TAKEN_APART)
     asked = [result for result in asked if not result.is_of_program]
+    if not asked:
+        raise StoreError(NOT_TAKEN_APART)
     numbers = [result for result in asked if result.throughput is not None]
     if not numbers:
-        raise StoreError(_failed(asked, asked_for))
+        ended = Counter(result.outcome.replace("_", " ") for result in asked)
+        ways = ", ".join(f"{num} {way}" for way, num in ended.most_common())
+        first = min(attempt for result in asked for attempt in result.attempt_ids)
+        raise StoreError(
+            f"nothing to explain: none of {counted(len(asked), 'trial')} brought a number "
+            f"({ways}); {asked_for.show_command} {first} shows the first"
+        )
     with_steps = [result for result in numbers if has_steps(result)]
     if not with_steps:
         raise StoreError(why_no_steps(numbers[0]))
-    numbers = with_steps
-    if not any(result.axes["batch_size"] for result in numbers):
+    if not any(result.axes["batch_size"] for result in with_steps):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
-    return numbers if trial is not None else of_each_curve(numbers, finder)
-
-
-def _failed(results: Sequence[Result], asked_for: Selection) -> str:
-    """Return how trials ended of which none has a number, and the command that shows the first."""
-    ended = ways([one.outcome for one in results])
-    first = min(attempt for one in results for attempt in one.attempt_ids)
-    return (
-        f"nothing to explain: none of {counted(len(results), 'trial')} brought a number ({ended}); "
-        f"{asked_for.show_command} {first} shows the first"
-    )
+    return with_steps
 
 
 def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result], Bandwidth | None]:
     def bandwidth(result: Result) -> Bandwidth | None:
         if gb_per_s is not None:
             return Bandwidth(gb_per_s=gb_per_s, known_by="--gb-per-s")
-        if result.environment.device_kind is DeviceKind.CPU_DEVICE:
+        kind = result.environment.device_kind
+        if kind is DeviceKind.CPU_DEVICE:
             return None
-        if not result.attempt_ids:
-            return of_known_box(result)
-        key = everything.attempts[result.attempt_ids[-1]]["machine"]
-        (machine,) = (one for one in everything.machines if one["key"] == key)
-        if machine.get("hardware_profile"):
-            return of_profile(machine["hardware_profile"])
-        if probed := of_probe(kept_probes.read(key, DeviceKind.GPU), result.num_gpus):
-            return probed
-        return of_links(
-            provenance.links(everything.engine, key), machine["gpus"][0]["compute_capability"]
-        )
+        if kind is DeviceKind.GPU and result.attempt_ids:
+            machine = everything.attempts[result.attempt_ids[-1]]["machine"]
+            probed = of_probe(kept_probes.read(machine, DeviceKind.GPU), result.num_gpus)
+            if probed is not None:
+                return probed
+        return of_box(result)
 
     return bandwidth
 
 
-def _print(console: Console, one: Explanation) -> None:
-    say(console, text.title(one.target), "bold")
-    columns, right = text.columns(one.target), text.number_columns(one.target)
-    print_columns(console, columns, text.rows(one), right=right)
-    say(console, text.verdict(one), "bold")
-    for sentence in (*text.evidence(one), *text.sentences(one)):
+def _print(console: Console, target: Result, explanation: Explanation) -> None:
+    say(console, words.title(target), "bold")
+    print_columns(
+        console, words.COLUMNS, words.rows(target, explanation), right=frozenset(("share",))
+    )
+    say(console, words.verdict(explanation), "bold")
+    for sentence in words.evidence(explanation):
         say(console, sentence)
-    for remedy in one.remedies:
+    for sentence in words.sentences(target, explanation):
+        say(console, sentence)
+    for remedy in explanation.remedies:
         say(console, f"Try {remedy.change}: {remedy.why}.")
         if remedy.command:
             say_command(console, remedy.command)
-    for what, command in text.missing(one):
-        say(console, f"{what[0].upper()}{what[1:]}{':' if command else '.'}")
+    for what, command in words.missing(explanation):
+        say(console, f"{what}{':' if command else '.'}")
         if command:
             say_command(console, command)
-    if one.measure_all:
+    if explanation.measure_all:
         say(console, "All but a larger batch at once:")
-        say_command(console, one.measure_all)
+        say_command(console, explanation.measure_all)
     console.print()
-
-
-def _record(one: Explanation) -> dict[str, Any]:
-    fall, diagnosis = one.fall, one.diagnosis
-    beside = {"calls": fall.calls, "fixed": fall.fixed, "floor": fall.floor}
-    check, inner, sent = one.quick_check, one.inner_links, one.update_bytes
-    return {
-        "trial_id": one.target.trial_id,
-        "title": text.title(one.target),
-        "origin": one.target.environment.origin,
-        "environment": one.target.environment.key,
-        "machine": one.target.environment.machine,
-        "num_gpus": one.target.num_gpus,
-        "throughput": one.target.throughput,
-        "step_s": asdict(fall.step),
-        "efficiency": fall.efficiency,
-        "base": fall.base,
-        "base_s": asdict(fall.base_s),
-        "parts": [
-            {
-                "causes": part.causes,
-                "trials": [part.before.trial_id, part.after.trial_id],
-                **_seconds(part.seconds, fall.step.value),
-            }
-            for part in fall.parts
-        ],
-        "beside": {
-            name: {
-                "trials": [trial.trial_id for trial in found.trials],
-                **_seconds(found.seconds, fall.step.value),
-            }
-            for name, found in beside.items()
-            if found is not None
-        },
-        "quick_check": check and asdict(check) | {"seconds": check.seconds},
-        "inner_links": inner and asdict(inner) | {"at_most_s": inner.at_most_s},
-        "update_bytes": sent and asdict(sent) | {"per_item": sent.per_item},
-        "host_links": _host_links(one),
-        "slow_replicas": asdict(one.slow_replicas) | {"timed_in": one.replicas_timed_in},
-        "observed": asdict(one.seen),
-        "verdict": diagnosis.bound,
-        "confidence": diagnosis.confidence,
-        "evidence": diagnosis.evidence,
-        "rests_on": [asdict(found) for found in diagnosis.rests_on],
-        "doubts": diagnosis.doubts,
-        "remedies": [asdict(remedy) for remedy in one.remedies],
-        "missing": [
-            {"ablation": needed.ablation, "command": needed.command} for needed in diagnosis.needed
-        ],
-        "measure_all": one.measure_all,
-        "notes": one.notes,
-        "sentence": text.verdict(one),
-    }
-
-
-def _host_links(one: Explanation) -> dict[str, Any] | None:
-    if (links := one.host_links) is None:
-        return None
-    return {
-        "link_bytes": links.link_bytes,
-        "bytes_per_s": links.bytes_per_s,
-        "known_by": links.known_by,
-        "seconds": links.seconds,
-        "rest": links.rest and links.rest.trial_id,
-        "expected_step_s": links.expected_step_s and asdict(links.expected_step_s),
-    }
-
-
-def _seconds(seconds: Seconds, step_s: float) -> dict[str, Any]:
-    return {**asdict(seconds), "share": seconds.value / step_s}

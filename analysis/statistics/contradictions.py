@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from analysis.statistics.sample import Sample
 from analysis.text.numbers import number
-from scalemark.stats.within_process import spread_within
 
 LEAST_GAP = 1.1  # times, between the groups
 NUM_ERRORS_APART = 4.0  # standard errors within processes that do not explain the gap
@@ -65,6 +64,10 @@ def _explained(noise: float) -> float:
 
 def _noise(durations_s: Sequence[Sequence[float]]) -> float | None:
     """Return the typical standard error of a process's mean."""
+    if not durations_s:
+        return None
+    from scalemark.stats.within_process import spread_within  # here, because it imports numpy
+
     spreads = [spread_within(one) for one in durations_s]
     known = [one.squared_error for one in spreads if one is not None]
     return math.sqrt(math.fsum(known) / len(known)) if known else None

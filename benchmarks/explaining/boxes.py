@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from analysis.explanation.ablations import AblationFinder, exchanging_nothing
-from analysis.explanation.explanations import explain_all
-from analysis.explanation.observed import NOTHING
-from analysis.explanation.suspects import Bound
-from analysis.explanation.verdicts import HEALTHY_FROM
+from analysis.explain.ablations import AblationFinder, exchanging_nothing
+from analysis.explain.explanations import explain_all
+from analysis.explain.observed import NOTHING
+from analysis.explain.suspects import Bound
+from analysis.explain.verdicts import HEALTHY_FROM
 from analysis.results import Environment, Result
 from benchmarks.explaining.simulated import simulated_trial
 from scalemark.records.machine import DeviceKind
@@ -76,7 +76,7 @@ def told(cause: str, num_models: int, num_boxes: int, seed: int, *, num_repeats:
         wide = [one for one in results if one.num_gpus > 1]
         found = explain_all(wide, finder, lambda _: NOTHING)
         bounds += [
-            one.diagnosis.bound for one in found if (one.fall.efficiency or 1.0) < HEALTHY_FROM
+            one.diagnosis.bound for one in found if (one.steps.efficiency or 1.0) < HEALTHY_FROM
         ]
     num_communication = bounds.count(Bound.COMMUNICATION)
     num_unknown = bounds.count(None)

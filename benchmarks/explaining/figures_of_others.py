@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.explanation.ablations import AblationFinder
-from analysis.explanation.communication.quick_check import of_known_box
-from analysis.explanation.explanations import Explanation, explain_all
-from analysis.explanation.observed import NOTHING
-from analysis.explanation.suspects import Bound
-from analysis.explanation.verdicts import HEALTHY_FROM, Confidence
+from analysis.explain.ablations import AblationFinder
+from analysis.explain.explanations import Explanation, explain_all
+from analysis.explain.links import of_box
+from analysis.explain.observed import NOTHING
+from analysis.explain.suspects import Bound
+from analysis.explain.verdicts import HEALTHY_FROM, Confidence
 from analysis.results import Result, items_per_step
 from analysis.selection import Selection, load
 from scalemark.records.origin import Origin
@@ -95,7 +95,7 @@ def _explained(
     found: list[Explanation] = []
     for key, asked in shared.items():
         finder = AblationFinder(beside[key])
-        found += explain_all(asked, finder, lambda _: NOTHING, of_known_box)
+        found += explain_all(asked, finder, lambda _: NOTHING, of_box)
     return found
 
 

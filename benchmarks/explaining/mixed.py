@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.explanation.ablations import AblationFinder, reads
-from analysis.explanation.case import MATTERS
-from analysis.explanation.explanations import explain_all
-from analysis.explanation.suspects import Bound
-from analysis.explanation.verdicts import Confidence
+from analysis.explain.ablations import AblationFinder, reads
+from analysis.explain.explanations import explain_all
+from analysis.explain.suspects import Bound
+from analysis.explain.verdicts import MATTERS, Confidence
 from benchmarks.explaining.simulated import (
     EVERY,
     KINDS,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.explanation.ablations import AblationFinder
-from analysis.explanation.observed import observer
+from analysis.explain.ablations import AblationFinder
+from analysis.explain.observed import observer
 from analysis.selection import Selection as Selected
 from analysis.source import Source
 from benchmarks.explaining.simulated import (
@@ -48,7 +48,7 @@ def played(
     for number, (_, setting) in enumerate(cases):
         _play_case(setting, runs / f"case-{number}", sweep_uid=f"{number:016x}")
     database = str(folder / "results.db")
-    if rejected := rebuild(database, [str(runs)]).added.rejected:
+    if rejected := rebuild(database, [str(runs)]).rejected:
         raise RuntimeError(f"the simulator left what cannot be read: {rejected[0]}")
     source = Source(selection=Selected(db=database, origin=Origin.SIMULATED))
     return list(_answers(cases, source))

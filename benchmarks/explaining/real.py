@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.explanation.suspects import Bound
+from analysis.explain.suspects import Bound
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 EFFORT = (
@@ -94,7 +94,7 @@ SCENARIOS = {
 
 
 def run(name: str, folder: Path, repeats: int) -> dict[str, Any]:
-    """Runs what is missing of a scenario, and returns what `explain --json` says of its target."""
+    """Run what is missing of a scenario, and return what `explain --json` has as diagnosis."""
     scenario = SCENARIOS[name]
     for arguments in scenario.sweeps:
         asked = [*_without(EFFORT, arguments), *arguments, f"sweep.repeats={repeats}"]
@@ -113,9 +113,9 @@ def run(name: str, folder: Path, repeats: int) -> dict[str, Any]:
     found = json.loads(reported)
     if len(found) != 1:
         raise RuntimeError(
-            f"{name}: wanted one explanation, found {[one['title'] for one in found]}"
+            f"{name}: wanted one explanation, found {[one['target']['trial_id'] for one in found]}"
         )
-    return dict(found[0])
+    return dict(found[0]["diagnosis"])
 
 
 def table(folder: Path, repeats: int = 3) -> str:
@@ -124,15 +124,10 @@ def table(folder: Path, repeats: int = 3) -> str:
     lines = ["| bottleneck | wanted | verdict | confidence | in words |", "|---|---|---|---|---|"]
     for name, scenario in SCENARIOS.items():
         found = run(name, folder, repeats)
-        reported = [
-            name,
-            str(scenario.wanted),
-            str(found["verdict"]),
-            found["confidence"],
-            found["sentence"],
-        ]
+        why = "; ".join(found["evidence"])
+        reported = [name, str(scenario.wanted), str(found["bound"]), found["confidence"], why]
         lines.append(f"| {' | '.join(reported)} |")
-        print(f"{name}: {found['sentence']} {'; '.join(found['doubts'])}", file=sys.stderr)
+        print(f"{name}: {why}; {'; '.join(found['doubts'])}", file=sys.stderr)
     return "\n".join(lines)
 
 

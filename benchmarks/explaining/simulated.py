@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from analysis.explanation.ablations import SYNTHETIC, AblationFinder, exchanging_nothing
-from analysis.explanation.explanations import explain_all
-from analysis.explanation.observed import Observed
-from analysis.explanation.suspects import Bound
-from analysis.explanation.verdicts import Confidence
+from analysis.explain.ablations import SYNTHETIC, AblationFinder, exchanging_nothing
+from analysis.explain.explanations import explain_all
+from analysis.explain.observed import Observed
+from analysis.explain.suspects import Bound
+from analysis.explain.verdicts import Confidence
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.origin import Origin

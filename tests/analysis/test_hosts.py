@@ -6,8 +6,8 @@ from itertools import permutations, product
 import pytest
 
 from analysis.conclusions.rules import RULES
-from analysis.explanation.ablations import Ablation, AblationFinder
-from analysis.explanation.explanations import of_each_curve
+from analysis.explain.ablations import Ablation, AblationFinder, command
+from analysis.explain.explanations import of_each_curve
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import pivot
 from analysis.reported_hosts import hosts_of
@@ -185,11 +185,8 @@ def test_each_number_of_hosts_is_explained_by_itself():
     for target in targets:
         around = finder.around(target)
         assert (around.found[Ablation.ALONE].num_gpus, around.found[Ablation.ALONE].hosts) == (1, 1)
-        assert all(
-            "hosts=1" in one.command or target.hosts == 1
-            for one in around.missing
-            if one.ablation in (Ablation.INDEPENDENT, Ablation.FLOOR)
-        )
+        for ablation in {Ablation.INDEPENDENT, Ablation.FLOOR} & {*around.missing}:
+            assert "hosts=1" in command(ablation, target) or target.hosts == 1
 
 
 def test_hosts_that_are_processes_of_one_machine_are_noted():

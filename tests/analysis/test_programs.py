@@ -261,7 +261,7 @@ def test_a_number_that_the_program_reported_is_called_so(analysis, asked):
 def test_trials_of_ours_beside_a_program_are_explained_alone(analysis):
     fill_gpus([*around(on_gpus(), 100.0), *around(program(), 900.0)])
     ended = analysis("explain", "--all", "--origin", "measured", "--json")
-    assert [one["throughput"] for one in json.loads(ended.stdout)] == pytest.approx(
+    assert [one["target"]["throughput"] for one in json.loads(ended.stdout)] == pytest.approx(
         [100.0], rel=1e-4
     )
     assert (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.explanation.suspects import Bound
-from analysis.explanation.verdicts import Confidence
+from analysis.explain.suspects import Bound
+from analysis.explain.verdicts import Confidence
 from benchmarks.explain import table
 from benchmarks.explaining.mixed import verdicts
 from benchmarks.explaining.played import played
@@ -84,7 +84,7 @@ def test_95_percent_of_300_causes_are_found_and_none_surely_wrong(seed):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_bottlenecks_of_real_sweeps_on_cpu_devices_are_found(name, tmp_path):
     found = run(name, tmp_path, repeats=2)
-    assert found["verdict"] == SCENARIOS[name].wanted, found["sentence"]
+    assert found["bound"] == SCENARIOS[name].wanted, found["evidence"]
 
 
 def test_every_verdict_is_asked_for():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.explanation.replicas.slow_replica import slow_replicas
+from analysis.explain.slow_replica import slow_replicas
 from scalemark.records.attempt import AttemptBegin
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Measurement, Result

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from analysis.explanation.replicas.slow_replica import slow_replicas
+from analysis.explain.slow_replica import slow_replicas
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.records.outcomes import Outcome, Phase

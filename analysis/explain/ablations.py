@@ -1,0 +1,390 @@
+"""The ablation of a trial: other trials that differ from it in one thing, to be subtracted.
+
+```
+  1 GPU -> N independent -> N with reduction -> real data -> distortions
+    contention        communication         input        input
+                 -> over fast links ->                        between several hosts
+         communication         network
+```
+Beside them stand the same trial with more steps per call, a larger batch, or model=trivial.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from analysis import again
+from analysis.results import Result, items_per_step
+from analysis.statistics.contradictions import LEAST_GAP
+from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
+from scalemark.own_model import is_own
+from scalemark.records.measurement import IMAGES
+from scalemark.records.origin import Origin
+from scalemark.records.outcomes import injected_text, read_injected
+from scalemark.records.trial import AXES, free_names
+
+FLOOR = "trivial"  # the model whose step has nothing but what every step costs
+INJECTED_LINK = "link_mbit"  # the injected rate of links between hosts
+MANY_STEPS = 10  # per call: what a call costs is then a tenth
+
+
+class Ablation(StrEnum):
+    """The relation of a trial to a target, which may be one of them itself."""
+
+    ALONE = "alone"  # one replica, synthetic data, nothing exchanged
+    INDEPENDENT = "independent"  # as many replicas as the target, each for itself
+    # the target's own strategy on synthetic data, without a slow network between hosts
+    FAST_LINKS = "fast links"
+    REDUCING = "reducing"  # the target's own strategy, on synthetic data
+    # one replica with the target's own data: where nothing better is known
+    ALONE_READING = "alone, reading"
+    READING = "reading"  # its own data, without distortions
+    DISTORTING = "distorting"
+    MANY_STEPS = "many steps"  # on synthetic data, many steps per call
+    LARGER_BATCH = "larger batch"  # on one replica
+    FLOOR = "floor"  # the trivial model, each replica for itself
+
+
+ABLATION_ORDER = (
+    Ablation.ALONE,
+    Ablation.INDEPENDENT,
+    Ablation.FAST_LINKS,
+    Ablation.REDUCING,
+    Ablation.READING,
+    Ablation.DISTORTING,
+)
+"""Each has one thing more than the one before."""
+
+SYNTHETIC = {
+    "data": "synthetic",
+    "data_dir": "",
+    "distortions": False,
+    "cache": True,
+    "data_threads": 0,
+    "prefetch": 2,
+}
+COMPARED = tuple(axis.name for axis in AXES.values() if axis.sets_step_time)
+"""Axes that set the time of a step."""
+_ON_ONE = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
+_OF_THE_FLOOR = (
+    *("model", "num_gpus", "data", "variable_update", "steps_per_execution", "injected"),
+    *("precision", "xla"),
+)
+
+
+@cache
+def exchanging_nothing() -> dict[str, Any]:
+    """Return the axes of a trial whose replicas train apart."""
+    name = next(name for name, update in VARIABLE_UPDATES.items() if not update.exchanges)
+    abilities = VARIABLE_UPDATES[name]
+    return {
+        "hosts": 1,
+        "variable_update": name,
+        "local_parameter_device": abilities.local_parameter_devices[0],
+        "all_reduce": abilities.all_reduces[0],
+        "staged_vars": False,
+        "gradient_repacking": 0,
+        "compact_gradients": False,
+        "loss_scale": "none",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ablations:
+    """The trials around one target."""
+
+    target: Result
+    found: Mapping[Ablation, Result]
+    missing: tuple[Ablation, ...]  # those that would say more
+    own: Ablation  # what the target itself is
+
+    @property
+    def trials(self) -> dict[Ablation, Result]:
+        """Each trial once, by its last ablation: one trial may be several."""
+        last = {}
+        for ablation in Ablation:
+            if ablation in self.found:
+                last[self.found[ablation].trial_id] = ablation
+        return {ablation: self.found[ablation] for ablation in last.values()}
+
+
+class AblationFinder:
+    """Finds ablations among all results: those of one environment are never compared with
+    another's, nor those that count one item with those that count another.
+    """
+
+    def __init__(self, results: Iterable[Result]) -> None:
+        self._by_identity: dict[object, list[Result]] = defaultdict(list)
+        self._but_for: dict[object, list[Result]] = defaultdict(list)  # one axis
+        self._floors: dict[object, list[Result]] = defaultdict(list)
+        self.results: list[Result] = []  # those that have a number, and a known step
+        for result in results:
+            if result.throughput is None or not items_per_step(result):
+                continue
+            self.results.append(result)
+            where = result.environment.key, result.item
+            self._by_identity[where, _identity(result.axes)].append(result)
+            for axis in ("steps_per_execution", "batch_size"):
+                self._but_for[where, axis, _identity(result.axes, without=axis)].append(result)
+            if result.axes["model"] == FLOOR:
+                self._floors[where, _kind_of_floor(result.axes)].append(result)
+
+    def around(self, target: Result) -> Ablations:
+        """Find the ablations of a result that has a number."""
+        own = Ablation.REDUCING
+        if target.axes.get("distortions"):
+            own = Ablation.DISTORTING
+        elif reads(target.axes):
+            own = Ablation.READING
+        found: dict[Ablation, Result] = {own: target}
+        missing = []
+        lower = ABLATION_ORDER[: ABLATION_ORDER.index(own)]
+        beside = (Ablation.MANY_STEPS, Ablation.LARGER_BATCH, Ablation.FLOOR)
+        for ablation in (*lower, *beside):
+            if not _has_meaning(ablation, target):
+                continue
+            result = self._find(ablation, target)
+            if result is not None:
+                found[ablation] = result
+            else:
+                missing.append(ablation)
+        if Ablation.ALONE not in found and reads(target.axes):
+            alone = self._best(_with(target.axes, {"num_gpus": 1, "hosts": 1}), target)
+            if alone is not None:
+                found[Ablation.ALONE_READING] = alone
+        return Ablations(target=target, found=found, missing=tuple(missing), own=own)
+
+    def alone(self, target: Result) -> Result | None:
+        """Find one replica of it alone.
+
+        On one replica most strategies exchange nothing, and published figures have no other. With
+        variables on the CPU one replica, too, fetches them from there: then copies on the GPU go
+        first, whose reductions are all the same on one replica.
+        """
+        ways = [_changes(Ablation.ALONE, target)]
+        variables_on = target.axes["local_parameter_device"]
+        if variables_on == "cpu":
+            copies = _ON_ONE | exchanging_nothing() | {"variable_update": DEFAULT_UPDATE}
+            for name in VARIABLE_UPDATES[DEFAULT_UPDATE].all_reduces:
+                ways.append(copies | {"all_reduce": name})
+        ways.append(_ON_ONE)
+        if target.num_gpus == 1 and variables_on == "gpu":
+            ways.reverse()  # its variables are where it computes: it is alone itself
+        for changes in ways:
+            result = self._best(_with(target.axes, changes), target)
+            if result is not None:
+                return result
+        others = [self._best(_with(target.axes, way), target) for way in _alone_of_any(target)]
+        return min((other for other in others if other), key=_step_s, default=None)
+
+    def contradicting(self, result: Result) -> list[Result]:
+        """Return single runs of the same work in the same environment, as rows of one source may
+        be, whose figures are further from its own than processes of one trial.
+        """
+        where = result.environment.key, result.item
+        own_s = _step_s(result)
+        others = []
+        for other in self._by_identity.get((where, _identity(result.axes)), ()):
+            times = (_step_s(other), own_s)
+            are_single = len(other.repeats) == len(result.repeats) == 1
+            if are_single and max(times) > LEAST_GAP * min(times):
+                others.append(other)
+        return others
+
+    def _find(self, ablation: Ablation, target: Result) -> Result | None:
+        if ablation is Ablation.ALONE:
+            return self.alone(target)
+        if ablation is Ablation.MANY_STEPS:
+            return self._with_larger(target, SYNTHETIC, "steps_per_execution")
+        if ablation is Ablation.FLOOR:
+            return self._floor(target)
+        changes = _changes(ablation, target)
+        if ablation is Ablation.LARGER_BATCH:
+            # subtracted from the one alone: what else differs would count as fixed
+            alone = self.alone(target)
+            same = self._with_larger(alone, {}, "batch_size") if alone else None
+            return same or self._with_larger(target, changes, "batch_size")
+        return self._best(_with(target.axes, changes), target)
+
+    def _best(self, axes: Mapping[str, Any], target: Result) -> Result | None:
+        """Return the trial with the most repeats, one without idle injected faults first; of equals
+        one that timed each replica.
+        """
+        identity = _identity(axes)
+        if identity == _identity(target.axes):
+            return target
+        where = target.environment.key, target.item
+        here = self._by_identity.get((where, identity), ())
+        return max(here, key=_preference, default=None)
+
+    def _with_larger(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
+        """Return the target with these changes, but with the next larger value of one axis."""
+        axes = _with(target.axes, changes)
+        where = target.environment.key, target.item
+        alike = self._but_for.get((where, axis, _identity(axes, without=axis)), ())
+        larger = [result for result in alike if result.axes.get(axis, 0) > axes.get(axis, 0)]
+
+        def preference(result: Result) -> tuple[Any, bool, int]:
+            return result.axes[axis], not _is_plain(result), -len(result.repeats)
+
+        return min(larger, key=preference, default=None)
+
+    def _floor(self, target: Result) -> Result | None:
+        """Return the fastest of its kind, whatever its images: they hardly count there."""
+        axes = _with(target.axes, _changes(Ablation.FLOOR, target))
+        where = target.environment.key, target.item
+        alike = self._floors.get((where, _kind_of_floor(axes)), ())
+        plain = [result for result in alike if _is_plain(result)]
+        return min(plain or alike, key=_step_s, default=None)
+
+
+def command(ablation: Ablation, target: Result) -> str:
+    """Return the command that makes the trial; empty for published figures."""
+    if target.environment.origin is Origin.PUBLISHED:
+        return ""
+    axes = _with(target.axes, _changes(ablation, target))
+    if ablation is Ablation.MANY_STEPS:
+        axes["steps_per_execution"] = MANY_STEPS * target.axes["steps_per_execution"]
+    if ablation is Ablation.LARGER_BATCH:
+        axes["batch_size"] = 2 * target.axes["batch_size"]
+    # The batch of each replica is known, whatever the target scaled.
+    wanted = {name: axes[name] for name in AXES} | {"scaling": "weak"}
+    return again.command(replace(target.spec, **wanted), [target])
+
+
+def reads(axes: Mapping[str, Any]) -> bool:
+    """Return whether it has an input to wait for."""
+    return not str(axes["data"]).startswith("synthetic")
+
+
+def several_hosts(axes: Mapping[str, Any]) -> bool:
+    """Return whether it ran over several hosts; for published figures see
+    `analysis.reported_hosts`."""
+    return bool(axes.get("hosts", 1) > 1)
+
+
+def _alone_of_any(target: Result) -> Iterator[dict[str, Any]]:
+    """Yield one replica of each variable update, where the target's own needs several.
+
+    One whose variables are on the CPU is not alone: it fetches them in every step.
+    """
+    own = VARIABLE_UPDATES.get(str(target.axes["variable_update"]))
+    if own is None or own.least_replicas == 1:
+        return
+    for name, update in VARIABLE_UPDATES.items():
+        if update.least_replicas > 1 or update.is_distributed:
+            continue
+        if "gpu" not in update.local_parameter_devices:
+            continue
+        for all_reduce in update.all_reduces:
+            way = {"variable_update": name, "local_parameter_device": "gpu"}
+            way["all_reduce"] = all_reduce
+            yield _ON_ONE | way
+            yield _ON_ONE | exchanging_nothing() | way
+
+
+def _preference(result: Result) -> tuple[bool, int, bool]:
+    return _is_plain(result), len(result.repeats), bool(result.axes.get("replica_times"))
+
+
+def _step_s(result: Result) -> float:
+    return items_per_step(result) / (result.throughput or 1)
+
+
+def _has_meaning(ablation: Ablation, target: Result) -> bool:
+    axes = target.axes
+    if ablation is Ablation.INDEPENDENT:
+        return bool(axes["num_gpus"] > 1)  # of one it is the one alone
+    # Hosts that are processes of one machine have no network between them but the injected one.
+    if ablation is Ablation.FAST_LINKS:
+        is_slowed = INJECTED_LINK in read_injected(axes.get("injected", ""))
+        return several_hosts(axes) and (is_slowed or not target.is_on_one_machine)
+    if ablation is Ablation.MANY_STEPS:
+        # Sources report no steps per call.
+        return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)
+    if ablation is Ablation.FLOOR and (target.item != IMAGES or is_own(str(axes["model"]))):
+        return False  # its inputs are no images of the trivial model
+    if ablation in (Ablation.LARGER_BATCH, Ablation.FLOOR):
+        return str(axes["model"]) != FLOOR
+    return True
+
+
+def _changes(ablation: Ablation, target: Result) -> dict[str, Any]:
+    """Return the axes that make that ablation, or a lower one, of a target."""
+    apart = SYNTHETIC | exchanging_nothing()
+    if ablation in (Ablation.ALONE, Ablation.LARGER_BATCH):
+        return apart | {"num_gpus": 1}
+    if ablation is Ablation.INDEPENDENT:
+        return apart | _on_one_host(target)
+    if ablation is Ablation.FLOOR:
+        return apart | _on_one_host(target) | {"model": FLOOR}
+    if ablation is Ablation.READING:
+        return {"distortions": False}
+    if ablation is Ablation.FAST_LINKS:
+        injected = read_injected(target.axes.get("injected", ""))
+        if injected.pop(INJECTED_LINK, None) is None:
+            return SYNTHETIC | _on_one_host(target)
+        return SYNTHETIC | {"injected": injected_text(injected)}
+    return SYNTHETIC
+
+
+def _on_one_host(target: Result) -> dict[str, Any]:
+    """Return as many replicas as a host has; all, where hosts are processes of one machine."""
+    if not several_hosts(target.axes) or target.is_on_one_machine:
+        return {"hosts": 1}
+    return {"hosts": 1, "num_gpus": target.axes["num_gpus"] // target.axes["hosts"]}
+
+
+def _with(axes: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Change the axes that there are: published figures have few."""
+    return _settled(dict(axes) | {axis: value for axis, value in changes.items() if axis in axes})
+
+
+def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
+    """Put it on one host where it can be on no more, and drop faults that have nothing to slow."""
+    settled = dict(axes)
+    # One replica, and replicas each for itself, are on one host.
+    is_of_one_host = axes["num_gpus"] == 1 or trains_apart(axes["variable_update"])
+    if is_of_one_host and "hosts" in settled:
+        settled["hosts"] = 1
+    injected = read_injected(settled.get("injected", ""))
+    if not injected:
+        return settled
+    idle = []
+    if not reads(settled):
+        idle.append("input_s")
+    if is_of_one_host:
+        idle.append("reduction_s")
+    if not several_hosts(settled):
+        idle.append(INJECTED_LINK)
+    if injected.get("slow_replica", 0) >= axes["num_gpus"]:  # there is no such replica
+        idle += ["slow_replica", "slow_replica_by"]
+    for name in idle:
+        injected.pop(name, None)
+    settled["injected"] = injected_text(injected)
+    return settled
+
+
+def _is_plain(result: Result) -> bool:
+    """Return whether every injected fault has an effect there, unlike a slow synthetic input."""
+    return bool(result.axes.get("injected", "") == _settled(result.axes).get("injected", ""))
+
+
+def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:
+    settled = _settled(axes)
+    return tuple(settled.get(axis) for axis in (*_OF_THE_FLOOR, *free_names(settled)))
+
+
+def _identity(axes: Mapping[str, Any], without: str = "") -> tuple[object, ...]:
+    """Return what is equal for trials whose steps are the same work, but for one axis.
+
+    Effort and seeds do not matter.
+    """
+    settled = _settled(axes)
+    compared: Sequence[str] = [axis for axis in COMPARED if axis in settled] + free_names(settled)
+    return tuple((axis, settled[axis]) for axis in compared if axis != without)

@@ -1,0 +1,299 @@
+"""Explains trials: where the time of a step goes, what holds it back, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from analysis import again
+from analysis.explain.ablations import ABLATION_ORDER, Ablation, AblationFinder, command
+from analysis.explain.exchange import ExchangeTests
+from analysis.explain.links import Bandwidth, Links, links_of
+from analysis.explain.observed import NOTHING, UNTIMED, Observed, SlowReplicas
+from analysis.explain.remedies import Remedy, against_slow, against_throttling, remedies
+from analysis.explain.suspects import Bound, Case, Method, Suspect
+from analysis.explain.verdicts import MATTERS, Diagnosis, diagnose
+from analysis.explain.waterfall import Seconds, Waterfall, shares_cores, waterfall
+from analysis.results import Result
+from analysis.statistics.contradictions import contradiction
+from analysis.statistics.sample import Sample
+from analysis.text.titles import failed_repeats, host_notes
+from scalemark.models import trainable
+from scalemark.records import overrides
+from scalemark.records.origin import Origin
+from scalemark.records.strategies import STRATEGY_COLUMNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A part of a step, or what overlaps parts."""
+
+    what: str
+    seconds: Seconds
+    share: float  # of the step
+    trials: tuple[str, ...]  # of a difference what is subtracted comes last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A trial that would say more."""
+
+    ablation: Ablation
+    command: str  # that makes it; empty where there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The trial that is explained."""
+
+    trial_id: str
+    origin: Origin
+    environment: str
+    machine: str
+    model: str
+    strategy: str
+    num_gpus: int
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The step of the target, taken apart."""
+
+    step: Seconds
+    efficiency: float | None  # against the ideal: 1.0 loses nothing
+    ideal: str  # what that is, as `8 times replicated_nccl on 1 GPU`; empty where there is none
+    base: Ablation  # what the parts stand on
+    parts: tuple[Row, ...]  # the base first; they add up to the step
+    within: tuple[Row, ...]  # what overlaps the parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All that is said of one trial."""
+
+    target: Target
+    steps: Steps
+    diagnosis: Diagnosis
+    seen: Observed
+    links: Links | None
+    slow_replicas: SlowReplicas
+    remedies: tuple[Remedy, ...]
+    missing: tuple[Missing, ...]
+    # the command that makes what is missing, but for a larger batch; empty where nothing is, or no
+    # such model
+    measure_all: str
+    notes: tuple[str, ...]  # what must be known beside it, as sentences
+
+
+def explain_all(
+    targets: Iterable[Result],
+    finder: AblationFinder,
+    observe: Callable[[Result], Observed],
+    bandwidth: Callable[[Result], Bandwidth | None] = lambda _: None,
+) -> list[Explanation]:
+    """Explain results that have a number; `finder` has all that they may be compared with."""
+    tests = ExchangeTests(finder)
+    return [_explain(target, finder, tests, observe, bandwidth(target)) for target in targets]
+
+
+def _explain(
+    target: Result,
+    finder: AblationFinder,
+    tests: ExchangeTests,
+    observe: Callable[[Result], Observed],
+    bandwidth: Bandwidth | None,
+) -> Explanation:
+    fall = waterfall(finder.around(target))
+    of_ablations = {ablation: observe(result) for ablation, result in fall.found.items()}
+    seen = observe(target)
+    times, timed = seen.replica_times, target
+    of_independent = of_ablations.get(Ablation.INDEPENDENT, NOTHING).replica_times
+    if of_independent and not times:
+        times, timed = of_independent, fall.found[Ablation.INDEPENDENT]
+    slow = UNTIMED
+    if times:
+        # here, because numpy's import takes long, and few trials time their replicas
+        from analysis.explain.slow_replica import slow_replicas
+
+        slow = slow_replicas(times)
+        if timed is not target:
+            slow = replace(slow, timed_in=timed.trial_id)
+    case = Case(
+        fall=fall,
+        seen=seen,
+        of_ablations=of_ablations,
+        links=links_of(target, seen, bandwidth),
+        tests=tests,
+        waiting=_waiting(slow, timed, len(times)),
+    )
+    diagnosis = diagnose(case)
+    kind = target.environment.device_kind
+    offered = remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
+    if diagnosis.bound is Bound.SLOW_REPLICA:
+        offered = [against_slow(slow.slow[0].replica, kind)]
+    return Explanation(
+        target=Target(
+            trial_id=target.trial_id,
+            origin=target.environment.origin,
+            environment=target.environment.key,
+            machine=target.environment.machine,
+            model=str(target.axes["model"]),
+            strategy=target.strategy,
+            num_gpus=target.num_gpus,
+            throughput=target.throughput or 0.0,
+        ),
+        steps=_steps(fall, diagnosis),
+        diagnosis=diagnosis,
+        seen=seen,
+        links=case.links,
+        slow_replicas=slow,
+        remedies=(*against_throttling(seen.gpus, seen.clock_loss), *offered),
+        missing=tuple(
+            Missing(ablation=ablation, command=command(ablation, target))
+            for ablation in fall.ablations.missing
+        ),
+        measure_all=_measure_all(fall),
+        notes=tuple(_notes(fall)),
+    )
+
+
+def _steps(fall: Waterfall, diagnosis: Diagnosis) -> Steps:
+    first = fall.parts[0].before if fall.parts else fall.target
+    parts = [_row(fall, str(fall.base), fall.base_s, (first.trial_id,))]
+    for part in fall.parts:
+        parts.append(_row(fall, " or ".join(part.causes), part.seconds, part.trials))
+    return Steps(
+        step=fall.step,
+        efficiency=fall.efficiency,
+        ideal=_ideal(fall),
+        base=fall.base,
+        parts=tuple(parts),
+        within=tuple(_within(fall, diagnosis)),
+    )
+
+
+def _ideal(fall: Waterfall) -> str:
+    ideal, num_gpus = fall.ideal, fall.target.num_gpus
+    if ideal is None:
+        return ""
+    if shares_cores(fall.target):
+        return "as many, each for itself"
+    alone = "one replica alone" if ideal.trains_apart else f"{ideal.strategy} on {ideal.counted}"
+    return f"{num_gpus} times {alone}"
+
+
+def _waiting(slow: SlowReplicas, timed: Result, num_processes: int) -> Suspect | None:
+    """Return what the slowest replica's own compute takes longer than the others'.
+
+    Nothing of CPU devices: they share cores, and those that wait leave theirs to the slow one.
+    """
+    if not slow.slow or shares_cores(timed):
+        return None
+    slowest = slow.slow[0]
+    seconds = Seconds(
+        value=slowest.value * slowest.others_s,
+        low=slowest.low * slowest.others_s,
+        high=slowest.high * slowest.others_s,
+        over_processes=num_processes > 1,
+    )
+    return Suspect(
+        bound=Bound.SLOW_REPLICA,
+        method=Method.REPLICA_TIMES,
+        seconds=seconds,
+        because=(
+            f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer"
+        ),
+        trials=(timed.trial_id,),
+    )
+
+
+def _refuted(fall: Waterfall) -> list[str]:
+    """Return axes that trials have shown to bring nothing."""
+    refuted = []
+    if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS:
+        refuted.append("steps_per_execution")
+    if fall.ablations.own is Ablation.DISTORTING and Ablation.READING in fall.found:
+        refuted.append("distortions")  # without them it is an ablation already
+    return refuted
+
+
+def _row(fall: Waterfall, what: str, seconds: Seconds, trials: Sequence[str]) -> Row:
+    share = fall.share(seconds.value)
+    return Row(what=what, seconds=seconds, share=share, trials=tuple(trials))
+
+
+def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[Row]:
+    """Yield what overlaps the parts."""
+    known = (
+        ("calls of the function", fall.calls),
+        ("fixed, whatever the batch", fall.fixed),
+        ("the trivial model's whole step", fall.floor),
+    )
+    for what, beside in known:
+        if beside is not None:
+            yield _row(fall, what, beside.seconds, beside.trials)
+    for suspect in diagnosis.suspects:
+        if suspect.bound is Bound.SLOW_REPLICA:
+            yield _row(fall, "the slow replica", suspect.seconds, suspect.trials)
+        if suspect.method is Method.CORES and suspect.bound is diagnosis.bound:
+            yield _row(fall, "other programs", suspect.seconds, suspect.trials)
+
+
+def _measure_all(fall: Waterfall) -> str:
+    """Return the `experiment=explain` around the target, where an ablation of it is missing."""
+    target = fall.target
+    if {*fall.ablations.missing} <= {Ablation.LARGER_BATCH}:
+        return ""
+    if target.environment.origin is not Origin.PUBLISHED:
+        spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
+        return again.command(spec, [target], "experiment=explain")
+    if target.axes["model"] not in trainable():
+        return ""
+    asked = {name: target.axes[name] for name in ("model", "num_gpus", "batch_size")}
+    if target.strategy in STRATEGY_COLUMNS.values():
+        asked["strategy"] = target.strategy
+    return overrides.sweep(["experiment=explain", *overrides.of_axes(asked)])
+
+
+def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
+    """Choose the result on the most GPUs of each curve.
+
+    A result that is an ablation of another one is left out: there it is explained already.
+    """
+    largest: dict[tuple[object, ...], Result] = {}
+    for result in results:
+        key = (result.environment.key, result.item, result.course)
+        if result.throughput is None or not result.axes["batch_size"]:
+            continue
+        if key not in largest or result.num_gpus > largest[key].num_gpus:
+            largest[key] = result
+    within: set[tuple[str, str]] = set()
+    for result in largest.values():
+        for ablation in finder.around(result).found.values():
+            if ablation.trial_id != result.trial_id:
+                within.add((ablation.environment.key, ablation.trial_id))
+    targets = list(largest.values())
+    tops = [one for one in targets if (one.environment.key, one.trial_id) not in within]
+    return tops or targets
+
+
+def _notes(fall: Waterfall) -> Iterator[str]:
+    target = fall.target
+    if shares_cores(target) and target.num_gpus > 1:
+        yield (
+            "CPU devices share the cores of one machine: as many, each for itself, are the ideal "
+            "here, and verdicts are about what differs from that"
+        )
+    yield from host_notes([target])
+    for ablation, result in fall.ablations.trials.items():
+        if ablation not in ABLATION_ORDER:
+            continue
+        contradicting = contradiction(Sample.of(result.repeats, result.unit))
+        if contradicting:
+            note = f"repeats of {ablation} contradict each other ({contradicting.words})"
+            if result.attempt_ids:
+                note += f"; measure it again: {again.again(result, 3)}"
+            yield note
+        if result.failed:
+            yield f"repeats of {ablation} brought no number ({failed_repeats(result)})"

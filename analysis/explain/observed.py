@@ -1,0 +1,206 @@
+"""Reads what was observed beside step times: waiting for input, clocks, neighbors, a profile."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.results import Result, is_quotable
+from analysis.source import Source
+from scalemark.records.outcomes import INJECTED_REASON
+
+SLOWER_CLOCK_FROM = 0.10  # below the median of the others
+THROTTLING = (
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "sw_thermal_slowdown",
+    "sw_power_cap",
+)
+
+Times = Mapping[str, Sequence[float]]
+"""Replica -> seconds of its own compute in each round of one process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowness:
+    """The time of a replica above the median of the others, as a share of that."""
+
+    replica: str
+    value: float
+    low: float  # both hold for all replicas at once in 98 % of cases
+    high: float
+    others_s: float  # median time of the others' own compute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowReplicas:
+    """The answer to which replica is slow, see `analysis.explain.slow_replica`."""
+
+    slow: tuple[Slowness, ...]  # slowest first; empty where none is, or where it cannot be told
+    slowest: Slowness | None  # None where there are too few times
+    unknown: str = ""  # why it cannot be told, a part of a sentence; empty where it can
+    timed_in: str = ""  # another trial that timed them; empty: this one, or none
+
+
+UNTIMED = SlowReplicas(slow=(), slowest=None, unknown="the compute of each replica was not timed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuClock:
+    """One GPU over all attempts of a trial; None for what it does not report."""
+
+    uuid: str
+    clock_mhz: float | None  # median
+    temperature_c: float | None  # highest
+    reasons: tuple[str, ...]  # why its clock was lowered, as trainer/watching/nvml.py names them
+    replica: int | None  # that it computed; None where repeats had other GPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Medians over the attempts of one trial that have a number; None where nobody looked."""
+
+    data_wait_share: float | None = None  # of the measured window
+    cores_taken: float | None = None  # by others, of all cores: 0..1
+    num_cores: int | None = None
+    # of the GPU that lost most, for which the others wait, below the highest clock it can: 0..1
+    clock_loss: float | None = None
+    throttled: tuple[str, ...] = ()  # reasons that were seen
+    num_parameters: int | None = None
+    link_bytes_per_s: float | None = None  # between its hosts, before the measured steps
+    doubts: tuple[str, ...] = ()  # why an attempt is suspect, but for injected faults
+    # of the newest attempt that has one: a scalemark.records.measurement.Profile
+    profile: Mapping[str, Any] | None = None
+    gpus: tuple[GpuClock, ...] = ()  # in the order of the replicas
+    replica_times: tuple[Times, ...] = ()  # of each attempt that timed them
+
+    @property
+    def exposed_share(self) -> float | None:
+        """Share of the profiled step in which gradients were reduced and nothing else was done."""
+        if self.profile is None:
+            return None
+        return float(self.profile["exposed_reduction_s"] / self.profile["step_s"])
+
+    @property
+    def launch_gap_share(self) -> float | None:
+        """Share of the profiled step in which GPUs waited for the host to launch kernels.
+
+        From one step to the next they may wait for input, or for a reduction elsewhere, too.
+        """
+        if self.profile is None:
+            return None
+        within, between = self.profile["launch_gap_share"], self.profile.get("step_gap_share")
+        if within is None or between is None:
+            return None if within is None else float(within)
+        waits = self.profile["input_wait_s"] + self.profile["exposed_reduction_s"]
+        return float(within + max(0.0, between - waits / self.profile["step_s"]))
+
+
+NOTHING = Observed()
+
+
+def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
+    """Summarize rows of `store.reading.queries.attempt_details`, oldest first."""
+    if not attempts:
+        return NOTHING
+    taken: list[float] = []
+    clock_losses: list[float | None] = []
+    throttled: set[str] = set()
+    doubts: dict[str, None] = {}
+    profile = None
+    replica_times = []
+    for row in attempts:
+        if row["cores_taken_by_others"] is not None:
+            taken.append(row["cores_taken_by_others"] / row["num_cores"])
+        gpus = row.get("recorded_telemetry") or ()
+        clock_losses.append(_clock_loss(gpus))
+        for gpu in gpus:
+            throttled.update(set(gpu["throttle_reasons"]).intersection(THROTTLING))
+        for reason in row["verdict_reasons"] or ():
+            if not reason.startswith(INJECTED_REASON):
+                doubts[reason] = None
+        profile = row["recorded_profile"] or profile
+        times = row.get("recorded_replica_times")
+        if times:
+            replica_times.append(times["seconds"])
+    newest = attempts[-1]
+    return Observed(
+        data_wait_share=_median(row["data_wait_share"] for row in attempts),
+        cores_taken=_median(taken),
+        num_cores=newest["num_cores"],
+        clock_loss=_median(clock_losses),
+        throttled=tuple(sorted(throttled)),
+        num_parameters=newest["num_parameters"],
+        link_bytes_per_s=_median(row["link_bytes_per_s"] for row in attempts),
+        doubts=tuple(doubts),
+        profile=profile,
+        gpus=gpu_clocks(attempts),
+        replica_times=tuple(replica_times),
+    )
+
+
+def observer(source: Source) -> Callable[[Result], Observed]:
+    """Return what observes a result of the source; of published figures nothing is seen."""
+
+    def observe(result: Result) -> Observed:
+        rows = [source.attempts[number] for number in result.attempt_ids]
+        return observed([row for row in rows if is_quotable(row)])
+
+    return observe
+
+
+def gpu_clocks(attempts: Sequence[Mapping[str, Any]]) -> tuple[GpuClock, ...]:
+    """Return the clock of each GPU by NVML's telemetry, in the order of replicas."""
+    seen: dict[str, list[Mapping[str, Any]]] = {}
+    for row in attempts:
+        for gpu in row.get("recorded_telemetry") or ():
+            seen.setdefault(gpu["uuid"], []).append(gpu)
+    have_same = True
+    for row in attempts:
+        gpus = row.get("recorded_telemetry")
+        if gpus and [gpu["uuid"] for gpu in gpus] != list(seen):
+            have_same = False
+    clocks = []
+    for number, (uuid, rows) in enumerate(seen.items()):
+        heats = [gpu["temperature_c"] for gpu in rows if gpu["temperature_c"] is not None]
+        reasons = {reason for gpu in rows for reason in gpu["throttle_reasons"]}
+        clocks.append(
+            GpuClock(
+                uuid=uuid,
+                clock_mhz=_median(gpu["sm_clock_mhz"] for gpu in rows),
+                temperature_c=max(heats, default=None),
+                reasons=tuple(sorted(reasons)),
+                replica=number if have_same else None,
+            )
+        )
+    return tuple(clocks)
+
+
+def slower_clocks(gpus: Sequence[GpuClock]) -> list[tuple[GpuClock, float]]:
+    """Return GPUs whose clock is 10 % or more below the median of the others', and that median."""
+    slower = []
+    for gpu in gpus:
+        others = _median(other.clock_mhz for other in gpus if other is not gpu)
+        if gpu.clock_mhz is None or others is None:
+            continue
+        if gpu.clock_mhz <= (1 - SLOWER_CLOCK_FROM) * others:
+            slower.append((gpu, others))
+    return slower
+
+
+def _clock_loss(gpus: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the loss of the GPU that lost most."""
+    losses = []
+    for gpu in gpus:
+        clock, highest = gpu["sm_clock_mhz"], gpu["max_sm_clock_mhz"]
+        if clock and highest:
+            losses.append(1 - clock / highest)
+    return max(losses, default=None)
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,249 @@
+"""Lists what to do against each verdict, as trials with one axis changed, and against throttling.
+
+"Optimize TensorFlow GPU performance with the TensorFlow Profiler" (source 001), and its checklist
+for several GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analysis import again
+from analysis.explain.links import fits, link_bytes
+from analysis.explain.observed import GpuClock
+from analysis.explain.suspects import Bound
+from analysis.results import Environment, Result
+from scalemark.abilities import (
+    ALL_REDUCES,
+    DEFAULT_UPDATE,
+    PRECISIONS,
+    VARIABLE_UPDATES,
+    half_precision,
+    trains_apart,
+)
+from scalemark.records.axes import Engine
+from scalemark.records.machine import DeviceKind
+from scalemark.records.origin import Origin
+from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
+from scalemark.records.unknown_axes import unknown_to
+from scalemark.text.wording import as_typed, listed
+
+MORE_BATCHES = 8  # that wait on each device
+FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
+MANY_STEPS = 10  # per call
+WORTH_A_REMEDY = 0.02  # of the clock: what a card at its power limit loses is mostly less
+_NOT_SIMULATED = frozenset(unknown_to(Engine.simulated))
+_SOME_PARAMETERS = 1_000_000  # shares of them are those of any number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One change, and the command that tests it."""
+
+    change: str  # as "prefetch=8"
+    why: str
+    command: str = ""  # empty for published figures, and where no trial tests it
+    trial_id: str = ""  # of the trial that the command runs
+
+
+def remedies(
+    bound: Bound | None,
+    target: Result,
+    num_cores: int | None = None,
+    *,
+    refuted: Collection[str] = (),
+) -> list[Remedy]:
+    """Return the remedies against a verdict, but for axes that trials have `refuted`."""
+    if bound is None or bound is Bound.SLOW_REPLICA:  # no axis makes a GPU faster
+        return []
+    place = target.environment
+    offered = []
+    for changes, why in _changes(bound, target.axes, place, num_cores or 8):
+        if place.device_kind is DeviceKind.SIMULATED_GPU and _NOT_SIMULATED & changes.keys():
+            continue
+        if changes.keys() & set(refuted):
+            continue
+        change = " ".join(f"{axis}={as_typed(value)}" for axis, value in changes.items())
+        if place.origin is Origin.PUBLISHED:
+            offered.append(Remedy(change=change, why=why))
+            continue
+        changed = replace(target.spec, **changes)
+        if place.hardware_profile and not fits(changed, place.hardware_profile):
+            continue
+        command = again.command(changed, [target], *again.repeated(len(target.repeats)))
+        offered.append(Remedy(change=change, why=why, command=command, trial_id=changed.trial_id))
+    return offered
+
+
+Axes = Mapping[str, Any]  # of published figures a few
+Changes = Iterator[tuple[dict[str, Any], str]]
+
+
+def _changes(bound: Bound, axes: Axes, place: Environment, num_cores: int) -> Changes:
+    if bound is Bound.INPUT:
+        yield from _input(axes, place, num_cores)
+    elif bound is Bound.LAUNCH:
+        yield {"batch_size": 4 * axes.get("batch_size", 1)}, "each launched kernel does more"
+        yield from _fewer_calls(axes, place, "what a call costs is paid once for ten steps")
+        if axes.get("xla", "off") == "off":
+            yield {"xla": "on"}, "XLA joins small kernels"
+        yield from _own_threads(axes, place, "kernels are launched from threads of their own")
+    elif bound is Bound.CONTENTION:
+        why = "each GPU's kernels are launched from threads of their own"
+        yield from _own_threads(axes, place, why)
+        yield from _fewer_calls(axes, place, "the host is asked less often")
+    elif bound is Bound.COMMUNICATION:
+        yield from _communication(axes, place)
+    else:
+        yield from _compute(axes, place)
+
+
+def _input(axes: Axes, place: Environment, num_cores: int) -> Changes:
+    if not axes.get("cache", True):
+        yield {"cache": True}, "records are read from memory after the first time"
+    if axes.get("data_threads", 0) not in (0, num_cores):
+        yield {"data_threads": num_cores}, "more of the input is decoded at once"
+    if axes.get("prefetch", 2) < MORE_BATCHES:
+        yield {"prefetch": MORE_BATCHES}, "waiting batches hide input that takes unevenly long"
+    if axes.get("distortions", False):
+        yield {"distortions": False}, "it shows what distorting costs: if that is all, distort less"
+    yield from _own_threads(axes, place, "the input's threads no longer keep kernels waiting")
+
+
+def _communication(axes: Axes, place: Environment) -> Changes:
+    why = "gradients are sent as often, for twice the batch"
+    yield {"batch_size": 2 * axes.get("batch_size", 1)}, why
+    num_micro = 4 * (axes.get("gradient_accumulation") or 1)
+    why = "gradients are sent as often, for four times the micro-batches"
+    yield {"gradient_accumulation": num_micro}, why
+    if axes.get("hosts", 1) > 1:
+        yield from _between_hosts(axes, place)
+        return
+    changes: dict[str, Any] = {}
+    own, ways = axes.get("all_reduce", ""), ["nccl", "pscpu"]
+    is_replicated = axes.get("variable_update", "") == DEFAULT_UPDATE
+    if is_replicated:
+        ways.append("hierarchical_copy")
+    else:
+        changes = {"variable_update": DEFAULT_UPDATE, "local_parameter_device": "gpu"}
+        changes["staged_vars"] = False
+        own = ""
+    for all_reduce in ways:
+        if all_reduce != own and _can_run(all_reduce, place):
+            yield {**changes, "all_reduce": all_reduce}, "gradients take another way"
+    if is_replicated and not axes.get("gradient_repacking", 0):
+        yield {"gradient_repacking": FEW_PACKS}, "few large messages instead of one per tensor"
+
+
+def _between_hosts(axes: Axes, place: Environment) -> Changes:
+    """Yield strategies that send fewer bytes over each host's link, fewest first."""
+    now = link_bytes(axes, _SOME_PARAMETERS)
+    fewer: dict[float, dict[str, Any]] = {}
+    for strategy in STRATEGY_NAMES:
+        changes = dict(zip(STRATEGY_AXES, strategy, strict=True))
+        sent = link_bytes({**axes, **changes}, _SOME_PARAMETERS)
+        if _can_run(changes["all_reduce"], place) and 0 < sent < now:
+            fewer.setdefault(sent, changes)
+    for sent, changes in sorted(fewer.items()):
+        yield changes, f"{sent / now:.0%} of the bytes go over each host's link"
+
+
+def _compute(axes: Axes, place: Environment) -> Changes:
+    if axes.get("precision", "fp32") == "fp32" and place.device_kind is not DeviceKind.CPU_DEVICE:
+        half = half_precision(place.compute_capability)
+        # Replicas that exchange nothing cannot agree on skipping a step.
+        apart = trains_apart(axes.get("variable_update", ""))
+        is_scaled = PRECISIONS[half].is_loss_scaled and not apart
+        loss_scale = "dynamic" if is_scaled else "none"
+        changes = {"precision": half, "loss_scale": loss_scale, "data_format": "NHWC"}
+        yield changes, "tensor cores gain much by half precision, other cores little or nothing"
+    if axes.get("xla", "off") == "off":
+        yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
+
+
+def _can_run(all_reduce: str, place: Environment) -> bool:
+    return place.device_kind is not DeviceKind.CPU_DEVICE or not ALL_REDUCES[all_reduce].gpu_only
+
+
+def _fewer_calls(axes: Axes, place: Environment, why: str) -> Changes:
+    """Yield more steps in a call, but where several GPUs of a process would wait for the host after
+    each of them (docs/gpus.md).
+    """
+    update = VARIABLE_UPDATES.get(axes.get("variable_update", ""))
+    is_alone = axes.get("num_gpus", 1) == 1 or (update is not None and update.is_of_one_host)
+    can_gain = is_alone or place.device_kind is not DeviceKind.GPU
+    if can_gain and axes.get("steps_per_execution", 1) < MANY_STEPS:
+        yield {"steps_per_execution": MANY_STEPS}, why
+
+
+def _own_threads(axes: Axes, place: Environment, why: str) -> Changes:
+    mode = axes.get("gpu_thread_mode", "global")
+    if place.device_kind is not DeviceKind.CPU_DEVICE and mode == "global":
+        yield {"gpu_thread_mode": "gpu_private"}, why
+
+
+def against_slow(replica: str, kind: DeviceKind) -> Remedy:
+    """Return what to do about the replica for which all others wait."""
+    why = "all others wait for it"
+    if kind is DeviceKind.GPU:
+        why += (
+            "; nvidia-smi -q -d PERFORMANCE,CLOCK shows what holds it back, and a sweep with "
+            "CUDA_VISIBLE_DEVICES without it what the others reach"
+        )
+    return Remedy(change=f"to mend or leave out {replica}", why=why)
+
+
+def against_throttling(
+    gpus: Sequence[GpuClock], clock_loss: float | None = None
+) -> Iterator[Remedy]:
+    """Yield what to do against each reason that was seen, the gravest first.
+
+    `clock_loss` is of the slowest; nothing is done about a small one. None where it is not known.
+    """
+    if clock_loss is not None and clock_loss < WORTH_A_REMEDY:
+        return
+    for reason, (change, why) in _AGAINST_THROTTLING.items():
+        throttled = [gpu for gpu in gpus if reason in gpu.reasons]
+        if reason == "hw_slowdown":
+            # where each says for which of both its hardware slows down, that is remedy enough
+            throttled = [gpu for gpu in throttled if not _CAUSES_OF_SLOWDOWN & {*gpu.reasons}]
+        if not throttled:
+            continue
+        heats = [gpu.temperature_c for gpu in throttled if gpu.temperature_c is not None]
+        heat = f" at up to {max(heats):.0f} °C" if heats and "thermal" in reason else ""
+        which = listed([gpu.uuid for gpu in throttled])
+        yield Remedy(change=f"{change} {which}", why=f"{reason}{heat}: {why}")
+
+
+_CAUSES_OF_SLOWDOWN = {"hw_thermal_slowdown", "hw_power_brake_slowdown"}
+_AGAINST_THROTTLING = {
+    "hw_thermal_slowdown": (
+        "to cool",
+        "too hot, it halves its clock or worse; look at fans, dust and the air that reaches it",
+    ),
+    "sw_thermal_slowdown": (
+        "to cool",
+        "the driver lowers its clock to keep it below its highest temperature; look at fans and "
+        "at the GPUs beside it",
+    ),
+    "hw_power_brake_slowdown": (
+        "to check the power supply of",
+        "the box cuts its power; a supply that failed, a cable or a limit of the chassis does that",
+    ),
+    "hw_slowdown": (
+        "to check heat and power supply of",
+        "its hardware halves its clock or worse, and does not say for which of both",
+    ),
+    "sw_power_cap": (
+        "to raise the power limit of",
+        "it draws all it may; nvidia-smi -q -d POWER shows its limits beside the others', and "
+        "nvidia-smi -pl WATTS sets one",
+    ),
+    "applications_clocks": (
+        "to reset the clocks of",
+        "they are limited by hand; nvidia-smi -rac resets them",
+    ),
+}
+"""NVML's reason -> what to try, and why; nvml.h, `nvmlClocksEventReasons`."""

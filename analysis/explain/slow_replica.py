@@ -1,0 +1,224 @@
+"""Names the replica that computes slower than the others, or says that it cannot be told.
+
+```
+  round          1   2   3  ...  128
+  replica 0      |   |   |        |     less the median of the others in its round: what slows all
+  replica 1      |   |   |        |     alike goes out; pauses go out; then the mean, and how far
+  replica 2      |   |   |        |     that may be off by chance
+```
+Under synchronous training all replicas show the same step; the times are those of each replica's
+own compute, `scalemark.records.measurement.ReplicaTimes`. How often the answer is right:
+`benchmarks/slow_replica.py`, docs/slow_replica.md.
+
+How far the mean time of a replica may be off by chance:
+
+```
+  spectrum of the rounds, which may resemble their neighbors -+ joined, where that is
+  how far the means of the rest are from each other ----------+ no more than chance
+  how far the repeats of each replica are from each other ----+ explains
+```
+Places that differ more are no error; repeats that do tell alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.explain.observed import UNTIMED, Slowness, SlowReplicas, Times
+from scalemark.stats.slow_noise import Error, error_of_mean
+from scalemark.stats.trend import without_trend
+from scalemark.stats.two_speeds import pauses
+from scalemark.stats.welch import upper_quantile
+
+Floats = NDArray[np.float64]
+
+SLOW_FROM = 0.10  # above the median of the others; where no replica can be, none is slow
+WRONGLY_NAMED = 0.01  # how often any of all replicas may be, where none is slow
+FEWEST_ROUNDS = 16
+LEAST_GAP = 0.6  # below those that stand apart, times what the rest are from each other at most
+# time that lies in that gap, as a share: of places that differ by 4 %, one that is no slower than
+# its place stands so far apart in 1 % of cases
+LEAST_APART = 0.09
+MOST_REPEATS = 10  # that are worth it
+_MOST = 10.0  # a logarithm beyond all reason: times that vary so much say nothing
+
+_PLACES_DIFFER = 0.02  # p of an F test: so do the means of the rest, which is no error
+_VARIES_MORE = 0.001  # p of an F test: one replica over repeats
+_TRIMMED = 1.4  # variance of 8 normal values by that of those left without the largest
+_OF_MEDIAN = math.pi / 2  # variance of a median by that of a mean, of normal values
+
+
+def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
+    """Return the replicas that are slow, from the times of one process or of several.
+
+    A replica is named when it takes 10 % longer than the median of the others or more, is slower at
+    all with an error of 1 % over all replicas (Bonferroni), and stands apart: fewer than half do,
+    and the gap below them is 9 % or more, and wide beside what the rest are from each other. So
+    what a socket or an order has in common makes none slow, nor what cards differ by nature.
+    """
+    if not processes:
+        return UNTIMED
+    too_little = _too_little(processes)
+    if too_little:
+        return SlowReplicas(slow=(), slowest=None, unknown=too_little)
+    names = list(processes[0])
+    logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
+    rounds = [_without_pauses(_above_others(one)) for one in logarithms]
+    above = np.mean([one.mean(axis=0) for one in rounds], axis=0)
+    means = []  # above the median of all: distances are those of replicas
+    for one in logarithms:
+        above_all = one - np.median(one, axis=1, keepdims=True)
+        means.append(_without_pauses(above_all).mean(axis=0))
+    positions = np.mean(means, axis=0)
+    apart = _standing_apart(positions)
+    half = _reaches(rounds, np.delete(positions, apart), WRONGLY_NAMED / len(names))
+    of_all = np.concatenate(logarithms)
+    replicas = []
+    for place, name in enumerate(names):
+        mean, reach = float(above[place]), half[place]
+        replicas.append(
+            Slowness(
+                replica=name,
+                value=math.expm1(mean),
+                low=math.expm1(mean - reach),
+                high=math.expm1(min(mean + reach, _MOST)),
+                others_s=math.exp(np.median(np.delete(of_all, place, axis=1))),
+            )
+        )
+    slow = [replicas[place] for place in apart if _is_slower(replicas[place])]
+    slow.sort(key=lambda one: -one.value)
+    slowest = max(replicas, key=lambda one: one.value)
+    unknown = "" if slow else _why_unknown(replicas, slowest, len(processes))
+    return SlowReplicas(slow=tuple(slow), slowest=slowest, unknown=unknown)
+
+
+def _is_slower(one: Slowness) -> bool:
+    return one.value >= SLOW_FROM and one.low > 0
+
+
+def _too_little(processes: Sequence[Times]) -> str:
+    if any(times.keys() != processes[0].keys() for times in processes):
+        return "the repeats ran on different devices"
+    if len(processes[0]) < 2:
+        return "there is one replica"
+    fewest = min(len(seconds) for times in processes for seconds in times.values())
+    if fewest < FEWEST_ROUNDS:
+        return f"there are {fewest} rounds of each replica, {FEWEST_ROUNDS} are needed"
+    return ""
+
+
+def _above_others(logarithms: Floats) -> Floats:
+    """Return how far each is above the median of the others of its round (rounds, replicas)."""
+    above = np.empty_like(logarithms)
+    for place in range(logarithms.shape[1]):
+        others = np.delete(logarithms, place, axis=1)
+        above[:, place] = logarithms[:, place] - np.median(others, axis=1)
+    return above
+
+
+def _without_pauses(rounds: Floats) -> Floats:
+    """Return them with what their neighbors suggest in the place of pauses."""
+    return np.array([pauses(one).smooth for one in rounds.T]).T
+
+
+def _standing_apart(positions: Floats) -> list[int]:
+    """Return the places of those beyond the widest gap, where they are few and it is wide."""
+    order = np.argsort(positions)
+    ordered = positions[order]
+    gaps = np.diff(ordered)
+    first = int(np.argmax(gaps)) + 1
+    num_apart = len(ordered) - first
+    least = max(math.log1p(LEAST_APART), LEAST_GAP * (ordered[first - 1] - ordered[0]))
+    if num_apart > max(1, (len(ordered) - 1) // 2) or gaps[first - 1] < least:
+        return []
+    places: list[int] = order[first:].tolist()
+    return places
+
+
+def _why_unknown(replicas: Sequence[Slowness], slowest: Slowness, num_processes: int) -> str:
+    """Return why nothing is said; empty where no replica can be slow."""
+    if max(one.high for one in replicas) < SLOW_FROM:
+        return ""
+    if _is_slower(slowest):
+        return f"several differ, and {slowest.replica} does not stand apart from the rest"
+    # how many processes would tell, if it is as slow as it looks
+    value, limit = math.log1p(slowest.value), math.log1p(SLOW_FROM)
+    wanted = value if value >= limit else limit - value
+    reach = math.log1p(slowest.high) - value
+    num = max(num_processes + 1, 3, math.ceil(num_processes * (reach / wanted) ** 2))
+    repeats = f"about {num} repeats would tell (sweep.repeats={num})"
+    if num > MOST_REPEATS:
+        repeats = f"more than {MOST_REPEATS} repeats would be needed to tell"
+    return (
+        f"the times vary too much: {slowest.replica}, the slowest, takes {slowest.low:+.0%} to "
+        f"{slowest.high:+.0%} longer than the others; {repeats}"
+    )
+
+
+def _reaches(processes: Sequence[Floats], rest: Floats, level: float) -> list[float]:
+    """Return half the interval of each replica, which its true mean leaves upwards with `level`.
+
+    `processes` are (rounds, replicas), logarithms less the median of the others; `rest` the mean
+    logarithms of the replicas among which none stands apart.
+    """
+    num_processes, num_replicas = len(processes), processes[0].shape[1]
+    around = [np.array([without_trend(one) for one in rounds.T]).T for rounds in processes]
+    # All replicas have one spectrum; half of them count: the rest were chosen for their means.
+    num_series = max(1.0, (num_replicas - 1) / 2)
+    errors = [error_of_mean(one, num_series=num_series) for one in around]
+    error = Error(
+        variance=sum(one.variance for one in errors) / num_processes**2,
+        freedom=sum(one.freedom for one in errors),
+    )
+    if len(rest) > 1:  # where rounds remember for long, the rest tell most of the error
+        variance = _TRIMMED * float(rest.var(ddof=1)) * (1 + _OF_MEDIAN / (num_replicas - 1))
+        of_rest = Error(variance=variance, freedom=len(rest) - 1)
+        if not _is_more(of_rest, error):
+            error = _joined(error, of_rest)
+    if num_processes > 1:
+        means = np.array([rounds.mean(axis=0) for rounds in processes])
+        half = _over_repeats(means, error, level)
+    else:
+        squares = np.concatenate(around).var(axis=0)
+        usual = squares.mean()  # those that vary less than usual count as usual
+        varying = np.maximum(squares / usual, 1.0) if usual > 0 else np.ones_like(squares)
+        half = upper_quantile(level, error.freedom) * np.sqrt(error.variance * varying)
+    as_list: list[float] = half.tolist()
+    return as_list
+
+
+def _over_repeats(means: Floats, error: Error, level: float) -> Floats:
+    """Return reaches by how far the means of each process, (processes, replicas), are from each
+    other: of all replicas together, with the error within processes where that explains it, or of
+    one alone that varies by more than chance explains.
+    """
+    freedom, num_others = len(means) - 1, means.shape[1] - 1
+    own = means.var(axis=0, ddof=1) / len(means)
+    over = Error(variance=float(own.mean()), freedom=freedom * num_others)
+    of_all = over if _is_more(over, error) else _joined(error, over)
+    usual = upper_quantile(level, of_all.freedom) * math.sqrt(of_all.variance)
+    half = np.full(len(own), usual)
+    for place, variance in enumerate(own.tolist()):
+        others = Error(variance=(own.sum() - variance) / num_others, freedom=over.freedom)
+        if _is_more(Error(variance=variance, freedom=freedom), others, _VARIES_MORE):
+            half[place] = max(usual, upper_quantile(level, freedom) * math.sqrt(variance))
+    return half
+
+
+def _is_more(one: Error, other: Error, level: float = _PLACES_DIFFER) -> bool:
+    """Return whether a variance is larger by more than chance explains (F test)."""
+    from scipy.special import fdtrc  # here, because its import takes longer than most commands do
+
+    if one.variance == 0 or other.variance == 0:
+        return one.variance > 0
+    return float(fdtrc(one.freedom, other.freedom, one.variance / other.variance)) < level
+
+
+def _joined(one: Error, other: Error) -> Error:
+    freedom = one.freedom + other.freedom
+    variance = (one.freedom * one.variance + other.freedom * other.variance) / freedom
+    return Error(variance=variance, freedom=freedom)

@@ -1,0 +1,471 @@
+"""Estimates how much of a trial's step each possible bottleneck takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from analysis.explain.ablations import FLOOR, Ablation, reads
+from analysis.explain.exchange import ExchangeTests
+from analysis.explain.links import LAUNCH_S, Links, kernels_s
+from analysis.explain.observed import NOTHING, Observed
+from analysis.explain.waterfall import (
+    Cause,
+    Part,
+    Seconds,
+    Waterfall,
+    difference,
+    ms,
+    shares_cores,
+    step_s,
+)
+from analysis.results import Result
+from scalemark.records.machine import DeviceKind
+
+NEIGHBORS_FROM = 0.10  # of the cores, that others take
+THROTTLED_FROM = 0.10  # of the clock
+POWER_SHARED_FROM = 0.05  # of the clock, that a GPU among others lost and one alone did not
+# of the step, from which on what does not grow with the batch is held against launching: small
+# batches use less of a device, too
+FIXED_FROM = 0.25
+MOSTLY_FIXED = 0.5  # of the step: kernels that do not fill a device at their ends take less
+# of the step: a model that takes not even twice as long as the trivial one is all fixed costs
+MOSTLY_FLOOR = 0.5
+FLOOR_FROM = 0.10  # of the step, of the floor without its weights
+# how often a step goes through the memory of all weights at most: read, gradients, slots, update
+WEIGHT_PASSES = 8
+WEIGHTS_GB_PER_S = {
+    DeviceKind.GPU: 200.0,
+    DeviceKind.SIMULATED_GPU: 200.0,
+    DeviceKind.CPU_DEVICE: 4.0,
+}
+"""At least (K80: 240 at its peak), so that what is left of fixed costs is not of the weights."""
+LEAST_LAUNCH_S = 20e-6  # of one kernel, see `analysis.explain.links.LAUNCH_S`
+EXCHANGING_NOTHING = (Ablation.ALONE, Ablation.INDEPENDENT)
+"""Ablations that read nothing either: lower than all that a step may wait for."""
+
+
+class Bound(StrEnum):
+    """A bottleneck."""
+
+    INPUT = "input-bound"
+    LAUNCH = "launch-bound"
+    COMMUNICATION = "communication-bound"
+    COMPUTE = "compute-bound"
+    CONTENTION = "contention"
+    SLOW_REPLICA = "slow replica"
+    HEALTHY = "healthy"
+
+
+class Method(StrEnum):
+    """The way by which something is known."""
+
+    ABLATION = "ablation"  # one trial less another that differs in one thing
+    BYTES = "growth with bytes"  # see `analysis.explain.exchange`
+    OTHER_WAY = "another strategy"  # the same work, exchanged another way
+    LINKS = "rate of the links"  # bytes over a measured rate
+    FIXED = "fixed costs"  # what does not grow with the batch, or with the model
+    REPLICA_TIMES = "times of each replica"  # its own compute, less that of the others
+    OBSERVED = "observed"  # seen within the trial itself: waiting, clocks, a profile
+    CORES = "share of the cores"  # that other programs took, of the time spent computing
+    COUNTED = "counted"  # a limit by counting what the model does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """One cause with its seconds per step, and what shows it."""
+
+    bound: Bound | None  # None: one of several that nothing tells apart
+    method: Method
+    seconds: Seconds
+    because: str  # a part of a sentence
+    trials: tuple[str, ...]  # that show it; of a difference what is subtracted comes last
+    is_direct: bool = True  # measured for itself; else inferred from what is not
+    # by what the links would take, as a part of a sentence; empty where they may explain it
+    contradicted: str = ""
+    told_by: str = ""  # what would tell which it is, as a part of a sentence
+    p: float | None = None  # of a test
+
+
+_BOUND = {
+    Cause.CONTENTION: Bound.CONTENTION,
+    Cause.COMMUNICATION: Bound.COMMUNICATION,
+    Cause.NETWORK: Bound.COMMUNICATION,
+    Cause.INPUT: Bound.INPUT,
+    Cause.DISTORTIONS: Bound.INPUT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """All that is known of one target."""
+
+    fall: Waterfall
+    seen: Observed
+    of_ablations: Mapping[Ablation, Observed]
+    links: Links | None
+    tests: ExchangeTests
+    waiting: Suspect | None  # for a slow replica
+
+    def contradict(self, lost_s: float, step_s: float) -> str:
+        return self.links.contradict(lost_s, step_s) if self.links else ""
+
+
+def suspects(case: Case) -> list[Suspect]:
+    """Return the suspects, largest first.
+
+    Waiting for a slow replica is taken off contention, where trials show it as such.
+    """
+    fall, waited_s = case.fall, 0.0
+    suspected = []
+    if case.waiting is not None:
+        waited_s = case.waiting.seconds.value
+        suspected.append(case.waiting)
+        parts = []
+        for part in fall.parts:
+            if Cause.CONTENTION in part.causes:
+                part = replace(part, seconds=part.seconds.times(1.0, -waited_s))
+            parts.append(part)
+        fall = replace(fall, parts=tuple(parts))
+        case = replace(case, fall=fall)
+    suspected += [
+        *_of_parts(case),
+        *_host_links(case),
+        *_waiting_for_batches(case),
+        *_launching(case),
+        *_neighbors(case),
+    ]
+    if not any(Cause.COMMUNICATION in part.causes for part in fall.parts):
+        suspected += _shown(case, fall.target, fall.step.value)
+    suspected = [_without_neighbors(suspect, case) for suspect in suspected]
+    suspected += _clocks(case, waited_s)
+    return sorted(suspected, key=lambda suspect: -suspect.seconds.value)
+
+
+def at_most_launching_s(fall: Waterfall) -> float | None:
+    """Return the most that launching may take; None where nothing limits it.
+
+    That is all that is fixed, or the floor and each kernel for itself.
+    """
+    limits = []
+    if fall.fixed:
+        limits.append(_highest(fall.fixed.seconds))
+    counted_s = kernels_s(fall.target.axes)
+    if fall.floor and counted_s is not None:
+        limits.append(_highest(fall.floor.seconds) + counted_s)
+    return min(limits, default=None)
+
+
+def expected_launching_s(fall: Waterfall) -> float | None:
+    """Return what launching takes if each kernel waits as short as the guide saw, within the step
+    of the lowest ablation; None where the kernels are not counted.
+    """
+    counted_s = kernels_s(fall.target.axes)
+    if counted_s is None or shares_cores(fall.target):
+        return None
+    return min(counted_s * LEAST_LAUNCH_S / LAUNCH_S, fall.base_s.value)
+
+
+def _of_parts(case: Case) -> Iterator[Suspect]:
+    fall = case.fall
+    single: dict[Bound, list[Part]] = {}
+    for part in fall.parts:
+        bounds = {_BOUND.get(cause) for cause in part.causes}
+        known = [bound for bound in bounds if bound is not None]
+        if len(bounds) == 1 and known:
+            single.setdefault(known[0], []).append(part)
+        elif known and part.seconds.value > 0:
+            yield from _of_several(part, case)
+    # Parts of one bound are neighbors on the ablations: reading and distorting are both input.
+    for bound, parts in single.items():
+        seconds = parts[0].seconds
+        if len(parts) > 1:
+            seconds = difference(parts[-1].after, parts[0].before)
+        if seconds.value <= 0:
+            continue
+        trials = parts[-1].after.trial_id, parts[0].before.trial_id
+        if bound is Bound.INPUT and not fall.target.axes["data"]:
+            why = f"{_lost_to('input or other data', seconds.value, fall)}: not reported"
+            yield _inferred(None, seconds, why, trials)
+            continue
+        contradicted = ""
+        if bound is Bound.COMMUNICATION:
+            contradicted = case.contradict(seconds.value, fall.step.value)
+        causes = " and ".join(cause for part in parts for cause in part.causes)
+        yield Suspect(
+            bound=bound,
+            method=Method.ABLATION,
+            seconds=seconds,
+            because=_more(causes, seconds),
+            trials=trials,
+            contradicted=contradicted,
+        )
+
+
+def _of_several(part: Part, case: Case) -> Iterator[Suspect]:
+    """Split several causes in one difference, as far as something else is known of them."""
+    fall, seen = case.fall, case.seen
+    left_s, causes = part.seconds.value, list(part.causes)
+    if Cause.NETWORK in causes and case.links and case.links.is_between_hosts:
+        on_links = _of_links(case.links, fall, at_most_s=left_s)
+        yield on_links
+        left_s -= on_links.seconds.value
+        causes.remove(Cause.NETWORK)
+    if Cause.INPUT in causes:
+        if seen.data_wait_share is None:
+            because = _lost_to(" or ".join(part.causes), left_s, fall)
+            yield _inferred(None, part.seconds, because, part.trials)
+            return
+        # `_waiting_for_batches` has the wait; what distortions add to it may be subtracted already
+        waited_s = seen.data_wait_share * fall.step.value
+        for other in fall.parts:
+            if other.causes == (Cause.DISTORTIONS,):
+                waited_s -= other.seconds.value
+        left_s -= max(0.0, waited_s)
+        causes = [cause for cause in causes if _BOUND.get(cause) is not Bound.INPUT]
+    if Cause.COMMUNICATION in causes and seen.exposed_share is not None:
+        exposed_s = max(0.0, min(left_s, seen.exposed_share * fall.step.value))
+        because = (
+            f"the profile has gradients reduced with nothing beside for {seen.exposed_share:.0%} "
+            "of the step"
+        )
+        yield _observed(Bound.COMMUNICATION, exposed_s, because, fall, is_direct=False)
+        left_s -= exposed_s
+        causes.remove(Cause.COMMUNICATION)
+        if Cause.CORES in causes:  # the ideal has them, too
+            return
+    bounds = {_BOUND.get(cause) for cause in causes}
+    if Cause.COMMUNICATION in causes and len(bounds) > 1:
+        for suspect in _shown(case, part.after, left_s):
+            yield suspect
+            left_s -= suspect.seconds.value
+    if left_s > 0:
+        yield _rest(causes, left_s, part, case)
+
+
+def _rest(causes: list[Cause], left_s: float, part: Part, case: Case) -> Suspect:
+    """Return what is left of a difference; it has a bound only where one cause is left."""
+    seconds = part.seconds if left_s == part.seconds.value else Seconds(value=left_s)
+    contradicted = ""
+    if Cause.COMMUNICATION in causes:
+        contradicted = case.contradict(left_s, case.fall.step.value)
+        contradicted = contradicted or case.tests.refuted(part.after)
+    bounds = {_BOUND.get(cause) for cause in causes}
+    if len(bounds) == 1 and None not in bounds and not contradicted:
+        because = _more(" or ".join(causes), seconds)
+        return _inferred(bounds.pop(), seconds, because, part.trials)
+    because = _lost_to(" or ".join(causes) or "an unknown cause", left_s, case.fall)
+    rest = _inferred(None, seconds, because, part.trials)
+    told_by = ""
+    if {Cause.CONTENTION, Cause.COMMUNICATION} <= set(causes):
+        told_by = "independent replicas would tell"
+    return replace(rest, contradicted=contradicted, told_by=told_by)
+
+
+def _shown(case: Case, target: Result, at_most_s: float) -> Iterator[Suspect]:
+    """Yield communication that other trials of the box show, unless the links deny it."""
+    shown = case.tests.shown(target)
+    if shown is None or case.contradict(shown.seconds.value, step_s(target).value):
+        return
+    seconds = shown.seconds if shown.seconds.value <= at_most_s else Seconds(value=at_most_s)
+    if seconds.value > 0:
+        yield Suspect(
+            bound=Bound.COMMUNICATION,
+            method=Method.BYTES if shown.by_bytes else Method.OTHER_WAY,
+            seconds=seconds,
+            because=f"{_more(Cause.COMMUNICATION, seconds)}, as {shown.because}",
+            trials=shown.trials,
+            is_direct=False,
+            p=shown.p,
+        )
+
+
+def _host_links(case: Case) -> Iterator[Suspect]:
+    """Yield what links between hosts take, where no subtraction shows communication."""
+    causes = {cause for part in case.fall.parts for cause in part.causes}
+    is_subtracted = causes & {Cause.NETWORK, Cause.COMMUNICATION}
+    if case.links and case.links.is_between_hosts and not is_subtracted:
+        yield _of_links(case.links, case.fall, at_most_s=case.fall.step.value)
+
+
+def _of_links(links: Links, fall: Waterfall, at_most_s: float) -> Suspect:
+    because = (
+        f"{links.sent_bytes / 1e6:.3g} MB per step over links of {links.bytes_per_s / 1e6:.3g} "
+        f"MB/s are {ms(links.check_s)}"
+    )
+    seconds = Seconds(value=min(links.check_s, at_most_s))
+    suspect = _inferred(Bound.COMMUNICATION, seconds, because, (fall.target.trial_id,))
+    return replace(suspect, method=Method.LINKS)
+
+
+def _waiting_for_batches(case: Case) -> Iterator[Suspect]:
+    """Yield the wait for batches, where no subtraction shows the input alone."""
+    fall, share = case.fall, case.seen.data_wait_share
+    if not reads(fall.target.axes) or not share:
+        return
+    if Cause.INPUT not in {part.causes[0] for part in fall.parts if len(part.causes) == 1}:
+        because = f"{share:.0%} of the step is spent waiting for batches"
+        waited_s = share * fall.step.value
+        yield _observed(Bound.INPUT, waited_s, because, fall, is_direct=False)
+
+
+def _launching(case: Case) -> Iterator[Suspect]:
+    """Yield what calls, and launching from them, cost, by each way that shows it."""
+    fall, seen = case.fall, case.seen
+    if fall.calls and fall.calls.seconds.value > 0:
+        many = fall.found[Ablation.MANY_STEPS]
+        share = fall.share(fall.calls.seconds.value)
+        because = f"{many.axes['steps_per_execution']} steps per call save {share:.0%} of the step"
+        yield _launch(fall.calls.seconds, because, fall.calls.trials)
+    if fall.fixed:
+        fixed = _without_weights(fall, fall.fixed.seconds, seen)
+        share = fall.share(fixed.value)
+        if share >= FIXED_FROM:
+            because = f"{share:.0%} of the step is there whatever the batch"
+            is_direct = share >= MOSTLY_FIXED
+            yield _launch(fixed, because, fall.fixed.trials, is_direct=is_direct)
+    if fall.floor:
+        floor = fall.floor.seconds
+        because = f"the trivial model's step is {fall.share(floor.value):.0%} of this one"
+        # That model computes nothing, but updates its weights.
+        launching = _without_weights(fall, floor, case.of_ablations.get(Ablation.FLOOR, NOTHING))
+        if fall.share(floor.value) >= MOSTLY_FLOOR:
+            yield _launch(floor, because, fall.floor.trials)
+        elif fall.share(launching.value) >= FLOOR_FROM:
+            yield _launch(launching, because, fall.floor.trials)
+    own = _own_costs(fall, seen)
+    if fall.target.axes["model"] == FLOOR and own:
+        because = "the model computes almost nothing: a step is its fixed costs"
+        trials = ((fall.ideal or fall.target).trial_id,)
+        yield _launch(own, because, trials, is_direct=fall.base in EXCHANGING_NOTHING)
+    gap = seen.launch_gap_share
+    if gap:
+        because = f"the profile has GPUs wait for launches for {gap:.0%} of the step"
+        yield _observed(Bound.LAUNCH, gap * fall.step.value, because, fall, is_direct=False)
+
+
+def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
+    """Return the step without reduction and input; None where they may be most of it."""
+    if fall.base in EXCHANGING_NOTHING:
+        return step_s(fall.ideal) if fall.ideal and shares_cores(fall.target) else fall.base_s
+    if fall.target.num_gpus == 1 and seen.data_wait_share is not None:
+        return Seconds(value=(1 - seen.data_wait_share) * fall.step.value)
+    return None
+
+
+def _without_weights(fall: Waterfall, fixed: Seconds, seen: Observed) -> Seconds:
+    rate = WEIGHTS_GB_PER_S[fall.target.environment.device_kind] * 1e9
+    return fixed.times(1.0, -WEIGHT_PASSES * 4 * (seen.num_parameters or 0) / rate)
+
+
+def _neighbors(case: Case) -> Iterator[Suspect]:
+    """Yield other programs on the cores that CPU devices compute on; GPUs need few of them.
+
+    Computing is slowed, waiting is not. Fixed costs that are slowed still hold back what computes
+    almost nothing.
+    """
+    fall, taken = case.fall, case.seen.cores_taken
+    is_floor = fall.target.axes["model"] == FLOOR
+    if fall.floor is not None and fall.share(fall.floor.seconds.value) >= MOSTLY_FLOOR:
+        is_floor = True
+    if shares_cores(fall.target) and taken and not is_floor:
+        computing_s = fall.step.value
+        if fall.ideal:
+            computing_s = min(computing_s, step_s(fall.ideal).value)
+        because = f"other programs took {taken:.0%} of the cores"
+        suspect = _observed(Bound.CONTENTION, taken * computing_s, because, fall)
+        yield replace(suspect, method=Method.CORES)
+
+
+def _without_neighbors(suspect: Suspect, case: Case) -> Suspect:
+    """Blame neighbors for batches that would come in time, had others not taken the cores."""
+    fall, seen = case.fall, case.seen
+    taken = seen.cores_taken or 0.0
+    if suspect.bound is not Bound.INPUT or taken < NEIGHBORS_FROM or shares_cores(fall.target):
+        return suspect
+    busy_s = (1 - (seen.data_wait_share or 0.0)) * fall.step.value
+    reducing = fall.found.get(Ablation.REDUCING)
+    if reducing is not None:
+        busy_s = step_s(reducing).value
+    saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
+    if saved_s < 0.5 * suspect.seconds.value:
+        return suspect
+    return Suspect(
+        bound=Bound.CONTENTION,
+        method=Method.CORES,
+        seconds=suspect.seconds.times(saved_s / suspect.seconds.value),
+        because=f"other programs took {taken:.0%} of the cores that make batches",
+        trials=(fall.target.trial_id,),
+        is_direct=False,
+    )
+
+
+def _clocks(case: Case, waited_s: float) -> Iterator[Suspect]:
+    """Yield GPUs below their clocks: contention for power, unless one alone is slowed, too. What is
+    waited for the slowest of them is not theirs.
+    """
+    fall, seen, lost = case.fall, case.seen, case.seen.clock_loss
+    if lost is None or lost < THROTTLED_FROM:
+        return
+    alone = case.of_ablations.get(Ablation.ALONE, seen)
+    together = alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM
+    base = fall.found.get(Ablation.ALONE)
+    base_s = step_s(base) if base else fall.base_s
+    why = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
+    because = f"GPUs ran {lost:.0%} below their highest clock{why}"
+    seconds = lost * base_s.value - waited_s
+    if seconds > 0:
+        bound = Bound.CONTENTION if together else Bound.COMPUTE
+        yield _observed(bound, seconds, because, fall)
+
+
+def _observed(
+    bound: Bound, seconds: float, because: str, fall: Waterfall, *, is_direct: bool = True
+) -> Suspect:
+    return Suspect(
+        bound=bound,
+        method=Method.OBSERVED,
+        seconds=Seconds(value=seconds),
+        because=because,
+        trials=(fall.target.trial_id,),
+        is_direct=is_direct,
+    )
+
+
+def _inferred(
+    bound: Bound | None, seconds: Seconds, because: str, trials: tuple[str, ...]
+) -> Suspect:
+    return Suspect(
+        bound=bound,
+        method=Method.ABLATION,
+        seconds=seconds,
+        because=because,
+        trials=trials,
+        is_direct=False,
+    )
+
+
+def _launch(
+    seconds: Seconds, because: str, trials: tuple[str, ...], *, is_direct: bool = True
+) -> Suspect:
+    return Suspect(
+        bound=Bound.LAUNCH,
+        method=Method.FIXED,
+        seconds=seconds,
+        because=because,
+        trials=trials,
+        is_direct=is_direct,
+    )
+
+
+def _highest(seconds: Seconds) -> float:
+    return seconds.value if seconds.high is None else seconds.high
+
+
+def _more(causes: str, seconds: Seconds) -> str:
+    return f"{causes}: {ms(seconds.value)} more per step"
+
+
+def _lost_to(causes: str, lost_s: float, fall: Waterfall) -> str:
+    return f"{fall.share(lost_s):.0%} of the step is lost to {causes} ({ms(lost_s)})"

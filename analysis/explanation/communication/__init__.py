@@ -1,1 +1,0 @@
-"""Counts what gradients take on their way, and tests whether a loss is communication."""

@@ -1,1 +1,0 @@
-"""Tells replicas of one trial apart: the slow one, clocks, throttling."""
