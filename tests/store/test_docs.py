@@ -20,8 +20,8 @@ def _columns_of_answers() -> list[list[str]]:
     return [header.split(" | ") for header in headers]
 
 
-def test_there_are_ten_questions_with_their_answers():
-    assert len(STATEMENTS) == len(_columns_of_answers()) == 10
+def test_there_are_five_questions_with_their_answers():
+    assert len(STATEMENTS) == len(_columns_of_answers()) == 5
 
 
 @pytest.mark.parametrize(
