@@ -16,7 +16,7 @@ import pwd
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pynvml
 
@@ -27,7 +27,6 @@ from sweeper.devices.machine import Inventory
 
 MOST_NAMED = 3  # processes of one GPU
 UNSEEN = "processes that cannot be seen from here"
-Known = TypeVar("Known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,45 +63,38 @@ class GpuUsers:
         if not self._uuids:
             return ()
         try:
-            handles = self._opened()
+            if self._handles is None:
+                pynvml.nvmlInit()
+                by_uuid = pynvml.nvmlDeviceGetHandleByUUID
+                self._handles = {uuid: by_uuid(uuid) for uuid in self._uuids}
         except pynvml.NVMLError:
             return ()
-        found = (self._in_use(uuid, handle) for uuid, handle in handles.items())
-        return tuple(one for one in found if one)
-
-    def _opened(self) -> dict[str, Any]:
-        """Raises NVMLError."""
-        if self._handles is None:
-            pynvml.nvmlInit()
-            by_uuid = pynvml.nvmlDeviceGetHandleByUUID
-            self._handles = {uuid: by_uuid(uuid) for uuid in self._uuids}
-        return self._handles
+        gpus = [self._in_use(uuid, handle) for uuid, handle in self._handles.items()]
+        return tuple(gpu for gpu in gpus if gpu)
 
     def _in_use(self, uuid: str, handle: Any) -> GpuInUse | None:
-        found = processes_of(handle)
-        others = [one for one in found.computing or () if not started_by_scalemark(one.pid)]
+        listed = processes_of(handle)
+        others = [user for user in listed.computing or () if not started_by_scalemark(user.pid)]
         used_bytes: int | None = 0
         if others:
-            used_bytes = _used_by(others, handle)
-        elif not found.is_any and not _has_display(handle):
+            sizes = [user.usedGpuMemory for user in others]
+            used_bytes = memory_in_use(handle) if None in sizes else sum(sizes)
+        elif not listed.is_any and not _known(pynvml.nvmlDeviceGetDisplayActive, handle):
+            # memory in use is nobody's display: under WSL that of Windows has some
             used_bytes = memory_in_use(handle)
             if used_bytes is not None:
-                used_bytes -= found.mps_server_bytes
-        if not self._is_much(used_bytes, others, handle, has_mps=found.has_mps):
+                used_bytes -= listed.mps_server_bytes
+        is_much = used_bytes is not None and used_bytes >= self._least_bytes
+        if not is_much and others and used_bytes is not None:
+            # then CUDA refuses every second process, however small the first is, but no MPS client
+            mode = _known(pynvml.nvmlDeviceGetComputeMode, handle)
+            is_much = mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS and not listed.has_mps
+        if not is_much and not (others and used_bytes is None):
             return None
-        return GpuInUse(
-            uuid=uuid, name=_name(uuid, handle), by=_named(others), used_bytes=used_bytes
-        )
-
-    def _is_much(
-        self, used_bytes: int | None, others: Sequence[Any], handle: Any, *, has_mps: bool
-    ) -> bool:
-        if used_bytes is not None and used_bytes >= self._least_bytes:
-            return True
-        # then CUDA refuses every second process, however small the first is, but not MPS' clients
-        mode = _known(lambda: pynvml.nvmlDeviceGetComputeMode(handle))
-        is_exclusive = bool(mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS) and not has_mps
-        return bool(others) and (used_bytes is None or is_exclusive)
+        number = _known(pynvml.nvmlDeviceGetIndex, handle)
+        has_number = number is not None and not uuid.startswith("MIG-")
+        name = f"GPU {number}" if has_number else uuid
+        return GpuInUse(uuid=uuid, name=name, by=_named(others), used_bytes=used_bytes)
 
 
 def said_in_use(gpus: Sequence[GpuInUse]) -> str:
@@ -113,33 +105,11 @@ def said_in_use(gpus: Sequence[GpuInUse]) -> str:
     return f"{names} {'is' if len(gpus) == 1 else 'are'} in use by others"
 
 
-def _used_by(others: Sequence[Any], handle: Any) -> int | None:
-    """Return what these processes hold together; all that is in use where it is not known."""
-    total = 0
-    for one in others:
-        if one.usedGpuMemory is None:
-            return memory_in_use(handle)
-        total += one.usedGpuMemory
-    return total
-
-
-def _has_display(handle: Any) -> bool:
-    """Return whether memory may be the display's; under WSL it is that of Windows."""
-    return bool(_known(lambda: pynvml.nvmlDeviceGetDisplayActive(handle)))
-
-
-def _name(uuid: str, handle: Any) -> str:
-    number = _known(lambda: pynvml.nvmlDeviceGetIndex(handle))
-    if number is None or uuid.startswith("MIG-"):
-        return uuid
-    return f"GPU {number}"
-
-
 def _named(others: Sequence[Any]) -> str:
     if not others:
         return UNSEEN
-    by_size = sorted(others, key=lambda one: (-(one.usedGpuMemory or 0), one.pid))
-    named = [_process_name(one.pid) for one in by_size[:MOST_NAMED]]
+    by_size = sorted(others, key=lambda user: (-(user.usedGpuMemory or 0), user.pid))
+    named = [_process_name(user.pid) for user in by_size[:MOST_NAMED]]
     if len(others) > MOST_NAMED:
         named.append(f"and {len(others) - MOST_NAMED} more")
     return ", ".join(named)
@@ -159,9 +129,9 @@ def _process_name(pid: int) -> str:
         return f"pid {pid} {command} of user {user}"
 
 
-def _known(ask: Callable[[], Known]) -> Known | None:
+def _known(ask: Callable[[Any], Any], handle: Any) -> Any | None:
     """Return the answer; None where this driver, GPU or container refuses it."""
     try:
-        return ask()
+        return ask(handle)
     except pynvml.NVMLError:
         return None

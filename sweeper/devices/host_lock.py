@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from scalemark.text.untrusted import command_line, quoted
@@ -40,7 +39,6 @@ _HOST = "host"
 _WAITING = "waiting"
 _FILE_MODE = 0o666
 _FOLDER_MODE = 0o1777  # sticky: nobody removes the files of others
-_PID = re.compile(rb"(\d{1,10})\n")
 
 
 class Held:
@@ -49,29 +47,20 @@ class Held:
     A process forked from this one without exec has the same files open: only `close` frees them.
     """
 
-    def __init__(self, descriptors: list[int]) -> None:
-        self._descriptors = descriptors
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self._descriptors)
+    def __init__(self, *descriptors: int) -> None:
+        self.descriptors = list(descriptors)
 
     def close(self) -> None:
         """Give them back; a second time does nothing."""
-        while self._descriptors:
-            descriptor = self._descriptors.pop()
+        while self.descriptors:
+            descriptor = self.descriptors.pop()
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def __enter__(self) -> Held:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
 
@@ -98,10 +87,18 @@ class NoHostLock:
     num_orphans = 0
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held:
-        return Held([])
+        return Held()
 
     def is_anothers(self, uuid: str) -> bool:
         return False
+
+
+class _BusyError(Exception):
+    """Another open file has the lock; `pid` signed it last, where it could."""
+
+    def __init__(self, name: str, pid: int | None) -> None:
+        super().__init__(name)
+        self.name, self.pid = name, pid
 
 
 class HostLock:
@@ -124,11 +121,9 @@ class HostLock:
         self._turn_began_s: float | None = None
         self._given: list[Held] = []
         # waiting.lock, from a try that the host was in the way of to the next one that succeeds
-        self._waiting = Held([])
-        try:
+        self._waiting = Held()
+        with self._refusing():
             os.close(self._open(_HOST))
-        except OSError as error:
-            raise self._refusal(error) from error
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
         """Take the whole host, or with `shares_host` these GPUs of it, now or not at all.
@@ -138,13 +133,32 @@ class HostLock:
         Raises SweepRefusedError where the files cannot be used.
         """
         self.held_by, self.taken = "", None
-        try:
+        wanted = {_HOST: fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX}
+        if shares_host:
+            # always in one order, so that of two sweeps that want the same one gets all
+            wanted |= dict.fromkeys(sorted(set(uuids)), fcntl.LOCK_EX)
+        held = Held()
+        with self._refusing():
             if self._gives_way():
                 self.held_by = f"another sweep waits at {self._path(_WAITING)}, and it is its turn"
                 return None
-            held = self._lock_all(uuids, shares_host)
-        except OSError as error:
-            raise self._refusal(error) from error
+            try:
+                is_ours = self._lock_all(wanted, held)
+            except _BusyError as busy:
+                held.close()
+                self.held_by = f"{_process(busy.pid)} holds {self._path(busy.name)}"
+                self._note_failure(busy.name)
+                return None
+            except OSError:
+                held.close()
+                raise
+        if not is_ours:
+            held.close()
+            return None
+        self._waiting.close()
+        if self._turn_began_s is None:
+            self._turn_began_s = self._clock()
+        self._given.append(held)
         return held
 
     def is_anothers(self, uuid: str) -> bool:
@@ -153,143 +167,84 @@ class HostLock:
         Whose processes those of another user are, their locks alone tell. Raises SweepRefusedError
         where the files cannot be used.
         """
-        try:
-            return any(self._is_locked_by_another(name) for name in (_HOST, uuid))
-        except OSError as error:
-            raise self._refusal(error) from error
-
-    def _is_locked_by_another(self, name: str) -> bool:
-        descriptor = self._open(name)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _signed_by(descriptor) != os.getpid()
-        finally:
-            os.close(descriptor)
+        with self._refusing():
+            for name in (_HOST, uuid):
+                try:
+                    os.close(self._lock(name, fcntl.LOCK_SH))
+                except _BusyError as busy:
+                    if busy.pid != os.getpid():
+                        return True
         return False
 
-    def _lock_all(self, uuids: Sequence[str], shares_host: bool) -> Held | None:
-        wanted = [(_HOST, fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX)]
-        if (
-            shares_host
-        ):  # always in one order, so that of two sweeps that want the same one gets all
-            wanted += [(uuid, fcntl.LOCK_EX) for uuid in sorted(set(uuids))]
-        descriptors: list[int] = []
-        held = Held(descriptors)
-        try:
-            for name, mode in wanted:
-                descriptor = self._lock(name, mode)
-                if descriptor is None:
-                    held.close()
-                    self._note_failure(name)
-                    return None
-                descriptors.append(descriptor)
-            # who had them last may have been killed, and have left something running
-            was_ours = all(_signed_by(descriptor) == os.getpid() for descriptor in descriptors)
-            if not was_ours and not self._end_orphans():
-                held.close()
-                return None
-            for descriptor in descriptors:
-                _sign(descriptor)
-        except OSError:
-            held.close()
-            raise
-        self._waiting.close()
-        if self._turn_began_s is None:
-            self._turn_began_s = self._clock()
-        self._given = [*(each for each in self._given if each.is_open), held]
-        return held
-
-    def _end_orphans(self) -> bool:
-        """Return whether all have ended."""
-        ended, left = end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
-        self.num_orphans += ended
-        if left:
-            self.held_by = (
-                f"process {left[0]}, which a killed sweep left running and SIGKILL does not end"
-            )
-        return not left
+    def _lock_all(self, wanted: Mapping[str, int], held: Held) -> bool:
+        """Return False where a process of the last holder does not end. Raises _BusyError."""
+        for name, mode in wanted.items():
+            held.descriptors.append(self._lock(name, mode))
+        # who had them last may have been killed, and have left something running
+        if any(_signed_by(descriptor) != os.getpid() for descriptor in held.descriptors):
+            num_ended, left = end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
+            self.num_orphans += num_ended
+            if left:
+                self.held_by = (
+                    f"process {left[0]}, which a killed sweep left running and SIGKILL does not end"
+                )
+                return False
+        for descriptor in held.descriptors:
+            # a full disk, or a file that we may only read: the lock holds, and others will read of
+            # "another process"
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        return True
 
     def _gives_way(self) -> bool:
         """Make way when our turn is over and somebody waits: until all of ours has ended, and then
         once.
         """
+        self._given = [held for held in self._given if held.descriptors]
         if self._turn_began_s is None or self._clock() - self._turn_began_s < TURN_S:
             return False
-        if not self._somebody_waits():
-            return False
-        self._given = [held for held in self._given if held.is_open]
-        if not self._given:
-            self._turn_began_s = None
-        return True
-
-    def _somebody_waits(self) -> bool:
-        descriptor = self._open(_WAITING)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            os.close(self._lock(_WAITING, fcntl.LOCK_EX))
+        except _BusyError:
+            if not self._given:
+                self._turn_began_s = None
             return True
-        finally:
-            os.close(descriptor)
         return False
 
     def _note_failure(self, name: str) -> None:
+        """Wait in line for the host; who lacks a GPU alone does not."""
         if name != _HOST:
             self.taken = name
-            self._waiting.close()  # we could have had the host
+            self._waiting.close()
             return
         self._turn_began_s = None
-        if self._waiting.is_open:
-            return
-        descriptor = self._open(_WAITING)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)  # somebody looks just now whether anybody waits; try next time
-        except OSError:
-            os.close(descriptor)
-            raise
-        else:
-            self._waiting = Held([descriptor])
+        if not self._waiting.descriptors:
+            with suppress(_BusyError):  # somebody looks just now whether anybody waits: next time
+                self._waiting = Held(self._lock(_WAITING, fcntl.LOCK_SH))
 
-    def _lock(self, name: str, mode: int) -> int | None:
+    def _lock(self, name: str, mode: int) -> int:
+        """Return the open file that has the lock. Raises _BusyError, and OSError."""
         while True:
             descriptor = self._open(name)
             try:
                 fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
-                if self._is_in_place(name, descriptor):
-                    return descriptor
-            except BlockingIOError:
-                self.held_by = f"{_signer(descriptor)} holds {self._path(name)}"
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(self._path(name).lstat(), os.fstat(descriptor)):
+                        return descriptor
+            except BlockingIOError as error:
+                pid = _signed_by(descriptor)
                 os.close(descriptor)
-                return None
+                raise _BusyError(name, pid) from error
             except OSError:
                 os.close(descriptor)
                 raise
             os.close(descriptor)  # removed after it was opened: its lock would lock nobody out
 
     def _open(self, name: str) -> int:
-        """Open the file of a lock, made when it is missing. Raises OSError, also for a link."""
-        with self._opened_folder() as folder:
-            descriptor = _open_or_make(self._path(name).name, folder)
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, f"{name}.lock is not a plain file of its own")
-        return descriptor
-
-    def _is_in_place(self, name: str, descriptor: int) -> bool:
-        try:
-            return os.path.samestat(self._path(name).lstat(), os.fstat(descriptor))
-        except FileNotFoundError:
-            return False
-
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name.replace('/', '_')}.lock"
-
-    @contextmanager
-    def _opened_folder(self) -> Iterator[int]:
-        """Open the folder, made when it is missing. Raises OSError where it is a link."""
+        """Open the file of a lock, and make it and its folder where they are missing. Raises
+        OSError, also for a link in the place of either.
+        """
         try:
             self.folder.mkdir(parents=True)
             self.folder.chmod(_FOLDER_MODE)  # whatever the umask says
@@ -297,15 +252,28 @@ class HostLock:
             pass  # that it is a folder is seen when it is opened
         folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            yield folder
+            descriptor = _open_or_make(self._path(name).name, folder)
         finally:
             os.close(folder)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, f"{name}.lock is not a plain file of its own")
+        return descriptor
 
-    def _refusal(self, error: OSError) -> SweepRefusedError:
-        return SweepRefusedError(
-            f"{self.folder}: {error.strerror}; its locks keep the sweeps of one host apart; choose "
-            f"a local folder that all users of this host can write to with {VARIABLE}="
-        )
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name.replace('/', '_')}.lock"
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Raise SweepRefusedError where the files cannot be used."""
+        try:
+            yield
+        except OSError as error:
+            raise SweepRefusedError(
+                f"{self.folder}: {error.strerror}; its locks keep the sweeps of one host apart; "
+                f"choose a local folder that all users of this host can write to with {VARIABLE}="
+            ) from error
 
 
 def _open_or_make(name: str, folder: int) -> int:
@@ -330,24 +298,14 @@ def _open_or_make(name: str, folder: int) -> int:
         return descriptor
 
 
-def _sign(descriptor: int) -> None:
-    """Leave our process id, for the messages of others."""
-    # a full disk, or a file that we may only read: the lock holds, and others will read of
-    # "another process"
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-
-
 def _signed_by(descriptor: int) -> int | None:
     """Return who had it last, as far as that could be written down."""
-    found = _PID.fullmatch(os.pread(descriptor, 32, 0))
-    return int(found.group(1)) if found else None
+    text = os.pread(descriptor, 32, 0)
+    return int(text) if re.fullmatch(rb"\d{1,10}\n", text) else None
 
 
-def _signer(descriptor: int) -> str:
-    """Describe the process that signed, while it lives."""
-    pid = _signed_by(descriptor)
+def _process(pid: int | None) -> str:
+    """Describe the process, while it lives."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").strip("\0").split("\0")
     except OSError:

@@ -174,7 +174,7 @@ def test_a_probe_waits_until_no_trial_measures(capsys):
 
         def try_hold(self, uuids=(), *, shares_host):
             assert not shares_host
-            return Held([]) if next(tries) > 3 else None
+            return Held() if next(tries) > 3 else None
 
     waited = []
     command._taken(Busy(), waited.append)

@@ -39,7 +39,9 @@ class Other:
             "import sys; from sweeper.devices.host_lock import HostLock; "
             f"held = HostLock().try_hold({uuids!r}, shares_host={shares_host}); print(held is not None, flush=True); sys.stdin.read()"
         )
-        environment = os.environ | {VARIABLE: str(folder), "PYTHONPATH": str(PROJECT)}
+        # under another name Python may not find the environment that it belongs to
+        paths = os.pathsep.join([str(PROJECT), *filter(None, sys.path)])
+        environment = os.environ | {VARIABLE: str(folder), "PYTHONPATH": paths}
         self.process = subprocess.Popen(
             [named, "-c", script],
             executable=sys.executable,
@@ -336,7 +338,7 @@ def test_a_started_process_does_not_inherit_the_locks(lock, other):
     held = lock.try_hold(shares_host=False)
     child = subprocess.Popen(["sleep", "100"], close_fds=False)
     os.close(
-        held._descriptors.pop()
+        held.descriptors.pop()
     )  # without unlocking: the kernel sees whether it is open anywhere else
     try:
         assert other(shares_host=False).holds

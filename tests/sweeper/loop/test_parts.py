@@ -149,7 +149,7 @@ class FakeLock:
 
     def try_hold(self, uuids: object = (), *, shares_host: bool) -> Held | None:
         self.held_by = self.by
-        return None if self.by else Held([])
+        return None if self.by else Held()
 
     def is_anothers(self, uuid: str) -> bool:
         return bool(self.by)
