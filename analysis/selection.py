@@ -25,7 +25,7 @@ from store.filters.bare_names import full_names
 from store.filters.selection import is_of_trials, parsed, unknown_name
 from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
-from store.reading.raced_out import raced_out
+from store.reading.completed_repeats import raced_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

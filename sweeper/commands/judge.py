@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -16,13 +15,8 @@ from store.command_line import OK, USAGE, Db, Json
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.judging import run
-from sweeper.judging.judge_words import (
-    MOST_ATTEMPTS,
-    judgement_json,
-    judgement_lines,
-    plan_json,
-    plan_lines,
-)
+from sweeper.judging.answer import Answer
+from sweeper.judging.judge_words import MOST_ATTEMPTS, answer_lines
 from sweeper.judging.rule import ChangeVerdict
 
 NOT_BETTER = 1
@@ -93,30 +87,30 @@ def judge(
     try:
         proposal = run.plan(asked)
         if dry_run:
-            return _print(plan_json(proposal), plan_lines(proposal), as_json=as_json)
-        for line in plan_lines(proposal):
+            return _print(proposal.answer, as_json=as_json)
+        for line in answer_lines(proposal.answer):
             print(f"judge: {quoted_lines(line, _LONGEST)}", file=sys.stderr)
-        found = run.judge(proposal, sys.argv[2:])  # behind `judge`
+        answer = run.judge(proposal, sys.argv[2:])  # behind `judge`
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     with reader_may_leave():
-        _print(judgement_json(found), judgement_lines(found), as_json=as_json)
-    raise typer.Exit(_exit_code(found))
+        _print(answer, as_json=as_json)
+    raise typer.Exit(_exit_code(answer))
 
 
-def _exit_code(found: run.Judgement) -> int:
-    if found.verdict is ChangeVerdict.INTERRUPTED:
+def _exit_code(answer: Answer) -> int:
+    if answer.verdict is ChangeVerdict.INTERRUPTED:
         return entry_point.INTERRUPTED
-    if found.baseline_failed:
+    if answer.error:
         return USAGE
-    return OK if found.verdict is ChangeVerdict.BETTER else NOT_BETTER
+    return OK if answer.verdict is ChangeVerdict.BETTER else NOT_BETTER
 
 
-def _print(as_data: dict[str, object], lines: Iterable[str], *, as_json: bool) -> None:
+def _print(answer: Answer, *, as_json: bool) -> None:
     if as_json:
-        print_json(as_data)
+        print_json(answer)
     else:
-        print(quoted_lines("\n".join(lines), _LONGEST))
+        print(quoted_lines("\n".join(answer_lines(answer)), _LONGEST))
 
 
 def _check_percent(option: str, value: float) -> None:

@@ -97,91 +97,53 @@ class Budget:
         return Needs(attempts=attempts, seconds=attempts * sum(known_s) / len(known_s))
 
 
-@dataclass(slots=True, kw_only=True)
-class Judging:
-    """One proposal while it is judged."""
-
-    trial_ids: Mapping[Side, str]
-    aim: Aim
-    budget: Budget
-    runs: Runs  # at first those from earlier
-    read: ReadResults
-    verdict: ChangeVerdict | None = None
-    why: str = ""  # where the runs do not say it
-    baseline_failed: bool = False
-    needs: Needs | None = None  # where the budget ended it
-
-    def side_of(self, trial_id: str) -> Side:
-        return Side.CHANGE if trial_id == self.trial_ids[Side.CHANGE] else Side.BASELINE
-
-    def wanted(self) -> Side | None:
-        """Return which side runs next; None once there is a verdict."""
-        return None if self.verdict else next_side(self.runs)
-
-    def failed(self, side: Side, outcome: Outcome) -> None:
-        """Note that a run ended so for good."""
-        if side is Side.CHANGE:
-            self.verdict, self.why = ChangeVerdict.FAILED, f"the change ended as {outcome}"
-        else:
-            self.verdict, self.baseline_failed = ChangeVerdict.UNDECIDED, True
-            self.why = f"the baseline ended as {outcome}"
-
-    def learn(self) -> None:
-        """Read what was completed, and decide. Raises StoreError."""
-        found = self.read()
-        of_side = {side: found.get(trial_id, ()) for side, trial_id in self.trial_ids.items()}
-        self.runs = replace(
-            self.runs,
-            change=tuple(one.throughput for one in of_side[Side.CHANGE]),
-            baseline=tuple(one.throughput for one in of_side[Side.BASELINE]),
-        )
-        items = {one.item for repeats in of_side.values() for one in repeats}
-        if self.verdict is None and len(items) > 1:
-            self.verdict = ChangeVerdict.FAILED
-            self.why = f"one side counts {' and the other '.join(sorted(items))}"
-        if self.verdict is None:
-            self.verdict = decide(self.runs, self.aim)
-
-    def run_out(self, side: Side) -> None:
-        """Give up where no run of this side is left: completed ones have been deleted."""
-        self.verdict = ChangeVerdict.UNDECIDED
-        self.why = f"no run of the {side} is left, as completed ones have no number"
-
-    def spend(self) -> None:
-        """Give up where the budget holds no other run. Call it while none runs."""
-        side = self.wanted()
-        why = self.budget.spent(side) if side else ""
-        if why:
-            self.verdict, self.why = ChangeVerdict.UNDECIDED, why
-            self.needs = self.budget.needs(attempts_to_verdict(self.runs, self.aim))
-
-
-class JudgingObserver(Observer):
-    """Observes a sweep of two trials: of their repeats one at a time waits, all others are held
-    back.
+class Judging(Observer):
+    """One proposal while it is judged, and the observer of its sweep: of the repeats of its two
+    trials one at a time waits, all others are held back.
     """
 
     def __init__(
         self,
-        judging: Judging,
+        *,
+        trial_ids: Mapping[Side, str],
+        aim: Aim,
+        budget: Budget,
+        runs: Runs,  # at first those from earlier
+        read: ReadResults,
+    ) -> None:
+        super().__init__()
+        self._trial_ids, self._aim, self._read = trial_ids, aim, read
+        self.budget, self.runs = budget, runs
+        self.verdict: ChangeVerdict | None = None
+        self.why = ""  # where the runs do not say it
+        self.baseline_failed = False
+        self.needs: Needs | None = None  # where the budget ended it
+        self._running: set[int] = set()
+
+    def observe(
+        self,
         backlog: Backlog,
         skip: Callable[[Sequence[int], str], None],
         tell: Callable[[str], object],
-    ) -> None:
-        super().__init__()
-        self._judging, self._backlog, self._skip, self._tell = judging, backlog, skip, tell
-        self._running: set[int] = set()
+    ) -> Observer:
+        """Observe a sweep that begins, as `MakeObserver` does."""
+        self._backlog, self._skip, self._tell = backlog, skip, tell
+        return self
 
     def begun(self, key: int) -> None:
         self._running.add(key)
-        self._judging.budget.num_begun += 1
+        self.budget.num_begun += 1
 
     def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
         self._running.discard(key)
+        side = self._side_of(key)
         if final is Outcome.COMPLETED:
-            self._judging.budget.completed(self._side_of(key), duration_s)
+            self.budget.completed(side, duration_s)
         elif final not in (None, Outcome.INTERRUPTED):
-            self._judging.failed(self._side_of(key), final)
+            is_change = side is Side.CHANGE
+            self.verdict = ChangeVerdict.FAILED if is_change else ChangeVerdict.UNDECIDED
+            self.why = f"the {side} ended as {final}"
+            self.baseline_failed = not is_change
 
     def expected(self) -> Collection[Task]:
         return self.held_back.values()  # at most: the verdict may be sure before
@@ -192,29 +154,50 @@ class JudgingObserver(Observer):
     def steer_all(self) -> None:
         if self._running:
             return
-        self._judging.learn()
-        self._judging.spend()
-        side = self._judging.wanted()
+        self._learn()
+        side = None if self.verdict else next_side(self.runs)
+        if side and (why := self.budget.spent(side)):
+            self._give_up(why)
+            self.needs = self.budget.needs(attempts_to_verdict(self.runs, self._aim))
         for task in self._backlog.waiting():
             self.held_back[task.key] = self._backlog.remove(task.key)
         keys = [key for key in self.held_back if self._side_of(key) is side]
-        if side and not keys:
-            self._judging.run_out(side)
-        if not keys:
-            self._give_up()
+        if side and self.verdict is None and not keys:
+            self._give_up(f"no run of the {side} is left, as completed ones have no number")
+        if side is None or self.verdict:
+            given_up = list(self.held_back)
+            self.held_back.clear()
+            if given_up:
+                self._skip(given_up, f"judge: {self.verdict}")
             return
-        if left := self._judging.budget.left_text(self._side_of(keys[0])):
+        if left := self.budget.left_text(side):
             self._tell(f"judge: {left}")
         # in the order of their keys: one that is tried again comes before those not begun
         key = min(keys)
         self._backlog.queue.put_back(self.held_back.pop(key))
 
-    def _give_up(self) -> None:
-        """Write down that what was held back is not run. Raises StoreError."""
-        keys = list(self.held_back)
-        self.held_back.clear()
-        if keys:
-            self._skip(keys, f"judge: {self._judging.verdict}")
+    def _learn(self) -> None:
+        """Read what was completed, and decide. Raises StoreError."""
+        completed = self._read()
+        change = completed.get(self._trial_ids[Side.CHANGE], ())
+        baseline = completed.get(self._trial_ids[Side.BASELINE], ())
+        self.runs = replace(
+            self.runs,
+            change=tuple(repeat.throughput for repeat in change),
+            baseline=tuple(repeat.throughput for repeat in baseline),
+        )
+        if self.verdict:
+            return
+        items = {repeat.item for repeat in (*change, *baseline)}
+        if len(items) > 1:
+            self.verdict = ChangeVerdict.FAILED
+            self.why = f"one side counts {' and the other '.join(sorted(items))}"
+        else:
+            self.verdict = decide(self.runs, self._aim)
+
+    def _give_up(self, why: str) -> None:
+        self.verdict, self.why = ChangeVerdict.UNDECIDED, why
 
     def _side_of(self, key: int) -> Side:
-        return self._judging.side_of(self._backlog[key].open.trial_id)
+        is_change = self._backlog[key].open.trial_id == self._trial_ids[Side.CHANGE]
+        return Side.CHANGE if is_change else Side.BASELINE

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import sqlalchemy as sa
 
 from scalemark.records.validation import storable
 from scalemark.stats.paired_evidence import level_of
-from scalemark.text.untrusted import command_line, without_secrets
+from scalemark.text.untrusted import command_line, masked, without_secrets
 from scalemark.text.wording import duration_text
 from store import judgements
 from store.database import DATABASE_VARIABLE, open_for_reading
@@ -23,12 +22,12 @@ from store.errors import StoreError
 from store.judgements import Judged, NewJudgement, Place
 from store.reading.completed_repeats import completed_repeats, completed_repeats_of_sweep
 from sweeper.errors import SweepRefusedError
-from sweeper.judging.judging import Budget, Judging, JudgingObserver, Needs
+from sweeper.judging.answer import Answer
+from sweeper.judging.judging import Budget, Judging
 from sweeper.judging.rule import (
     MOST_EARLIER,
     Aim,
     ChangeVerdict,
-    Gain,
     Runs,
     Side,
     gain_of,
@@ -67,34 +66,7 @@ class Proposal:
 
     asked: Asked
     trials: TwoTrials
-    place: Place
-    earlier: tuple[float, ...]  # throughput of the baseline's runs
-    expected_s: Mapping[Side, float | None]  # of an attempt
-
-    @property
-    def least_attempts(self) -> int:
-        """Return after how many a win is possible."""
-        return least_attempts(Runs(earlier=self.earlier), self.place.level)
-
-    @property
-    def attempt_s(self) -> float | None:
-        """Return how long one of the slower side takes, by earlier ones; None without any."""
-        return max((one for one in self.expected_s.values() if one), default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """The answer about a proposal."""
-
-    proposal: Proposal
-    verdict: ChangeVerdict
-    why: str
-    runs: Runs
-    gain: Gain | None
-    num_attempts: int
-    needs: Needs | None  # of one that the budget ended
-    failures: Sequence[str]  # a line per run that did not complete
-    baseline_failed: bool  # nothing can be judged beside it
+    answer: Answer  # as far as it is known before anything runs
 
 
 def plan(asked: Asked) -> Proposal:
@@ -103,31 +75,31 @@ def plan(asked: Asked) -> Proposal:
         trials = two_trials(asked.baseline, asked.changes)
     engine = open_for_reading(asked.db)
     place = judgements.next_place(engine, asked.series, asked.allowed, level_of)
-    proposal = _proposal(asked, trials, engine, place)
-    if asked.budget < proposal.least_attempts:
+    answer = _planned_answer(asked, trials, engine, place)
+    if asked.budget < answer.least_attempts:
         raise SweepRefusedError(
             f"--budget {asked.budget}: no gain, however large, can win with fewer than "
-            f"{proposal.least_attempts} attempts (proposal {place.number} of its series, which "
+            f"{answer.least_attempts} attempts (proposal {place.number} of its series, which "
             f"allows {100 * asked.allowed:g} % false wins); give as many or more"
         )
-    attempt_s = proposal.attempt_s
+    attempt_s = answer.attempt_s
     if asked.budget_s and attempt_s and asked.budget_s < attempt_s:
         raise SweepRefusedError(
             f"--budget-min {asked.budget_s / 60:g}: one attempt takes {duration_text(attempt_s)}, "
-            f"by earlier ones, and a win {proposal.least_attempts} attempts or more; give as many "
+            f"by earlier ones, and a win {answer.least_attempts} attempts or more; give as many "
             "minutes"
         )
-    return proposal
+    return Proposal(asked=asked, trials=trials, answer=answer)
 
 
-def judge(proposal: Proposal, typed: Sequence[str]) -> Judgement:
+def judge(proposal: Proposal, typed: Sequence[str]) -> Answer:
     """Run the proposal until the verdict is sure; `typed` is the command, for the database.
 
     Raises SweepRefusedError or StoreError.
     """
     asked, trials = proposal.asked, proposal.trials
     sweep = trials.config.sweep
-    num_runs = most_runs(Runs(earlier=proposal.earlier), asked.budget)
+    num_runs = most_runs(Runs(earlier=proposal.answer.earlier_throughputs), asked.budget)
     sweep.rerun, sweep.repeats = True, max(num_runs.values())
     change = storable(without_secrets(command_line(asked.changes)))
     sweep.reason = f"judge {change}"
@@ -154,31 +126,77 @@ def judge(proposal: Proposal, typed: Sequence[str]) -> Judgement:
             raise StoreError(str(runner.failure))
         if judging.verdict is None:
             judging.verdict = ChangeVerdict.INTERRUPTED
-        found = _judgement(proposal, place, judging, runner.ran.failures)
-        judgements.end(writer.engine, asked.series, place.number, _stored(found), datetime.now(UTC))
+        answer = _answer(proposal.answer, place, judging, runner.ran.failures)
+        gain = gain_of(judging.runs)
+        judged = Judged(
+            verdict=judging.verdict,
+            num_attempts=answer.attempts,
+            gain=gain.value if gain else None,
+            gain_low=gain.low if gain else None,
+            gain_high=gain.high if gain else None,
+        )
+        judgements.end(writer.engine, asked.series, place.number, judged, datetime.now(UTC))
         writer.settle()
-    return found
+    return answer
 
 
-def _proposal(asked: Asked, trials: TwoTrials, engine: sa.Engine, place: Place) -> Proposal:
+def _answer(planned: Answer, place: Place, judging: Judging, failures: Sequence[Failure]) -> Answer:
+    """Complete the plan's answer with what the runs showed."""
+    gain, needs = gain_of(judging.runs), judging.needs
+    return replace(
+        planned,
+        number=place.number,
+        wins_before=place.num_wins,
+        level=place.level,
+        verdict=judging.verdict,
+        why=judging.why,
+        gain_percent=_percent(gain.value if gain else None),
+        low_percent=_percent(gain.low if gain else None),
+        high_percent=_percent(gain.high if gain else None),
+        attempts=judging.budget.num_begun,
+        budget_is_spent=needs is not None,
+        needed_attempts=needs.attempts if needs else None,
+        needed_s=needs.seconds if needs else None,
+        change_throughputs=judging.runs.change,
+        baseline_throughputs=judging.runs.baseline,
+        failures=tuple(failure.line for failure in failures),
+        error=judging.why if judging.baseline_failed else None,
+    )
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _planned_answer(asked: Asked, trials: TwoTrials, engine: sa.Engine, place: Place) -> Answer:
     way, baseline = trials.way, trials.baseline.trial_id
     earlier: tuple[float, ...] = ()
     if not asked.fresh and not asked.both_sides:
         since = datetime.now(UTC) - EARLIER_WITHIN
-        found = completed_repeats(
+        completed = completed_repeats(
             engine, [baseline], way.machine.key, way.software_key, since=since
         )
-        earlier = tuple(one.throughput for one in found.get(baseline, ()))[-MOST_EARLIER:]
+        repeats = completed.get(baseline, ())[-MOST_EARLIER:]
+        earlier = tuple(repeat.throughput for repeat in repeats)
     estimate = way.planned(Plan(trials=(), left_out=()), engine).estimate
-    return Proposal(
-        asked=asked,
-        trials=trials,
-        place=place,
-        earlier=earlier,
-        expected_s={
-            Side.BASELINE: estimate.expected_s(trials.baseline),
-            Side.CHANGE: estimate.expected_s(trials.change),
-        },
+    return Answer(
+        baseline=baseline,
+        change=trials.change.trial_id,
+        baseline_expected_s=estimate.expected_s(trials.baseline),
+        change_expected_s=estimate.expected_s(trials.change),
+        changes=tuple(masked(change) for change in asked.changes),
+        budget=asked.budget,
+        budget_s=asked.budget_s,
+        least_attempts=least_attempts(Runs(earlier=earlier), place.level),
+        margin_percent=100 * asked.margin,
+        earlier_throughputs=earlier,
+        series=asked.series,
+        number=place.number,
+        wins_before=place.num_wins,
+        false_wins_percent=100 * asked.allowed,
+        level=place.level,
+        other_work=trials.other_work,
+        sweep=trials.name,
     )
 
 
@@ -191,10 +209,10 @@ def _judging(proposal: Proposal, place: Place, engine: sa.Engine) -> Judging:
         budget=Budget(
             attempts=asked.budget,
             limit_s=asked.budget_s,
-            expected_s=proposal.attempt_s,
+            expected_s=proposal.answer.attempt_s,
             clock=time.monotonic,
         ),
-        runs=Runs(earlier=proposal.earlier),
+        runs=Runs(earlier=proposal.answer.earlier_throughputs),
         read=lambda: completed_repeats_of_sweep(engine, list(ids.values()), trials.name),
     )
 
@@ -207,37 +225,7 @@ def _planned(
         PlannedTrial(spec=spec, num_repeats=num_runs[side]) for side, spec in both.items()
     )
     found = trials.way.planned(Plan(trials=planned, left_out=()), engine)
-    return Planned(
-        plan=found.plan, estimate=found.estimate, observe=partial(JudgingObserver, judging)
-    )
-
-
-def _judgement(
-    proposal: Proposal, place: Place, judging: Judging, failures: Sequence[Failure]
-) -> Judgement:
-    assert judging.verdict is not None
-    return Judgement(
-        proposal=replace(proposal, place=place),
-        verdict=judging.verdict,
-        why=judging.why,
-        runs=judging.runs,
-        gain=gain_of(judging.runs),
-        num_attempts=judging.budget.num_begun,
-        needs=judging.needs,
-        failures=[failure.line for failure in failures],
-        baseline_failed=judging.baseline_failed,
-    )
-
-
-def _stored(found: Judgement) -> Judged:
-    gain = found.gain
-    return Judged(
-        verdict=found.verdict,
-        num_attempts=found.num_attempts,
-        gain=gain.value if gain else None,
-        gain_low=gain.low if gain else None,
-        gain_high=gain.high if gain else None,
-    )
+    return Planned(plan=found.plan, estimate=found.estimate, observe=judging.observe)
 
 
 @contextmanager

@@ -42,9 +42,10 @@ class TwoTrials:
         return self.way.config
 
     @property
-    def other_work(self) -> list[str]:
+    def other_work(self) -> tuple[str, ...]:
         """Return the axes by which the change trains on something else than the baseline."""
-        return [one for one in _WORK if self.baseline.axes[one] != self.change.axes[one]]
+        ours, theirs = self.baseline.axes, self.change.axes
+        return tuple(axis for axis in _WORK if ours[axis] != theirs[axis])
 
 
 def two_trials(trial: str, changes: Sequence[str]) -> TwoTrials:

@@ -1,10 +1,11 @@
-"""Which completed repeats count, in which order, and how long they held their devices."""
+"""Which completed repeats count, and who a race put out: known by the reason of the repeats."""
 
 import pytest
 
 from store.database import open_for_reading
-from store.reading.completed_repeats import completed_repeats, last_attempt
-from tests.filled import MACHINE, SOFTWARE_KEY, fill
+from store.reading.completed_repeats import completed_repeats, last_attempt, raced_out
+from store.writer import Writer
+from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill, make_empty
 from tests.specs import small
 
 
@@ -40,3 +41,27 @@ def test_from_now_on_nothing_of_before_counts(engine):
     assert last_attempt(engine) == 4
     assert speeds(engine, small().trial_id, after=1) == {small().trial_id: [1.0]}
     assert speeds(engine, small().trial_id, after=last_attempt(engine)) == {}
+
+
+def put_out(reason: str) -> list[str]:
+    make_empty("r.db")
+    writer = Writer("r.db")
+    raced = begin(writer, {small(): 2}, name="race")
+    raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], reason, NOON)
+    raced.end(NOON, finished=True)
+    writer.close()
+    return list(raced_out(open_for_reading("r.db")).values())
+
+
+@pytest.mark.parametrize("word", ["behind", "slower than"])
+def test_both_wordings_of_a_race_are_read(word):
+    reason = f"race: 12.3 % {word} ps_cpu (at least 8.1 %) after 2 repeats; the others would hardly make it lead"
+    assert put_out(reason) == [reason]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["race: it ended as out_of_memory", "race: decided, enough repeats of it are completed"],
+)
+def test_who_failed_or_needs_no_more_repeats_was_not_put_out(reason):
+    assert put_out(reason) == []

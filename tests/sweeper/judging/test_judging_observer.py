@@ -7,7 +7,7 @@ from scalemark.records.outcomes import Outcome
 from store.reading.completed_repeats import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
-from sweeper.judging.judging import Budget, Judging, JudgingObserver, Needs
+from sweeper.judging.judging import Budget, Judging, Needs
 from sweeper.judging.rule import Aim, ChangeVerdict, Runs, Side
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial
@@ -68,7 +68,7 @@ def play(
     def skip(keys: Sequence[int], reason: str) -> None:
         given_up.extend(reason for _ in keys)
 
-    observer = JudgingObserver(judging, backlog, skip, said.append)
+    observer = judging.observe(backlog, skip, said.append)
     observer.steer_all()
     ran, num_expected = "", []
     while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
