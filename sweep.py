@@ -29,13 +29,12 @@ from scalemark.records.outcomes import State
 from scalemark.text.untrusted import masked, quoted_lines
 from simulator.costs.box import profiles
 from store.errors import StoreError
-from sweeper import report as failures
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
 from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
-from sweeper.report import Report, notify
+from sweeper.report import Report, in_lines, notify
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
@@ -173,7 +172,7 @@ def _conclude(report: Report) -> int:
 def tell(report: Report) -> None:
     """Say on stderr how a sweep ended, and what failed."""
     _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
-    for line in failures.in_lines(report.ran.failures):
+    for line in in_lines(report.ran.failures):
         _say(f"  {line}")
 
 

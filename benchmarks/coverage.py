@@ -24,7 +24,7 @@ from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from benchmarks.book_intervals import batch_means, cosines, fixed_b
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.two_modes import two_modes
 from scalemark.stats.welch import interval as interval_over_processes
 from scalemark.stats.welch import log_quantile
 from scalemark.stats.within_process import interval_within, spread_within

@@ -17,7 +17,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict
 
 from command import children, outcomes, start
-from command import start as environment
 from command.curve import PrintedNumbers
 from command.measuring import Measured, NothingReadError, measured_by
 from command.start import Guard
@@ -60,7 +59,7 @@ def run(
     except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
         return outcomes.ended(Outcome.UNSUPPORTED, str(error))
     # before the start: lines are stamped when they are read, and it may ask git for long
-    doubt = environment.write(program, folder)
+    doubt = start.write(program, folder)
     with ExitStack() as stack:
         children.adopt_orphans()
         guard = Guard(program.marker)

@@ -19,8 +19,6 @@ from command import outcomes
 from scalemark.host import program_software, software
 from scalemark.host.own_code import own_version
 from scalemark.program import expression, template
-from scalemark.program import template as executable
-from scalemark.program import template as values
 from scalemark.program.template import software_words
 from scalemark.records import environment_axes
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
@@ -55,7 +53,7 @@ class Program:
     @property
     def marker(self) -> tuple[bytes, ...]:
         """Return entries of the environment that all its processes have, and no others."""
-        names = (values.RUN_DIR_VARIABLE, values.HOST_RANK_VARIABLE)
+        names = (template.RUN_DIR_VARIABLE, template.HOST_RANK_VARIABLE)
         return tuple(f"{name}={self.variables[name]}".encode() for name in names)
 
 
@@ -63,7 +61,7 @@ def program_of(
     spec: TrialSpec, run_dir: Path, inherited: Mapping[str, str], own: OwnRank | None = None
 ) -> Program:
     """Fill in the trial's command line; `own` is one of several hosts. Raises CannotStartError."""
-    filled = values.of_axes(spec.axes) | _place(spec, run_dir, own).values()
+    filled = template.of_axes(spec.axes) | _place(spec, run_dir, own).values()
     items_per_step = None
     try:
         arguments = template.filled(spec.command, filled, shell=spec.shell)
@@ -74,7 +72,7 @@ def program_of(
     return Program(
         arguments=arguments,
         folder=Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute(),
-        variables=_environment(inherited) | values.variables(filled),
+        variables=_environment(inherited) | template.variables(filled),
         set_by_trial=environment_axes.variables(spec.free),
         items_per_step=items_per_step,
         software_words=software_words(spec),
@@ -87,9 +85,9 @@ def start(program: Program, output: int) -> subprocess.Popen[bytes]:
         raise CannotStartError(f"{program.folder}, where the sweep was started, is no folder")
     name = program.arguments[0]
     path = program.variables.get("PATH", os.defpath)
-    found = executable.found(name, path, program.folder)
+    found = template.found(name, path, program.folder)
     if found is None:
-        raise CannotStartError(executable.not_found(name, path, program.folder))
+        raise CannotStartError(template.not_found(name, path, program.folder))
     try:
         return subprocess.Popen(
             program.arguments,
@@ -116,12 +114,12 @@ def pipe() -> tuple[int, int]:
     return reading, writing
 
 
-def _place(spec: TrialSpec, run_dir: Path, own: OwnRank | None) -> values.Place:
+def _place(spec: TrialSpec, run_dir: Path, own: OwnRank | None) -> template.Place:
     main_host, port, rank = "127.0.0.1", str(_free_port()), 0
     if own:
         main_host, _, port = own.cluster.worker_hosts[0].rpartition(":")
         rank = own.rank.task_index
-    return values.Place(
+    return template.Place(
         run_dir=run_dir.absolute(),
         free_port=int(port),
         gpus_per_host=spec.gpus_per_host,
@@ -145,7 +143,7 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 def _not_started(found: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return executable.not_executable(found)
+        return template.not_executable(found)
     if error.errno == outcomes.NO_FORMAT:
         return f"{found} is neither a program nor a script with a #! line; name its interpreter"
     if isinstance(error, FileNotFoundError) and (line := _first_line(found)).startswith("#!"):

@@ -9,7 +9,6 @@ from typing import Any
 
 from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config, free_values
 from scalemark.program import expression, template
-from scalemark.program import template as values
 from scalemark.program.template import SCRIPTS
 from scalemark.readers import ReadError, open_reader
 from scalemark.records import environment_axes
@@ -38,7 +37,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
             "number of GPUs goes"
         )
     for name, value in config.axes.items():
-        if values.is_taken(name):
+        if template.is_taken(name):
             raise ProgramRefusedError(_taken(name, value))
     used, free = _used(program), free_axes(free_values(config))
     spec = TrialSpec(
@@ -101,7 +100,7 @@ _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
 def _misspelled(config: Config) -> str:
     """Say which placeholder no trial could have, rather than that what it means is not used."""
     free = [*config.axes, *(f"{PREFIX}{name}" for name in config.axes)]
-    known = {*AXES, *values.PLACES, *free}
+    known = {*AXES, *template.PLACES, *free}
     return next(template.problems(config.command.run, known, shell=config.command.shell), "")
 
 
@@ -189,7 +188,7 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
             "pass that by the environment, which the program inherits"
         )
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
-    yield from template.problems(spec.command, values.known(spec.axes), shell=spec.shell)
+    yield from template.problems(spec.command, template.known(spec.axes), shell=spec.shell)
     for name in free:
         if name not in used:
             yield (

@@ -10,8 +10,6 @@ from typing import Any
 
 from scalemark.host import program_software, software
 from scalemark.program import template
-from scalemark.program import template as executable
-from scalemark.program import template as values
 from scalemark.program.template import software_words
 from scalemark.records.attempt import PYTHONPATH_VARIABLE
 from scalemark.records.trial import TrialSpec
@@ -33,14 +31,14 @@ def check_programs(specs: Sequence[TrialSpec]) -> None:
     path = environment(os.environ, "").get("PATH", os.defpath)
     on_host = [spec for spec in specs if _is_known(spec)]
     for words in words_of_programs(on_host):
-        if problem := executable.problem(words, path, Path.cwd()):
+        if problem := template.problem(words, path, Path.cwd()):
             raise SweepRefusedError(f"command.run: {problem}")
 
 
 def _is_known(spec: TrialSpec) -> bool:
     """Return whether the name of the program is known while planning; a shell knows more names."""
     program = template.words(spec.command, shell=spec.shell)[0]
-    return not spec.shell and set(template.names(program)) <= values.of_axes(spec.axes).keys()
+    return not spec.shell and set(template.names(program)) <= template.of_axes(spec.axes).keys()
 
 
 def key_of_programs(programs: Words, inherited: Mapping[str, str] = os.environ) -> str:

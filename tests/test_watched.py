@@ -15,10 +15,10 @@ pytestmark = pytest.mark.integration
 
 STUCK = """
 import ctypes, os, signal, sys
-from trainer.process import parent
+from trainer.process import own_process
 
 def serves():
-    parent.die_with(starter)
+    own_process.die_with(starter)
     os.write(1, b"begun\\n")  # at once: two processes write
     while True:
         signal.pause()

@@ -13,7 +13,7 @@ from analysis.results import Result
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from scalemark.records.outcomes import Outcome
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.two_modes import two_modes
 from scalemark.text.wording import counted
 
 

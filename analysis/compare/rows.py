@@ -16,7 +16,7 @@ from analysis.text.versions import differing
 from scalemark.records.environment_axes import INHERITED, is_variable
 from scalemark.records.free_axes import bare_name
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.two_modes import two_modes
 from scalemark.text.wording import as_typed
 
 _AT_A_TIME = 100  # pairs whose steps are in memory together

@@ -27,7 +27,7 @@ from typing import Protocol
 
 from scalemark.text.untrusted import command_line, quoted
 from sweeper.errors import SweepRefusedError
-from sweeper.running.recover import end_orphans
+from sweeper.running.orphans import end_orphans
 
 VARIABLE = "SCALEMARK_LOCK_DIR"
 # not by TMPDIR: where that differs from user to user, nobody is locked out

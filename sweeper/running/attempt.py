@@ -12,8 +12,8 @@ from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder.attempt_files import last_error
 from scalemark.run_folder.folder import RunFolder
 from sweeper.running.device_memory import AllocatorWatch
+from sweeper.running.orphans import end_started_by
 from sweeper.running.readable import is_readable
-from sweeper.running.recover import end_started_by
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once

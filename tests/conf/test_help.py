@@ -8,7 +8,6 @@ import pytest
 
 from conf.help import WIDTH, axes, axes_help, settings, settings_help
 from conf.schema import AXES_SET_BY_NAME, LauncherConfig, RetryConfig, SweepConfig
-from docs import make_settings
 from scalemark.records.outcomes import INJECTED
 from tests.conftest import PROJECT
 
@@ -42,10 +41,6 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
     assert "  store.url=results.db" in text
     assert "  sweep.race_over=[strategy]" in text
     assert max(map(len, text.splitlines())) <= WIDTH
-
-
-def test_the_page_of_settings_is_as_made():
-    assert make_settings.PAGE.read_text() == make_settings.page()  # python -m docs.make_settings
 
 
 @pytest.mark.integration

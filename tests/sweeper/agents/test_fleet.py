@@ -210,7 +210,7 @@ def test_nobody_is_asked_for_again_where_people_start_agents():
 def test_the_command_of_an_agent_holds_no_password():
     command = agent_command("s", "postgresql://u:secret@h/d", hosts=2, logs=Path())
     assert command.argv[1:] == ("-P", "-m", "sweeper", "agent", "--sweep", "s", "--hosts", "2")
-    assert command.start["SCALEMARK_DB"] == "postgresql://u:secret@h/d"
+    assert command.environment["SCALEMARK_DB"] == "postgresql://u:secret@h/d"
 
 
 def test_the_path_of_python_is_kept_behind_this_project(
@@ -218,7 +218,7 @@ def test_the_path_of_python_is_kept_behind_this_project(
 ):
     def path():
         command = agent_command("s", "postgresql://u@h/d", hosts=1, logs=Path())
-        return command.start["PYTHONPATH"]
+        return command.environment["PYTHONPATH"]
 
     monkeypatch.setenv("PYTHONPATH", "/site/a:/site/b")
     assert path() == f"{ROOT}:/site/a:/site/b"

@@ -11,8 +11,8 @@ from trainer.ranks.own_rank import OwnRank
 
 PRINTS_AND_IS_KILLED = """
 import ctypes, os, signal
-from trainer.process import own_log
-own_log.write_lines_at_once()
+from trainer.process import own_process
+own_process.write_lines_at_once()
 ctypes.CDLL(None).printf(b"NCCL WARN\\n")
 os.kill(os.getpid(), signal.SIGKILL)
 """

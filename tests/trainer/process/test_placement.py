@@ -19,11 +19,11 @@ TELL = """
 import json, os, resource, sys
 from pathlib import Path
 from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
-from trainer.process import placement
+from trainer.process import own_process
 given = RunFolder(Path(sys.argv[1])).read_placement()
 if given:
-    placement.take(given)
-    placement.limit_memory(given, TrialSpec.from_json(sys.argv[2]))
+    own_process.take(given)
+    own_process.limit_memory(given, TrialSpec.from_json(sys.argv[2]))
 limits = [resource.getrlimit(which) for which in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, resource.RLIMIT_DATA)]
 print(json.dumps([sorted(os.sched_getaffinity(0)), limits]))
 """

@@ -13,7 +13,6 @@ from tests.conftest import PROJECT
 from tests.sweeper.processes import assert_gone
 from trainer.errors import LostRankError
 from trainer.ranks import servers
-from trainer.ranks import servers as local_servers
 
 pytestmark = pytest.mark.integration
 
@@ -21,8 +20,8 @@ WORKER_1 = Rank(job_name="worker", task_index=1)
 TAKEN = "another process has this port .`ss -ltnp` shows which.*give the rank another one"
 STARTS = """
 import multiprocessing, signal
-from trainer.ranks import local_servers
-with local_servers.started(2, lambda rank: None):
+from trainer.ranks import servers
+with servers.started(2, lambda rank: None):
     print(*(process.pid for process in multiprocessing.active_children()), flush=True)
     signal.pause()
 """
@@ -74,12 +73,12 @@ def test_no_server_outlives_the_process_that_started_it():
 
 
 def test_a_server_that_is_never_ready_is_not_waited_for_without_end(monkeypatch):
-    monkeypatch.setattr(local_servers, "START_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(servers, "START_TIMEOUT_S", 0.1)
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb"), os.fdopen(reading, "rb") as silent:
-        connection = local_servers.Connection(os.dup(silent.fileno()), writable=False)
+        connection = servers.Connection(os.dup(silent.fileno()), writable=False)
         with pytest.raises(LostRankError, match="worker-1 did not start"):
-            local_servers._wait_for(WORKER_1, connection)
+            servers._wait_for(WORKER_1, connection)
         connection.close()
 
 

@@ -16,7 +16,6 @@ from tests.trainer.test_towers import MODES
 from trainer.check.exactness import convolutional, whole_batches
 from trainer.run import build
 from trainer.watching import op_placement, profile, xplane
-from trainer.watching import profile as op_classes
 
 pytestmark = pytest.mark.integration
 
@@ -70,9 +69,7 @@ def test_a_profile_holds_every_op_of_the_graph_on_its_device(captured, mode, num
         updates = [event for event in events if event.op == "ResourceApplyMomentum"]
         assert counted(updates) == placement.summary()["update"]
         sums = [
-            event
-            for event in events
-            if event.op == "AddN" and op_classes.in_reduce_scope(event.name)
+            event for event in events if event.op == "AddN" and profile.in_reduce_scope(event.name)
         ]
         assert counted(sums) == placement.summary()["reduction"]
 
@@ -381,7 +378,7 @@ def test_tensor_cores_are_known_from_the_names_of_kernels(two_gpus):
     ],
 )
 def test_an_op_has_one_class(op, name, kernel, wanted):
-    assert op_classes.classify(op, name, kernel) == wanted
+    assert profile.classify(op, name, kernel) == wanted
 
 
 def test_a_profile_is_reported_in_a_few_lines(two_gpus):

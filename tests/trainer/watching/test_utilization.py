@@ -13,7 +13,6 @@ from tests.trainer.test_verdict import COOL
 from tests.trainer.watching.test_kept_peaks import folder  # noqa: F401 - a fixture
 from trainer.measured import exceeds_peak
 from trainer.watching import contention, utilization
-from trainer.watching import utilization as kept_peaks
 
 SPEC = small(model="resnet18_cifar")
 FLOPS = network("resnet18_cifar", 32, 10).training_flops
@@ -55,7 +54,7 @@ def alone(monkeypatch):
 
 def test_a_kept_peak_is_not_measured_again(used, peak_of, monkeypatch):
     monkeypatch.setattr(utilization, "peak_flops_per_s", None)
-    kept_peaks.write(peak_of(), PLENTY)
+    utilization.write(peak_of(), PLENTY)
     found = used()
     assert found == replace(
         measurement(100.0), mfu=pytest.approx(100 * FLOPS / PLENTY), peak_flops_per_s=PLENTY
@@ -63,14 +62,14 @@ def test_a_kept_peak_is_not_measured_again(used, peak_of, monkeypatch):
 
 
 def test_cpu_devices_have_equal_parts_of_the_machines_peak(used, peak_of):
-    kept_peaks.write(peak_of(), PLENTY)
+    utilization.write(peak_of(), PLENTY)
     found = used(replace(SPEC, num_gpus=4), num_replicas=4)
     assert found.peak_flops_per_s == PLENTY / 4
     assert found.mfu == pytest.approx(100 * FLOPS / PLENTY)  # of the whole machine
 
 
 def test_items_of_an_example_share_its_flops(used, peak_of):
-    kept_peaks.write(peak_of(), PLENTY)
+    utilization.write(peak_of(), PLENTY)
     assert used(items_per_example=8).mfu == pytest.approx(100 * FLOPS / 8 / PLENTY)
 
 
@@ -94,37 +93,37 @@ def test_hosts_that_are_processes_of_one_machine_share_its_peak(
         all_reduce="ring",
         injected=injected,
     )
-    kept_peaks.write(peak_of(spec), PLENTY)
+    utilization.write(peak_of(spec), PLENTY)
     found = used(spec, num_replicas=2, cluster=cluster)
     assert found.peak_flops_per_s == PLENTY / num_sharing
 
 
 def test_the_first_trial_measures_and_keeps_the_peak(used, peak_of, alone):
     found = used()
-    assert found.peak_flops_per_s == kept_peaks.read(peak_of())
+    assert found.peak_flops_per_s == utilization.read(peak_of())
     assert found.mfu == pytest.approx(100 * FLOPS / found.peak_flops_per_s)
 
 
 def test_a_peak_that_a_trial_exceeds_is_measured_again(used, peak_of):
-    kept_peaks.write(peak_of(), FLOPS)  # at 100 images/s it would be used 100 times over
+    utilization.write(peak_of(), FLOPS)  # at 100 images/s it would be used 100 times over
     found = used()
-    assert found.peak_flops_per_s == kept_peaks.read(peak_of()) > FLOPS
+    assert found.peak_flops_per_s == utilization.read(peak_of()) > FLOPS
 
 
 def test_the_larger_of_two_peaks_counts(used, peak_of, monkeypatch):
     monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: FLOPS)
-    kept_peaks.write(peak_of(), 50 * FLOPS)
+    utilization.write(peak_of(), 50 * FLOPS)
     found = used()
     assert found.mfu == pytest.approx(2)
     assert exceeds_peak(found)
-    assert kept_peaks.read(peak_of()) == 50 * FLOPS
+    assert utilization.read(peak_of()) == 50 * FLOPS
 
 
 def test_a_peak_beside_others_is_not_believed(used, peak_of, monkeypatch, capsys):
     monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: PLENTY)
     monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: 64.0)
     assert used() == measurement(100.0)
-    assert kept_peaks.read(peak_of()) is None
+    assert utilization.read(peak_of()) is None
     assert "model FLOPs utilization is not known: others took 64.0 of" in capsys.readouterr().out
 
 
@@ -147,7 +146,7 @@ def test_a_peak_that_others_may_have_lowered_is_not_kept(
     monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: PLENTY)
     monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: taken)
     assert used(spec, seen=seen) == measurement(100.0)
-    assert kept_peaks.read(peak_of(spec)) is None
+    assert utilization.read(peak_of(spec)) is None
     assert doubt in capsys.readouterr().out
 
 
