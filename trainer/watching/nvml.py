@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import pynvml
 
-from scalemark.host.processes import memory_in_use, processes_of, started_by_scalemark
+from scalemark.host.gpu_processes import memory_in_use, processes_of
+from scalemark.host.processes import started_by_scalemark
 
 Answer = TypeVar("Answer")
 
