@@ -24,7 +24,7 @@ ELSEWHERE = {
 }
 
 WITHOUT_INFLUENCE = {"learning_rate", "learning_rate_warm_up", "weight_decay", "data_dir"}
-WITHOUT_INFLUENCE |= {"cache", "seed"}
+WITHOUT_INFLUENCE |= {"cache", "seed", "data_format"}
 """Simulated trials may have them, and the cost model gives them no time of their own. Neither has
 `momentum`; but that is the name of an optimizer, too, which the cost model knows.
 """
