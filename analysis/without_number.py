@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.advice.doubts import ways
+from analysis.advise.evidence import ways
 from analysis.selection import Selection
 from scalemark.records.origin import Origin
 from scalemark.text.wording import counted

@@ -22,8 +22,8 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from analysis.advice.aims import Aim
-from analysis.advice.ranking import Ranking, rank
+from analysis.advise.questions import Aim
+from analysis.advise.ranking import Ranking, rank
 from benchmarks.number import number_to_draw
 from scalemark.records.origin import Origin
 from scalemark.stats.welch import Spread

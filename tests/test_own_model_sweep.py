@@ -71,7 +71,7 @@ def test_what_the_cost_model_does_not_know_is_said(monkeypatch):
         monkeypatch, "analysis", "explain"
     )
     advice = answer(monkeypatch, "analysis", "advise")
-    assert "train my_model.py:build with " in advice
+    assert "my_model.py:build: " in advice
     assert "tokens/s" in advice
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from scalemark.stats.welch import LEVEL, chance_beyond, upper_quantile
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
+if TYPE_CHECKING:
+    import numpy as np
+
+_NUM_NODES = 80
 _LARGEST = 8.0  # standard deviations: beyond there is nothing of a normal distribution
 _NEAR = 1e-6  # of the quantile, as a share
 _MOST_STEPS = 50
@@ -48,14 +50,24 @@ def pair_level(num: int, freedom: float, level: float = LEVEL) -> float:
 
 def _exceeds(distance: float, num: int, freedom: float) -> float:
     """Return the chance that equals differ by more."""
+    import numpy as np
     from scipy.special import chdtri, ndtr
 
+    nodes, weights_of_nodes = _nodes()
     # by the chance of a smaller error, with more places where it is small
-    places = (_NODES + 1) / 2
+    places = (nodes + 1) / 2
     errors = np.sqrt(chdtri(freedom, 1 - places**3) / freedom)
-    weights = _WEIGHTS / 2 * 3 * places**2
+    weights = weights_of_nodes / 2 * 3 * places**2
     ranges = math.sqrt(2) * distance * errors[:, None]
-    highest = _LARGEST * _NODES
-    density = np.exp(-(highest**2) / 2) / math.sqrt(2 * math.pi) * _LARGEST * _WEIGHTS
+    highest = _LARGEST * nodes
+    density = np.exp(-(highest**2) / 2) / math.sqrt(2 * math.pi) * _LARGEST * weights_of_nodes
     within = (ndtr(highest) - ndtr(highest - ranges)) ** (num - 1)
     return float(weights @ (1 - num * within @ density))
+
+
+@lru_cache
+def _nodes() -> tuple[np.ndarray, np.ndarray]:
+    """Return places and weights of a quadrature; here, since numpy takes 0.1 s to import."""
+    import numpy as np
+
+    return np.polynomial.legendre.leggauss(_NUM_NODES)

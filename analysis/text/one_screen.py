@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -54,20 +54,33 @@ def show(
     if brief:
         return
     shown = screen.rows[: screen.most_rows]
-    if shown:
+    say_table(console, screen, shown)
+    if screen.next_step:
         console.print()
-        width = reading_width(console)
-        print_columns(console, screen.columns, shown, screen.right, piped_width=width)
-    if step := screen.next_step:
-        console.print()
-        say_step(console, step)
-    for note in notes:
-        say(console, note)
-    if meanings := badges.foot(screen.badges):
-        say_meanings(console, meanings)
+    say_foot(console, screen.next_step, notes, screen.badges)
     more = len(screen.rows) - len(shown)
     rows = f"{counted(more, 'more row')}, and " if more else ""
     say(console, f"--all has {rows}the rest", "dim")
+
+
+def say_table(console: Console, screen: Screen, rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows of its table below an empty line; nothing without any."""
+    if rows:
+        console.print()
+        width = reading_width(console)
+        print_columns(console, screen.columns, rows, screen.right, piped_width=width)
+
+
+def say_foot(
+    console: Console, step: NextStep | None, notes: Sequence[str], used: Iterable[str]
+) -> None:
+    """Print the next step, the notes, and what badges mean."""
+    if step:
+        say_step(console, step)
+    for note in notes:
+        say(console, note)
+    if meanings := badges.foot(used):
+        say_meanings(console, meanings)
 
 
 def say_step(console: Console, step: NextStep) -> None:

@@ -18,9 +18,9 @@ from jinja2 import Environment as Templates
 from jinja2 import FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from analysis.advice.aims import Aim
-from analysis.advice.answer import answers
-from analysis.advice.one_screen import screen
+from analysis.advise.advise_words import screen
+from analysis.advise.answer import answers
+from analysis.advise.questions import Aim
 from analysis.again import again, elsewhere
 from analysis.newest import what_is_left
 from analysis.pivot import usual_tables

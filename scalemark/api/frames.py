@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from analysis.advice.answer import Answer
-from analysis.advice.ranking import Behind, Candidate
+from analysis.advise.answer import Answer
+from analysis.advise.ranking import Behind, Candidate
 from analysis.compare.compare_words import sentence
 from analysis.compare.pairs import paired
 from analysis.compare.rows import Row, rows_of

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 from rich.console import Console
 
-from analysis.advice.aims import Aim, Goal
-from analysis.advice.answer import answers
-from analysis.advice.one_screen import screen
+from analysis.advise.advise_words import screen
+from analysis.advise.answer import answers
+from analysis.advise.questions import Aim, Goal
 from analysis.compare.sides import sides
 from analysis.newest import what_is_left
 from analysis.results import Result

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from analysis.__main__ import app
-from analysis.advice.aims import Goal
+from analysis.advise.questions import Goal
 from tests.analysis.commands.command import analysis
 from tests.conftest import PROJECT
 

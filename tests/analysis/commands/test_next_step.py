@@ -103,12 +103,11 @@ def test_the_likely_best_of_a_program_is_to_be_proven(analysis):
     """A bug: there was no next step, and --all had another word for it."""
     fill_programs([(program(8, 0), 100.0), (program(8, 2), 50.0)])
     ended = analysis("advise")
-    assert "single run, likely best)" in ended.stdout
+    assert "is probably fastest: " in ended.stdout
     assert step(ended).startswith(
         "tells offload=cpu zero=0 on 8 GPUs from offload=cpu zero=2 on 8 GPUs (50.0% behind) ("
     )
     whole = analysis("advise", "--all")
-    assert "- Likely, though from a single run of each: the next, " in whole.stdout
     assert step(whole) == step(ended)
 
 
@@ -116,7 +115,7 @@ def test_the_report_of_an_interrupted_sweep_says_so():
     interrupted(2)
     selection = Selection(db="results.db", sweep="night")
     page = compose(Source(selection=selection, command="plots report"), NOON)
-    assert "(single run, likely best, unfinished)" in page.screen.headlines[0]
+    assert "The sweep is unfinished: 2 of 4 trials are left." in page.screen.headlines[0]
 
 
 FILLED = {
@@ -155,8 +154,9 @@ def test_a_suspect_number_is_never_surely_the_best(analysis):
     others = [(on_gpus(8, **NCCL), 300.0), (on_gpus(8, **NCCL), 301.0)]
     suspect = {"verdict": Verdict.SUSPECT}
     fill_gpus([*pairs, *others], details=[suspect, suspect, {}, {}])
-    assert "suspect, unsure)." in analysis("advise", "--no-predict").stdout
-    assert "- Unsure: its number is suspect; the next, " in analysis("advise", "--all").stdout
+    shown = analysis("advise", "--no-predict").stdout
+    assert "ps_cpu on 8 GPUs, batch_size 2, fp32 may be fastest: " in shown
+    assert " Its number is suspect." in shown
 
 
 def test_rows_of_one_model_are_told_apart_by_what_differs(analysis, snapshot):

@@ -66,6 +66,7 @@ def test_a_hundred_trials_fit_one_screen(analysis, origin):
     for ended in (advice, explained):
         assert ended.stdout.startswith(f"Newest sweep: first ({origin})")
         assert all(len(command) < 80 for command in commands(ended))
+    assert len(advice.stdout.split()) <= 120
 
 
 def test_advice_on_one_model_fits_one_screen(analysis, snapshot):
@@ -192,8 +193,6 @@ def test_an_unclear_answer_has_a_next_step(analysis, snapshot, between):
     choices = [(program(8, 0), 100.0), (program(8, 2), 94.5)]
     rows = [repeated(spec, *scattered(middle, between)) for spec, middle in choices]
     fill_programs([row for of_one in rows for row in of_one])
-    whole = analysis("advise", "--all").stdout
-    assert "Unsure: 2 choices are too close to call" in whole
     assert analysis("advise").stdout == snapshot
 
 
@@ -208,10 +207,6 @@ def test_the_command_after_a_suggestion_answers_again(analysis):
     assert more.trial_id.startswith(changed)
     fill_gpus(around(more, 230.0), name="second")
     assert "is 1.21x" in analysis(*then.split()).stdout
-    (then,) = re.findall(
-        r"^then: python -m analysis (.*)$", analysis("advise").stdout, re.MULTILINE
-    )
-    assert then == "advise"
     assert f"batch_size {batch}" in analysis("advise").stdout.splitlines()[1]
 
 
@@ -275,8 +270,8 @@ def test_every_badge_is_in_the_glossary():
 def test_a_single_run_on_cpu_devices_has_its_badges(analysis):
     fill("results.db", [(small(num_gpus=1), 100.0), (small(num_gpus=2), 110.0)])
     ended = analysis("advise")
-    assert "(CPU devices, single run, unsure)" in ended.stdout
-    assert f"single run: {MEANINGS['single run']}" in ended.stdout
+    assert "Single runs: repeat before deciding." in ended.stdout
+    assert f"CPU devices: {MEANINGS['CPU devices']}" in ended.stdout
 
 
 def test_work_of_which_all_replicas_train_apart_is_a_row_without_advice(analysis):
@@ -284,7 +279,7 @@ def test_work_of_which_all_replicas_train_apart_is_a_row_without_advice(analysis
     apart = around(on_gpus(4, variable_update="independent"), 900.0)
     fill_gpus([*around(on_gpus(4, model="vgg16", **PS), 450.0), *apart])
     reported = analysis("advise", "num_gpus=4").stdout.splitlines()
-    assert reported[0].startswith("2 answers")
+    assert reported[0].startswith("Fastest: ps_cpu on 4 GPUs for vgg16.")
     (row,) = (line for line in reported if line.startswith("trivial"))
     assert row.split(maxsplit=1)[1].startswith("replicas train apart")
 

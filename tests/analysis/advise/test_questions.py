@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from analysis.advice.questions import questions
-from analysis.advice.text import heading
+from analysis.advise.advise_words import heading
+from analysis.advise.questions import questions
 from tests.analysis.made import made
 
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analysis.advice.aims import Aim, Goal
-from analysis.advice.ranking import rank
+from analysis.advise.questions import Aim, Goal
+from analysis.advise.ranking import rank
 from analysis.statistics.judgement import judge
 from analysis.statistics.sample import Sample
 from benchmarks import single_run_advice

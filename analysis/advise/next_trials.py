@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.advice.aims import Aim
-from analysis.advice.description import described, told_apart
-from analysis.advice.facts import Facts
-from analysis.advice.questions import Question
-from analysis.advice.ranking import Behind, Ranking
+from analysis.advise.description import described, told_apart
+from analysis.advise.evidence import Facts
+from analysis.advise.questions import Aim, Question
+from analysis.advise.ranking import Behind, Ranking
 from analysis.again import command, repeated
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy, with_way
 from analysis.predict.expected import Expected, expected
@@ -21,11 +20,14 @@ from analysis.statistics.sample import Sample
 from analysis.statistics.studentized_range import pair_level
 from analysis.text.numbers import number
 from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES, half_precision
+from scalemark.abilities.folder import names
+from scalemark.host.own_code import typed
+from scalemark.models import trainable
 from scalemark.records.axes import AxisValue
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_COLUMNS, STRATEGY_NAMES
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import counted
 
 MOST = 8
@@ -347,3 +349,29 @@ def _mended(asked: _Asked) -> Iterator[Next]:
     if all(result.outcome == Outcome.INTERRUPTED for result in choices):
         spec = choices[0].spec
         yield asked.to_run("all were interrupted: run them", [(spec, REPEATS)], spec)
+
+
+def measure_it(question: Question, pick: Result) -> str:
+    """Return the command for all numbers of GPUs of the question; empty without such a model.
+
+    Axes that the source does not report, or not in our words, are left to the sweep, as are those
+    that it takes as they were.
+    """
+    model = question.model.rstrip("?")
+    if model not in trainable():
+        return ""
+    precision, _, compiler = str(pick.axes["precision"]).partition("+")
+    said = [f"model={model}"]
+    if pick.strategy in STRATEGY_COLUMNS.values():
+        said.append(f"strategy={pick.strategy}")
+    if pick.axes["batch_size"]:
+        said.append(f"batch_size={pick.axes['batch_size']}")
+    if precision in names("trainer/precisions") and precision != AXES["precision"].given:
+        said.append(f"precision={precision}")
+    if pick.axes["data"] == "synthetic":  # where real pictures are is for each to say
+        said.append("data=synthetic")
+    if compiler == "XLA":
+        said.append("xla=on")
+    counts = sorted({one.num_gpus for one in question.able})
+    said.append(f"num_gpus={','.join(map(str, counts))}")
+    return " ".join([typed("sweep"), "-m", *said])
