@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from analysis.options import select
-from analysis.origin import Chosen, choose
 from analysis.results import Result
-from analysis.selection import NothingFoundError, Selection, load
+from analysis.selection import Chosen, NothingFoundError, Selection, choose, load
 from scalemark.records.origin import Origin
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from analysis.origin import choose
 from analysis.results import BaselineRule, Result
-from analysis.selection import Selection
+from analysis.selection import Selection, choose
 from scalemark.cli.terminal import READING_WIDTH, reading_width
 from scalemark.host.own_code import typed
 from scalemark.records.origin import Origin
@@ -84,7 +83,7 @@ def select(
     source: str | None = None,
     baseline: BaselineRule = BaselineRule.SAME,
 ) -> Selection:
-    """Choose results as `analysis.origin.choose`, and say on stderr how to see other origins."""
+    """Choose results as `analysis.selection.choose`, and say on stderr how to see other origins."""
     chosen = choose(db, filters or (), sweep, origin, source, baseline)
     tell(chosen.note)
     return chosen.selection

@@ -5,18 +5,20 @@ compared with ours, and those of tables, which were measured elsewhere.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Result, with_baselines
-from scalemark.records.free_axes import name_of_record
+from scalemark.records.free_axes import WHEN, day_of, name_of_record
 from scalemark.records.machine import DeviceKind
 from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import ReferenceKind
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
+from scalemark.stats.welch import typical
 from simulator.costs.networks import Network, UnknownNetworkError, network
 from store.errors import StoreError
 from store.reading.queries import Row
@@ -37,49 +39,47 @@ _AXES = (
 _FAMILIES = {"resnet": "resnet50"}  # of a source that does not say how deep
 
 
-def published(
-    references: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
+def of_others(
+    rows: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
 ) -> list[Result]:
-    """Make a result of each reference, without an interval.
-
-    `references` are as `store.reading.queries.list_references` has them.
+    """Make a result of each figure of others: of references, as
+    `store.reading.queries.list_references` has them, or of trials of tables with their repeats, as
+    `store.reading.elsewhere.measured_elsewhere` has them. Several repeats have an interval.
     """
-    environments: dict[tuple[str, str], Environment] = {}
-    found = []
-    for reference in references:
-        where = (reference["source"], reference["hardware"])
+    environments: dict[tuple[str, str, bool], Environment] = {}
+    results = []
+    for row in rows:
+        where = (row["source"], row["hardware"], _is_of_table(row))
         if where not in environments:
             environments[where] = _environment(*where)
-        found.append(_result(reference, environments[where]))
-    return with_baselines(found, rule)
+        results.append(_result(row, environments[where]))
+    return with_baselines(results, rule)
 
 
-def elsewhere(
-    trials: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
-) -> list[Result]:
-    """Make a result of each trial that was measured elsewhere, with an interval over its repeats.
+def of_newest_night(trials: Sequence[Row], *, names_night: bool) -> list[Row]:
+    """Return the trials of each table's newest night, whose rows are repeats at whatever time.
 
-    `trials` are as `store.reading.elsewhere.measured_elsewhere` has them.
+    The night stays an axis where a filter `names_night`, and is else a part of the source's name.
+    Rows without a date beside others with one are left out; a table whose `when` holds anything but
+    dates is left as it is. `trials` are as `store.reading.elsewhere.measured_elsewhere` has them.
     """
-    environments: dict[tuple[str, str], Environment] = {}
-    found = []
+    by_table: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for trial in trials:
-        where = (trial["source"], trial["hardware"])
-        if where not in environments:
-            environments[where] = _elsewhere(*where)
-        repeats = tuple(trial["repeats"])
-        low, high = welch.interval(repeats) if len(repeats) > 1 else (None, None)
-        identity = [value for name, value in trial.items() if name not in ("repeats", "throughput")]
-        result = replace(
-            _result(trial, environments[where]),
-            trial_id=_digest(repr(identity), 16),
-            repeats=repeats,
-            low=low,
-            high=high,
-            is_valid=not any(str(value).endswith("?") and value != "?" for value in identity),
-        )
-        found.append(result)
-    return with_baselines(found, rule)
+        by_table[trial["source"], trial["hardware"]].append(trial)
+    kept: list[Row] = []
+    for of_table in by_table.values():
+        dated = [trial for trial in of_table if WHEN in trial["axes"]]
+        try:
+            days = [day_of(trial["axes"][WHEN]) for trial in dated]
+        except ValueError:
+            days = []
+        if not days:
+            kept += of_table
+            continue
+        newest = max(days)
+        of_night = [trial for trial, day in zip(dated, days, strict=True) if day == newest]
+        kept += _as_one_night(of_night, newest, names_night=names_night)
+    return kept
 
 
 def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -157,26 +157,39 @@ def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def _environment(source: str, hardware: str) -> Environment:
-    return Environment(
-        key=_digest(f"{source}\n{hardware}", 6),
-        host=hardware,
-        machine=hardware,
-        versions=f"published: {source}",
-        device_kind=DeviceKind.GPU,
-        origin=Origin.PUBLISHED,
-    )
+def _as_one_night(trials: Sequence[Row], night: date, *, names_night: bool) -> list[Row]:
+    by_trial: dict[str, Row] = {}
+    for trial in trials:
+        same = {**trial, "axes": {**trial["axes"]}, "repeats": [], "throughput": None}
+        del same["axes"][WHEN]
+        if names_night:
+            same["axes"][WHEN] = str(night)
+        else:
+            same["source"] = f"{trial['source']}, newest night {night}"
+        by_trial.setdefault(repr(same), same)["repeats"].extend(trial["repeats"])
+    for row in by_trial.values():
+        row["throughput"] = typical(row["repeats"])
+    return list(by_trial.values())
 
 
-def _elsewhere(source: str, hardware: str) -> Environment:
-    machine = "hardware not reported" if hardware == "?" else hardware
+def _is_of_table(row: Mapping[str, Any]) -> bool:
+    return bool(row["origin"] == ReferenceKind.TABLE)
+
+
+def _environment(source: str, hardware: str, is_of_table: bool) -> Environment:
+    machine, key = hardware, f"{source}\n{hardware}"
+    origin, made = Origin.PUBLISHED, "published"
+    if is_of_table:
+        machine = "hardware not reported" if hardware == "?" else hardware
+        origin, made = Origin.ELSEWHERE, "measured elsewhere"
+        key = f"{origin}\n{key}"
     return Environment(
-        key=_digest(f"{Origin.ELSEWHERE}\n{source}\n{hardware}", 6),
+        key=_digest(key, 6),
         host=machine,
         machine=machine,
-        versions=f"measured elsewhere: {source}",
+        versions=f"{made}: {source}",
         device_kind=DeviceKind.GPU,
-        origin=Origin.ELSEWHERE,
+        origin=origin,
     )
 
 
@@ -187,7 +200,7 @@ def _strategy(reference: Mapping[str, Any]) -> str:
         return strategy_name(*parts)
     axes = reference["axes"]
     words = [f"{name}={axes[name]}" for name in _compared(reference)]
-    if not words and reference["origin"] == ReferenceKind.TABLE:
+    if not words and _is_of_table(reference):
         compared = reference["compare"]
         return f"{compared} {NOT_REPORTED}" if compared else str(reference["source"])
     return " ".join(words) or NOT_REPORTED
@@ -213,18 +226,27 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         curve.append(axes["gradient_accumulation"] * axes["num_gpus"])
     if reference["hosts"] is not None:
         axes["hosts"] = reference["hosts"]
+    repeats = tuple(reference.get("repeats", (reference["throughput"],)))
+    low, high = welch.interval(repeats) if len(repeats) > 1 else (None, None)
+    if _is_of_table(reference):
+        own = [value for name, value in reference.items() if name not in ("repeats", "throughput")]
+        trial_id = _digest(repr(own), 16)
+        is_doubted = any(str(value).endswith("?") and value != "?" for value in own)
+    else:
+        trial_id = key_of(reference)
+        is_doubted = "?" in f"{reference['model']}{reference['data']}{reference['precision']}"
     return Result(
-        trial_id=key_of(reference),
+        trial_id=trial_id,
         environment=environment,
         axes=axes,
         curve=_digest(repr(curve), 16),
         attempt_ids=(),
         outcome=Outcome.COMPLETED,
-        repeats=(reference["throughput"],),
+        repeats=repeats,
         throughput=reference["throughput"],
         item=reference["item"],
         named_axes=tuple(map(name_of_record, _compared(reference))),
-        low=None,
-        high=None,
-        is_valid="?" not in f"{reference['model']}{reference['data']}{reference['precision']}",
+        low=low,
+        high=high,
+        is_valid=not is_doubted,
     )

@@ -1,4 +1,4 @@
-"""Selects the results of a table, a chart or a report."""
+"""Chooses results, of the origin of the newest sweep where nobody names one, and loads them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from analysis.asked_for import belonging, in_order_asked
-from analysis.newest_night import of_newest_night
-from analysis.published import elsewhere as measured_elsewhere
-from analysis.published import named, of_source, published
-from analysis.results import BaselineRule, Result, measured
+from analysis.measured import belonging, in_order_asked, measured
+from analysis.published import named, of_newest_night, of_others, of_source
+from analysis.results import BaselineRule, Result
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import WHEN, name_in_records
 from scalemark.records.origin import Origin
@@ -26,6 +24,7 @@ from store.filters.selection import is_of_trials, parsed, unknown_name
 from store.own_commands import own_command
 from store.reading import elsewhere, known_values, queries
 from store.reading.completed_repeats import raced_out
+from store.reading.origins import newest_first, origin_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +99,63 @@ class Selection:
         return [] if self.db == default_url() else ["--db", self.db]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A selection, and the other origins that numbers like it have."""
+
+    selection: Selection
+    sweep: str = ""  # the newest that matches; empty where the origin was named
+    others: tuple[Origin, ...] = ()  # none where the origin was named
+
+    @property
+    def note(self) -> str:
+        """Say which origin was taken; empty where there is no other."""
+        return origin_note(self.selection.origin, self.sweep, self.others)
+
+
+def choose(
+    db: str,
+    filters: Sequence[str],
+    sweep: str | None,
+    origin: Origin | None,
+    source: str | None = None,
+    baseline: BaselineRule = BaselineRule.SAME,
+) -> Chosen:
+    """Raise StoreError when the database cannot be read, and as `Selection` does.
+
+    A database that has tables of others alone is about these.
+    """
+    if origin is None and source is None:
+        engine = open_for_reading(db)
+        if sweep is None and elsewhere.is_all(engine):
+            origin = Origin.ELSEWHERE
+    selection = Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters),
+        origin=origin or Origin.MEASURED,
+        source=source,
+        baseline=baseline,
+    )
+    if origin is not None or source is not None:
+        return Chosen(selection=selection)
+    if sweep is not None:
+        queries.check_sweep(engine, sweep)
+    found = newest_first(engine, selection.filters, sweep=sweep)
+    if not found:  # what reads beside the filters must see the database as it does without them
+        there = newest_first(engine, (), sweep=sweep)
+        taken = next(map(Origin, there), selection.origin)
+        return Chosen(selection=replace(selection, origin=taken))
+    newest, *others = map(Origin, found)
+    if not filters and sweep is None and elsewhere.has_any(engine):
+        others.append(Origin.ELSEWHERE)
+    return Chosen(
+        selection=replace(selection, origin=newest),
+        sweep=next(iter(found.values())),
+        others=tuple(others),
+    )
+
+
 class NothingFoundError(StoreError):
     """No attempt is like what was asked for."""
 
@@ -107,16 +163,9 @@ class NothingFoundError(StoreError):
 def load(selection: Selection) -> list[Result]:
     """Return at least one result.
 
-    Raises StoreError when the database cannot be read, a filter is none, or nothing is found.
+    Raises StoreError when the database cannot be read, a filter is none, or nothing is there.
     """
-    if selection.origin is Origin.PUBLISHED:
-        return _published(selection)
-    if selection.origin is Origin.ELSEWHERE:
-        named = [reference_selection.full_name(one) for one in selection.filters]
-        names = {name_in_records(one.name) for one in reference_selection.parsed(named)}
-        trials = of_newest_night(_elsewhere(selection), names_night=WHEN in names)
-        return measured_elsewhere(trials, selection.baseline)
-    return _ours(selection)
+    return _ours(selection) if selection.origin.is_ours else _of_others(selection)
 
 
 def load_every_night(selection: Selection) -> list[Result]:
@@ -124,7 +173,46 @@ def load_every_night(selection: Selection) -> list[Result]:
 
     Raises StoreError as `load`, which has the newest night alone.
     """
-    return measured_elsewhere(_elsewhere(selection), selection.baseline)
+    return _of_others(selection, every_night=True)
+
+
+def _of_others(selection: Selection, *, every_night: bool = False) -> list[Result]:
+    is_published = selection.origin is Origin.PUBLISHED
+    if is_published:
+        rows = queries.known_references(open_existing(selection.db))
+    else:
+        rows = elsewhere.measured_elsewhere(open_for_reading(selection.db))
+    if rows and selection.source is not None:
+        rows = of_source(rows, selection.source)
+    places = list(range(len(rows)))
+    if selection.filters:
+        places = reference_selection.chosen(named(rows), selection.filters)
+    if not places:
+        raise _no_figure(selection)
+    if is_published:  # what is shown leaves baselines alone
+        results = of_others(rows, selection.baseline)
+        return [results[place] for place in places]
+    rows = [rows[place] for place in places]
+    if not every_night:
+        filters = reference_selection.parsed(
+            [reference_selection.full_name(text) for text in selection.filters]
+        )
+        names = {name_in_records(parsed.name) for parsed in filters}
+        rows = of_newest_night(rows, names_night=WHEN in names)
+    return of_others(rows, selection.baseline)
+
+
+def _no_figure(selection: Selection) -> StoreError:
+    name, asked = locate(selection.db).name, " in it"
+    if selection.filters:
+        asked = f" like {' '.join(selection.filters)}"
+    if selection.origin is Origin.PUBLISHED:
+        see = f"; see {typed('store')} reference list" if selection.filters else ""
+        return StoreError(f"{name}: no published figure{asked}{see}")
+    return NothingFoundError(
+        f"{name}: nothing that was measured elsewhere{asked}; {typed('store')} import TABLE takes "
+        "numbers in"
+    )
 
 
 def _ours(selection: Selection) -> list[Result]:
@@ -192,35 +280,3 @@ def _nothing(engine: sa.Engine, selection: Selection) -> str:
     if hint := elsewhere.instead(engine):
         return f"{name}: {hint}"
     return f"{name}: no attempt in it yet; run a sweep first"
-
-
-def _elsewhere(selection: Selection) -> list[queries.Row]:
-    trials = elsewhere.measured_elsewhere(open_for_reading(selection.db))
-    if trials and selection.source is not None:
-        trials = of_source(trials, selection.source)
-    if selection.filters:
-        places = reference_selection.chosen(named(trials), selection.filters)
-        trials = [trials[place] for place in places]
-    if not trials:
-        asked = f" like {' '.join(selection.filters)}" if selection.filters else " in it"
-        raise NothingFoundError(
-            f"{locate(selection.db).name}: nothing that was measured elsewhere{asked}; "
-            f"{typed('store')} import TABLE takes numbers in"
-        )
-    return trials
-
-
-def _published(selection: Selection) -> list[Result]:
-    references = queries.known_references(open_existing(selection.db))
-    if selection.source is not None:
-        references = of_source(references, selection.source)
-    found = published(references, selection.baseline)
-    if selection.filters:
-        environments = reference_selection.chosen(named(references), selection.filters)
-        found = [found[environment] for environment in environments]
-    if not found:
-        asked = " in it"
-        if selection.filters:
-            asked = f" like {' '.join(selection.filters)}; see {typed('store')} reference list"
-        raise StoreError(f"{locate(selection.db).name}: no published figure{asked}")
-    return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.predict.curves import Curve, Prediction, curves, predict
-from analysis.published import published
+from analysis.published import of_others
 from analysis.reported_hosts import why_several
 from analysis.results import Result
 from benchmarks.further import further
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--rows", action="store_true", help="print each figure")
     asked = parser.parse_args()
     references = [*known_references(open_existing(asked.db) if asked.db else None), *further()]
-    figures = checked(published(references))
+    figures = checked(of_others(references))
     print(table(figures))
     if asked.rows:
         print()

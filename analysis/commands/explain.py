@@ -28,9 +28,8 @@ from analysis.options import (
     say,
     say_command,
 )
-from analysis.origin import choose
 from analysis.results import Result, has_steps, why_no_steps
-from analysis.selection import Selection, load
+from analysis.selection import Selection, choose, load
 from analysis.source import Source
 from analysis.text.one_screen import show
 from analysis.text.titles import environment_notes, sweep_notes

@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from analysis.guard.histories import version_axes
-from analysis.origin import Chosen, choose
 from analysis.published import of_source
 from analysis.results import AXES, Result
-from analysis.selection import NothingFoundError, Selection, load_every_night
+from analysis.selection import Chosen, NothingFoundError, Selection, choose, load_every_night
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
 from scalemark.records.free_axes import PREFIX, WHEN, is_free

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.published import key_of, published
+from analysis.published import key_of, of_others
 from analysis.results import BaselineRule, Result, with_baselines
 from scalemark.host.own_code import typed
 from scalemark.records.origin import Origin
@@ -63,7 +63,7 @@ def with_notes(
     notes = {key_of(reference): str(reference["note"]) for reference in references}
     seen: Counter[tuple[object, ...]] = Counter()
     noted = []
-    for result in published(references):
+    for result in of_others(references):
         switches = _switches(notes[result.trial_id])
         cell = (result.environment.key, *result.axes.values(), *switches.values())
         curve = f"{result.curve} {switches} {seen[cell]}"

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from analysis.newest import Newest, selected
-from analysis.origin import Chosen, choose
 from analysis.results import BaselineRule
-from analysis.selection import Selection
+from analysis.selection import Chosen, Selection, choose
 from analysis.source import Source
 from scalemark.records.origin import Origin
 from scalemark.text.untrusted import masked

@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from scalemark.records import environment_axes
@@ -282,7 +283,13 @@ def unusual_axes(values: Mapping[str, object]) -> list[str]:
 
 def free_names(axes: Mapping[str, object]) -> list[str]:
     """Return the names of free axes, with their prefix; an axis that a trial lacks is None."""
-    return [name for name, value in axes.items() if is_free(name) and value is not None]
+    return [name for name in _free_of(tuple(axes)) if axes[name] is not None]
+
+
+@lru_cache(maxsize=1_000)
+def _free_of(names: tuple[str, ...]) -> tuple[str, ...]:
+    """All trials of a database have the same names, so they are looked through once."""
+    return tuple(name for name in names if is_free(name))
 
 
 def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:

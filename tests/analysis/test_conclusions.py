@@ -8,7 +8,7 @@ from analysis.conclusions.chosen import with_notes
 from analysis.conclusions.claims import Verdict, claims, conclusions, verdict_of
 from analysis.conclusions.pairs import alike, by_efficiency, by_speed
 from analysis.conclusions.rules import RULES, mb_per_gflop
-from analysis.published import of_source, published
+from analysis.published import of_others, of_source
 from analysis.results import BaselineRule
 from scalemark.records.machine import DeviceKind
 from scalemark.stats.welch import Relation
@@ -47,7 +47,7 @@ def test_fourteen_claims_have_sources_and_commands():
 
 
 def test_the_shipped_references_say_this_to_each_claim():
-    found = answers(with_notes(published(REFERENCES), REFERENCES, BaselineRule.SAME))
+    found = answers(with_notes(of_others(REFERENCES), REFERENCES, BaselineRule.SAME))
     assert found == {
         "C1": Verdict.IN_PART,
         "C2": Verdict.IN_PART,
@@ -67,7 +67,7 @@ def test_the_shipped_references_say_this_to_each_claim():
 
 
 def test_every_verdict_has_pairs_but_the_one_that_there_are_none():
-    for finding in conclusions(with_notes(published(REFERENCES), REFERENCES, BaselineRule.SAME)):
+    for finding in conclusions(with_notes(of_others(REFERENCES), REFERENCES, BaselineRule.SAME)):
         pairs = [pair for part in finding.statements for pair in part.pairs]
         assert bool(pairs) is (finding.verdict is not Verdict.NO_RESULTS)
 
@@ -232,7 +232,7 @@ def test_statements_make_the_verdict_of_a_claim(verdicts, verdict):
 
 def noted(*sources):
     chosen = [reference for name in sources for reference in of_source(REFERENCES, name)]
-    return with_notes(published(chosen), REFERENCES, BaselineRule.SAME)
+    return with_notes(of_others(chosen), REFERENCES, BaselineRule.SAME)
 
 
 def pairs_of(claim, results):

@@ -8,10 +8,11 @@ import pytest
 from analysis.conclusions.rules import RULES
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.explanations import of_each_curve
+from analysis.measured import measured
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import pivot
 from analysis.reported_hosts import hosts_of
-from analysis.results import BaselineRule, measured, with_baselines
+from analysis.results import BaselineRule, with_baselines
 from analysis.scaling.curves import scalings
 from analysis.scaling.scaling_words import sentences
 from analysis.tables.labels import lines

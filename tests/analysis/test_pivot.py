@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.measured import measured
 from analysis.pivot import pivot, usual_tables
-from analysis.results import measured
 from analysis.tables.table import Rank
 from analysis.text.titles import model_notes, title
 from store.database import open_for_reading

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from analysis.measured import measured
 from analysis.pivot import pivot, usual_tables
-from analysis.results import measured
 from analysis.selection import Selection, load
 from analysis.tables.labels import with_variables
 from scalemark.records.machine import DeviceKind

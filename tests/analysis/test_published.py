@@ -6,9 +6,9 @@ import pytest
 
 from analysis.pivot import article_tables, pivot
 from analysis.published import (
+    of_others,
     of_source,
     precision_as_published,
-    published,
     usual_image_px,
 )
 from scalemark.records.references import published as shipped
@@ -23,14 +23,14 @@ def like(**changes):
 
 
 def test_no_strategy_is_named_by_what_its_source_does_not_tell():
-    strategies = {result.strategy for result in published(REFERENCES)}
+    strategies = {result.strategy for result in of_others(REFERENCES)}
     assert not [strategy for strategy in strategies if "n/a" in strategy or not strategy]
     assert "distributed_replicated" in strategies
     assert "not reported" in strategies
 
 
 def test_every_shipped_figure_stands_in_one_cell():
-    found = published(REFERENCES)
+    found = of_others(REFERENCES)
     cells = [result.trial_id for table in article_tables(found) for result in table.results]
     assert sorted(cells) == sorted(result.trial_id for result in found)
     assert len(cells) == 423
@@ -38,7 +38,7 @@ def test_every_shipped_figure_stands_in_one_cell():
 
 def test_a_source_that_accumulates_is_one_curve():
     """Its batch in all stays, so that each of more GPUs accumulates fewer micro-batches."""
-    (table, *_) = article_tables(published(of_source(REFERENCES, "BERT")))
+    (table, *_) = article_tables(of_others(of_source(REFERENCES, "BERT")))
     assert table.columns == ((1,), (4,), (8,), (16,))
     assert table.unit == "sequences/s"
     assert str(table.setting["gradient_accumulation"]) == "1024 in all"
@@ -47,7 +47,7 @@ def test_a_source_that_accumulates_is_one_curve():
 
 
 def test_models_come_in_the_order_of_their_article():
-    tables = article_tables(published(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
+    tables = article_tables(of_others(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
     assert tables[0].columns == (
         ("inception3",),
         ("resnet50",),
@@ -59,7 +59,7 @@ def test_models_come_in_the_order_of_their_article():
 
 
 def test_a_figure_reported_twice_gets_a_table_of_its_own():
-    tables = pivot(published([like(throughput=10.0), like(throughput=20.0, note="on another day")]))
+    tables = pivot(of_others([like(throughput=10.0), like(throughput=20.0, note="on another day")]))
     assert [[result.throughput for result in table.results] for table in tables] == [
         [10.0],
         [20.0],
@@ -67,8 +67,8 @@ def test_a_figure_reported_twice_gets_a_table_of_its_own():
 
 
 def test_what_is_in_doubt_is_marked():
-    (doubtful,) = published([like(model="resnet50?")])
-    (sure,) = published([like(model="resnet50", data="real")])
+    (doubtful,) = of_others([like(model="resnet50?")])
+    (sure,) = of_others([like(model="resnet50", data="real")])
     assert (doubtful.is_valid, sure.is_valid) == (False, True)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.published import published
+from analysis.published import of_others
 from analysis.reported_work import is_known, work_of
 from analysis.results import Result
 from store.reading.queries import known_references
@@ -19,7 +19,7 @@ AXES = {
     "all_reduce": "nccl",
     "num_gpus": 8,
 }
-FIGURE = published(known_references(None)[:1])[0]
+FIGURE = of_others(known_references(None)[:1])[0]
 
 
 def figure(**axes: object) -> Result:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.results import BaselineRule, measured
+from analysis.measured import measured
+from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from scalemark.records.outcomes import Outcome
 from store.database import open_for_reading

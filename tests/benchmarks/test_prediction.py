@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.published import published
+from analysis.published import of_others
 from benchmarks.further import further
 from benchmarks.prediction import checked, groups, table
 from store.reading.queries import known_references
 
-RESULTS = published([*known_references(None), *further()])
+RESULTS = of_others([*known_references(None), *further()])
 
 LIMITS = {  # median, 90th percentile of errors; least and most of the intervals that hold
     "8 from up to 4": (0.0138, 0.071, 0.93),

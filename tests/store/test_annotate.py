@@ -9,7 +9,7 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from analysis.results import measured
+from analysis.measured import measured
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import targets

@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from analysis.compare.published import matched
-from analysis.published import of_source, published
-from analysis.results import measured
+from analysis.measured import measured
+from analysis.published import of_others, of_source
 from scalemark.records.references import published as shipped
 from store.database import open_for_reading
 from store.errors import StoreError
@@ -53,7 +53,7 @@ def test_published_figures_match_by_what_sources_report():
             (small(num_gpus=2, precision="fp16", **RESNET), 1.0),
         ]
     )
-    side = matched(ours, published(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
+    side = matched(ours, of_others(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
     found = [
         (result.axes["data"], figure.throughput, result.throughput / figure.throughput)
         for result, figure in side.pairs
@@ -68,7 +68,7 @@ def test_published_figures_match_by_what_sources_report():
 
 
 def test_axes_that_a_source_leaves_open_fit_any_of_ours_and_are_named():
-    theirs = published(
+    theirs = of_others(
         [
             asdict(
                 replace(
@@ -98,7 +98,7 @@ def test_of_several_figures_the_best_is_taken_and_that_is_said():
     like = replace(
         MINE, model="resnet50", batch_size=64, data="synthetic", num_gpus=2, precision="fp32"
     )
-    theirs = published(
+    theirs = of_others(
         [
             asdict(replace(like, throughput=100.0, all_reduce="")),
             asdict(
@@ -114,14 +114,14 @@ def test_of_several_figures_the_best_is_taken_and_that_is_said():
 
 
 def test_nothing_in_common_is_said_with_the_closest():
-    theirs = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
+    theirs = of_others(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
     said = r"nothing in common with the source; the closest differ in model \(here trivial, there "
     with pytest.raises(StoreError, match=said):
         matched(results([(small(), 1.0)]), theirs)
 
 
 def test_images_of_another_size_are_other_work():
-    dgx = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
+    dgx = of_others(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
     ours = results(
         [
             (small(num_gpus=1, **RESNET), 42.2),
@@ -150,7 +150,7 @@ def test_images_of_another_size_are_other_work():
     ],
 )
 def test_nothing_in_common_with_a_source_names_the_axis_that_differs(change, reported):
-    dgx = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
+    dgx = of_others(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
     with pytest.raises(StoreError, match=f"; the closest differ in {reported}$"):
         matched(results([(small(num_gpus=2, **RESNET | change), 50.0)]), dgx)
 
@@ -177,7 +177,7 @@ def references(item="tokens", **axes):
         }
         | dict.fromkeys(("variable_update", "local_parameter_device", "all_reduce"), "")
     )
-    return published([published_of_train])
+    return of_others([published_of_train])
 
 
 def test_a_published_figure_is_of_the_free_axes_and_the_item_that_it_names():
@@ -210,7 +210,7 @@ A_SOURCE = replace(
 
 def against_source(ours, **axes):
     rows = [asdict(A_SOURCE) | {"origin": "published", "axes": axes}]
-    return matched(ours, published(rows))
+    return matched(ours, of_others(rows))
 
 
 def test_sequences_of_another_length_are_other_work():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.measured import measured
 from analysis.pivot import pivot
-from analysis.results import measured
 from analysis.scaling.crossovers import Crossover, crossovers, leads
 from scalemark.records.outcomes import Outcome
 from store.database import open_for_reading

@@ -2,7 +2,7 @@
 
 import random
 
-from analysis.results import measured
+from analysis.measured import measured
 from analysis.scaling import paying
 from analysis.scaling.curves import curve_of
 from store.database import open_for_reading

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.measured import measured
 from analysis.pivot import pivot
-from analysis.results import BaselineRule, measured
+from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from analysis.tables.table import Rank
 from plots.tables.cells import SYMBOLS
