@@ -1,7 +1,7 @@
-"""Measures what watching a user's program costs, beside the bare command.
+"""Measures what watching a user's program costs, and how far our number is from the program's.
 
-`python benchmarks/command.py [--rounds N] [--quick] [--json FILE]` prints a Markdown table; a row
-shows the median of its rounds and its 95 % bootstrap interval.
+`python -m benchmarks.command [--only QUESTION] [--rounds N] [--quick] [--json FILE]` prints a
+Markdown table; a row shows the median of its rounds and its 95 % interval.
 
 - Per trial: in a round a program runs bare, its output in a file, and watched, started by the fork
   server and looked at as an orchestrator does, in random order. Its steps, which it times itself,
@@ -9,6 +9,10 @@ shows the median of its rounds and its 95 % bootstrap interval.
 - Per step: a watched program takes pairs of blocks of equal steps, in random order; during one
   block of a pair its watcher is stopped, and its output goes to a file. Two runs
   on a shared machine are never as alike as two blocks that follow one another.
+- Agreement: a watched program times its own steps and prints them as tf_cnn_benchmarks does. Our
+  throughput is compared with what it prints: for its whole run, of which we leave out what we take
+  for warm-up, and for the very steps that we measured. A ratio is the difference of one run over
+  the limit of 0.5 %.
 """
 
 from __future__ import annotations
@@ -23,12 +27,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[0] = str(ROOT)  # beside this file lies another `trainer`
-
-from benchmarks.orchestration.settings import rounds
+from benchmarks.orchestrator import rounds
 from benchmarks.ratio import Ratio, Want, machine, table, write_json
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
@@ -44,6 +46,37 @@ LIMITS = Limits(timeout_s=600, start_timeout_s=60, step_timeout_s=60, grace_s=5)
 BLOCK_S = 0.2
 FEWEST_STEPS = 8  # of a whole run: the lines of two may come at once on a busy machine
 PAIRS_PER_ROUND = 20
+AGREEMENT_LIMIT = 0.005  # of the program's own number
+BATCH = 64
+REPORTING_PROGRAM = """
+import hashlib, statistics, sys, time
+num_steps, num_hashes, display_every, batch = map(int, sys.argv[1:5])
+block = bytes(1024)
+def step():
+    for _ in range(num_hashes):
+        hashlib.sha256(block).digest()
+for _ in range(10):  # as tf_cnn_benchmarks does
+    step()
+print("Step\\tImg/sec\\ttotal_loss", flush=True)
+times, ends = [], []
+begin = time.time()
+for number in range(1, num_steps + 1):
+    start = time.time()
+    step()
+    times.append(time.time() - start)
+    if number == 1 or number % display_every == 0:
+        speeds = [batch / one for one in times]
+        mean = batch / statistics.fmean(times)
+        error = statistics.pstdev(speeds) / len(speeds) ** 0.5
+        middle = statistics.median(speeds)
+        jitter = 1.4826 * statistics.median(abs(one - middle) for one in speeds)
+        said = f"images/sec: {mean:.1f} +/- {error:.1f} (jitter = {jitter:.1f})"
+        print(f"{number}\\t{said}\\t7.123", flush=True)
+    ends.append(time.time() - begin)
+print("-" * 64)
+print(f"total images/sec: {batch * num_steps / (time.time() - begin):.2f}", flush=True)
+open(sys.argv[5], "w").write("\\n".join(map(str, ends)))
+"""
 _STEP = """
 import hashlib, os, random, signal, sys, time
 num_steps, num_hashes = int(sys.argv[1]), int(sys.argv[2])
@@ -78,20 +111,61 @@ block_of("watched")
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A program of so many steps per second, which shows every so many of them."""
+
+    steps_per_s: int
+    display_every: int
+    seconds: float
+
+    @property
+    def num_steps(self) -> int:
+        return round(self.steps_per_s * self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speeds:
+    """The throughput of one run, images/s."""
+
+    ours: float
+    of_run: float  # as the program prints it
+    of_same_steps: float  # by the program's own clock, of the steps that ours is of
+
+
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     num_rounds = options.rounds or (1 if options.quick else 20)
     rows: list[Ratio] = []
     start = Fork("command.__main__")
     try:
-        for steps_per_s in (1000, 100, 10):
-            rows += _measure(steps_per_s, num_rounds, start)
+        for question in options.only or QUESTIONS:
+            rows += QUESTIONS[question](num_rounds, start, options.quick)
     finally:
         start.close()
     write_json(options.json, [row.reported() for row in rows])
     print(table(rows))
     print(f"\n{machine()}; {num_rounds} rounds, of {PAIRS_PER_ROUND} pairs of blocks each.")
     return 0
+
+
+def costs(num_rounds: int, start: Fork, is_quick: bool) -> list[Ratio]:
+    """Measure what watching costs programs of fast and slow steps."""
+    rows: list[Ratio] = []
+    for steps_per_s in (1000,) if is_quick else (1000, 100, 10):
+        rows += _measure(steps_per_s, num_rounds, start)
+    return rows
+
+
+def agreement(num_rounds: int, start: Fork, is_quick: bool) -> list[Ratio]:
+    """Compare our number with the program's own, of the same runs."""
+    seconds = 1.0 if is_quick else 10.0
+    slow = Case(steps_per_s=10, display_every=1, seconds=max(3.0, seconds))
+    fast = Case(steps_per_s=100, display_every=10, seconds=seconds)
+    return [*_agreement(slow, num_rounds, start), *_agreement(fast, num_rounds, start)]
+
+
+QUESTIONS = {"costs": costs, "agreement": agreement}
 
 
 def _measure(steps_per_s: int, num_rounds: int, start: Fork) -> list[Ratio]:
@@ -190,23 +264,77 @@ def watched(spec: TrialSpec, at: Path, start: Fork, variables: Mapping[str, str]
     return result
 
 
+def _agreement(case: Case, num_runs: int, start: Fork) -> list[Ratio]:
+    num_hashes = hashes_in(1 / case.steps_per_s)
+    variables = environment(os.environ, "")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "program.py").write_text(REPORTING_PROGRAM)
+        seen = [
+            _run(case, num_hashes, folder / str(number), start, variables)
+            for number in range(num_runs)
+        ]
+    name = f"{case.steps_per_s} steps/s, every {case.display_every} shown"
+    against = {
+        "whole run": [(one.ours, one.of_run) for one in seen],
+        "same steps": [(one.ours, one.of_same_steps) for one in seen],
+    }
+    rows = []
+    for peer, pairs in against.items():
+        differences = [ours / own - 1 for ours, own in pairs]
+        print(f"  {name}, {peer}: median {statistics.median(differences):+.3%}", file=sys.stderr)
+        rows.append(
+            Ratio(
+                name=name,
+                ours="difference",
+                peer=peer,
+                metric=f"{AGREEMENT_LIMIT:.1%} of its own number",
+                pairs=[(abs(difference), AGREEMENT_LIMIT) for difference in differences],
+                target=1.0,
+                want=Want.AT_MOST,
+            )
+        )
+    return rows
+
+
+def _run(
+    case: Case, num_hashes: int, at: Path, start: Fork, variables: Mapping[str, str]
+) -> Speeds:
+    at.mkdir()
+    ends_file = at / "ends.txt"
+    numbers = [case.num_steps, num_hashes, case.display_every, BATCH]
+    command = " ".join([sys.executable, "program.py", *map(str, numbers), str(ends_file)])
+    spec = _spec(command, min_warm_up_steps=0, read="tf_cnn_benchmarks", items_per_step=str(BATCH))
+    result = watched(spec, at, start, variables)
+    measured = result.measurement
+    if measured is None or measured.reported:
+        raise SystemExit(f"no steps were measured: {result.message}")
+    log = (at / "log.txt").read_text()
+    ends_s = [float(line) for line in ends_file.read_text().split()]
+    window_s = ends_s[-1] - ends_s[-1 - measured.num_steps]
+    return Speeds(
+        ours=measured.throughput,
+        of_run=float(log.rpartition("total images/sec:")[2].split()[0]),
+        of_same_steps=BATCH * measured.num_steps / window_s,
+    )
+
+
 def _command(arguments: Sequence[object]) -> list[str]:
     return [sys.executable, *map(str, arguments)]
 
 
-def _spec(command: str) -> TrialSpec:
-    return TrialSpec.of(
-        {
-            "engine": "command",
-            "model": "program",
-            "num_gpus": 1,
-            "device_kind": "cpu_device",
-            "seed": 1,
-            "min_warm_up_steps": 1,
-            "command": command,
-            "read": "regex:step (?P<step>[0-9]+) loss (?P<loss>[0-9.]+)",
-        }
-    )
+def _spec(command: str, **axes: object) -> TrialSpec:
+    usual = {
+        "engine": "command",
+        "model": "program",
+        "num_gpus": 1,
+        "device_kind": "cpu_device",
+        "seed": 1,
+        "min_warm_up_steps": 1,
+        "command": command,
+        "read": "regex:step (?P<step>[0-9]+) loss (?P<loss>[0-9.]+)",
+    }
+    return TrialSpec.of(usual | axes)
 
 
 def hashes_in(seconds: float) -> int:
@@ -222,6 +350,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="What watching a user's program costs, beside the bare command."
     )
+    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question")
     parser.add_argument("--rounds", type=int, metavar="N", help="pairs of runs (default 20)")
     parser.add_argument("--quick", action="store_true", help="a tiny smoke test")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import noop_trainer
-from benchmarks.orchestration import planning, settings, trial_folders
+from benchmarks import noop_sweep, noop_trainer, orchestrator
+from benchmarks.cost import BrokenError
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder.folder import RunFolder
@@ -25,7 +25,7 @@ def test_a_noop_trainer_leaves_a_completed_result(tmp_path: Path):
 
 
 def test_trials_of_peers_differ_in_their_seeds_alone(tmp_path: Path):
-    folders = trial_folders.prepare(tmp_path, 3)
+    folders = noop_sweep.prepare(tmp_path, 3)
     specs = [json.loads(RunFolder(folder).trial.read_text()) for folder in folders]
     assert [spec.pop("seed") for spec in specs] == [1, 2, 3]
     assert specs[0] == specs[1] == specs[2]
@@ -37,21 +37,21 @@ def test_trials_of_peers_differ_in_their_seeds_alone(tmp_path: Path):
 
 
 def test_a_peer_that_leaves_a_trial_out_is_found(tmp_path: Path):
-    folders = trial_folders.prepare(tmp_path, 2)
+    folders = noop_sweep.prepare(tmp_path, 2)
     done = Result(outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={})
     RunFolder(folders[0]).result.write_text(done.to_json())
-    with pytest.raises(settings.BrokenError, match=r"1 of 2 trials: \['no result'\]"):
-        trial_folders.check_completed(folders, "")
+    with pytest.raises(BrokenError, match=r"1 of 2 trials: \['no result'\]"):
+        noop_sweep.check_completed(folders, "")
 
 
 def test_the_grid_that_is_planned_has_as_many_trials_as_asked():
-    counts = [len(sweep.split("=", 1)[1].split(",")) for sweep in planning.grid(10_000)[:-1]]
+    counts = [len(sweep.split("=", 1)[1].split(",")) for sweep in orchestrator.grid(10_000)[:-1]]
     assert counts == [5, 4, 4]
-    assert planning.grid(10_000)[-1] == "seed=range(1,126)"
+    assert orchestrator.grid(10_000)[-1] == "seed=range(1,126)"
 
 
 def test_every_side_has_one_turn_in_each_round_and_the_order_changes():
-    orders = list(settings.rounds(20, ["a", "b"]))
+    orders = list(orchestrator.rounds(20, ["a", "b"]))
     assert all(sorted(order) == ["a", "b"] for order in orders)
     assert ["a", "b"] in orders
     assert ["b", "a"] in orders

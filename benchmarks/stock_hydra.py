@@ -9,7 +9,7 @@ import sys
 import hydra
 from omegaconf import DictConfig
 
-from benchmarks.orchestration.settings import ROOT
+from benchmarks.cost import ROOT
 from conf.schema import register
 
 
