@@ -1,7 +1,7 @@
 """Measures what an agent adds to each trial, from taking it to its start and from its end to its
 record.
 
-`python benchmarks/agents.py [--trials 200]` runs trials that do nothing (tests/tiny_trainer.py),
+`python -m benchmarks.agents [--trials 200]` runs trials that do nothing (tests/tiny_trainer.py),
 one after another, through a real PostgreSQL of its own. Per trial:
 
   before   from the claim to the start of its process      as `events` and the run folder tell
@@ -18,8 +18,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from store.database import open_for_reading
 from store.reading import queries

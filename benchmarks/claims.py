@@ -1,7 +1,7 @@
 """How fast agents of a shared sweep claim from one PostgreSQL, and whether a repeat is ever claimed
 twice.
 
-`python benchmarks/claims.py [--agents 32] [--processes 8] [--repeats 6400] [--rounds 3] [--url URL]
+`python -m benchmarks.claims [--agents 32] [--processes 8] [--repeats 6400] [--rounds 3] [--url URL]
 [--json FILE]` prints a Markdown table. Agents are threads of so many processes. Without URL it
 starts a server of its own, which is gone afterwards.
 """
@@ -22,10 +22,7 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from benchmarks.figures import Row, table
-from benchmarks.ratio import write_json
+from benchmarks.ratio import Row, figures_table, write_json
 from store.finished_attempt import FinishedAttempt
 from store.sweeps.ledger import Claim, OpenRepeat
 from store.sweeps.shared import SharedLedger
@@ -76,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     rows.append(
         Row(what="repeats claimed twice, or not at all", figures=tuple(doubles), unit="", most=1)
     )
-    print(table(rows))
+    print(figures_table(rows))
     is_met = min(rows[0].figures) >= LEAST_PER_S and not any(doubles)
     print(
         f"\nwanted: {LEAST_PER_S} claims per s or more, none twice: {'met' if is_met else 'missed'}"

@@ -1,7 +1,7 @@
 """How many of those behind `advise` proves to be, among many choices of few repeats, and how often
 it calls one of equals worse; beside Tukey's test and Bonferroni's, which take all for alike.
 
-`python benchmarks/many_choices.py [RANKINGS]` prints a Markdown table. Either all choices are
+`python -m benchmarks.many_choices [RANKINGS]` prints a Markdown table. Either all choices are
 equal, or all but one are 10 % slower. Deviations of processes differ among choices by so much: the
 standard deviation of their logarithms.
 """
@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
-
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from analysis.statistics.studentized_range import pair_quantile
 from benchmarks.number import number_to_draw

@@ -1,8 +1,8 @@
 """How fast tables, charts and the report are, as commands of their own, from the start of the
 process to its end.
 
-`python benchmarks/plots.py [--rounds N] [--only QUESTION] [--json FILE]` prints a Markdown table.
-The databases are written in bulk, and kept in benchmarks/.store/ for the next call.
+`python -m benchmarks.plots [--rounds N] [--scale S] [--only QUESTION] [--json FILE]` prints a
+Markdown table. The databases are written in bulk, and kept in benchmarks/.store/ for the next call.
 """
 
 from __future__ import annotations
@@ -12,17 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store.py`
-
-from benchmarks.figures import Row, table
-from benchmarks.ratio import machine, write_json
-from benchmarks.storing import results
-from store.database import open_for_writing
+from benchmarks import made_up_results as results
+from benchmarks.ratio import Row, figures_table, machine, write_json
 
 FOLDER = Path(__file__).parent / ".store"
 NUM_STEPS = 34
@@ -34,97 +29,85 @@ def main(arguments: Sequence[str]) -> int:
     rows: list[Row] = []
     for name in options.only or QUESTIONS:
         print(name, file=sys.stderr)
-        rows += QUESTIONS[name](options.rounds)
-    print(table(rows))
-    print(f"\n{machine()}; {options.rounds} rounds.")
+        rows += QUESTIONS[name](options.rounds, options.scale)
+    print(figures_table(rows))
+    print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
     write_json(options.json, [asdict(row) for row in rows])
     return 0
 
 
-def tables(rounds: int) -> list[Row]:
-    """Of 10,000 trials, each run once, and each run three times."""
-    found = []
-    for num_repeats in (1, 3):
-        database = _filled("plots-tables", 10_000, results.GRID, num_repeats)
+def tables(rounds: int, scale: float) -> list[Row]:
+    """Print those of 10,000 trials, each run once, and each run three times."""
+    num_trials = round(10_000 * scale)
+    rows = []
+    for num_repeats, most_s in ((1, 1.0), (3, None)):
+        database = _filled("tables", num_trials, results.GRID, num_repeats)
         for form in ("terminal", "csv"):
-            seconds = _seconds(rounds, "tables", "--db", str(database), "--format", form)
-            what = f"tables of 10,000 trials, {num_repeats * 10_000:,} attempts, --format {form}"
-            found.append(
-                Row(what=what, figures=seconds, unit="s", most=1.0 if num_repeats == 1 else None)
-            )
-    return found
+            took_s = _seconds(rounds, "tables", "--db", str(database), "--format", form)
+            num_attempts = num_repeats * num_trials
+            what = f"tables of {num_trials:,} trials, {num_attempts:,} attempts, --format {form}"
+            rows.append(Row(what=what, figures=took_s, unit="s", most=most_s))
+    return rows
 
 
-def charts(rounds: int) -> list[Row]:
-    """All of one sweep: 5 models x 5 strategies x 1, 2, 4, 8 devices."""
-    database = _filled("plots-charts", 100, results.ARTICLE, 1)
-    with _folder() as folder:
-        seconds = _seconds(rounds, "charts", "--db", str(database), "--out", str(folder))
-        num_pictures = len(list(folder.iterdir()))
-        both = _seconds(
-            rounds, "charts", "--db", str(database), "--out", str(folder), "--format", "png,svg"
-        )
+def charts(rounds: int, scale: float) -> list[Row]:
+    """Draw all of one sweep: 5 models x 5 strategies x 1, 2, 4, 8 devices."""
+    database = _filled("charts", len(results.ARTICLE), results.ARTICLE, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["charts", "--db", str(database), "--out", folder]
+        took_s = _seconds(rounds, *command)
+        num_pictures = len(list(Path(folder).iterdir()))
+        both_s = _seconds(rounds, *command, "--format", "png,svg")
+    what = f"all charts of a sweep of 100 trials, {num_pictures} pictures"
     return [
-        Row(
-            what=f"all charts of a sweep of 100 trials, {num_pictures} pictures",
-            figures=seconds,
-            unit="s",
-            most=10,
-        ),
-        Row(what="the same as PNG and SVG", figures=both, unit="s", most=None),
+        Row(what=what, figures=took_s, unit="s", most=10),
+        Row(what="the same as PNG and SVG", figures=both_s, unit="s", most=None),
     ]
 
 
-def report(rounds: int) -> list[Row]:
-    """Of 2,000 trials."""
-    database = _filled("plots-report", 2_000, results.GRID, 1)
-    with _folder() as folder:
-        file = folder / "report.html"
-        seconds = _seconds(rounds, "report", "--db", str(database), "--out", str(file))
+def report(rounds: int, scale: float) -> list[Row]:
+    """Write that of 2,000 trials."""
+    num_trials = round(2_000 * scale)
+    database = _filled("report", num_trials, results.GRID, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        took_s = _seconds(rounds, "report", "--db", str(database), "--out", str(file))
         megabytes = file.stat().st_size / 1e6
     return [
-        Row(what="report of 2,000 trials", figures=seconds, unit="s", most=15),
+        Row(what=f"report of {num_trials:,} trials", figures=took_s, unit="s", most=15),
         Row(what="its size", figures=(megabytes,), unit="MB", most=2),
     ]
 
 
-def start(rounds: int) -> list[Row]:
-    """What every command pays: Python, our imports, the command line."""
-    return [
-        Row(
-            what="`python -m plots --help`", figures=_seconds(rounds, "--help"), unit="s", most=None
-        )
-    ]
+def start(rounds: int, scale: float) -> list[Row]:
+    """Measure what every command pays: Python, our imports, the command line."""
+    took_s = _seconds(rounds, "--help")
+    return [Row(what="`python -m plots --help`", figures=took_s, unit="s", most=None)]
 
 
-QUESTIONS = {"start": start, "tables": tables, "charts": charts, "report": report}
+QUESTIONS: dict[str, Callable[[int, float], list[Row]]] = {
+    "start": start,
+    "tables": tables,
+    "charts": charts,
+    "report": report,
+}
 
 
 def _filled(name: str, num_trials: int, grid: Sequence[results.Axes], num_repeats: int) -> Path:
-    database = FOLDER / f"{name}-{num_repeats}.db"
+    database = FOLDER / f"plots-{name}-{num_trials}-{num_repeats}.db"
     if not database.exists():
-        engine = open_for_writing(str(database))
-        results.add(
-            engine, results.attempts(num_trials, NUM_STEPS, grid=grid, num_repeats=num_repeats)
-        )
-        engine.dispose()
+        results.write(database, num_trials, NUM_STEPS, grid=grid, num_repeats=num_repeats)
     return database
 
 
 def _seconds(rounds: int, *arguments: str) -> tuple[float, ...]:
     command = [sys.executable, "-m", "plots", *arguments]
-    found = []
+    took_s = []
     for _ in range(rounds + 1):
         began = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        found.append(time.perf_counter() - began)
-    return tuple(found[1:])  # without the first, which fills the file cache
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
+        took_s.append(time.perf_counter() - began)
+    return tuple(took_s[1:])  # without the first, which fills the file cache
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -132,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5, help="of each figure (default 5)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of all databases (default 1)")
     parser.add_argument(
         "--only", action="append", choices=QUESTIONS, help="only this; may be given several times"
     )

@@ -1,7 +1,7 @@
 """How often `advise` calls one of equals worse after a race: on races with known truth, played
 without processes.
 
-`python benchmarks/raced_advice.py [GRIDS]` prints a Markdown table. A grid is one race of
+`python -m benchmarks.raced_advice [GRIDS]` prints a Markdown table. A grid is one race of
 strategies that are equally fast, or of which none is more than 1 % slower, with processes that
 differ by so much; three other races may tell how far these differ. Of strategies that are not quite
 equal, one is called worse in vain if it is in truth no slower than the one with the highest score.
@@ -13,14 +13,10 @@ import itertools
 import math
 import random
 import statistics
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from analysis.advise.questions import Aim
 from analysis.advise.ranking import Ranking, rank

@@ -30,6 +30,10 @@ class Want(StrEnum):
     EQUAL = "="  # the interval shall be within 5 % of the target
 
 
+HEADING = (
+    "| name | ours | peer | metric | ours, median | peer, median | ratio | 95 % interval | target "
+    "| verdict |\n|---|---|---|---|---:|---:|---:|---|---|---|"
+)
 EQUAL_WITHIN = 0.05  # of the target, on either side
 
 
@@ -83,29 +87,52 @@ class Ratio:
             return "met"
         return "missed" if self.high < lowest or highest < self.low else "open"
 
+    def line(self) -> str:
+        """Return the row of a Markdown table."""
+        cells = [self.name, self.ours, self.peer, self.metric]
+        cells += [f"{statistics.median(values):.3g}" for values in zip(*self.pairs, strict=True)]
+        cells += [f"{self.ratio:.3f}", f"{self.low:.3f}..{self.high:.3f}"]
+        cells += ["" if self.target is None else f"{self.want} {self.target:.2f}", self.verdict]
+        return "| " + " | ".join(cells) + " |"
+
     def reported(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return asdict(self) | {"verdict": self.verdict}
 
 
 def table(rows: Sequence[Ratio]) -> str:
-    """Markdown."""
-    lines = [
-        (
-            "| name | ours | peer | metric | ours, median | peer, median | ratio | 95 % "
-            "interval | target | verdict |"
-        ),
-        "|---|---|---|---|---:|---:|---:|---|---|---|",
-    ]
-    for row in rows:
-        cells = [
-            *(row.name, row.ours, row.peer, row.metric),
-            *(f"{statistics.median(values):.3g}" for values in zip(*row.pairs, strict=True)),
-            *(f"{row.ratio:.3f}", f"{row.low:.3f}..{row.high:.3f}"),
-            *("" if row.target is None else f"{row.want} {row.target:.2f}", row.verdict),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    """Return the rows as Markdown."""
+    return "\n".join([HEADING, *(row.line() for row in rows)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure, with the limit that it shall keep."""
+
+    what: str
+    figures: tuple[float, ...]  # one per round
+    unit: str
+    most: float | None  # that is wanted
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.figures)
+
+    def __str__(self) -> str:
+        between = (
+            f"{min(self.figures):.3g}..{max(self.figures):.3g}" if len(self.figures) > 1 else ""
+        )
+        wanted = "" if self.most is None else f"under {self.most:g}"
+        verdict = "" if self.most is None else "met" if self.median < self.most else "missed"
+        return (
+            f"| {self.what} | {self.median:.3g} | {between} | {self.unit} | {wanted} | {verdict} |"
+        )
+
+
+def figures_table(rows: Sequence[Row]) -> str:
+    """Return figures as Markdown."""
+    heading = "| what | median | of rounds | unit | wanted | verdict |\n|---|---:|---|---|---|---|"
+    return "\n".join([heading, *map(str, rows)])
 
 
 def machine(gpu: str = "no GPU used") -> str:

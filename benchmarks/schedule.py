@@ -1,7 +1,7 @@
 """How close to the lower bound three policies pack simulated sweeps: 8 devices, 200 trials of 1, 2,
 4 and 8 GPUs.
 
-`python benchmarks/schedule.py [SEEDS]` prints bound / makespan, the worst and the median of all
+`python -m benchmarks.schedule [SEEDS]` prints bound / makespan, the worst and the median of all
 seeds (50), once with exact estimates and once with 30 % noise in them. The bound is max(total
 GPU-seconds / 8, longest trial); 1 cannot be beaten.
 `waited`: worst of all seeds, longest time from the sweep's start to a trial's start / makespan, for

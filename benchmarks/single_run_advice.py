@@ -1,7 +1,7 @@
 """How often the choice that `advise` calls the best is the best, where it says likely from
 single runs: on choices with known truth.
 
-`python benchmarks/single_run_advice.py [RANKINGS]` prints a Markdown table. Choices are up to 30 or
+`python -m benchmarks.single_run_advice [RANKINGS]` prints a Markdown table. Choices are up to 30 or
 60 % behind, each by a share of it that is drawn, and run once, in processes that differ by so much.
 """
 
@@ -10,10 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import sys
-from pathlib import Path
-
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.number import number_to_draw
 from benchmarks.raced_advice import ranked

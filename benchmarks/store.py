@@ -1,6 +1,6 @@
 """How big and how fast a results database is that was kept for years.
 
-`python benchmarks/store.py [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json
+`python -m benchmarks.store [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json
 FILE]` prints a Markdown table. At scale 1: 100,000 trials, 300,000 attempts, 10 million steps,
 written as `store rebuild` does, and kept in FILE (default benchmarks/.store/SCALE.db) for the next
 call.
@@ -16,17 +16,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 
-# beside this file lies a `store` of its own
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from benchmarks.figures import Row, table
-from benchmarks.ratio import machine, write_json
-from benchmarks.storing import results
+from benchmarks import made_up_results as results
+from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, Verdict
@@ -59,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         rows += found
         # after each question: the next one may take long
         write_json(options.json, [asdict(row) for row in rows], scale=options.scale)
-    print(table(rows))
+    print(figures_table(rows))
     print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
     return 0
 
@@ -68,11 +66,9 @@ def size(database: Path, scale: float, rounds: int) -> list[Row]:
     """Of the file, and how long it took to write; nothing is written when it is there already."""
     found = []
     if not database.exists():
-        with _timed() as seconds:
-            engine = open_for_writing(str(database))
-            results.add(engine, results.attempts(round(NUM_TRIALS * scale), NUM_STEPS))
-            engine.dispose()
-        found.append(Row(what="writing it, in bulk", figures=(seconds(),), unit="s", most=None))
+        num_trials = round(NUM_TRIALS * scale)
+        took_s = _seconds(lambda: results.write(database, num_trials, NUM_STEPS))
+        found.append(Row(what="writing it, in bulk", figures=(took_s,), unit="s", most=None))
     with closing(sqlite3.connect(database)) as connection:
         counts = [
             connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -137,9 +133,7 @@ def merges(database: Path, scale: float, rounds: int) -> list[Row]:
     took: dict[str, list[float]] = {"into a new database": [], "again": []}
     with tempfile.TemporaryDirectory() as name:
         source, new = Path(name) / "source.db", Path(name) / "new.db"
-        engine = open_for_writing(str(source))
-        results.add(engine, results.attempts(num_trials, MERGED_STEPS))
-        engine.dispose()
+        results.write(source, num_trials, MERGED_STEPS)
         for _ in range(rounds):
             remove_file(new)
             for seconds in took.values():
@@ -232,30 +226,30 @@ def readers(database: Path, scale: float, rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory(dir=FOLDER) as name:
         copy = Path(name) / "copy.db"
         shutil.copy(database, copy)
-        script = Path(__file__).parent / "storing" / "reader.py"
-        command = [sys.executable, str(script), str(copy), str(NUM_READS), *FILTERS]
-        reading = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(NUM_READERS)
-        ]
-        num_written = 0
+        num_written = num_refused = 0
         engine = open_for_writing(str(copy))
         written = results.attempts(10_000, NUM_STEPS, name="beside")
-        while any(process.poll() is None for process in reading):
-            results.add(engine, [next(written) for _ in range(5)])
-            num_written += 5
+        waits: list[float] = []
+        with ProcessPoolExecutor(NUM_READERS, get_context("spawn")) as pool:
+            asked = [pool.submit(_list_seconds, str(copy)) for _ in range(NUM_READERS * NUM_READS)]
+            while not all(answer.done() for answer in asked):
+                results.add(engine, [next(written) for _ in range(5)])
+                num_written += 5
         engine.dispose()
-        reported = [process.communicate()[0] for process in reading]
-    waits = [float(line) for text in reported for line in text.split()]
-    num_refused = (
-        NUM_READERS * NUM_READS - len(waits) + sum(process.returncode != 0 for process in reading)
-    )
-    beside = (
-        f"{NUM_READERS} processes, {NUM_READS} lists each, beside {num_written} attempts written"
-    )
+        for answer in asked:
+            if answer.exception():
+                num_refused += 1
+            else:
+                waits.append(answer.result())
+    beside = f"{NUM_READERS} processes, {len(asked)} lists, beside {num_written} attempts written"
     return [
         Row(what=f"{beside}: refused", figures=(num_refused,), unit="", most=1),
         Row(what=f"{beside}: a list", figures=tuple(waits), unit="s", most=None),
     ]
+
+
+def _list_seconds(url: str) -> float:
+    return _seconds(lambda: list(_listed(url, FILTERS)))
 
 
 QUESTIONS = {
@@ -267,18 +261,10 @@ QUESTIONS = {
 }
 
 
-@contextmanager
-def _timed() -> Iterator[Callable[[], float]]:
-    began = time.perf_counter()
-    ended: list[float] = []
-    yield lambda: ended[0] - began
-    ended.append(time.perf_counter())
-
-
 def _seconds(do: Callable[[], object]) -> float:
-    with _timed() as seconds:
-        do()
-    return seconds()
+    began = time.perf_counter()
+    do()
+    return time.perf_counter() - began
 
 
 def _parser() -> argparse.ArgumentParser:

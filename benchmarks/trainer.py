@@ -1,6 +1,6 @@
 """Speed of the trainer's step against the best hand-written loops, both in one run, taking turns.
 
-`python benchmarks/trainer.py [NAME ...] [--quick] [--json FILE]` prints a Markdown table; `--help`
+`python -m benchmarks.trainer [NAME ...] [--quick] [--json FILE]` prints a Markdown table; `--help`
 lists the names.
 
 ```
@@ -15,6 +15,7 @@ than wall time.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ratio import Ratio, Want, machine, table, write_json
+from benchmarks.ratio import HEADING, Ratio, Want, machine, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 1  # of orders
@@ -72,22 +73,12 @@ TARGETS = {  # ours / peer in images or tokens per CPU second and per second: at
 FIRST_STEP_TARGETS = {"resnet50": 1 / 3, "gpt_mini": 1 / 2}  # ours / peer: at most
 MEMORY_TARGET = 2 / 3  # ours / peer: at most
 
-# 2 x multiply-adds of the convolutions and the affine layer of ResNet-50 version 1 at 224 px and
-# 1001 classes, counted layer by
-# layer from tf_cnn_benchmarks' definition: 7.716e9. A training step counts three times that: the
-# backward pass is twice the
-# forward pass. (Normalization, ReLU and the update are not counted, nor is it subtracted that
-# images need no gradient.)
-FORWARD_FLOPS = 7.716e9
-AFFINE_FLOPS = 2 * 2048 * 1001  # independent of the image size
-TRAINING_FACTOR = 3
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """What a worker shall train."""
 
-    kind: str  # ours, keras_loop, keras_fit, mirrored, mirrored_fused (see peers.py), gemm, torch
+    kind: str  # ours, keras_loop, keras_fit, mirrored, mirrored_fused (see peers.py), torch
     spec: str = ""  # JSON of the trial to train; empty: a small one of the values below
     model: str = "trivial"  # a definition in scalemark/models/
     image_px: int = 32  # 0 of a model that takes tokens
@@ -131,7 +122,7 @@ class Ready:
 class Turn:
     """The answer to `run K`."""
 
-    work: float  # images or tokens, or FLOP of a matrix product
+    work: float  # images or tokens
     wall_s: float
     cpu_s: float  # all threads of the process
     losses: list[float]
@@ -157,7 +148,7 @@ class Comparison:
     base: Candidate  # model and sizes that all sides share
     quick: Candidate  # the same, tiny
     peers: tuple[str, ...]  # kinds
-    measure: Callable[[Comparison, Candidate, Settings], list[Ratio]]
+    measure: Callable[[Comparison, Candidate, Settings], Iterator[Ratio]]
 
 
 class BrokenError(Exception):
@@ -240,8 +231,10 @@ def main(arguments: Sequence[str]) -> int:
         if unknown := set(wanted) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     settings = _settings(options)
+    where = machine() if options.device == "cpu" else machine("on its GPUs")
     rows: list[Ratio] = []
     broken: dict[str, str] = {}
+    print(HEADING)
     for comparison in COMPARISONS:
         if comparison.name not in (options.names or names):
             continue
@@ -251,26 +244,23 @@ def main(arguments: Sequence[str]) -> int:
         if options.batch_size:
             base = replace(base, batch_size=options.batch_size)
         try:
-            rows += comparison.measure(comparison, base, settings)
+            for row in comparison.measure(comparison, base, settings):
+                print(row.line(), flush=True)  # a run takes hours: what is measured is shown
+                rows.append(row)
         except BrokenError as error:
             broken[comparison.name] = str(error)
             _say(f"  broken: {error}")
-    print(table(rows))
-    where = machine() if options.device == "cpu" else machine("on its GPUs")
-    print(
-        f"\n{where}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, "
-        f"{settings.num_starts} starts."
-    )
+        reported = [row.reported() for row in rows]
+        write_json(options.json, reported, where, settings=asdict(settings), broken=broken)
+    turns = f"{settings.num_rounds} rounds of {settings.turn_s} s a turn"
+    print(f"\n{where}; {turns}, {settings.num_starts} starts.")
     if options.quick:
         print("\nA smoke test: the numbers mean nothing.")
-    found = [row.reported() for row in rows]
-    write_json(options.json, found, where, settings=asdict(settings), broken=broken)
     return 1 if broken else 0
 
 
-def steps(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ratio]:
-    """Every mode of ours takes turns with all peers; peers are started once."""
-    rows = []
+def steps(comparison: Comparison, base: Candidate, settings: Settings) -> Iterator[Ratio]:
+    """Let every mode of ours take turns with all peers, which are started once."""
     with ExitStack() as stack:
         peers = []
         for kind in comparison.peers:
@@ -286,27 +276,20 @@ def steps(comparison: Comparison, base: Candidate, settings: Settings) -> list[R
                 target = None  # those known are of CPU devices
                 if base.device == "cpu":
                     target = TARGETS.get((base.model, peer.candidate.kind))
+                labels = {"ours": ours.candidate.label, "peer": peer.candidate.label}
                 pairs = [(turns[0], turns[position]) for turns in rounds]
-                rows += _throughputs(
-                    comparison.name,
-                    ours.candidate.label,
-                    peer.candidate.label,
-                    pairs,
-                    base.items,
-                    1.0,
-                    target,
-                )
-    return rows
+                names = {"name": comparison.name, **labels}
+                yield from _throughputs(names, pairs, base.items, target)
 
 
-def start(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ratio]:
-    """Processes started anew, one at a time, in random order."""
-    candidates = [replace(base, kind=kind) for kind in comparison.peers]
-    candidates += [replace(base, kind="ours", mode=mode) for mode in settings.modes]
-    seen: dict[Candidate, list[dict[str, float]]] = {candidate: [] for candidate in candidates}
+def start(comparison: Comparison, base: Candidate, settings: Settings) -> Iterator[Ratio]:
+    """Start processes anew, one at a time, in random order."""
+    peers = [replace(base, kind=kind) for kind in comparison.peers]
+    ours = [replace(base, kind="ours", mode=mode) for mode in settings.modes]
+    seen: dict[Candidate, list[dict[str, float]]] = {each: [] for each in (*peers, *ours)}
     order = random.Random(SEED)
     for _ in range(settings.num_starts):
-        for candidate in order.sample(candidates, len(candidates)):
+        for candidate in order.sample(list(seen), len(seen)):
             with Worker(candidate) as worker:
                 ready = worker.wait_until_ready()
                 peak_bytes = worker.run(2).peak_memory_bytes
@@ -318,64 +301,19 @@ def start(comparison: Comparison, base: Candidate, settings: Settings) -> list[R
                     "peak memory, GB": peak_bytes / 1e9,
                 }
             )
-    rows = []
-    for ours in candidates[len(comparison.peers) :]:
-        for peer in candidates[: len(comparison.peers)]:
-            for metric in seen[ours][0]:
-                pairs = [
-                    (a[metric], b[metric]) for a, b in zip(seen[ours], seen[peer], strict=True)
-                ]
-                target = FIRST_STEP_TARGETS[base.model]
-                if "memory" in metric:
-                    target = MEMORY_TARGET
-                names = {
-                    "name": comparison.name,
-                    "ours": ours.label,
-                    "peer": peer.label,
-                    "metric": metric,
-                }
-                rows.append(Ratio(**names, pairs=pairs, target=target, want=Want.AT_MOST))
-    return rows
-
-
-def peak(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ratio]:
-    """Share of the machine's matrix product rate that our step reaches."""
-    flops_per_image = (
-        AFFINE_FLOPS + (FORWARD_FLOPS - AFFINE_FLOPS) * (base.image_px / 224) ** 2
-    ) * TRAINING_FACTOR
-    with Worker(Candidate(kind="gemm")) as gemm:
-        warm(gemm, settings)
-        with Worker(replace(base, kind="ours")) as ours:
-            warm(ours, settings)
-            rounds = take_rounds([ours, gemm], settings)
-    best = max(turn.work / turn.wall_s for turn in gemm.turns)
-    reached = [flops_per_image * turns[0].work / turns[0].wall_s for turns in rounds]
-    return [  # per round first, which drift spares; then against the best product of all rounds
-        *_throughputs(
-            comparison.name,
-            "ours",
-            "gemm",
-            rounds,
-            "GFLOP",
-            flops_per_image / 1e9,
-            None,
-            peer_scale=1e-9,
-        ),
-        Ratio(
-            name=comparison.name,
-            ours="ours",
-            peer="best gemm",
-            metric="GFLOP per s",
-            pairs=[(rate / 1e9, best / 1e9) for rate in reached],
-            target=None,
-        ),
-    ]
+    for mine, peer in itertools.product(ours, peers):
+        labels = {"ours": mine.label, "peer": peer.label}
+        for metric in seen[mine][0]:
+            pairs = [(a[metric], b[metric]) for a, b in zip(seen[mine], seen[peer], strict=True)]
+            target = MEMORY_TARGET if "memory" in metric else FIRST_STEP_TARGETS[base.model]
+            names = {"name": comparison.name, "metric": metric, **labels}
+            yield Ratio(**names, pairs=pairs, target=target, want=Want.AT_MOST)
 
 
 def warm(worker: Worker, settings: Settings) -> None:
     """Wait for the first step, then take those whose time does not count."""
     worker.wait_until_ready()
-    worker.run(1 if worker.candidate.kind == "gemm" else settings.num_warm_up_steps)
+    worker.run(settings.num_warm_up_steps)
 
 
 def _check_same_work(ours: Worker, peer: Worker) -> None:
@@ -426,30 +364,14 @@ def take_rounds(workers: Sequence[Worker], settings: Settings) -> list[list[Turn
 
 
 def _throughputs(
-    name: str,
-    ours: str,
-    peer: str,
-    pairs: Sequence[Sequence[Turn]],
-    unit: str,
-    scale: float,
-    target: float | None,
-    *,
-    peer_scale: float | None = None,
+    names: Mapping[str, str], pairs: Sequence[Sequence[Turn]], unit: str, target: float | None
 ) -> list[Ratio]:
-    """Work per CPU second and per second; the scales turn a turn's work into units."""
-    other = scale if peer_scale is None else peer_scale
-    per_cpu_s = [(scale * a.work / a.cpu_s, other * b.work / b.cpu_s) for a, b in pairs]
-    per_s = [(scale * a.work / a.wall_s, other * b.work / b.wall_s) for a, b in pairs]
+    """Compare work per CPU second and per second."""
+    per_cpu_s = [(ours.work / ours.cpu_s, peer.work / peer.cpu_s) for ours, peer in pairs]
+    per_s = [(ours.work / ours.wall_s, peer.work / peer.wall_s) for ours, peer in pairs]
     return [
-        Ratio(
-            name=name,
-            ours=ours,
-            peer=peer,
-            metric=f"{unit} per CPU s",
-            pairs=per_cpu_s,
-            target=target,
-        ),
-        Ratio(name=name, ours=ours, peer=peer, metric=f"{unit} per s", pairs=per_s, target=target),
+        Ratio(**names, metric=f"{unit} per CPU s", pairs=per_cpu_s, target=target),
+        Ratio(**names, metric=f"{unit} per s", pairs=per_s, target=target),
     ]
 
 
@@ -480,67 +402,45 @@ def _settings(options: argparse.Namespace) -> Settings:
     )
 
 
-def _one(model: str, batch_size: int, image_px: int, quick_px: int) -> Comparison:
-    base = Candidate(kind="ours", model=model, batch_size=batch_size, image_px=image_px)
+def _images(model: str, num_replicas: int, batch_size: int, px: int, quick_px: int) -> Comparison:
+    base = Candidate(
+        kind="ours",
+        model=model,
+        batch_size=batch_size,
+        image_px=px,
+        num_replicas=num_replicas,
+    )
     quick = replace(base, batch_size=4, image_px=quick_px)
-    return Comparison(name=model, base=base, quick=quick, peers=("keras_loop",), measure=steps)
+    if num_replicas == 1:
+        return Comparison(name=model, base=base, quick=quick, peers=("keras_loop",), measure=steps)
+    name, peers = f"{model}_x{num_replicas}", ("mirrored", "mirrored_fused")
+    return Comparison(name=name, base=base, quick=quick, peers=peers, measure=steps)
 
 
-def _many(model: str, num_replicas: int, batch_size: int, image_px: int) -> Comparison:
+def _tokens(model: str, num_replicas: int) -> Comparison:
     base = Candidate(
-        kind="ours",
-        model=model,
-        batch_size=batch_size,
-        image_px=image_px,
-        num_replicas=num_replicas,
+        kind="ours", model=model, batch_size=8, image_px=0, seq_len=128, num_replicas=num_replicas
     )
-    peers = ("mirrored", "mirrored_fused")
-    return Comparison(
-        name=f"{model}_x{num_replicas}",
-        base=base,
-        quick=replace(base, batch_size=4),
-        peers=peers,
-        measure=steps,
-    )
-
-
-def _text(model: str, num_replicas: int, batch_size: int, seq_len: int) -> Comparison:
-    base = Candidate(
-        kind="ours",
-        model=model,
-        batch_size=batch_size,
-        image_px=0,
-        seq_len=seq_len,
-        num_replicas=num_replicas,
-    )
-    return Comparison(
-        name=model if num_replicas == 1 else f"{model}_x{num_replicas}",
-        base=base,
-        quick=replace(base, batch_size=1, seq_len=16),
-        peers=("keras_loop",) if num_replicas == 1 else ("mirrored",),
-        measure=steps,
-    )
+    quick = replace(base, batch_size=1, seq_len=16)
+    if num_replicas == 1:
+        return Comparison(name=model, base=base, quick=quick, peers=("keras_loop",), measure=steps)
+    name = f"{model}_x{num_replicas}"
+    return Comparison(name=name, base=base, quick=quick, peers=("mirrored",), measure=steps)
 
 
 COMPARISONS = (
-    _one("resnet50", 8, 224, 64),
-    _one("resnet18_cifar", 32, 32, 32),
-    _one("alexnet", 16, 227, 67),
-    _one("vgg16", 8, 64, 32),
-    _one("inception3", 8, 139, 75),
-    _many("resnet50", 2, 4, 64),
-    _many("resnet50", 8, 4, 64),
-    _many("resnet18_cifar", 2, 32, 32),
-    _many("resnet18_cifar", 8, 32, 32),
-    _text("bert_tiny", 1, 8, 128),
-    _text("gpt_mini", 1, 8, 128),
-    _text("bert_tiny", 2, 8, 128),
-    _text("gpt_mini", 2, 8, 128),
-    _text("bert_tiny", 8, 8, 128),
-    _text("gpt_mini", 8, 8, 128),
-    replace(_many("resnet50", 8, 4, 64), name="start", measure=start),
-    replace(_text("gpt_mini", 8, 8, 128), name="start_gpt_mini", measure=start),
-    replace(_one("resnet50", 8, 224, 64), name="peak", peers=(), measure=peak),
+    _images("resnet50", 1, 8, 224, 64),
+    _images("resnet18_cifar", 1, 32, 32, 32),
+    _images("alexnet", 1, 16, 227, 67),
+    _images("vgg16", 1, 8, 64, 32),
+    _images("inception3", 1, 8, 139, 75),
+    _images("resnet50", 2, 4, 64, 64),
+    _images("resnet50", 8, 4, 64, 64),
+    _images("resnet18_cifar", 2, 32, 32, 32),
+    _images("resnet18_cifar", 8, 32, 32, 32),
+    *(_tokens(model, num) for num in (1, 2, 8) for model in ("bert_tiny", "gpt_mini")),
+    replace(_images("resnet50", 8, 4, 64, 64), name="start", measure=start),
+    replace(_tokens("gpt_mini", 8), name="start_gpt_mini", measure=start),
 )
 
 

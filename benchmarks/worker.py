@@ -26,12 +26,10 @@ from tests.specs import small
 if TYPE_CHECKING:
     from benchmarks.peers import Loop
 
-GEMM_SIZES = (1024, 2048, 3072, 4096)  # square matrices; the fastest makes the peak
-
 
 def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
-    if candidate.kind != "gemm":  # before TensorFlow is imported; all kinds have the same
-        os.environ.update(switches.variables(_spec(candidate), os.environ))
+    # before TensorFlow is imported; all kinds have the same
+    os.environ.update(switches.variables(_spec(candidate), os.environ))
     start = time.perf_counter()
     import keras  # noqa: F401  # both imports are timed apart from the first step
     import tensorflow as tf
@@ -39,7 +37,7 @@ def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
     if candidate.device == "cpu":
         tf.config.set_visible_devices([], "GPU")
     import_s = time.perf_counter() - start
-    run, num_parameters = (_gemm(), 0) if candidate.kind == "gemm" else _training(candidate)
+    run, num_parameters = _training(candidate)
     serve(run, num_parameters, import_s, orders, answers)
 
 
@@ -145,27 +143,6 @@ def _spec(candidate: Candidate) -> TrialSpec:
         num_classes=candidate.num_classes,
         batch_size=candidate.batch_size,
     )
-
-
-def _gemm() -> Callable[[int], Turn]:
-    """Products of large float32 matrices by all cores; of the sizes, the one with the most
-    FLOP/s.
-    """
-    import tensorflow as tf
-
-    product = tf.function(lambda matrix: tf.linalg.matmul(matrix, matrix)[0, 0])
-    matrices = {size: tf.random.stateless_normal((size, size), (1, size)) for size in GEMM_SIZES}
-    for matrix in matrices.values():
-        product(matrix)  # traced before it is timed
-
-    def run(num_steps: int) -> Turn:
-        turns = [
-            _synchronized(lambda matrix=matrix: product(matrix), num_steps, 2 * size**3)
-            for size, matrix in matrices.items()
-        ]
-        return max(turns, key=lambda turn: turn.work / turn.wall_s)
-
-    return run
 
 
 def _synchronized(step: Callable[[], SupportsFloat], num_steps: int, work_per_step: int) -> Turn:

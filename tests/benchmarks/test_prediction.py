@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.published import of_others
-from benchmarks.further import further
-from benchmarks.prediction import checked, groups, table
+from benchmarks.prediction import checked, further, groups, table
 from store.reading.queries import known_references
 
 RESULTS = of_others([*known_references(None), *further()])

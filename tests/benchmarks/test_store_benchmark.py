@@ -1,13 +1,14 @@
 """The benchmark of the store runs, and asks what it says it asks."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.storing import results
+from benchmarks import made_up_results as results
 from scalemark.records.outcomes import Phase
 from tests.conftest import PROJECT
 
@@ -23,12 +24,12 @@ def test_every_made_up_trial_is_another_one_and_has_its_attempts():
 
 
 def test_the_benchmark_answers_its_questions():
-    script = PROJECT / "benchmarks" / "store.py"
-    asked = ("size", "reads", "merges", "ends")
+    asked = ("size", "reads", "merges", "ends", "readers")
     only = [word for name in asked for word in ("--only", name)]
     command = [
         sys.executable,
-        str(script),
+        "-m",
+        "benchmarks.store",
         "--scale",
         "0.001",
         "--rounds",
@@ -39,7 +40,13 @@ def test_the_benchmark_answers_its_questions():
         "r.json",
         *only,
     ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr
     rows = {row["what"]: row["figures"] for row in json.loads(Path("r.json").read_text())["rows"]}
     assert "file of 100 trials, 300 attempts, 10,200 steps" in rows

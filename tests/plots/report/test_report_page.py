@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from benchmarks.storing import results
+from benchmarks import made_up_results as results
 from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Verdict
 from store.database import open_for_writing

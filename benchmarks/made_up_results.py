@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +21,7 @@ from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, Ste
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import TrialSpec
-from store.database import writing
+from store.database import open_for_writing, writing
 from store.exchange.whole_sweeps import Change, SweepHead, WholeRepeat, WholeSweep, add_sweep
 from store.finished_attempt import AttemptWriter, NewAttempt
 
@@ -83,6 +84,20 @@ def add(engine: sa.Engine, made: Iterable[Made], at_once: int = 5_000) -> None:
             )
             with writing(engine) as connection:
                 add_sweep(connection, sweep, AttemptWriter())
+
+
+def write(
+    database: Path,
+    num_trials: int,
+    num_steps: int,
+    *,
+    grid: Sequence[Axes] = GRID,
+    num_repeats: int = REPEATS,
+) -> None:
+    """Write a new database of such attempts."""
+    engine = open_for_writing(str(database))
+    add(engine, attempts(num_trials, num_steps, grid=grid, num_repeats=num_repeats))
+    engine.dispose()
 
 
 def attempts(
