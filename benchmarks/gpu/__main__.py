@@ -19,15 +19,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.anonymous import Names
 from benchmarks.gpu.box import find_box
-from benchmarks.gpu.claim import ClaimError, check_writable, claimed, found_python
-from benchmarks.gpu.found import Ended, Finding, Judged, Note, Number, StageResult, Verdict
-from benchmarks.gpu.interruption import interruptible
-from benchmarks.gpu.kit import Kit, say, say_result
-from benchmarks.gpu.packing import pack
+from benchmarks.gpu.kit import (
+    Ended,
+    Finding,
+    Judged,
+    Kit,
+    Note,
+    Number,
+    StageResult,
+    Verdict,
+    say,
+    say_result,
+)
+from benchmarks.gpu.packing import Names, pack
 from benchmarks.gpu.report import counted, machine_values, report, verdicts
-from benchmarks.gpu.running import earlier_results, minutes, run_stages
+from benchmarks.gpu.running import (
+    ClaimError,
+    check_writable,
+    claimed,
+    earlier_results,
+    found_python,
+    interruptible,
+    minutes,
+    run_stages,
+)
 from benchmarks.gpu.stages import Stage, faults, peers, plain, scaling, selfcheck, smoke, xla
 from scalemark.run_folder.folder import RunFolder
 from sweeper.errors import SweepRefusedError

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from benchmarks.gpu.box import Box
-from benchmarks.gpu.found import Ended, Judged, StageResult, Verdict
+from benchmarks.gpu.kit import Ended, Judged, StageResult, Verdict
 from benchmarks.gpu.stages import Stage
 
 _KEY = (

@@ -6,14 +6,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from benchmarks.gpu.found import Judged, NotRunError, Number, Verdict
-from benchmarks.gpu.kit import PROJECT, Kit, last_line, program
+from benchmarks.gpu.kit import (
+    PROJECT,
+    Finding,
+    Judged,
+    Kit,
+    NotRunError,
+    Number,
+    Verdict,
+    last_line,
+    program,
+)
 from scalemark.records.attempt import AttemptEnd
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Outcome
@@ -117,6 +126,17 @@ def sweep(
                 yield _read(path)
     if not seen:
         raise NotRunError(f"no trial ended, see logs/{log.name}: {last_line(log)}")
+
+
+def measured(
+    kit: Kit, name: str, overrides: Sequence[str]
+) -> Generator[Finding, None, list[Trial]]:
+    """Run a sweep; yield the numbers of each trial as it ends, and return all trials."""
+    trials = []
+    for trial in sweep(kit, name, overrides):
+        trials.append(trial)
+        yield from trial.numbers()
+    return trials
 
 
 def planned(kit: Kit, overrides: Sequence[str]) -> list[TrialSpec]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from benchmarks.gpu.found import Finding
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Finding, Kit
 
 
 class Stage(Protocol):

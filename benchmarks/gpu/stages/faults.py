@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, Verdict
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Finding, Judged, Kit, NotRunError, Number, Verdict
 from benchmarks.gpu.trials import Trial, sweep
 from benchmarks.ratio import Ratio, Want
 from scalemark.records.measurement import Measurement

@@ -17,8 +17,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from benchmarks.gpu.box import Box
-from benchmarks.gpu.found import Finding, Judged, Note, Number, OutOfTimeError, Verdict
-from benchmarks.gpu.kit import Kit, logged
+from benchmarks.gpu.kit import Finding, Judged, Kit, Note, Number, OutOfTimeError, Verdict, logged
 from benchmarks.gpu.trials import planned
 from benchmarks.ratio import Ratio
 from benchmarks.trainer import BrokenError, Candidate, Settings, Turn, Worker, take_rounds, warm

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from benchmarks.gpu.box import Box
-from benchmarks.gpu.found import Finding
-from benchmarks.gpu.kit import Kit
-from benchmarks.gpu.trials import all_completed, mfu_is_sane, sweep
+from benchmarks.gpu.kit import Finding, Kit
+from benchmarks.gpu.trials import all_completed, measured, mfu_is_sane
 
 ABOUT = (
     "speed without XLA, by precision and data format; MFU: the share of its peak that a GPU reaches"
@@ -26,10 +25,7 @@ EFFORT = (  # on GPUs
 
 
 def run(kit: Kit) -> Iterator[Finding]:
-    trials = []
-    for trial in sweep(kit, "plain", grid(kit.box)):
-        trials.append(trial)
-        yield from trial.numbers()
+    trials = yield from measured(kit, "plain", grid(kit.box))
     yield all_completed("plain", trials)
     yield mfu_is_sane(trials)
 

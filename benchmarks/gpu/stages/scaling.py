@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.gpu.box import Box
-from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, Verdict
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Finding, Judged, Kit, NotRunError, Number, Verdict
 from benchmarks.gpu.stages.faults import LOSS_TOLERANCE
 from benchmarks.gpu.stages.plain import EFFORT
-from benchmarks.gpu.trials import Trial, all_completed, sweep
+from benchmarks.gpu.trials import Trial, all_completed, measured
 
 ABOUT = "speed on 1, 2 and all GPUs, by towers without and with NCCL and by a process per GPU"
 LINES: Mapping[str, str] = {
@@ -27,10 +26,7 @@ def run(kit: Kit) -> Iterator[Finding]:
     if box.on_gpus and box.most_gpus_per_trial < 2:
         found = "MIG devices, of which a program sees one" if box.is_mig else "one"
         raise NotRunError(f"needs two GPUs, found {found}")
-    trials = []
-    for trial in sweep(kit, "scaling", grid(box)):
-        trials.append(trial)
-        yield from trial.numbers()
+    trials = yield from measured(kit, "scaling", grid(box))
     efficiency = efficiencies(trials)
     for label, value in efficiency.items():
         yield Number(what=f"{label}, efficiency", value=100 * value, unit="%")

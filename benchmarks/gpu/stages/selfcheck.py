@@ -11,8 +11,18 @@ from contextlib import ExitStack
 from typing import Any
 
 from benchmarks.gpu.box import Box
-from benchmarks.gpu.found import Finding, Judged, Note, NotRunError, Number, OutOfTimeError, Verdict
-from benchmarks.gpu.kit import Kit, last_line, program
+from benchmarks.gpu.kit import (
+    Finding,
+    Judged,
+    Kit,
+    Note,
+    NotRunError,
+    Number,
+    OutOfTimeError,
+    Verdict,
+    last_line,
+    program,
+)
 from scalemark.records.machine import DeviceKind
 from trainer.check.plan import NOT_REACHED
 from trainer.selfcheck import all_modes

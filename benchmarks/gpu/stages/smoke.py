@@ -1,29 +1,28 @@
-"""Does anything run: an operation of each library, one trial, and what the driver sees of it."""
+"""Does anything run: one trial, and what the driver sees of it."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from benchmarks.gpu.found import Finding, Judged, Note, Number, Verdict
-from benchmarks.gpu.kit import Kit, last_line, program
-from benchmarks.gpu.seen_by_nvidia_smi import gpus_of
+import psutil
+
+from benchmarks.gpu.kit import Finding, Judged, Kit, Verdict
 from benchmarks.gpu.trials import Trial, all_completed, sweep
 
-ABOUT = "one operation of each library, one trial, and what the driver sees of it"
+ABOUT = "one trial, and what the driver sees of it"
 LINES: Mapping[str, str] = {
     "trial": "a trial runs from start to end",
     "telemetry": "clock, power and temperature of the trial's GPU are recorded",
     "pinning": "nvidia-smi sees the trial on the GPU that it was given, and on no other",
 }
+_QUERY = ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader")
 MINUTES: Mapping[str, float] = {"gpus": 1.25, "gpu": 1.25, "cpu": 0.4}
 
 
 def run(kit: Kit) -> Iterator[Finding]:
-    yield from _operations(kit)
     model = "resnet18_cifar" if kit.box.on_gpus else "lenet5"
     seen: set[str] = set()
 
@@ -87,20 +86,26 @@ def is_pinned(seen: set[str], wanted: str) -> Judged:
     return Judged(line="pinning", verdict=verdict, why=why)
 
 
-def _operations(kit: Kit) -> Iterator[Finding]:
-    log = kit.logs / "operations.log"
-    device = "gpu" if kit.box.on_gpus else "cpu"
-    precisions = ("float32", "tf32", "float16", "bfloat16")
-    if not kit.box.on_gpus:
-        precisions = ("float32", "bfloat16")
-    elif not kit.box.knows_bfloat16:
-        precisions = ("float32", "float16")
-    command = [sys.executable, "-m", "benchmarks.gpu.operations", device, *precisions]
-    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **kit.box.mask()}
-    with program(command, log, variables) as process:
-        exit_code = process.wait()
-    if exit_code:
-        yield Note(text=f"an operation failed, see logs/{log.name}: {last_line(log)}")
-    for line in log.read_text(errors="replace").splitlines():
-        if line.startswith('{"what"'):
-            yield Number(**json.loads(line))
+def gpus_of(pid: int) -> set[str]:
+    """Return the UUIDs of GPUs that a process and its descendants compute on.
+
+    Empty where nvidia-smi cannot be asked, or counts processes otherwise, as in a container.
+    """
+    pids = {pid}
+    with suppress(psutil.NoSuchProcess):
+        pids |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
+    try:
+        ended = subprocess.run(_QUERY, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return set()
+    return listed(ended.stdout, pids)
+
+
+def listed(output: str, pids: Collection[int]) -> set[str]:
+    """Return the GPUs of these processes in nvidia-smi's list, whose lines are `PID, UUID`."""
+    found = set()
+    for line in output.splitlines():
+        pid, _, uuid = line.partition(",")
+        if pid.strip().isdecimal() and int(pid) in pids:
+            found.add(uuid.strip())
+    return found

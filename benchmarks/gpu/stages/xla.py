@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from benchmarks.gpu.box import Box
-from benchmarks.gpu.found import Finding
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Finding, Kit
 from benchmarks.gpu.stages.plain import EFFORT
-from benchmarks.gpu.trials import all_completed, sweep
+from benchmarks.gpu.trials import all_completed, measured
 
 ABOUT = "speed with XLA"
 LINES: Mapping[str, str] = {"xla": "compiled trials complete, with each op on the device asked for"}
@@ -16,10 +15,7 @@ MINUTES: Mapping[str, float] = {"gpus": 1.5, "gpu": 1.5, "cpu": 0.3}
 
 
 def run(kit: Kit) -> Iterator[Finding]:
-    trials = []
-    for trial in sweep(kit, "xla", grid(kit.box)):
-        trials.append(trial)
-        yield from trial.numbers()
+    trials = yield from measured(kit, "xla", grid(kit.box))
     yield all_completed("xla", trials)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.__main__ import main
-from benchmarks.gpu.found import StageResult
+from benchmarks.gpu.kit import StageResult
 from benchmarks.gpu.running import result_file
 from benchmarks.gpu.stages.selfcheck import checked_devices
 from scalemark.host import gpu_libraries

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.__main__ import main
-from benchmarks.gpu.claim import ClaimError, claimed, found_python
 from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.running import ClaimError, claimed, found_python
 from tests.benchmarks.gpu.boxes import H100, box
 
 KIT = Kit(box=box(), folder=Path("kit"), torch_python="python")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.found import Judged, Note, OutOfTimeError
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Judged, Kit, Note, OutOfTimeError
 from benchmarks.gpu.stages import peers
 from benchmarks.ratio import Ratio
 from benchmarks.trainer import BrokenError, Candidate

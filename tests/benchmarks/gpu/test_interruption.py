@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu import interruption
+from benchmarks.gpu import running
 from benchmarks.gpu.__main__ import STAGES
-from benchmarks.gpu.found import Judged, Verdict
-from benchmarks.gpu.interruption import interruptible
-from benchmarks.gpu.kit import end, limited
+from benchmarks.gpu.kit import Judged, Verdict, end, limited
 from benchmarks.gpu.report import verdicts
-from benchmarks.gpu.running import run_stages
+from benchmarks.gpu.running import interruptible, run_stages
 from benchmarks.gpu.stages import selfcheck
 from tests.benchmarks.gpu.test_running import SPEED, kit, stage
 
@@ -105,7 +103,7 @@ def test_an_interrupted_stage_does_not_run_out_of_time_while_it_ends():
 
 
 def test_a_second_ctrl_c_interrupts_what_the_first_began(monkeypatch):
-    monkeypatch.setattr(interruption, "AGAIN_S", -1.0)
+    monkeypatch.setattr(running, "AGAIN_S", -1.0)
     with interruptible():
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu.found import Judged, Verdict
+from benchmarks.gpu.kit import Judged, Verdict
 from benchmarks.trainer import BrokenError
 
 LINES = {"line": "it holds"}

@@ -7,9 +7,8 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.gpu.anonymous import Names
 from benchmarks.gpu.kit import Kit
-from benchmarks.gpu.packing import pack
+from benchmarks.gpu.packing import Names, pack
 from scalemark.records.attempt import AttemptEnd, Placement
 from tests.benchmarks.gpu.boxes import box
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from benchmarks.gpu.__main__ import STAGES
-from benchmarks.gpu.found import Ended, Judged, Note, Number, StageResult, Verdict
+from benchmarks.gpu.kit import Ended, Judged, Note, Number, StageResult, Verdict
 from benchmarks.gpu.report import machine_values, report
 from tests.benchmarks.gpu.boxes import H100, box
 from tests.conftest import PROJECT

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.found import Finding, Judged, NotRunError, Number, StageResult, Verdict
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Finding, Judged, Kit, NotRunError, Number, StageResult, Verdict
 from benchmarks.gpu.running import earlier_results, run_stages, share_s
 from benchmarks.trainer import BrokenError
 from scalemark.host import software

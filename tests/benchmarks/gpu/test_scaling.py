@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.found import NotRunError
-from benchmarks.gpu.kit import Kit
+from benchmarks.gpu.kit import Kit, NotRunError
 from benchmarks.gpu.stages import scaling
 from benchmarks.gpu.stages.scaling import efficiencies, efficiency_is_sane, losses_agree
 from benchmarks.gpu.trials import Trial

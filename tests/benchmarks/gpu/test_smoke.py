@@ -4,9 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.gpu.found import Number
-from benchmarks.gpu.seen_by_nvidia_smi import listed
-from benchmarks.gpu.stages.smoke import is_pinned, telemetry_is_there
+from benchmarks.gpu.kit import Number
+from benchmarks.gpu.stages.smoke import is_pinned, listed, telemetry_is_there
 from benchmarks.gpu.trials import Trial, all_completed, mfu_is_sane
 from scalemark.records.attempt import AttemptEnd, Placement
 from scalemark.records.measurement import Result

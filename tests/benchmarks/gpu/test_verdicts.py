@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.gpu.found import Judged, Note, Number, Verdict
+from benchmarks.gpu.kit import Judged, Note, Number, Verdict
 from benchmarks.gpu.stages import faults, selfcheck
 from benchmarks.gpu.stages.peers import judged, lack_of_torch
 from benchmarks.ratio import Ratio
