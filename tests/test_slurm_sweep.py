@@ -52,7 +52,7 @@ def num_repeats(url: str) -> int:
 
 
 def test_trials_of_a_killed_node_run_elsewhere_once(postgresql_url, slurm_cluster, tmp_path):
-    """tests.slurm_campaign of 200 trials and two nodes is in benchmarks/slurm.py."""
+    """A campaign of `tests.slurm_campaign`: nodes are killed on the way, each repeat completes once."""
     reported = slurm_campaign.run(
         slurm_cluster, postgresql_url, tmp_path, num_trials=24, kill_at=[6], timeout_s=PATIENCE_S
     )

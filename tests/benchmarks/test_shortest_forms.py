@@ -1,4 +1,9 @@
-"""Every benchmark still runs: its shortest form ends well and prints what it promises."""
+"""Every benchmark still runs: its shortest form ends well and prints what it promises.
+
+Those without a row need a server (`claims`, `agents`), a cluster (`slurm`), links of their own
+(`links`) or minutes of processes (`explain --real`); `command`, `store`, `peers` of the trainer and
+`gpu` have tests of their own beside this one.
+"""
 
 import os
 import subprocess
@@ -10,10 +15,23 @@ from tests.conftest import PROJECT
 
 pytestmark = pytest.mark.integration
 
-SHORTEST = {
+SHORTEST = {  # arguments, and what stands on stdout
     "orchestrator": (["--quick", "--only", "overhead", "--only", "planning"], "| overhead |"),
     "starts": (["--rounds", "1"], "| store list |"),
     "schedule": (["2"], "strict FIFO"),
+    "trainer": (["resnet18_cifar", "--quick"], "| resnet18_cifar | ours |"),
+    "plots": (["--rounds", "1", "--scale", "0.005", "--only", "tables"], "--format csv"),
+    "prediction": ([], "doubling"),
+    "guard": (["1"], "|"),
+    "judge": (["3"], "|"),
+    "racing": (["3"], "|"),
+    "raced_advice": (["1"], "| 5, up to 1 % behind |"),
+    "many_choices": (["1"], "| 20 | 3 | 0.5 |"),
+    "single_run_advice": (["20"], "| 20 | 60% behind |"),
+    "coverage": (["--comparisons", "2"], "|"),
+    "slow_replica": (["--times", "5"], "|"),
+    "verdicts": (["--boxes", "1"], "|"),
+    "explain": (["--cases", "3", "--mixed", "10"], "|"),
 }
 
 
