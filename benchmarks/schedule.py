@@ -6,20 +6,15 @@ seeds (50), once with exact estimates and once with 30 % noise in them. The boun
 GPU-seconds / 8, longest trial); 1 cannot be beaten.
 `waited`: worst of all seeds, longest time from the sweep's start to a trial's start / makespan, for
 trials of 8 GPUs.
-
-Tried on 12 seeds of a prototype with noise, and left. No reservations: 0.984 at worst, but the
-widest wait for the end. A reservation for each overtaken task, about 90 in a sweep, instead of
-letting its like follow: 0.95 at worst. GPU-seconds instead of seconds: up to 0.01 better without
-reservations, 0.915 at worst with them (inverse to width).
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 from collections.abc import Callable, Sequence
 
+from benchmarks.number import number_to_draw
 from sweeper.devices.blocks import Blocks
 from sweeper.planning.simulate import Played, Waiting, simulate
 from sweeper.running.schedule import Queue, Running, Task
@@ -119,10 +114,4 @@ def main(num_seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "number", nargs="?", type=int, default=50, help="how many are drawn (default: %(default)s)"
-    )
-    main(parser.parse_args().number)
+    main(number_to_draw(__doc__, 50))

@@ -1,8 +1,7 @@
 """Every benchmark still runs: its shortest form ends well and prints what it promises.
 
-Those without a row need a server (`claims`, `agents`), a cluster (`slurm`), links of their own
-(`links`) or minutes of processes (`explain --real`); `command`, `store`, `peers` of the trainer and
-`gpu` have tests of their own beside this one.
+Those without a row need a server (`agents`), links of their own (`links`) or minutes of processes
+(`explain --real`); `command`, `store` and `gpu` have tests of their own beside this one.
 """
 
 import os

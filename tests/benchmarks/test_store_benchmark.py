@@ -50,4 +50,6 @@ def test_the_benchmark_answers_its_questions():
     assert ended.returncode == 0, ended.stderr
     rows = {row["what"]: row["figures"] for row in json.loads(Path("r.json").read_text())["rows"]}
     assert "file of 100 trials, 300 attempts, 10,200 steps" in rows
+    (refused,) = [what for what in rows if what.endswith("refused")]
+    assert rows.pop(refused) == [0]
     assert all(figure > 0 for figures in rows.values() for figure in figures)
