@@ -6,6 +6,7 @@ state recorded.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import replace
 from functools import partial
@@ -85,7 +86,9 @@ def check_completed(folders: list[Path], log: str) -> None:
 
 
 if __name__ == "__main__":
-    wanted = int(sys.argv[1])
+    parser = argparse.ArgumentParser(description="Run attempts that do nothing.")
+    parser.add_argument("number", type=int, help="of attempts")
+    wanted = parser.parse_args().number
     completed = run_noop_sweep(wanted)
     if completed != wanted:
         sys.exit(f"{completed} of {wanted} attempts were completed")

@@ -25,23 +25,23 @@ NUM_STEPS = 34
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    FOLDER.mkdir(exist_ok=True)
+    options.databases.mkdir(exist_ok=True)
     rows: list[Row] = []
     for name in options.only or QUESTIONS:
         print(name, file=sys.stderr)
-        rows += QUESTIONS[name](options.rounds, options.scale)
+        rows += QUESTIONS[name](options.rounds, options.scale, options.databases)
     print(figures_table(rows))
     print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
     write_json(options.json, [asdict(row) for row in rows])
     return 0
 
 
-def tables(rounds: int, scale: float) -> list[Row]:
+def tables(rounds: int, scale: float, folder: Path) -> list[Row]:
     """Print those of 10,000 trials, each run once, and each run three times."""
     num_trials = round(10_000 * scale)
     rows = []
     for num_repeats, most_s in ((1, 1.0), (3, None)):
-        database = _filled("tables", num_trials, results.GRID, num_repeats)
+        database = _filled(folder, "tables", num_trials, results.GRID, num_repeats)
         for form in ("terminal", "csv"):
             took_s = _seconds(rounds, "tables", "--db", str(database), "--format", form)
             num_attempts = num_repeats * num_trials
@@ -50,13 +50,13 @@ def tables(rounds: int, scale: float) -> list[Row]:
     return rows
 
 
-def charts(rounds: int, scale: float) -> list[Row]:
+def charts(rounds: int, scale: float, folder: Path) -> list[Row]:
     """Draw all of one sweep: 5 models x 5 strategies x 1, 2, 4, 8 devices."""
-    database = _filled("charts", len(results.ARTICLE), results.ARTICLE, 1)
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["charts", "--db", str(database), "--out", folder]
+    database = _filled(folder, "charts", len(results.ARTICLE), results.ARTICLE, 1)
+    with tempfile.TemporaryDirectory() as out:
+        command = ["charts", "--db", str(database), "--out", out]
         took_s = _seconds(rounds, *command)
-        num_pictures = len(list(Path(folder).iterdir()))
+        num_pictures = len(list(Path(out).iterdir()))
         both_s = _seconds(rounds, *command, "--format", "png,svg")
     what = f"all charts of a sweep of 100 trials, {num_pictures} pictures"
     return [
@@ -65,12 +65,12 @@ def charts(rounds: int, scale: float) -> list[Row]:
     ]
 
 
-def report(rounds: int, scale: float) -> list[Row]:
+def report(rounds: int, scale: float, folder: Path) -> list[Row]:
     """Write that of 2,000 trials."""
     num_trials = round(2_000 * scale)
-    database = _filled("report", num_trials, results.GRID, 1)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "report.html"
+    database = _filled(folder, "report", num_trials, results.GRID, 1)
+    with tempfile.TemporaryDirectory() as out:
+        file = Path(out) / "report.html"
         took_s = _seconds(rounds, "report", "--db", str(database), "--out", str(file))
         megabytes = file.stat().st_size / 1e6
     return [
@@ -79,13 +79,13 @@ def report(rounds: int, scale: float) -> list[Row]:
     ]
 
 
-def start(rounds: int, scale: float) -> list[Row]:
+def start(rounds: int, scale: float, folder: Path) -> list[Row]:
     """Measure what every command pays: Python, our imports, the command line."""
     took_s = _seconds(rounds, "--help")
     return [Row(what="`python -m plots --help`", figures=took_s, unit="s", most=None)]
 
 
-QUESTIONS: dict[str, Callable[[int, float], list[Row]]] = {
+QUESTIONS: dict[str, Callable[[int, float, Path], list[Row]]] = {
     "start": start,
     "tables": tables,
     "charts": charts,
@@ -93,8 +93,10 @@ QUESTIONS: dict[str, Callable[[int, float], list[Row]]] = {
 }
 
 
-def _filled(name: str, num_trials: int, grid: Sequence[results.Axes], num_repeats: int) -> Path:
-    database = FOLDER / f"plots-{name}-{num_trials}-{num_repeats}.db"
+def _filled(
+    folder: Path, name: str, num_trials: int, grid: Sequence[results.Axes], num_repeats: int
+) -> Path:
+    database = folder / f"plots-{name}-{num_trials}-{num_repeats}.db"
     if not database.exists():
         results.write(database, num_trials, NUM_STEPS, grid=grid, num_repeats=num_repeats)
     return database
@@ -118,6 +120,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scale", type=float, default=1.0, help="of all databases (default 1)")
     parser.add_argument(
         "--only", action="append", choices=QUESTIONS, help="only this; may be given several times"
+    )
+    parser.add_argument(
+        "--databases", type=Path, default=FOLDER, help="folder of them (default benchmarks/.store)"
     )
     parser.add_argument("--json", type=Path, help="file for the figures")
     return parser

@@ -1,7 +1,8 @@
 """Every benchmark still runs: its shortest form ends well and prints what it promises.
 
 Those without a row need a server (`agents`), links of their own (`links`) or minutes of processes
-(`explain --real`); `command`, `store` and `gpu` have tests of their own beside this one.
+(`explain --real`); `command`, `store` and `gpu` have tests of their own beside this one,
+and so have the functions of `judge`, which takes half a minute for its fewest sequences.
 """
 
 import os
@@ -19,18 +20,20 @@ SHORTEST = {  # arguments, and what stands on stdout
     "starts": (["--rounds", "1"], "| store list |"),
     "schedule": (["2"], "strict FIFO"),
     "trainer": (["resnet18_cifar", "--quick"], "| resnet18_cifar | ours |"),
-    "plots": (["--rounds", "1", "--scale", "0.005", "--only", "tables"], "--format csv"),
+    "plots": (
+        ["--rounds", "1", "--scale", "0.005", "--only", "tables", "--databases", "."],
+        "--format csv",
+    ),
     "prediction": ([], "doubling"),
-    "guard": (["1"], "|"),
-    "judge": (["3"], "|"),
-    "racing": (["3"], "|"),
+    "guard": (["1"], "| years | rule |"),
+    "racing": (["3"], "| grids | repeats at most |"),
     "raced_advice": (["1"], "| 5, up to 1 % behind |"),
     "many_choices": (["1"], "| 20 | 3 | 0.5 |"),
     "single_run_advice": (["20"], "| 20 | 60% behind |"),
-    "coverage": (["--comparisons", "2"], "|"),
-    "slow_replica": (["--times", "5"], "|"),
-    "verdicts": (["--boxes", "1"], "|"),
-    "explain": (["--cases", "3", "--mixed", "10"], "|"),
+    "coverage": (["--comparisons", "2"], "| case | method |"),
+    "slow_replica": (["--times", "5"], "| times vary by |"),
+    "verdicts": (["--boxes", "1"], "| the loss is | models and batches |"),
+    "explain": (["--cases", "3", "--mixed", "10"], "| injected | wanted |"),
 }
 
 
