@@ -63,7 +63,7 @@ def test_a_grid_ends_in_the_database_tables_and_a_chart():
     assert "[4/4] trivial-" in first.stderr
     assert re.search(r"\nstrategy +1 CPU device +2 CPU devices\n", first.stdout)
     assert Path("figures/scaling-trivial.png").stat().st_size > 10_000
-    assert Path("figures/report.html").stat().st_size > 100_000
+    assert "<svg" in Path("figures/report.html").read_text()
     (wrote,) = (line for line in first.stderr.splitlines() if line.startswith("wrote "))
     _, _, names = wrote.partition(" files to figures/: ")
     assert set(names.split(", ")) == {path.name for path in Path("figures").iterdir()}
