@@ -144,7 +144,11 @@ def twins() -> None:
 )  # fmt: skip
 def test_the_loser_of_a_conflict_is_named_and_nothing_of_it_is_taken(change, why):
     twins()
-    changed("b.db", change, "INSERT INTO tags (attempt_id, tag, added_at) VALUES (1, 'lost', '')")
+    changed(
+        "b.db",
+        change,
+        "INSERT INTO tags (attempt_id, tag, added_at) VALUES (1, 'lost', '2026-11-21 12:00:00.000000')",
+    )
     changed("a.db", "DELETE FROM step_arrays")
     before = contents("a.db")
     merged = merge("a.db", ["b.db"])
