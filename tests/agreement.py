@@ -83,7 +83,7 @@ def rebuild_problems(database: Path, runs: Path, odd: Collection[str]) -> list[s
     found = []
     folders = {run_dir: tuple(identity) for *identity, run_dir in rows(database, FOLDERS)}
     recorded = folders.keys() - set(odd)
-    for rejected in json.loads(rebuilt.stdout)["added"]["rejected"]:
+    for rejected in json.loads(rebuilt.stdout)["rejected"]:
         if rejected["where"] in recorded:
             found.append(f"store rebuild rejects {rejected['where']}: {rejected['reason']}")
     of_odd = {folders[run_dir] for run_dir in folders.keys() & set(odd)}
