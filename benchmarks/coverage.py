@@ -22,18 +22,14 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
-from benchmarks.book_intervals import batch_means, cosines, fixed_b
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.two_modes import two_modes
 from scalemark.stats.welch import interval as interval_over_processes
-from scalemark.stats.welch import log_quantile
 from scalemark.stats.within_process import interval_within, spread_within
 from simulator.play import step_times
 
 SEED = 7
-NUM_RESAMPLES = 400
 Interval = tuple[float, float]
-Method = Callable[[Sample, Sample], Interval | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +45,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """How one method did in one case."""
+    """How the intervals of one case did."""
 
     case: str
-    method: str
     comparisons: int
     held: float | None  # share of intervals that hold the truth
-    different: float | None  # share of equals that are called different
-    is_ours: bool
+    different: float | None = None  # share of equals that are called different
+    is_judged: bool = True
     # within a process: median half-width, as a share, and how many name pauses that they leave out
     half_width: float | None = None
     leaving_out: float | None = None
@@ -64,11 +59,10 @@ class Row:
     def __str__(self) -> str:
         shares = (self.held, self.different, self.half_width, self.leaving_out)
         reported = ["" if share is None else f"{share:.1%}" for share in shares]
-        verdict = "met" if self.is_met else "missed"
-        return (
-            f"| {self.case} | {self.method} | {self.comparisons} | {' | '.join(reported)} | "
-            f"{verdict if self.is_ours else ''} |"
-        )
+        verdict = ""
+        if self.is_judged:
+            verdict = "met" if self.is_met else "missed"
+        return f"| {self.case} | {self.comparisons} | {' | '.join(reported)} | {verdict} |"
 
     @property
     def is_met(self) -> bool:
@@ -78,12 +72,12 @@ class Row:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """In Markdown."""
+    """Return them in Markdown."""
     head = (
-        "| case | method | intervals | holds the truth (wanted 93 to 97 %) "
+        "| case | intervals | holds the truth (wanted 93 to 97 %) "
         "| equals called different (wanted 5 % at most) | half-width | leave pauses out | verdict |"
     )
-    return "\n".join([head, "|---|---|---:|---:|---:|---:|---:|---|", *map(str, rows)])
+    return "\n".join([head, "|---|---:|---:|---:|---:|---:|---|", *map(str, rows)])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -99,53 +93,32 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def repeats(
-    comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None
-) -> list[Row]:
-    """With two or more processes of each side; what is called different, too."""
+def compared(comparisons: int, cases: Sequence[Case]) -> list[Row]:
+    """Compare processes of each side; where both are alike, count what is called different."""
     rows = []
-    for case in cases or repeated_cases():
+    for case in cases:
         pairs = list(_pairs(case, comparisons))
-        equals = sum(judge(a, b).answer is Answer.DIFFERENT for a, b in pairs) / comparisons
-        for name in methods or OVER_PROCESSES:
-            held = _held(OVER_PROCESSES[name], pairs, case)
-            is_ours = name == OURS
-            rows.append(
-                _row(
-                    case,
-                    name,
-                    comparisons,
-                    held,
-                    equals if is_ours and case.a == case.b else None,
-                    is_ours=is_ours,
-                )
-            )
+        true = truth(case.a) / truth(case.b)
+        known = [interval for interval in (ours(a, b) for a, b in pairs) if interval]
+        held = sum(low <= true <= high for low, high in known) / len(known)
+        different = None
+        if case.a == case.b:
+            answers = [judge(a, b).answer for a, b in pairs]
+            different = answers.count(Answer.DIFFERENT) / comparisons
+        rows.append(Row(case=case.name, comparisons=comparisons, held=held, different=different))
     return rows
 
 
-def alone(
-    comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None
-) -> list[Row]:
-    """With one process of each side: of these two processes' own speeds, which is all that such an
-    interval speaks of.
+def repeats(comparisons: int) -> list[Row]:
+    """Ask of two or more processes of each side."""
+    return compared(comparisons, repeated_cases())
+
+
+def alone(comparisons: int) -> list[Row]:
+    """Ask of one process of each side: of these two processes' own speeds, which is all that such
+    an interval speaks of.
     """
-    rows = []
-    for case in cases or single_cases():
-        pairs = list(_pairs(case, comparisons))
-        equals = sum(judge(a, b).answer is Answer.DIFFERENT for a, b in pairs) / comparisons
-        for name in methods or WITHIN:
-            held = _held(WITHIN[name], pairs, case)
-            rows.append(
-                _row(
-                    case,
-                    name,
-                    comparisons,
-                    held,
-                    equals if name == OURS else None,
-                    is_ours=name == OURS,
-                )
-            )
-    return rows
+    return compared(comparisons, single_cases())
 
 
 def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
@@ -166,16 +139,7 @@ def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
             / comparisons
         )
         what = f"{num} and {num} simulated processes of 60 steps"
-        rows.append(
-            Row(
-                case=what,
-                method=OURS,
-                comparisons=comparisons,
-                held=held,
-                different=equals,
-                is_ours=True,
-            )
-        )
+        rows.append(Row(case=what, comparisons=comparisons, held=held, different=equals))
     return rows
 
 
@@ -188,37 +152,36 @@ def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
     )
 
 
-def stored(
-    comparisons: int, cases: Sequence[Times] | None = None, methods: Sequence[str] | None = None
-) -> list[Row]:
-    """The interval that is stored with each attempt, where there is one; beside it percentiles of
-    blocks, which were stored once, and methods from books. Of few steps some show no pause though
-    pauses come, and say so: `pauses known` is about all others.
+def stored(comparisons: int, cases: Sequence[Times] | None = None) -> list[Row]:
+    """The interval that is stored with each attempt, where there is one.
+
+    Of few steps some show no pause though pauses come, and say so: `pauses known` is about all
+    others.
     """
     rows = []
     for times in cases or stored_cases():
-        found = list(processes(times, 1, comparisons, _random()))
-        for name in methods or STORED:
-            rows.append(_stored_row(_described(times), name, found, times))
+        drawn = list(processes(times, 1, comparisons, _random()))
+        rows.append(_stored_row(_described(times), drawn, times))
         if times.outliers:
-            known = [one for one in found if not _leaves_out(one)]
-            rows.append(_stored_row(f"{_described(times)}, pauses known", OURS, known, times))
+            known = [sample for sample in drawn if not _leaves_out(sample)]
+            rows.append(_stored_row(f"{_described(times)}, pauses known", known, times))
     return rows
 
 
-def _stored_row(case: str, method: str, found: Sequence[Sample], times: Times) -> Row:
-    known = [interval for interval in map(STORED[method], found) if interval]
-    true, is_ours = truth(times), method == OURS
+def _stored_row(case: str, samples: Sequence[Sample], times: Times) -> Row:
+    known = []
+    for sample in samples:
+        interval = interval_within(sample.throughput[0], sample.durations_s[0])
+        if interval:
+            known.append(interval)
+    true = truth(times)
     widths = [high - low for low, high in known]
     return Row(
         case=case,
-        method=method,
         comparisons=len(known),
         held=sum(low <= true <= high for low, high in known) / len(known) if known else None,
-        different=None,
-        is_ours=is_ours,
         half_width=float(np.median(widths)) / 2 / true if known else None,
-        leaving_out=sum(map(_leaves_out, found)) / max(len(found), 1) if is_ours else None,
+        leaving_out=sum(map(_leaves_out, samples)) / max(len(samples), 1),
     )
 
 
@@ -273,15 +236,6 @@ def _described(times: Times) -> str:
     return ", ".join(parts)
 
 
-def _stored(one: Sample) -> Interval | None:
-    return interval_within(one.throughput[0], one.durations_s[0])
-
-
-def _percentiles(one: Sample) -> Interval:
-    low, high = np.percentile(_drawn(one, _random()), (2.5, 97.5))
-    return math.exp(low) * BATCH, math.exp(high) * BATCH
-
-
 def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
     """Over processes of which half are 5 % slower, the interval of one trial's speed: of all, and
     of those that are not said to have two modes. Last how often one is said to without having them.
@@ -292,16 +246,14 @@ def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
         times = replace(steady, modes=0.05)
         found = list(processes(times, num, comparisons, _random()))
         silent = [one for one in found if two_modes(one.throughput) is None]
-        for name, some in (("all", found), ("no modes said", silent)):
+        for name, some in (("all", found), ("those not said to have them", silent)):
             held = sum(low <= truth(times) <= high for low, high in map(_of_trial, some))
             rows.append(
                 Row(
-                    case=f"{num} processes in two modes",
-                    method=name,
+                    case=f"{num} processes in two modes, {name}",
                     comparisons=len(some),
                     held=held / max(len(some), 1),
-                    different=None,
-                    is_ours=False,
+                    is_judged=False,
                 )
             )
         usual = processes(steady, num, comparisons, _random())
@@ -309,11 +261,9 @@ def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
         rows.append(
             Row(
                 case=f"{num} processes without modes, said to have them",
-                method=OURS,
                 comparisons=comparisons,
                 held=None,
                 different=said / comparisons,
-                is_ours=True,
             )
         )
     return rows
@@ -432,87 +382,12 @@ def _random() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def _row(
-    case: Case,
-    method: str,
-    comparisons: int,
-    held: float,
-    different: float | None,
-    *,
-    is_ours: bool,
-) -> Row:
-    return Row(
-        case=case.name,
-        method=method,
-        comparisons=comparisons,
-        held=held,
-        different=different,
-        is_ours=is_ours,
-    )
-
-
-def _held(method: Method, pairs: Sequence[tuple[Sample, Sample]], case: Case) -> float:
-    true = truth(case.a) / truth(case.b)
-    known = [interval for interval in (method(a, b) for a, b in pairs) if interval]
-    return sum(low <= true <= high for low, high in known) / len(known)
-
-
 def ours(a: Sample, b: Sample) -> Interval | None:
     """The interval of comparisons; None where too little is known for one."""
     found = ratio(a, b)
     if found.low is None or found.high is None:
         return None
     return found.low, found.high
-
-
-def welch(a: Sample, b: Sample) -> Interval:
-    """As it is in books."""
-    logs_a, logs_b = np.log(a.throughput), np.log(b.throughput)
-    error_a, error_b = logs_a.var(ddof=1) / len(logs_a), logs_b.var(ddof=1) / len(logs_b)
-    freedom = (error_a + error_b) ** 2 / (
-        error_a**2 / (len(logs_a) - 1) + error_b**2 / (len(logs_b) - 1)
-    )
-    reach = math.exp(log_quantile(freedom)) * math.sqrt(error_a + error_b)
-    return math.exp(logs_a.mean() - logs_b.mean() - reach), math.exp(
-        logs_a.mean() - logs_b.mean() + reach
-    )
-
-
-def hierarchical_bootstrap(a: Sample, b: Sample) -> Interval:
-    """Processes are drawn, and of each drawn process blocks of its steps."""
-    random = _random()
-    low, high = np.percentile(_drawn(a, random) - _drawn(b, random), (2.5, 97.5))
-    return math.exp(low), math.exp(high)
-
-
-def _drawn(side: Sample, random: np.random.Generator) -> np.ndarray:
-    """Means of the logarithms of speeds (NUM_RESAMPLES,)."""
-    steps = np.array(side.durations_s)  # (processes, steps)
-    num, n = steps.shape
-    length = max(1, round(n ** (1 / 3)))
-    which = random.integers(0, num, (NUM_RESAMPLES, num))
-    starts = random.integers(0, n, (NUM_RESAMPLES, num, -(-n // length)))
-    around = np.cumsum(
-        np.concatenate([np.zeros((num, 1)), steps, steps[:, :length]], axis=1), axis=1
-    )
-    sums = around[which[:, :, None], starts + length] - around[which[:, :, None], starts]
-    return -np.log(sums.mean(axis=2) / length).mean(axis=1)
-
-
-OURS = "ours"
-OVER_PROCESSES: dict[str, Method] = {
-    OURS: ours,
-    "Welch": welch,
-    "hierarchical bootstrap": hierarchical_bootstrap,
-}
-WITHIN: dict[str, Method] = {OURS: ours, "percentiles of blocks": hierarchical_bootstrap}
-STORED: dict[str, Callable[[Sample], Interval | None]] = {
-    OURS: _stored,
-    "percentiles of blocks": _percentiles,
-    "batch means": batch_means,
-    "cosines": cosines,
-    "fixed b": fixed_b,
-}
 
 
 def _parser() -> argparse.ArgumentParser:

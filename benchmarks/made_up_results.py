@@ -19,6 +19,7 @@ from scalemark.records.attempt import Placement
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, StepSample
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
+from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_writing, writing
@@ -115,7 +116,15 @@ def attempts(
     for number in range(num_trials):
         seed, axes = 1 + number // len(grid), grid[number % len(grid)]
         sweep = _sweep(f"{name}{number // TRIALS_PER_SWEEP}", number // TRIALS_PER_SWEEP)
-        spec = _spec(seed, *axes)
+        model, strategy, precision, batch_size, num_gpus = axes
+        spec = spec_of(
+            model=model,
+            strategy=strategy,
+            precision=precision,
+            batch_size=batch_size,
+            num_gpus=num_gpus,
+            seed=seed,
+        )
         speed = chance.uniform(50, 300) * spec.num_gpus * chance.uniform(0.5, 1.0)
         for repeat in range(1, num_repeats + 1):
             started = sweep.started_at + timedelta(
@@ -140,36 +149,25 @@ def _sweep(name: str, number: int) -> SweepHead:
     )
 
 
-def _spec(
-    seed: int,
-    model: str,
-    strategy: tuple[str, str, str],
-    precision: str,
-    batch_size: int,
-    num_gpus: int,
-) -> TrialSpec:
-    variable_update, local_parameter_device, all_reduce = strategy
-    return TrialSpec(
-        model=model,
-        num_gpus=num_gpus,
-        device_kind="cpu_device",
-        variable_update=variable_update,
-        local_parameter_device=local_parameter_device,
-        all_reduce=all_reduce,
-        precision=precision,
-        optimizer="momentum",
-        learning_rate=0.01,
-        momentum=0.9,
-        weight_decay=4e-5,
-        data="synthetic",
-        distortions=False,
-        image_px=224,
-        num_classes=1001,
-        batch_size=batch_size,
-        min_warm_up_steps=10,
-        num_steps=20,
-        seed=seed,
-    )
+def spec_of(*, strategy: tuple[str, str, str], **axes: object) -> TrialSpec:
+    """Return a trial of these axes, and of usual ones besides; a strategy is three of them."""
+    usual: dict[str, object] = {
+        "device_kind": "cpu_device",
+        "precision": "fp32",
+        "optimizer": "momentum",
+        "learning_rate": 0.01,
+        "momentum": 0.9,
+        "weight_decay": 4e-5,
+        "data": "synthetic",
+        "distortions": False,
+        "image_px": 224,
+        "num_classes": 1001,
+        "min_warm_up_steps": 10,
+        "num_steps": 20,
+        "seed": 1,
+    }
+    usual.update(zip(STRATEGY_AXES, strategy, strict=True))
+    return TrialSpec.of(usual | axes)
 
 
 def _attempt(

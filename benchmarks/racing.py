@@ -26,6 +26,7 @@ from statistics import fmean
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
+from benchmarks.made_up_results import spec_of
 from benchmarks.number import number_to_draw
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
@@ -130,7 +131,14 @@ def grid(kind: Kind, rng: random.Random) -> list[Cell]:
                 of_processes = math.hypot(
                     spread * 2 ** rng.uniform(-0.5, 0.5), step_spread / math.sqrt(NUM_STEPS)
                 )
-                spec = _spec(model, width, *axes)
+                spec = spec_of(
+                    model=model,
+                    strategy=axes,
+                    num_gpus=width,
+                    device_kind=DeviceKind.SIMULATED_GPU,
+                    batch_size=BATCH_SIZE,
+                    num_steps=NUM_STEPS,
+                )
                 repeats = tuple(
                     _repeat(speed, of_processes, kind, rng) for _ in range(kind.most_repeats)
                 )
@@ -224,32 +232,6 @@ def _repeat(speed: float, of_processes: float, kind: Kind, rng: random.Random) -
     fluke = 0.9 if rng.random() < kind.fluke_rate else 1.0
     found = speed * math.exp(rng.gauss(0, of_processes)) * fluke
     return CompletedRepeat(throughput=found)
-
-
-def _spec(
-    model: str, num_gpus: int, variable_update: str, local_parameter_device: str, all_reduce: str
-) -> TrialSpec:
-    return TrialSpec(
-        model=model,
-        num_gpus=num_gpus,
-        device_kind=DeviceKind.SIMULATED_GPU,
-        variable_update=variable_update,
-        local_parameter_device=local_parameter_device,
-        all_reduce=all_reduce,
-        precision="fp32",
-        optimizer="momentum",
-        learning_rate=0.01,
-        momentum=0.9,
-        weight_decay=4e-5,
-        data="synthetic",
-        distortions=False,
-        image_px=224,
-        num_classes=1001,
-        batch_size=BATCH_SIZE,
-        min_warm_up_steps=10,
-        num_steps=NUM_STEPS,
-        seed=1,
-    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ _MOST_WRONG = 0.2
 """What the chances that single runs called worse are better may add up to, over the number of the
 others, since the first of many was lucky. Where `advise` says likely, the first is the best in 86 %
 of rankings at least, if processes differ by up to 10 % and choices by up to 30 or 60 %
-(`benchmarks/single_run_advice.py`).
+(`benchmarks/advice.py`).
 """
 
 _ENDLESS = 500.0  # half of an interval of logarithms, which exp() can still take
@@ -47,7 +47,7 @@ _LOOKS = 2
 """How often a choice that a race put out is judged as if looked at: it stopped when it looked slow.
 
 Of two equals of 10 repeats one was called worse in up to 8 % of rankings with one look, in up to
-5 % with two (`benchmarks/raced_advice.py`).
+5 % with two (`benchmarks/advice.py`).
 """
 
 

@@ -1,8 +1,7 @@
 """Every benchmark still runs: its shortest form ends well and prints what it promises.
 
-Those without a row need a server (`agents`), links of their own (`links`) or minutes of processes
-(`explain --real`); `command`, `store` and `gpu` have tests of their own beside this one,
-and so have the functions of `judge`, which takes half a minute for its fewest sequences.
+Those without a row need a server (`agents`) or minutes of processes (`explain --real`);
+`command`, `store` and `gpu` have tests of their own beside this one.
 """
 
 import os
@@ -25,12 +24,11 @@ SHORTEST = {  # arguments, and what stands on stdout
         "--format csv",
     ),
     "prediction": ([], "doubling"),
-    "guard": (["1"], "| years | rule |"),
+    "guard": (["1"], "| 20 % of values and of nights missing |"),
     "racing": (["3"], "| grids | repeats at most |"),
-    "raced_advice": (["1"], "| 5, up to 1 % behind |"),
-    "many_choices": (["1"], "| 20 | 3 | 0.5 |"),
-    "single_run_advice": (["20"], "| 20 | 60% behind |"),
-    "coverage": (["--comparisons", "2"], "| case | method |"),
+    "advice": (["1"], "| 20 | 60% behind |"),
+    "judge": (["1", "--proposals", "20"], "| gains of 5 % |"),
+    "coverage": (["--comparisons", "2"], "| case | intervals |"),
     "slow_replica": (["--times", "5"], "| times vary by |"),
     "verdicts": (["--boxes", "1"], "| the loss is | models and batches |"),
     "explain": (["--cases", "3", "--mixed", "10"], "| injected | wanted |"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.slow_replica import CASES, RULES, rows
+from benchmarks.slow_replica import CASES, rows
 
 BY_NAME = {case.name: case for case in CASES}
 NUM_TIMES = 40
@@ -13,7 +13,7 @@ NUM_TIMES = 40
              "AR(1) 0.9, noise 5 %"]
 )  # fmt: skip
 def test_the_slow_one_is_named_and_no_other(case):
-    none, one, two = (row for row in rows(BY_NAME[case], NUM_TIMES) if row.rule == "scalemark")
+    none, one, two = rows(BY_NAME[case], NUM_TIMES)
     assert (none.wrong, one.wrong, two.wrong) == (0, 0, 0)
     assert one.named >= 0.97
 
@@ -21,11 +21,4 @@ def test_the_slow_one_is_named_and_no_other(case):
 @pytest.mark.parametrize("case", ["AR(1) 0.9, noise 20 %", "a socket 8 % slower"])
 def test_what_looks_slow_by_chance_or_place_is_not_named(case):
     found = list(rows(BY_NAME[case], NUM_TIMES))
-    assert {row.wrong for row in found if row.rule == "scalemark"} == {0}
-
-
-def test_the_rivals_are_asked_about_the_same_times():
-    found = list(rows(BY_NAME["noise 3 %"], 5))
-    assert [row.rule for row in found] == list(RULES) * 3
-    (nvidia,) = [row for row in found if row.rule.startswith("NVIDIA") and row.slow == "one slow"]
-    assert (nvidia.named, nvidia.unknown) == (0, 0)  # 1 / 1.2 is more than 0.75
+    assert {row.wrong for row in found} == {0}

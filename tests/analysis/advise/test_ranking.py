@@ -9,8 +9,7 @@ from analysis.advise.questions import Aim, Goal
 from analysis.advise.ranking import rank
 from analysis.statistics.judgement import judge
 from analysis.statistics.sample import Sample
-from benchmarks import single_run_advice
-from benchmarks.raced_advice import Kind, play
+from benchmarks.advice import Kind, play_races, play_single_runs
 from scalemark.records.origin import Origin
 from scalemark.stats.welch import typical
 
@@ -159,7 +158,7 @@ def test_after_a_race_one_of_equals_is_worse_in_5_percent_of_rankings(
     kind = Kind(
         num=num, most_repeats=most_repeats, deviation=deviation, num_other_races=num_other_races
     )
-    score = play(kind, 100)
+    score = play_races(kind, 100)
     assert score.num_wrong <= 9  # 5 % of 100, and two standard errors
     assert score.num_raced_out > 0
 
@@ -189,6 +188,6 @@ def test_two_that_spread_more_than_the_others_are_judged_by_their_own_repeats():
 @pytest.mark.parametrize(("num", "most_behind"), [(2, 0.3), (3, 0.3), (5, 0.6)])
 def test_the_best_of_single_runs_is_the_best_in_80_percent_of_sure_answers(num, most_behind):
     """Processes differ by 10 %. With 10 % of distance alone it was in 78 % of 3 choices."""
-    num_said, num_right = single_run_advice.play(num, most_behind, 0.1, 400)
+    num_said, num_right = play_single_runs(num, most_behind, 0.1, 400)
     assert num_said > 40
     assert num_right / num_said >= 0.8

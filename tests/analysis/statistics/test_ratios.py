@@ -7,7 +7,15 @@ import pytest
 
 from analysis.statistics.ratios import Method, ratio
 from analysis.statistics.sample import Sample
-from benchmarks.coverage import OURS, Case, alone, repeats, simulated, single_cases, uneven_cases
+from benchmarks.coverage import (
+    Case,
+    alone,
+    compared,
+    repeats,
+    simulated,
+    single_cases,
+    uneven_cases,
+)
 from benchmarks.step_times import Times
 from scalemark.stats.welch import interval, ratio_interval
 from scalemark.stats.within_process import interval_within, spread_within
@@ -111,7 +119,7 @@ def test_a_sample_has_the_steps_of_all_its_processes_or_of_none():
 def test_93_to_97_percent_of_intervals_over_processes_hold_the_truth(num_a, num_b):
     times = Times(num_steps=60)
     case = Case(name="usual", num_a=num_a, num_b=num_b, a=times, b=times)
-    found = next(row for row in repeats(1000, [case], [OURS]))
+    (found,) = compared(1000, [case])
     assert 0.93 <= found.held <= 0.97
     assert found.different <= 0.05
 
@@ -125,14 +133,14 @@ def test_93_to_98_percent_of_intervals_within_a_process_hold_the_truth():
     (case,) = (
         one for one in single_cases() if one.name == "1 and 1, 60 steps, neighbors correlate by 0.6"
     )
-    (found,) = alone(500, [case], [OURS])
+    (found,) = compared(500, [case])
     assert 0.93 <= found.held <= 0.98
     assert found.different == 0
 
 
 @pytest.mark.slow
 def test_in_no_case_of_the_benchmark_is_the_limit_missed():
-    rows = [*repeats(4000, methods=[OURS]), *alone(4000, methods=[OURS]), *simulated(4000)]
+    rows = [*repeats(4000), *alone(4000), *simulated(4000)]
     of_two = [
         row for row in rows if row.case.startswith("2 and") and 0.92 <= row.held <= 0.985
     ]  # see docs/compare.md

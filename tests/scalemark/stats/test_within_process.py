@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.coverage import OURS, stored
+from benchmarks.coverage import stored
 from benchmarks.step_times import Times
 from scalemark.stats.within_process import (
     FEWEST_STEPS,
@@ -72,7 +72,7 @@ def test_the_stored_interval_holds_the_truth(times):
     """A block bootstrap of prewhitened steps held 85 % with pauses, 82 % with hidden speeds of 300
     steps; with one spectrum for both, two speeds of 100 steps held 88 to 90 %.
     """
-    ours = stored(500, [times], [OURS])[0]
+    ours = stored(500, [times])[0]
     assert 0.92 <= ours.held <= 0.985
     assert ours.comparisons >= 495
 
@@ -80,7 +80,7 @@ def test_the_stored_interval_holds_the_truth(times):
 def test_an_interval_without_a_pause_says_which_it_leaves_out():
     """Of 100 steps, of which 2 % are pauses, 18 of 100 processes show none, and 79 % held."""
     pausing = replace(NEIGHBORS_ALIKE, correlation=0.0, outliers=0.02)
-    every, known = stored(1000, [pausing], [OURS])
+    every, known = stored(1000, [pausing])
     assert 0.14 < every.leaving_out < 0.22
     assert (0.93 < known.held < 0.985, known.leaving_out) == (True, 0.0)
 

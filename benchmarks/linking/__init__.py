@@ -1,1 +1,0 @@
-"""What `benchmarks/links.py` measures beside the trials."""
