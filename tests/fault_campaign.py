@@ -420,152 +420,85 @@ PROGRAM_FAULTS: dict[str, Callable[[Campaign, subprocess.Popen[bytes]], bool]] =
 """What else befalls a program of a user's own, its children, and what watches it."""
 
 
-def struck_campaign(
-    folder: Path,
-    *,
-    num_faults: int,
-    seed: int,
-    faults: Sequence[str] = (),
-    num_rivals: int = 1,
-    is_simulated: bool = False,
-    overrides: Iterable[str] = (),
-) -> Campaign:
-    """Of trials that need no TensorFlow: simulated ones, whose charts are drawn, or those of tests.tiny_trainer."""
-    tiny = ["hardware=cpu", "model=trivial", "seed=905,1", "launcher.grace_s=0.5"]
-    simulated = [
+_COMMAND = shlex.join([sys.executable, tiny_program.__file__])
+_DEADLINES = ("launcher.step_timeout_s=5", "launcher.grace_s=0.5")
+GRIDS: dict[str, Sequence[str]] = {
+    "tensorflow": (
+        "model=trivial",
+        "num_steps=200",
+        "min_warm_up_steps=1",
+        "launcher.start_timeout_s=60",
+        *_DEADLINES,
+    ),
+    "tiny": ("hardware=cpu", "model=trivial", "seed=905,1", "launcher.grace_s=0.5"),
+    "simulated": (
         "engine=simulated",
         "hardware=dgx1_p100",
         "model=resnet50",
         "num_gpus=1,8",
         "num_steps=3000",
-    ]
-    return Campaign(
-        folder=folder,
-        overrides=[*(simulated if is_simulated else tiny), *overrides],
-        num_trials=2,
-        repeats=1,
-        num_faults=num_faults,
-        seed=seed,
-        num_rivals=num_rivals,
-        faults=faults or possible_strikes(is_simulated=is_simulated),
-        script="sweep.py" if is_simulated else "tests/tiny_sweep.py",
-    )
-
-
-def possible_strikes(*, is_simulated: bool) -> list[str]:
-    """Simulated trials end at once, and wait for no host; the others are begun by a script of the tests, and nothing is drawn."""
-    if is_simulated:
-        return [
-            name
-            for name in STRIKES
-            if name.endswith(("imports", "planning", "starting", "ending", "drawing"))
-        ]
-    return [name for name in STRIKES if not name.endswith(("imports", "drawing"))]
-
-
-def program_campaign(
-    folder: Path,
-    *,
-    num_faults: int,
-    seed: int,
-    faults: Sequence[str] = (),
-    num_rivals: int = 1,
-    overrides: Iterable[str] = (),
-) -> Campaign:
-    """Of a user's program, tests.tiny_program; nothing is drawn."""
-    command = shlex.join([sys.executable, tiny_program.__file__])
-    program = [
+    ),
+    "program": (
         "hardware=cpu",
-        f"command={command} {{free_port}} {{kind}}",
+        f"command={_COMMAND} {{free_port}} {{kind}}",
         f"read={tiny_program.READ}",
         "+axes.kind=1,2",
         "retry.failed=1",
-    ]
-    deadlines = ["launcher.step_timeout_s=5", "launcher.grace_s=0.5"]
+        *_DEADLINES,
+    ),
+}
+"""What is swept -> overrides: TensorFlow's trials, those of tests.tiny_trainer, simulated ones, whose charts are drawn, and a user's program."""
+
+
+def campaign(
+    swept: str,
+    folder: Path,
+    faults: Sequence[str] = (),
+    *,
+    seed: int,
+    num_faults: int | None = None,
+    num_trials: int = 2,
+    repeats: int = 1,
+    num_rivals: int = 1,
+    overrides: Iterable[str] = (),
+) -> Campaign:
+    """Return one that injects all of these faults, or so many of those that there are."""
+    grid = list(GRIDS[swept])
+    if swept == "tensorflow":
+        grid.append(f"seed={','.join(map(str, range(1, num_trials + 1)))}")
     return Campaign(
         folder=folder,
-        overrides=[*program, *deadlines, *overrides],
-        num_trials=2,
-        repeats=1,
-        num_faults=num_faults,
+        overrides=[*grid, *overrides],
+        num_trials=num_trials,
+        repeats=repeats,
+        num_faults=len(faults) if num_faults is None else num_faults,
         seed=seed,
         num_rivals=num_rivals,
-        faults=faults or possible_program_faults(),
-        script="tests/tiny_sweep.py",
+        faults=faults or possible(swept),
+        script="tests/tiny_sweep.py" if swept in ("tiny", "program") else "sweep.py",
     )
 
 
-def possible_program_faults() -> list[str]:
-    """All that befall a trainer, too, in whatever phase, but for odd results and a full disk."""
-    of_trainers = [name for name in FAULTS if name != "full disk"]
-    return [*of_trainers, *PROGRAM_FAULTS, *possible_strikes(is_simulated=False)]
+def possible(swept: str) -> list[str]:
+    """Return the faults that can befall it; of TensorFlow's, where the campaign itself knows.
 
-
-TRAINERS = ("tensorflow", "tiny", "simulated", "program")
+    Simulated trials end at once, and wait for no host. The others are begun by a script of the tests, and nothing is drawn.
+    """
+    of_simulated = ("imports", "planning", "starting", "ending", "drawing")
+    strikes = [name for name in STRIKES if not name.endswith(("imports", "drawing"))]
+    if swept == "simulated":
+        return [name for name in STRIKES if name.endswith(of_simulated)]
+    if swept == "tiny":
+        return strikes
+    if swept == "program":
+        return [*(name for name in FAULTS if name != "full disk"), *PROGRAM_FAULTS, *strikes]
+    return []
 
 
 def small_disk(folder: Path, megabytes: int) -> bool:
     """Mount one there, if this container may."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     return subprocess.run(mount, capture_output=True, check=False).returncode == 0
-
-
-def tiny_campaign(
-    folder: Path,
-    *,
-    num_trials: int,
-    repeats: int,
-    num_faults: int,
-    seed: int,
-    overrides: Iterable[str] = (),
-    num_rivals: int = 1,
-    faults: Sequence[str] = (),
-) -> Campaign:
-    seeds = ",".join(map(str, range(1, num_trials + 1)))
-    tiny = ["model=trivial", "num_steps=200", "min_warm_up_steps=1", f"seed={seeds}"]
-    deadlines = ["launcher.step_timeout_s=5", "launcher.start_timeout_s=60", "launcher.grace_s=0.5"]
-    return Campaign(
-        folder=folder,
-        overrides=[*tiny, *deadlines, *overrides],
-        num_trials=num_trials,
-        repeats=repeats,
-        num_faults=num_faults,
-        seed=seed,
-        num_rivals=num_rivals,
-        faults=faults,
-    )
-
-
-def campaign_of(trainer: str, folder: Path, asked: argparse.Namespace) -> Campaign:
-    """The longest one of these trials."""
-    if trainer == "tensorflow":
-        return tiny_campaign(
-            folder,
-            num_trials=asked.trials,
-            repeats=asked.repeats,
-            num_faults=asked.faults,
-            seed=asked.seed,
-            overrides=asked.overrides,
-            num_rivals=asked.rivals,
-        )
-    if trainer == "program":
-        return program_campaign(
-            folder,
-            num_faults=asked.faults,
-            seed=asked.seed,
-            num_rivals=asked.rivals,
-            overrides=asked.overrides,
-        )
-    is_simulated = trainer == "simulated"
-    return struck_campaign(
-        folder,
-        num_faults=asked.faults,
-        seed=asked.seed,
-        faults=[*possible_strikes(is_simulated=is_simulated), *([] if is_simulated else POISONS)],
-        num_rivals=asked.rivals,
-        is_simulated=is_simulated,
-        overrides=asked.overrides,
-    )
 
 
 def main() -> int:
@@ -577,28 +510,43 @@ def main() -> int:
     parser.add_argument("--rivals", type=int, default=2, help="sweeps at once")
     parser.add_argument(
         "--trainer",
-        choices=TRAINERS,
+        choices=GRIDS,
         help="what is swept; all, one after another, unless it is reported",
     )
     parser.add_argument("overrides", nargs="*", help="for sweep.py")
     asked = parser.parse_args()
-    return max(_run(trainer, asked) for trainer in ([asked.trainer] if asked.trainer else TRAINERS))
+    return max(_run(swept, asked) for swept in ([asked.trainer] if asked.trainer else GRIDS))
 
 
-def _run(trainer: str, asked: argparse.Namespace) -> int:
+def _run(swept: str, asked: argparse.Namespace) -> int:
     """Exit code: 1 when something was lost, done twice, left or not as it was measured."""
+    sizes = {}
+    if swept == "tensorflow":
+        sizes = {"num_trials": asked.trials, "repeats": asked.repeats}
+    faults = [*possible(swept), *POISONS] if swept == "tiny" else []
     with tempfile.TemporaryDirectory() as folder:
         mounted = small_disk(Path(folder), 300)
         try:
-            campaign, start = campaign_of(trainer, Path(folder), asked), time.monotonic()
-            campaign.run()
-            problems = campaign.problems()
+            asked_for = campaign(
+                swept,
+                Path(folder),
+                faults,
+                seed=asked.seed,
+                num_faults=asked.faults,
+                num_rivals=asked.rivals,
+                overrides=asked.overrides,
+                **sizes,
+            )
+            start = time.monotonic()
+            asked_for.run()
+            problems = asked_for.problems()
             reported = {
-                "trainer": trainer,
-                "injected": dict(campaign.injected),
-                "exit_codes": campaign.exit_codes,
+                "trainer": swept,
+                "injected": dict(asked_for.injected),
+                "exit_codes": asked_for.exit_codes,
+                "problems": problems,
+                "wall_s": round(time.monotonic() - start, 1),
             }
-            reported |= {"problems": problems, "wall_s": round(time.monotonic() - start, 1)}
             print(json.dumps(reported, indent=1), flush=True)
             return 1 if problems else 0
         finally:
