@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf.help import axes_help, settings_help
 from conf.schema import register
-from plots import again
+from plots.at_end import command_again
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, own_version, typed
 from scalemark.records.outcomes import State
@@ -163,7 +163,7 @@ def _conclude(report: Report) -> int:
         _say(f"sweep: {problem}")
     if report.ran.was_interrupted and not report.ran.failure:
         if num_completed:
-            draws = again.command("charts", report.store_url, report.name)
+            draws = command_again("charts", report.store_url, report.name)
             _say(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
         return _interrupted()
     return exit_code

@@ -23,8 +23,8 @@ from analysis.usage import usage_of
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.references import Origin
 from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
 from scalemark.stats import welch
 from store.reading.queries import AskedFor

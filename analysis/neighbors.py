@@ -10,8 +10,7 @@ from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.axes import AxisValue, Engine
 from scalemark.records.free_axes import is_free
 from scalemark.records.outcomes import injected_on_one_host
-from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import STRATEGY_AXES, TrialSpec
 
 
 def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from analysis.options import select
 from analysis.results import Result
 from analysis.selection import Chosen, NothingFoundError, Selection, choose, load
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
 from store.reading.not_run import NotRun, not_run

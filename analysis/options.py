@@ -15,10 +15,10 @@ from analysis.results import BaselineRule, Result
 from analysis.selection import Selection, choose
 from scalemark.cli.terminal import READING_WIDTH, reading_width
 from scalemark.host.own_code import typed
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
-from scalemark.text.shell_words import continued
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import continued
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading.origins import newest_sweeps

@@ -10,10 +10,9 @@ from analysis.results import Result
 from analysis.tables.axes import axes_by_strategy, check, full_names
 from analysis.tables.labels import Label, labels_of, sortable, variables_apart
 from analysis.tables.table import Table, table
-from scalemark.records.environment_axes import is_variable
-from scalemark.records.origin import Origin
-from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import AXES, PROGRAM_AXES, unusual_axes
+from scalemark.records.free_axes import is_env_variable
+from scalemark.records.references import Origin
+from scalemark.records.trial import AXES, PROGRAM_AXES, STRATEGY_AXES, unusual_axes
 from scalemark.text.wording import natural
 
 _ALWAYS_NAMED = ("strategy", "model", "batch_size", "image_px", "precision", "data", "scaling")
@@ -252,7 +251,7 @@ def _setting(
         }
     named = {}
     for axis, value in found.items():
-        is_inherited = is_variable(axis) and (axis in apart or axis not in result.strategy_axes)
+        is_inherited = is_env_variable(axis) and (axis in apart or axis not in result.strategy_axes)
         if (value is not None or is_inherited) and (value != "" or axis not in PROGRAM_AXES):
             named[axis] = value
     return named

@@ -13,10 +13,9 @@ from typing import Any
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Result, with_baselines
 from scalemark.records.free_axes import WHEN, day_of, name_of_record
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
-from scalemark.records.references import ReferenceKind
-from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.records.references import Origin, ReferenceKind
+from scalemark.records.trial import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
 from scalemark.stats.welch import typical
 from simulator.costs.networks import Network, UnknownNetworkError, network

@@ -16,8 +16,7 @@ from scalemark.abilities import least_replicas, trains_apart
 from scalemark.host.gpu_libraries import version
 from scalemark.records import trial
 from scalemark.records.axes import Engine
-from scalemark.records.environment_axes import is_variable
-from scalemark.records.free_axes import bare_name
+from scalemark.records.free_axes import bare_name, is_env_variable
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import (
     BY_EXAMPLE,
@@ -27,10 +26,10 @@ from scalemark.records.measurement import (
     items_per_example,
     unit_of,
 )
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, Verdict, injected_on_one_host
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.references import Origin
 from scalemark.records.trial import (
+    STRATEGY_AXES,
     TrialSpec,
     free_names,
     strategy_axes,
@@ -199,7 +198,7 @@ class Result:
             return {}
         named = self.strategy_axes
         free = self.free.items()
-        return {name: value for name, value in free if is_variable(name) and name not in named}
+        return {name: value for name, value in free if is_env_variable(name) and name not in named}
 
     @property
     def way(self) -> str:

@@ -13,8 +13,8 @@ from analysis.published import named, of_newest_night, of_others, of_source
 from analysis.results import BaselineRule, Result
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import WHEN, name_in_records
-from scalemark.records.origin import Origin
 from scalemark.records.overrides import hydra_value
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import command_line, masked
 from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError

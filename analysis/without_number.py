@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.advise.evidence import ways
 from analysis.selection import Selection
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.database import open_for_reading
 from store.own_commands import own_command

@@ -30,7 +30,7 @@ import numpy as np
 from analysis.advise.questions import Aim
 from analysis.advise.ranking import Ranking, rank
 from analysis.statistics.studentized_range import pair_quantile
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.stats.welch import LEVEL, Spread, upper_quantile
 from sweeper.race.judge import Contender, Ruling, judge
 

@@ -35,7 +35,7 @@ from benchmarks.ratio import Ratio, Want, machine, table, write_json
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.running.attempt import Attempt, Limits
 from sweeper.starts import Fork
 from sweeper.starts.environment import environment

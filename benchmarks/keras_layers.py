@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from trainer import keras_model
-from trainer.layers import sequences
+from trainer.layers import tokens
 
 
 class Attention(keras.layers.Layer):
@@ -65,4 +65,4 @@ def use() -> None:
     keras_model.Dropout = keras.layers.Dropout
     keras_model.Attention = Attention
     keras_model.gelu = "gelu"
-    sequences.Embedding = Embedding
+    tokens.Embedding = Embedding

@@ -14,14 +14,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records import step_arrays
-from scalemark.records.attempt import Placement
+from scalemark.records.attempt import Placement, pack_steps
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, StepSample
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
-from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.sweep import sweep_uid
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import STRATEGY_AXES, TrialSpec
 from store.database import open_for_writing, writing
 from store.exchange.whole_sweeps import Change, SweepHead, WholeRepeat, WholeSweep, add_sweep
 from store.finished_attempt import AttemptWriter, NewAttempt
@@ -221,7 +219,7 @@ def _attempt(
             environment=ENVIRONMENT,
             measurement=asdict(measurement) | beside,
             op_placement=_op_placement(spec.num_gpus),
-            steps=step_arrays.pack(steps),
+            steps=pack_steps(steps),
         ),
         measurement=measurement,
         steps=steps,

@@ -23,7 +23,7 @@ from conf.schema import register, typed
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, State
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper import sweep
 from sweeper.grid.compose import Composer, Grid
 from sweeper.grid.expand import Request, expand

@@ -13,7 +13,7 @@ from scalemark.host import software
 from scalemark.records.measurement import Measurement, Result, StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 
 EXIT_CODE = 0  # of a completed attempt, see scalemark.records.outcomes.TRAINER_EXIT_CODES
 STEP = StepSample(

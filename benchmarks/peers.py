@@ -23,8 +23,8 @@ from trainer import keras_model
 from trainer.data import synthetic
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
+from trainer.keras_model import cross_entropy, definition
 from trainer.run import prepare
-from trainer.template import cross_entropy, definition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

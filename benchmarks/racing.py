@@ -30,8 +30,7 @@ from benchmarks.made_up_results import spec_of
 from benchmarks.number import number_to_draw
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
-from scalemark.records.strategies import STRATEGY_COLUMNS
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from store.reading.completed_repeats import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks

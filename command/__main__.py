@@ -26,13 +26,11 @@ from scalemark.host.memory import is_lack_of_host_memory
 from scalemark.readers import KINDS
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.attempt_files import with_gpu_errors
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder, with_gpu_errors
+from trainer import own_process
 from trainer.errors import UnsupportedTrialError
-from trainer.process import ending
-from trainer.process.ending import EXIT_CODES
 from trainer.ranks import own_rank, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags
 
@@ -110,4 +108,4 @@ def _parser() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     asked = _parser().parse_args()
     ranked = partial(main, flags=Flags.from_arguments(asked))
-    ending.run_by_command(ranked, asked.spec, asked.folder)
+    own_process.run_by_command(ranked, asked.spec, asked.folder)

@@ -27,13 +27,12 @@ from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Result, StepSample
 from scalemark.records.outcomes import Doing, Outcome, Verdict
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.wording import counted
-from trainer import verdict
+from trainer import own_process
 from trainer.errors import UnsupportedTrialError
-from trainer.process import own_process
-from trainer.ranks import beat
-from trainer.ranks.own_rank import OwnRank
+from trainer.measured import judge
+from trainer.ranks.own_rank import OwnRank, start_beat
 from trainer.watching import telemetry
 
 WENT_ON_S = 0.1  # numbers that come later after the end of the program are of what it has left
@@ -65,7 +64,7 @@ def run(
         guard = Guard(program.marker)
         stack.callback(guard.close)
         if own:
-            beat.start(folder, own.rank)
+            start_beat(folder, own.rank)
         signals = Signals()
         log = stack.enter_context(Log(folder.log))
         gpus = telemetry.watched(spec, given)
@@ -99,7 +98,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: 
         children.adopt_orphans()
         guard = Guard(program.marker)
         stack.callback(guard.close)
-        beat.start(folder, own.rank)
+        start_beat(folder, own.rank)
         signals = Signals()
         log = stack.enter_context(Log(folder.rank_log(own.rank)))
         try:
@@ -207,7 +206,7 @@ class _Attempt(Listener):
             problem = (
                 f"the loss is not finite in {counted(self._printed.num_unfinite_losses, 'line')}"
             )
-        judged, reasons = verdict.judge(
+        judged, reasons = judge(
             self._spec,
             found.measurement,
             found.durations_s,

@@ -20,11 +20,11 @@ from scalemark.host import program_software, software
 from scalemark.host.own_code import own_version
 from scalemark.program import expression, template
 from scalemark.program.template import software_words
-from scalemark.records import environment_axes
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
+from scalemark.records.free_axes import env_variables
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
 from trainer.ranks.own_rank import OwnRank
 
@@ -73,7 +73,7 @@ def program_of(
         arguments=arguments,
         folder=Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute(),
         variables=_environment(inherited) | template.variables(filled),
-        set_by_trial=environment_axes.variables(spec.free),
+        set_by_trial=env_variables(spec.free),
         items_per_step=items_per_step,
         software_words=software_words(spec),
     )

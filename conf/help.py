@@ -11,10 +11,10 @@ from enum import Enum
 from typing import Any, get_type_hints
 
 from conf.schema import AXES_SET_BY_NAME, Settings
-from scalemark.abilities.choices import choices_of
+from scalemark.abilities import choices_of
 from scalemark.records.axes import Axis, Engine
 from scalemark.records.outcomes import INJECTED
-from scalemark.records.setting import help_of
+from scalemark.records.sweep import help_of
 
 WIDTH = 100
 _FROM_ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+,(.*)\}")

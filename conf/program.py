@@ -11,9 +11,8 @@ from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config, free_values
 from scalemark.program import expression, template
 from scalemark.program.template import SCRIPTS
 from scalemark.readers import ReadError, open_reader
-from scalemark.records import environment_axes
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
-from scalemark.records.free_axes import PREFIX, bare_name, free_axes, full_name
+from scalemark.records.free_axes import ENV_PREFIX, PREFIX, bare_name, free_axes, full_name
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 from scalemark.text.untrusted import without_secrets
@@ -176,7 +175,7 @@ def _name(program: CommandConfig) -> str:
 def _compared(config: Config) -> str:
     """Return the full name of the axis to compare; empty for all free ones."""
     known = [f"{PREFIX}{name}" for name in config.axes]
-    known += [f"{environment_axes.PREFIX}{name}" for name in config.env]
+    known += [f"{ENV_PREFIX}{name}" for name in config.env]
     return full_name(config.command.compare, known)
 
 

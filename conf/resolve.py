@@ -20,9 +20,9 @@ from scalemark.abilities import (
     OPTIMIZERS,
     PRECISIONS,
     VARIABLE_UPDATES,
+    VariableUpdateAbilities,
     fastest_precision,
 )
-from scalemark.abilities.variable_update import VariableUpdateAbilities
 from scalemark.host.gpu_libraries import MOST_NUMBERS
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.free_axes import free_axes

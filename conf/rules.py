@@ -10,13 +10,13 @@ from scalemark.abilities import (
     OPTIMIZERS,
     PRECISIONS,
     VARIABLE_UPDATES,
+    Sends,
+    VariableUpdateAbilities,
 )
-from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import INJECTED, INJECTED_FOR_REAL, INJECTED_ON_LINKS
-from scalemark.records.strategies import STRATEGY_NAMES
-from scalemark.records.trial import TrialSpec
-from scalemark.records.unknown_axes import unknown_axes
+from scalemark.records.switches import unknown_axes
+from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 
 _ABOUT_KERNELS = "it is about the threads that launch GPU kernels"
 _ABOUT_CUDNN = "cuDNN runs on GPUs"

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from scalemark.abilities import LAUNCHERS
-from scalemark.abilities.choices import choices_of
-from scalemark.records import environment_axes
+from scalemark.abilities import LAUNCHERS, choices_of
 from scalemark.records.axes import Axis, Engine
+from scalemark.records.free_axes import env_axes
 from scalemark.records.outcomes import INJECTED
-from scalemark.records.setting import setting
+from scalemark.records.sweep import setting
 from scalemark.records.trial import AXES
 from simulator.costs.box import Hardware
 
@@ -281,7 +280,7 @@ class Settings:
 
 def free_values(config: Settings) -> dict[str, object]:
     """Return the free axes of a config by their names."""
-    return config.axes | environment_axes.named(config.env)
+    return config.axes | env_axes(config.env)
 
 
 def _field_of(axis: Axis) -> tuple[str, Any, Any]:

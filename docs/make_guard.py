@@ -23,10 +23,10 @@ import numpy as np
 from analysis.selection import Selection
 from benchmarks.guarding.years import AXES, FIRST, NUM_NIGHTS, Kind, Year, year
 from docs.make_pictures import FOLDER, keep
-from plots.pictures import drawing
+from plots import drawing
 from plots.source import Source
-from scalemark.records.origin import Origin
-from scalemark.text.shell_words import CsvLines
+from scalemark.records.references import Origin
+from scalemark.text.wording import CsvLines
 
 PAGE = Path(__file__).resolve().parent / "guard.md"
 TABLE, DATABASE = "nights.csv", "results.db"

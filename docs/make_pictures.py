@@ -16,10 +16,10 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from analysis.selection import Selection
-from plots.pictures import drawing
-from plots.pictures.choices import Theme
+from plots import drawing
+from plots.options import Theme
 from plots.source import Source
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from tests.browser import find_program, running
 
 PROJECT = Path(__file__).resolve().parent.parent

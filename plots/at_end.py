@@ -2,30 +2,82 @@
 
 from __future__ import annotations
 
+import html
+import re
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from analysis.pivot import usual_tables
 from analysis.selection import Selection
-from plots import again
 from plots.commands.report import write
-from plots.fastest_first import FastestFirst
-from plots.kept_report import KeptReport, kept_report
-from plots.parts import in_words
-from plots.source import Source
+from plots.options import in_words, wrote
+from plots.source import FastestFirst, Source
 from plots.tables import writers
 from plots.tables.layout import document
-from plots.wrote import wrote
 from scalemark.cli.terminal import silence
-from scalemark.records.origin import Origin
+from scalemark.host.own_code import typed
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
-from store.errors import LostDatabaseError
+from store.database import default_url
+from store.errors import LostDatabaseError, NoSweepError
+from store.reading.queries import asked_for
+
+_SWEEP = re.compile(r'<meta name="scalemark-sweep" content="([^"]*)">')
+_HEAD = 4096  # characters of a page, which have it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReport:
+    """A report that stays as it is."""
+
+    path: Path
+    sweep: str
+    num_trials: int
+
+
+def kept_report(path: Path, engine: sa.Engine, sweep: str) -> KeptReport | None:
+    """Return the report at `path` where it is of a sweep of more trials, and `sweep` ran only some
+    of these again, or a single trial, whichever it is; else None.
+    """
+    there = _sweep_of(path)
+    if there in ("", sweep):
+        return None
+    try:
+        others = asked_for(engine, there).positions.keys()
+    except NoSweepError:  # of another database
+        return None
+    own = asked_for(engine, sweep).positions.keys()
+    if own < others or len(own) == 1 < len(others):
+        return KeptReport(path=path, sweep=there, num_trials=len(others))
+    return None
+
+
+def _sweep_of(path: Path) -> str:
+    """Return the sweep that a report is of; empty of any other file, and where there is none."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = _SWEEP.search(file.read(_HEAD))
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return html.unescape(found[1]) if found else ""
+
+
+def command_again(name: str, url: str, sweep: str | None, *, room: str = "plots") -> str:
+    """Return a command to paste; a password is masked in it. Without a sweep it is about what the
+    command takes by itself.
+    """
+    database = [] if url == default_url() else ["--db", masked(url)]
+    of_sweep = [] if sweep is None else ["--sweep", sweep]
+    return f"{typed(room)} {shlex.join([name, *database, *of_sweep])}"
+
 
 MOST_TABLES = 30
 MOST_PICTURES = 12  # of each chart
@@ -67,7 +119,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     tell(f"all charts: {ending.command('charts')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
     # of the newest sweep, and of what others measured of the same work
-    tell(f"ask what it means: {again.command('advise', url, None, room='analysis')}{secret}")
+    tell(f"ask what it means: {command_again('advise', url, None, room='analysis')}{secret}")
     return ending.is_well
 
 
@@ -99,7 +151,7 @@ class _Ending:
     def tell_kept(self) -> None:
         """Say which files of a larger sweep stay, and how its report takes in what was run now."""
         if self.paths and (kept := self._kept):
-            anew = again.command("report", self._selection.db, kept.sweep)
+            anew = command_again("report", self._selection.db, kept.sweep)
             self._tell(
                 f"kept {kept.path}, of {counted(kept.num_trials, 'trial')} of sweep {kept.sweep}; "
                 f"{anew} --out {shlex.quote(str(kept.path))} makes it anew"
@@ -132,7 +184,7 @@ class _Ending:
         self.paths.append(path)
 
     def draw(self, chart: str) -> None:
-        from plots.pictures import drawing  # here, because matplotlib is slow to import
+        from plots import drawing
 
         source = self._of_charts
         further: list[str] = []
@@ -182,4 +234,4 @@ class _Ending:
         """Return the command that shows the same sweep again."""
         selection = self._selection
         assert selection.sweep is not None
-        return again.command(name, selection.db, selection.sweep)
+        return command_again(name, selection.db, selection.sweep)

@@ -23,13 +23,12 @@ from typing import Any
 from scalemark.host import software
 from scalemark.host.memory import is_lack_of_host_memory
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import without_secrets
 from simulator.run import NoResultError, NotSimulatedError, run
-from trainer.process import ending
-from trainer.process.ending import EXIT_CODES
+from trainer import own_process
 
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
@@ -69,7 +68,7 @@ def _write_environment(folder: RunFolder) -> None:
 
 @cache
 def _checkout() -> dict[str, Any]:
-    """Describe the code that this process has loaded, as `trainer.process.own_process` does."""
+    """Describe the code that this process has loaded, as `trainer.own_process` does."""
     built = {"cuda_build": "", "cudnn_build": ""}
     return software.describe({}) | {"commit": software.commit(), "diff": software.diff()} | built
 
@@ -98,4 +97,4 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     asked = _parser().parse_args()
-    ending.run_by_command(main, asked.spec, asked.folder)
+    own_process.run_by_command(main, asked.spec, asked.folder)

@@ -23,14 +23,15 @@ from scalemark.records.measurement import (
     StepSample,
 )
 from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.switches import unknown_axes
 from scalemark.records.trial import TrialSpec
-from scalemark.records.unknown_axes import unknown_axes
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from simulator import play
 from simulator.costs.box import Hardware
 from simulator.costs.step import Costs, costs, most_mfu, peak_tflops
 from simulator.costs.work import Work
-from trainer import measured, verdict
+from trainer import measured
+from trainer.measured import judge
 
 START_S = 0.5  # of a forked trainer, until it builds its model
 TRACE_S = 0.007  # per gradient tensor and replica: ResNet-50 on 8 replicas took 9 s to trace
@@ -102,7 +103,7 @@ def _played(
     seen = _telemetry(spec, folder, machine, hardware, truth)
     durations_s = played.timed.step_durations_s()
     num_gpus = spec.num_gpus if spec.device_kind == DeviceKind.GPU else 0
-    judged, reasons = verdict.judge(
+    judged, reasons = judge(
         spec,
         measurement,
         durations_s,

@@ -21,10 +21,10 @@ import pandas as pd
 import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
-from scalemark.records import step_arrays
+from scalemark.records.attempt import unpack_steps
 from scalemark.records.measurement import StepSample
-from scalemark.records.origin import ORIGINS_OF_ATTEMPTS, Origin
 from scalemark.records.outcomes import Phase
+from scalemark.records.references import ORIGINS_OF_ATTEMPTS, Origin
 from store.database import default_url, open_for_reading, reading
 from store.errors import StoreError
 from store.filters.bare_names import with_prefixes
@@ -159,7 +159,7 @@ class Database:
                 StepArraysRow.attempt_id == attempt
             )
             row = connection.execute(statement).mappings().first()
-        steps = step_arrays.unpack(dict(row)) if row else []
+        steps = unpack_steps(dict(row)) if row else []
         columns = {name: [getattr(step, name) for step in steps] for name in _STEP_DTYPES}
         return pd.DataFrame(
             {name: pd.Series(cells, dtype=_STEP_DTYPES[name]) for name, cells in columns.items()}

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 
 from scalemark.host import software
 from scalemark.host.own_code import NOT_INSTALLED
-from scalemark.records import step_arrays
-from scalemark.records.attempt import Placement
+from scalemark.records.attempt import Placement, pack_steps
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Result, StepSample
 from store import schema
 from store.rows import digest, find_or_insert, insert_all, inserted_ids
@@ -140,7 +139,7 @@ def add_attempt(
         environment=attempt.environment or None,
         measurement=measurement,
         op_placement=attempt.result.op_placement,
-        steps=step_arrays.pack(attempt.steps) if attempt.steps else None,
+        steps=pack_steps(attempt.steps) if attempt.steps else None,
     )
     AttemptWriter().insert(connection, [new])
 

@@ -288,7 +288,7 @@ class TrialRow(Base):
     id: Mapped[str] = mapped_column(primary_key=True)  # TrialSpec.trial_id
     # TrialSpec.curve: the same for trials that differ in GPUs, hosts and their links alone
     curve: Mapped[str]
-    strategy: Mapped[str]  # scalemark.records.strategies.strategy_name
+    strategy: Mapped[str]  # scalemark.records.trial.strategy_name
     if TYPE_CHECKING:  # those that queries name; all follow from the definitions
         model: Mapped[str]
         num_gpus: Mapped[int]
@@ -537,7 +537,7 @@ class MeasurementRow(Base):
 
 
 class StepArraysRow(Base):
-    """The steps of one attempt, as `scalemark.records.step_arrays` packs them. The view
+    """The steps of one attempt, as `scalemark.records.attempt` packs them. The view
     `step_samples` has a row per step.
 
     Times have five digits of the shortest step, losses five of the smallest; the run folder keeps

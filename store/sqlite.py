@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from scalemark.cli.progress import Progress, silent
+from scalemark.cli.terminal import Progress, silent
 from scalemark.host.files import limit_met
 from scalemark.host.own_code import database_option, typed
 from store import engine as engines

@@ -218,7 +218,7 @@ class Campaign:
         forked = [
             trainer
             for server in own
-            if _runs(server, "trainer.process.fork_server")
+            if _runs(server, "trainer.fork_server")
             for trainer in _children(server)
         ]
         spawned = [
@@ -238,9 +238,7 @@ class Campaign:
 
     def servers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
         return [
-            process
-            for process in _children(orchestrator)
-            if _runs(process, "trainer.process.fork_server")
+            process for process in _children(orchestrator) if _runs(process, "trainer.fork_server")
         ]
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
@@ -376,7 +374,7 @@ def _deaf_child(process: psutil.Process) -> bool:
 
 
 def _guard(process: psutil.Process) -> bool:
-    return any(module in _command(process) for module in ("trainer.process.fork_server", "command"))
+    return any(module in _command(process) for module in ("trainer.fork_server", "command"))
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from scalemark.records.attempt import Placement
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 
 VARIABLE = (
     "SCALEMARK_CAMPAIGN_OVERLAP"  # environment variable: folder of the locks and of what was found

@@ -12,7 +12,7 @@ SIMULATED = ("engine=simulated", "hardware=dgx1_v100")
 STAR = '''
 """All send to GPU 0, which sends the sum back."""
 
-from scalemark.abilities.all_reduce import AllReduceAbilities
+from scalemark.abilities import AllReduceAbilities
 
 
 def sends(traffic, sizes, num_gpus):
@@ -33,7 +33,7 @@ def create(devices):
 GOSSIP = '''
 """Replicas agree after they have sent their gradients."""
 
-from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
@@ -48,7 +48,7 @@ import tensorflow as tf
 FP8 = '''
 """Products of 8 bits."""
 
-from scalemark.abilities.precision import PrecisionAbilities
+from scalemark.abilities import PrecisionAbilities
 
 ABILITIES = PrecisionAbilities(
     policy="mixed_float8",
@@ -65,7 +65,7 @@ ABILITIES = PrecisionAbilities(
 LARS = '''
 """A rate for each layer."""
 
-from scalemark.abilities.optimizer import OptimizerAbilities
+from scalemark.abilities import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=1, learning_rate=0.25)
 
@@ -75,8 +75,8 @@ import tensorflow as tf
 QUEUE = """
 from dataclasses import dataclass
 
-from scalemark.abilities.launcher import LauncherAbilities
-from scalemark.records.setting import setting
+from scalemark.abilities import LauncherAbilities
+from scalemark.records.sweep import setting
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests import stuck
 from tests.conftest import PROJECT
 from tests.ends import ends

@@ -40,7 +40,7 @@ def test_ci_runs_exactly_the_readmes_commands():
         "store.__main__",
         "sweeper.sweep",
         "plots.__main__",
-        "plots.pictures.drawing",
+        "plots.drawing",
         "analysis.results",
         "conf.resolve",
     ],

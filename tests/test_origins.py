@@ -9,7 +9,7 @@ import pytest
 from analysis.__main__ import app as analysis
 from plots.__main__ import app as plots
 from scalemark.records.machine import DeviceKind
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.trial import STRATEGY_AXES
 from store.__main__ import app as store
 from store.writer import Writer
 from tests.app import Ended, run_app

@@ -216,7 +216,7 @@ def test_hydra_shows_the_config_with_and_without_multirun(multirun):
     assert job.returncode == 0, job.stderr
     assert yaml.safe_load(job.stdout)["model"]["name"] == "vgg16"
     assert yaml.safe_load(job.stdout)["num_gpus"] == 4
-    assert "hydra_plugins.scalemark_sweeper" in sweep(*multirun, "--cfg", "hydra").stdout
+    assert "hydra_plugins.scalemark" in sweep(*multirun, "--cfg", "hydra").stdout
     assert "strategy/auto" in sweep(*multirun, "--info", "defaults").stdout
     assert list(Path().iterdir()) == []
 

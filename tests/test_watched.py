@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 STUCK = """
 import ctypes, os, signal, sys
-from trainer.process import own_process
+from trainer import own_process
 
 def serves():
     own_process.die_with(starter)

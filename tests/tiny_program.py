@@ -43,7 +43,7 @@ def main(port: int) -> None:
 
 if __name__ == "__main__":
     sys.path[0] = str(PROJECT)
-    from scalemark.run_folder.folder import RunFolder
+    from scalemark.run_folder import RunFolder
     from tests import overlap
 
     main(int(sys.argv[1]))

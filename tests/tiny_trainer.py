@@ -27,9 +27,9 @@ from zlib import crc32
 
 from scalemark.host import software
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests import overlap
 from tests.filled import STEPS, measurement
 
@@ -54,7 +54,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     )
     if spec.seed == 908:
         shutil.copytree(folder.path.parents[2] / "poison", folder.path, dirs_exist_ok=True)
-    return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[outcome]
+    return EXIT_CODES[outcome]
 
 
 def _do(spec: TrialSpec, folder: RunFolder) -> tuple[Outcome, str]:

@@ -34,22 +34,20 @@ from scalemark.host.memory import (
 from scalemark.records import switches
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANK_LOST, Cluster, Rank
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.attempt_files import with_gpu_errors
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder, with_gpu_errors
 from scalemark.text.untrusted import telling_line, without_secrets
-from trainer import selfcheck
+from trainer import own_process, selfcheck
 from trainer.errors import (
     BadDataError,
     ImportFailedError,
     LostRankError,
     UnsupportedTrialError,
 )
-from trainer.process import ending, own_process
-from trainer.process.ending import BAD_USAGE, EXIT_CODES
-from trainer.ranks import beat, own_rank, supervision
-from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
+from trainer.own_process import BAD_USAGE
+from trainer.ranks import own_rank, supervision
+from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank, start_beat
 
 
 def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
@@ -190,7 +188,7 @@ def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         return servers.accompany(spec, folder, own)
     own_process.add_build(folder, tf.sysconfig.get_build_info())
     if own:
-        beat.start(folder, own.rank)  # it lives, whether or not it can reach those it waits for
+        start_beat(folder, own.rank)  # it lives, whether or not it can reach those it waits for
     return run.run(spec, folder, folder.read_placement(), own.cluster if own else None)
 
 
@@ -252,4 +250,4 @@ if __name__ == "__main__":
         sys.exit(entry_point.run(lambda: selfcheck.main(sys.argv[2:])))
     asked = _parser().parse_args()
     run_trial = partial(main, flags=Flags.from_arguments(asked))
-    ending.run_by_command(run_trial, asked.spec, asked.folder)
+    own_process.run_by_command(run_trial, asked.spec, asked.folder)

@@ -1,25 +1,89 @@
-"""Makes a Keras model of a definition in the language of `scalemark.layers`."""
+"""Makes a Keras model of a definition, and holds it with what training it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 import keras
+import tensorflow as tf
 
 from scalemark import layers as nn
+from scalemark import models
 from scalemark.layers import Plain, Tensor, network_of
 from scalemark.models import takes_tokens
-from trainer.layers import sequences
-from trainer.layers.attention import Attention
-from trainer.layers.batch_normalization import FusedBatchNormalization
-from trainer.layers.dropout import Dropout
-from trainer.layers.gelu import gelu
-from trainer.layers.layer_normalization import LayerNormalization
-from trainer.layers.max_pooling import MaxPooling
-from trainer.layers.recomputed import Recomputed
-from trainer.layers.space_to_depth import SpaceToDepthConvolution
-from trainer.template import WHOLE_NUMBERS
+from scalemark.records.measurement import IMAGES
+from scalemark.records.trial import TrialSpec
+from trainer.errors import UnsupportedTrialError
+from trainer.layers import tokens
+from trainer.layers.images import FusedBatchNormalization, MaxPooling, SpaceToDepthConvolution
+from trainer.layers.tokens import Attention, Dropout, LayerNormalization, Recomputed, gelu
+
+WHOLE_NUMBERS = tf.int64
+"""The type of labels and of our models' tokens: tensors of int32 live on a GPU's host, and are
+copied back from real data in each step.
+"""
+
+Loss: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+"""(labels, outputs) of a batch -> mean loss, float32 scalar."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One example of a batch: what the model takes, and what its outputs are compared with."""
+
+    input_shape: tuple[int, ...]
+    input_dtype: str = "float32"
+    num_symbols: int = 0  # inputs are the whole numbers below it; 0 = real numbers
+    label_shape: tuple[int, ...] = ()
+    num_classes: int = 0  # labels are the whole numbers below it; 0 = real numbers from 0 to 1
+
+    @classmethod
+    def of(cls, spec: TrialSpec) -> Example:
+        """Return that of the trial's model. Raises UnsupportedTrialError."""
+        return cls.of_model(definition(spec), spec)
+
+    @classmethod
+    def of_model(cls, logits: Tensor, spec: TrialSpec) -> Example:
+        """Return that of a model of ours: an image and its class, or tokens and those to guess."""
+        if not models.takes_tokens(logits):
+            return cls(input_shape=(spec.image_px, spec.image_px, 3), num_classes=spec.num_classes)
+        *positions, num_symbols = logits.shape
+        return cls(
+            input_shape=(spec.seq_len,),
+            input_dtype=WHOLE_NUMBERS.name,
+            num_symbols=num_symbols,
+            label_shape=tuple(positions),
+            num_classes=num_symbols,
+        )
+
+
+def definition(spec: TrialSpec) -> Tensor:
+    """Return the logits of the trial's model, one of ours. Raises UnsupportedTrialError."""
+    try:
+        return models.define(
+            spec.model, image_px=spec.image_px, seq_len=spec.seq_len, num_classes=spec.num_classes
+        )
+    except models.ModelError as error:
+        raise UnsupportedTrialError(str(error)) from None
+
+
+def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Labels (B, ...) int64 and logits (B, ..., num_classes) float32 -> mean loss."""
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A model that is traced once and called once per replica, on values of its variables."""
+
+    model: keras.Model
+    example: Example
+    loss: Loss = cross_entropy
+    item: str = IMAGES  # what throughput counts
+    items_per_example: int = 1
+
 
 Built: TypeAlias = keras.KerasTensor
 
@@ -36,7 +100,7 @@ def build(logits: Tensor, *, recompute: bool = False, compiled: bool = False) ->
     dtype = WHOLE_NUMBERS.name if takes_tokens(logits) else None
     inputs = keras.Input(network[0].shape, dtype=dtype)
     built: dict[Tensor, Built] = {}
-    tables: dict[Tensor, sequences.Embedding] = {}
+    tables: dict[Tensor, tokens.Embedding] = {}
     for part in _parts(network) if recompute else [network]:
         if part[0].layer is Plain.KEPT and part[-1] is not logits:
             begin = built[part[0].inputs[0]]
@@ -62,7 +126,7 @@ def _parts(network: Sequence[Tensor]) -> list[list[Tensor]]:
 def _build(
     network: Sequence[Tensor],
     built: dict[Tensor, Built],
-    tables: dict[Tensor, sequences.Embedding],
+    tables: dict[Tensor, tokens.Embedding],
     inputs: Built,
     compiled: bool,
 ) -> None:
@@ -70,7 +134,7 @@ def _build(
     for tensor in network:
         match tensor.layer:
             case nn.Embed() as layer:
-                tables[tensor] = sequences.Embedding(layer.num_symbols, layer.width)
+                tables[tensor] = tokens.Embedding(layer.num_symbols, layer.width)
                 built[tensor] = tables[tensor](built[tensor.inputs[0]])
             case nn.TiedLogits():
                 x, table = tensor.inputs
@@ -121,13 +185,13 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case Plain.TOKENS | Plain.KEPT:
             return x
         case nn.Masked():
-            return sequences.Mask(layer.every)(x)
+            return tokens.Mask(layer.every)(x)
         case nn.Every():
             return x[:, :: layer.every]
         case nn.Positions():
-            return sequences.AddPositions(layer.num_positions)(x)
+            return tokens.AddPositions(layer.num_positions)(x)
         case nn.Segments():
-            return sequences.AddSegments(layer.num_segments)(x)
+            return tokens.AddSegments(layer.num_segments)(x)
         case nn.LayerNorm():
             return LayerNormalization(layer.epsilon)(x)
         case nn.Attend():
@@ -137,11 +201,11 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case Plain.IN_A_ROW:
             return _in_a_row(x)
         case Plain.CLASS_TOKEN:
-            return sequences.ClassToken()(x)
+            return tokens.ClassToken()(x)
         case Plain.FIRST:
             return x[:, 0]
         case Plain.BIAS:
-            return sequences.AddBias()(x)
+            return tokens.AddBias()(x)
         case nn.Embed() | nn.TiedLogits():
             raise AssertionError("they share a table, and are built together")
         case unknown:

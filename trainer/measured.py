@@ -1,17 +1,22 @@
-"""Makes a measurement of the timed steps of one process, and of what else is known about it."""
+"""Makes a measurement of the timed steps, and judges whether it may be quoted."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from scalemark.records.measurement import IMAGES, Measurement
-from scalemark.stats.median_deviation import median_deviation
-from scalemark.stats.within_process import interval_within
+from scalemark.records.axes import Engine
+from scalemark.records.machine import DeviceKind, said_of_errors
+from scalemark.records.measurement import IMAGES, GpuTelemetry, Measurement, said_of_others
+from scalemark.records.outcomes import INJECTED_REASON, NOISE, Verdict, injected_text
+from scalemark.records.trial import AXES, TrialSpec
+from scalemark.stats.two_speeds import median_deviation
+from scalemark.stats.within_process import FEWEST_STEPS, interval_within
+from scalemark.text.wording import counted
 from trainer.timing import Timed
 
 NUM_MEDIANS_APART = 3.0  # standard errors between two medians that noise does not explain
@@ -120,3 +125,157 @@ def _last_loss(timed: Timed) -> float | None:
             return None
         losses.append(sample.loss)
     return statistics.median(losses)
+
+
+MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
+MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
+MAX_DRIFT = 0.05
+MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
+MAX_CLOCK_GAP = 0.10  # between a trial's GPUs, each as a share of the highest clock that it can
+MAX_SKIPPED_SHARE = 0.5
+# The power limit is none: many cards work at it, and below their highest clock, all the time.
+THROTTLING = (
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "sw_thermal_slowdown",
+)
+
+
+def judge(
+    spec: TrialSpec,
+    measurement: Measurement,
+    durations_s: Sequence[float],
+    telemetry: Sequence[GpuTelemetry],
+    num_gpus_here: int,
+    num_cores: int,
+    shares_host: bool,
+    problem: str | None,
+    most_mfu: float = 1.0,
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict and every reason to doubt the measurement.
+
+    `problem` makes the trial invalid. `durations_s` are those of the measured calls.
+    `num_gpus_here` counts the trial's GPUs that the measuring process was to watch. `most_mfu` is
+    more than 1 where fast algorithms are known to compute less than is counted.
+    """
+    if problem:
+        return Verdict.INVALID, (problem,)
+    reasons: list[str] = []
+    if not measurement.reported:  # else no step was timed, and who made it says why
+        reasons += _doubts_about_steps(spec, measurement, durations_s)
+    reasons += [
+        *_doubts_about_cores(spec, measurement, num_cores),
+        *_doubts_about_gpus(num_gpus_here, telemetry),
+        *_doubts_about_utilization(measurement, most_mfu),
+    ]
+    if shares_host:
+        reasons.append("other trials of the sweep may have run beside it")
+    faults = {name: value for name, value in spec.injected_values.items() if name not in NOISE}
+    if faults:
+        reasons.append(f"{INJECTED_REASON}{injected_text(faults)}")
+    return Verdict.SUSPECT if reasons else Verdict.VALID, tuple(reasons)
+
+
+def _doubts_about_steps(
+    spec: TrialSpec, measurement: Measurement, durations_s: Sequence[float]
+) -> Iterator[str]:
+    if not measurement.steady:
+        yield (
+            f"step times had not settled in {measurement.num_warm_up_steps} warm-up steps; "
+            f"{_more_warm_up(spec)}"
+        )
+    num_calls = len(durations_s)
+    if num_calls < MIN_CALLS:
+        steps_per_call = measurement.num_steps // max(1, num_calls)
+        if spec.engine != Engine.command:
+            steps_per_call = spec.steps_per_execution
+        calls = counted(num_calls, "step")
+        if steps_per_call > 1:
+            calls = f"{counted(num_calls, 'call')} of {steps_per_call} steps"
+        if measurement.num_steps > num_calls * steps_per_call:
+            calls += " after the first"
+        fewest = (MIN_CALLS + 1) * steps_per_call
+        yield f"only {calls}, too few to know their spread; {_more_steps(spec, fewest)}"
+    change = drift(durations_s)
+    if abs(change) > MAX_DRIFT:
+        became, remedy = "slower", "look for heat, or for others that began to take the machine"
+        if change < 0:
+            became, remedy = "faster", "leave out more warm-up with min_warm_up_steps"
+        yield f"steps became {abs(change):.0%} {became} within the window; {remedy}"
+    low, high = measurement.throughput_low, measurement.throughput_high
+    if low is not None and high is not None:
+        width = (high - low) / 2 / measurement.throughput
+        if width > MAX_INTERVAL:
+            yield f"the interval is +/- {width:.0%}; {_more_steps(spec)}"
+    elif num_calls >= MIN_CALLS:
+        yield f"step times vary too much to know an interval; {_more_steps(spec)}"
+    num_steps = measurement.num_steps + measurement.num_warm_up_steps
+    if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * num_steps:
+        yield (
+            f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were "
+            "skipped; choose a smaller loss_scale"
+        )
+
+
+def _more_steps(spec: TrialSpec, fewest: int = 0) -> str:
+    """Return what to do; `fewest` is how many steps would be enough, where it is known."""
+    if spec.engine == Engine.command and spec.lacks(AXES["num_steps"]):
+        return "let the program run for more steps"
+    if fewest > spec.num_steps:
+        return f"set num_steps to {fewest} or more"
+    return f"set num_steps to more than {spec.num_steps}"
+
+
+def _more_warm_up(spec: TrialSpec) -> str:
+    if spec.engine == Engine.command:
+        return "let the program run for longer"
+    return f"set min_warm_up_steps to more than {spec.min_warm_up_steps}"
+
+
+def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:
+    """Doubt less on GPUs, where a neighbor on other cores hardly matters; on CPU devices every core
+    counts."""
+    if spec.device_kind != DeviceKind.CPU_DEVICE:
+        return
+    taken = measurement.cores_taken_by_others
+    if taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
+        yield f"others took {taken:.1f} of {num_cores} cores; end them, or measure again"
+
+
+def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+    num_unwatched = num_gpus_here - len(telemetry)
+    if num_unwatched > 0:
+        gpus = counted(num_unwatched, "GPU")
+        yield f"clocks and neighbors of {gpus} were not watched; its log says why"
+    for gpu in telemetry:
+        throttled = [reason for reason in gpu.throttle_reasons if reason in THROTTLING]
+        if throttled:
+            yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"
+        yield from said_of_errors(gpu)
+        if gpu.num_foreign_processes:
+            yield said_of_others(gpu)
+    yield from _doubts_about_clocks(telemetry)
+
+
+def _doubts_about_clocks(telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+    shares = {}
+    for gpu in telemetry:
+        if gpu.sm_clock_mhz and gpu.max_sm_clock_mhz:
+            shares[gpu.sm_clock_mhz / gpu.max_sm_clock_mhz] = gpu
+    if shares and max(shares) - min(shares) > MAX_CLOCK_GAP:
+        slow, fast = shares[min(shares)], shares[max(shares)]
+        yield (
+            f"{slow.uuid} ran at {slow.sm_clock_mhz:.0f} MHz, {fast.uuid} at "
+            f"{fast.sm_clock_mhz:.0f}; all wait for the slowest: compare their power limits and "
+            "cooling"
+        )
+
+
+def _doubts_about_utilization(measurement: Measurement, most_mfu: float) -> Iterator[str]:
+    if measurement.mfu is not None and measurement.mfu > most_mfu:
+        yield (
+            f"it trained at {measurement.mfu:.0%} of the measured peak, which cannot be: the peak "
+            "was disturbed, or fast convolutions compute less than is counted; measure again on a "
+            "quiet machine"
+        )

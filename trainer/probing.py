@@ -32,15 +32,14 @@ from tensorflow.python.eager import context
 from scalemark.abilities import PRECISIONS
 from scalemark.host.memory import available_bytes
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from scalemark.records.machine import DeviceKind
-from scalemark.records.probe import Figure, Probed, ProbeRequest
+from scalemark.records.machine import DeviceKind, Figure, Probed, ProbeRequest
 from scalemark.text.untrusted import telling_line
 from trainer import devices as devices_of
+from trainer import own_process
 from trainer.all_reduces import nccl, ring
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.process import own_process
-from trainer.verdict import MAX_FOREIGN_SHARE
+from trainer.measured import MAX_FOREIGN_SHARE
 from trainer.watching import contention
 from trainer.watching.utilization import peak_flops_per_s
 

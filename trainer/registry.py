@@ -3,7 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-from scalemark.abilities.folder import names
+from scalemark.abilities import names
 from trainer.errors import UnsupportedTrialError
 
 

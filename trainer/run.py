@@ -39,26 +39,18 @@ from scalemark.records.measurement import (
 )
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import telling_line
-from trainer import (
-    devices,
-    keras_model,
-    measured,
-    own_model,
-    registry,
-    timing,
-    towers,
-    verdict,
-)
+from trainer import devices, keras_model, measured, own_model, registry, timing, towers
 from trainer.data.synthetic import Synthetic
 from trainer.errors import BadDataError, UnsupportedTrialError
-from trainer.ranks import beat, link_probe
-from trainer.ranks.own_rank import OwnRank
+from trainer.keras_model import Example, Template, definition
+from trainer.measured import judge
+from trainer.ranks import link_probe
+from trainer.ranks.own_rank import OwnRank, joining, wait_for_beats
 from trainer.step import Loss
-from trainer.template import Example, Template, definition
 from trainer.watching import contention, op_placement, profile, telemetry, utilization
-from trainer.watching.replica_times import time_replicas
+from trainer.watching.op_placement import time_replicas
 
 PROFILED_CALLS = 5
 # The supervisor gives up first, because it can name the rank that is missing.
@@ -113,7 +105,7 @@ def _run(
         )
 
     problem = _problem(spec, training, first, timed, measurement)
-    judged, reasons = verdict.judge(
+    judged, reasons = judge(
         spec,
         measurement,
         timed.step_durations_s(),
@@ -149,9 +141,9 @@ def _devices(spec: TrialSpec, folder: RunFolder, cluster: Cluster | None) -> dev
 
 def join(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> devices.Devices:
     """Return this worker's devices once all workers have joined. Start its heartbeat before."""
-    beat.wait_for(folder, own.others)
+    wait_for_beats(folder, own.others)
     update = registry.load("variable_updates", spec.variable_update)
-    with beat.joining():
+    with joining():
         return update.join(spec, own.cluster, own.rank, folder.read_rank_limits().start_timeout_s)
 
 

@@ -109,7 +109,7 @@ def _check_in_own_process(part: Part, variables: Mapping[str, str], checks: list
     mode = part.mode
     module = "trainer.check.mode_check"
     if VARIABLE_UPDATES[mode.variable_update].is_of_one_host and not part.bench.model:
-        module = "trainer.check.workers_check"
+        module = "trainer.check.mode_check"
     with TemporaryDirectory() as folder:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
         out.touch()

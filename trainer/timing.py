@@ -13,7 +13,7 @@ from typing import Generic, SupportsFloat, TypeVar
 
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
-from scalemark.stats.counted_calls import counted_calls
+from scalemark.stats.two_speeds import counted_calls
 
 Batches = TypeVar("Batches")
 

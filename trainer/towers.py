@@ -22,13 +22,12 @@ import tensorflow as tf
 
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from trainer import injected, small_tensors
+from trainer import injected, model_tower
 from trainer.devices import Devices, host_of
 from trainer.injected import Faults
-from trainer.loss_scale import LossScale
-from trainer.model_tower import ModelTower
+from trainer.keras_model import Template
+from trainer.model_tower import LossScale, ModelTower
 from trainer.step import Batch, Losses, Step
-from trainer.template import Template
 
 
 class TowerResult(NamedTuple):
@@ -341,7 +340,7 @@ class Towers:
         finite = []
         for device, gradients in by_device.items():
             with tf.device(device):
-                squares = tf.add_n(list(map(tf.nn.l2_loss, small_tensors.joined(gradients))))
+                squares = tf.add_n(list(map(tf.nn.l2_loss, model_tower.joined(gradients))))
                 finite.append(tf.math.is_finite(squares))
         with tf.device(self._devices.host):
             return tf.reduce_all(tf.stack(finite))

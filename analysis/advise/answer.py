@@ -21,7 +21,7 @@ from analysis.suspect_run import is_settled, is_worth_again
 from analysis.text.one_screen import NextStep
 from analysis.text.titles import ITEMS_OF_STEPS
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted, listed, shortened
 from store.errors import StoreError
 from store.reading.not_run import NotRun

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from analysis.results import Result, over, setting
 from analysis.text.titles import named
-from scalemark.records.origin import Origin
 from scalemark.records.overrides import OF_PRECISION
+from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 
 _NAMED_APART = (

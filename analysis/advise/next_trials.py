@@ -19,15 +19,13 @@ from analysis.statistics.planning import plan, repeats_to_tell
 from analysis.statistics.sample import Sample
 from analysis.statistics.studentized_range import pair_level
 from analysis.text.numbers import number
-from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES, half_precision
-from scalemark.abilities.folder import names
+from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES, half_precision, names
 from scalemark.host.own_code import typed
 from scalemark.models import trainable
 from scalemark.records.axes import AxisValue
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
-from scalemark.records.strategies import STRATEGY_COLUMNS, STRATEGY_NAMES
-from scalemark.records.trial import AXES, TrialSpec
+from scalemark.records.trial import AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted
 
 MOST = 8

@@ -10,7 +10,7 @@ from enum import StrEnum
 from analysis.results import Environment, Result, by_item
 from analysis.text.numbers import number
 from analysis.text.titles import named
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES
 from store.errors import StoreError
 

@@ -14,7 +14,7 @@ from analysis.advise.questions import Aim, Goal
 from analysis.results import Result
 from analysis.statistics.studentized_range import pair_level, pair_quantile
 from analysis.text.ties import CLOSE, LEVEL_UP_TO
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
 from scalemark.stats.welch import LEVEL, Relation, Spread, chance_beyond, relation_by, variance_of

@@ -32,7 +32,7 @@ from analysis.statistics.sample import Sample
 from analysis.text.numbers import number
 from analysis.text.titles import program_name
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
-from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
@@ -139,7 +139,7 @@ def _print_differences(console: Console, rows: Sequence[Row]) -> None:
     lines = []
     for row in rows:
         for difference in differences(row.pair):
-            none = INHERITED if is_variable(difference.name) else "-"
+            none = INHERITED if is_env_variable(difference.name) else "-"
             values = [
                 none if value is None else for_people(value)
                 for value in (difference.a, difference.b)
@@ -153,7 +153,7 @@ def _print_differences(console: Console, rows: Sequence[Row]) -> None:
 def _value(row: Row, axis: str) -> str:
     value = row.pair.setting.get(axis)
     if value is None:
-        return INHERITED if is_variable(axis) else ""
+        return INHERITED if is_env_variable(axis) else ""
     text = str(value)
     if axis == "command":
         return program_name(text)  # a note has the command

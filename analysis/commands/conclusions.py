@@ -26,7 +26,7 @@ from analysis.source import Source
 from analysis.text.titles import sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from store.command_line import Db, Json
 
 

@@ -34,7 +34,7 @@ from analysis.source import Source
 from analysis.text.one_screen import show
 from analysis.text.titles import environment_notes, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
-from scalemark.host import kept_probes
+from scalemark.host.files import read_probe
 from scalemark.host.own_code import typed
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import visible
@@ -171,7 +171,7 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
             return None
         if kind is DeviceKind.GPU and result.attempt_ids:
             machine = everything.attempts[result.attempt_ids[-1]]["machine"]
-            probed = of_probe(kept_probes.read(machine, DeviceKind.GPU), result.num_gpus)
+            probed = of_probe(read_probe(machine, DeviceKind.GPU), result.num_gpus)
             if probed is not None:
                 return probed
         return of_box(result)

@@ -24,8 +24,8 @@ from analysis.text.titles import (
     sweep_notes,
 )
 from scalemark.host.own_code import typed
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted

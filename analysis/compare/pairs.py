@@ -13,7 +13,7 @@ from analysis.compare.published import matched
 from analysis.compare.sides import Side
 from analysis.results import Result, axes_of, global_batch
 from analysis.text.versions import differing
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.wording import natural
 from store.errors import StoreError
 

@@ -11,8 +11,7 @@ from analysis.published import precision_as_published, usual_image_px, usual_seq
 from analysis.reported_hosts import hosts_of
 from analysis.results import Result
 from scalemark.records.machine import DeviceKind
-from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import unusual_axes
+from scalemark.records.trial import STRATEGY_AXES, unusual_axes
 from scalemark.text.wording import counted
 from store.errors import StoreError
 

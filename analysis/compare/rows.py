@@ -13,10 +13,9 @@ from analysis.statistics.judgement import Answer, Judgement, judge
 from analysis.statistics.planning import Plan, plan
 from analysis.statistics.sample import Sample
 from analysis.text.versions import differing
-from scalemark.records.environment_axes import INHERITED, is_variable
-from scalemark.records.free_axes import bare_name
-from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.stats.two_modes import two_modes
+from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
+from scalemark.records.trial import STRATEGY_AXES
+from scalemark.stats.two_speeds import two_modes
 from scalemark.text.wording import as_typed
 
 _AT_A_TIME = 100  # pairs whose steps are in memory together
@@ -124,7 +123,7 @@ def _name(result: Result, axes: Sequence[str]) -> str:
     names = []
     for axis in axes:
         value, name = result.axes.get(axis), bare_name(axis)
-        if value is None and is_variable(axis):
+        if value is None and is_env_variable(axis):
             names.append(f"{name} {INHERITED}")
         elif axis in _SPEAKING and value:
             names.append(str(value))

@@ -16,8 +16,8 @@ from analysis.selection import Chosen, NothingFoundError, Selection, choose, loa
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
 from scalemark.records.free_axes import PREFIX, WHEN, is_free
-from scalemark.records.origin import Origin
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.references import Origin
+from scalemark.records.trial import STRATEGY_AXES
 from store.database import open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import reference_selection, targets

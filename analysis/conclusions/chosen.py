@@ -11,8 +11,8 @@ from typing import Any
 from analysis.published import key_of, of_others
 from analysis.results import BaselineRule, Result, with_baselines
 from scalemark.host.own_code import typed
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import NOISE, read_injected
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.filters.selection import parsed
 

@@ -15,7 +15,7 @@ from analysis.results import Result
 from scalemark.host.own_code import typed
 from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 
 _SWEEP = "python sweep.py "
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from analysis.results import Result, by_item
 from analysis.tables.axes import axes_of
-from scalemark.records.origin import Origin
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.references import Origin
+from scalemark.records.trial import STRATEGY_AXES
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 
 PUBLISHED_MARGIN = 0.02

@@ -26,7 +26,7 @@ from analysis.conclusions.pairs import (
 )
 from analysis.results import Result, examples_per_step
 from scalemark.abilities import precision_of
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.welch import Relation
 from simulator.costs.networks import network

@@ -24,8 +24,8 @@ from analysis.statistics.contradictions import LEAST_GAP
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import injected_text, read_injected
+from scalemark.records.references import Origin
 from scalemark.records.trial import AXES, free_names
 
 FLOOR = "trivial"  # the model whose step has nothing but what every step costs

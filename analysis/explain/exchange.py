@@ -23,8 +23,7 @@ from analysis.explain.links import gradient_bytes
 from analysis.explain.waterfall import Seconds, difference, shares_cores, step_s
 from analysis.reported_work import is_known
 from analysis.results import Result
-from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import free_names
+from scalemark.records.trial import STRATEGY_AXES, free_names
 from scalemark.text.wording import as_typed
 
 ALPHA = 0.05

@@ -20,8 +20,8 @@ from analysis.text.numbers import number, with_interval
 from analysis.text.one_screen import NextStep, Screen
 from analysis.text.titles import named
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
 from scalemark.records.overrides import ID_DIGITS, OF_PRECISION
+from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.text.wording import listed
 

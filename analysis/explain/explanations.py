@@ -20,8 +20,8 @@ from analysis.statistics.sample import Sample
 from analysis.text.titles import failed_repeats, host_notes
 from scalemark.models import trainable
 from scalemark.records import overrides
-from scalemark.records.origin import Origin
-from scalemark.records.strategies import STRATEGY_COLUMNS
+from scalemark.records.references import Origin
+from scalemark.records.trial import STRATEGY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,9 @@ from analysis.reported_hosts import hosts_of
 from analysis.reported_work import is_known, work_of
 from analysis.results import Result
 from scalemark.abilities import rank_jobs
+from scalemark.records.machine import Probe
 from scalemark.records.outcomes import read_injected
-from scalemark.records.probe import Probe
-from scalemark.records.strategies import STRATEGY_COLUMNS
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from simulator.costs.box import Hardware, profile
 from simulator.costs.exchange import host_link_phases
 from simulator.costs.networks import Network, network

@@ -25,9 +25,9 @@ from scalemark.abilities import (
 )
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
-from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
-from scalemark.records.unknown_axes import unknown_to
+from scalemark.records.references import Origin
+from scalemark.records.switches import unknown_to
+from scalemark.records.trial import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.text.wording import as_typed, listed
 
 MORE_BATCHES = 8  # that wait on each device

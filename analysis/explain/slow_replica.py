@@ -29,10 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.explain.observed import UNTIMED, Slowness, SlowReplicas, Times
-from scalemark.stats.slow_noise import Error, error_of_mean
-from scalemark.stats.trend import without_trend
 from scalemark.stats.two_speeds import pauses
 from scalemark.stats.welch import upper_quantile
+from scalemark.stats.within_process import Error, error_of_mean, without_trend
 
 Floats = NDArray[np.float64]
 

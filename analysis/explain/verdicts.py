@@ -45,7 +45,7 @@ from analysis.explain.waterfall import (
 )
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.wording import listed
 
 # of the step: the performance guide's own example of launch gaps worth mending has so much

@@ -22,7 +22,7 @@ from analysis.text.versions import described
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, WHEN, day_of, is_free
 from scalemark.records.measurement import unit_of
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
 from store.database import locate, open_for_reading
 from store.errors import StoreError

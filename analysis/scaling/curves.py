@@ -14,7 +14,7 @@ from analysis.tables.table import Table
 from analysis.text import badges
 from analysis.text.titles import table_facts
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.stats.welch import known_ratio_interval
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from analysis.results import Result
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.stats.welch import (
     Relation,
     error_of_log_mean,

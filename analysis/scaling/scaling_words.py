@@ -10,8 +10,8 @@ from analysis.scaling.curves import Curve, Point, Scaling
 from analysis.scaling.paying import Stop
 from analysis.text.numbers import number, rate_span
 from analysis.text.titles import named
-from scalemark.records.origin import Origin
 from scalemark.records.overrides import OF_PRECISION
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted, fixed, listed, shortened
 
 _MOST_NAMED = 6

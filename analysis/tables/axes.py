@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from analysis.results import Result
 from analysis.results import axes_of as results_axes_of
 from scalemark.records.free_axes import full_name
-from scalemark.records.origin import Origin
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.references import Origin
+from scalemark.records.trial import STRATEGY_AXES
 from store.errors import StoreError
 from store.filters.selection import nearest
 

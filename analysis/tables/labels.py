@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from analysis.results import Result, global_batch, keeps_micro_batches, micro_batches
-from scalemark.records.environment_axes import is_variable
-from scalemark.records.origin import Origin
+from scalemark.records.free_axes import is_env_variable
+from scalemark.records.references import Origin
 from scalemark.records.trial import strategy_of_free_axes
 from scalemark.text.wording import SortKey, natural
 
@@ -37,7 +37,7 @@ def variables_apart(results: Sequence[Result], pivoted: Collection[str]) -> set[
     """
     programs = [result for result in results if result.is_of_program]
     free = {axis for one in programs for axis in one.strategy_axes if axis not in pivoted}
-    variables = {axis for axis in free if is_variable(axis)}
+    variables = {axis for axis in free if is_env_variable(axis)}
     if variables == free:
         return set()
     return {axis for axis in variables if len({one.free.get(axis) for one in programs}) > 1}

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
-from scalemark.stats.two_modes import two_modes
+from scalemark.records.references import Origin
+from scalemark.stats.two_speeds import two_modes
 
 _NOISY = 0.1  # width of a 95 % CI, as a share of the number
 

@@ -9,7 +9,7 @@ from analysis.results import Environment, Result, over, scales_strongly
 from analysis.tables.labels import Label
 from analysis.tables.table import Table
 from scalemark.own_model import is_own
-from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.text.wording import as_typed, counted, listed
 
 SIMULATED = "simulated: "  # before the title of such a table
@@ -47,7 +47,7 @@ def named(axis: str, value: object) -> str:
     """Return `batch_size 64`, `synthetic data` or `2 hosts`; sources do not report everything."""
     if axis == "injected" and value == "":
         return "nothing injected"
-    if value is None and is_variable(axis):
+    if value is None and is_env_variable(axis):
         return f"{axis} {INHERITED}"
     if value in (None, ""):
         return f"{axis} not reported"

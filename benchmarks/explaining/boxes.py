@@ -19,10 +19,9 @@ from analysis.explain.verdicts import HEALTHY_FROM
 from analysis.results import Environment, Result
 from benchmarks.explaining.simulated import simulated_trial
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
-from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.references import Origin
+from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.stats import welch
 from simulator.costs.box import profile
 from simulator.costs.networks import Network, network

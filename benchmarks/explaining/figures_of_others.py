@@ -16,7 +16,7 @@ from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import HEALTHY_FROM, Confidence
 from analysis.results import Result, items_per_step
 from analysis.selection import Selection, load
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from simulator.costs.networks import UnknownNetworkError, network
 
 NOISE = 0.02  # of efficiency: figures so near are of equals

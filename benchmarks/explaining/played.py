@@ -27,8 +27,8 @@ from benchmarks.explaining.simulated import (
     drawn,
 )
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement
-from scalemark.records.origin import Origin
-from scalemark.run_folder.folder import RunFolder
+from scalemark.records.references import Origin
+from scalemark.run_folder import RunFolder
 from simulator.__main__ import main as simulate
 from store.upkeep.rebuild import rebuild
 from sweeper.devices.simulated_box import machine_of

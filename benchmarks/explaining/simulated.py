@@ -22,10 +22,9 @@ from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import Confidence
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, injected_text
-from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.references import Origin
+from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.stats import welch
 from simulator.costs.box import Hardware, profile
 from simulator.costs.step import Costs, costs

@@ -45,7 +45,7 @@ from benchmarks.gpu.running import (
     run_stages,
 )
 from benchmarks.gpu.stages import Stage, faults, peers, plain, scaling, selfcheck, smoke, xla
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.errors import SweepRefusedError
 
 STAGES: dict[str, Stage] = {

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.gpu.kit import Kit
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import MASK, without_secrets
 
 _HOMES = re.compile(r"/(home|Users)/[^/\s\"':]+")

@@ -27,7 +27,7 @@ from scalemark.records.attempt import AttemptEnd
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 
 _LOOK_EVERY_S = 0.5
 # axes that are named beside a number where they have another value than what is usual here

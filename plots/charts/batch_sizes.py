@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.tables.table import Table
-from plots.pictures.drawing import NothingToShow, Picture
-from plots.pictures.lines import LineChart, draw_lines, throughput_point
-from plots.pictures.theme import Palette
+from plots.drawing import NothingToShow, Picture
+from plots.figure import Palette
+from plots.lines import LineChart, draw_lines, throughput_point
 from plots.source import Source
 
 ABOUT = "throughput against the batch size, with those that did not fit"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from analysis.results import Result
 from analysis.text.titles import step_notes
-from plots.pictures.drawing import NothingToShow, Picture
-from plots.pictures.lines import LineChart, Point, draw_lines
-from plots.pictures.theme import Palette
+from plots.drawing import NothingToShow, Picture
+from plots.figure import Palette
+from plots.lines import LineChart, Point, draw_lines
 from plots.source import Source
 from scalemark.stats.welch import known_ratio_interval
 

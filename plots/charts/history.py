@@ -18,9 +18,9 @@ from analysis.guard.guard_words import sentence
 from analysis.guard.histories import NoHistoryError, Record, histories
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
-from plots.pictures import figure as figures
-from plots.pictures.drawing import NothingToShow, Picture
-from plots.pictures.theme import SMALL_PT, Palette
+from plots import figure as figures
+from plots.drawing import NothingToShow, Picture
+from plots.figure import SMALL_PT, Palette
 from plots.source import Source
 from scalemark.text.wording import counted
 

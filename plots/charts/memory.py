@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from analysis.results import Result
 from plots.charts import batch_sizes
-from plots.pictures.drawing import Picture
-from plots.pictures.lines import LineChart, Point, draw_lines
-from plots.pictures.theme import Palette
+from plots.drawing import Picture
+from plots.figure import Palette
+from plots.lines import LineChart, Point, draw_lines
 from plots.source import Source
 from scalemark.records.machine import DeviceKind
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from analysis.results import Result
 from analysis.tables.table import Table
-from plots.pictures.drawing import NO_LINE, Picture
-from plots.pictures.lines import LineChart, draw_lines, throughput_point
-from plots.pictures.theme import Palette
+from plots.drawing import NO_LINE, Picture
+from plots.figure import Palette
+from plots.lines import LineChart, draw_lines, throughput_point
 from plots.source import Source
 
 ABOUT = "throughput against GPUs, a line per strategy or setting, and the ideal line"

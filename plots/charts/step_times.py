@@ -17,15 +17,14 @@ from analysis.pivot import varied_tables
 from analysis.results import Result
 from analysis.tables.table import Table
 from analysis.text.titles import headings
-from plots.pictures import figure as figures
-from plots.pictures.attempts import at_most, completed, name_rows, row_names, rows_in, typical
-from plots.pictures.drawing import NothingToShow, Picture
-from plots.pictures.file_names import file_names
-from plots.pictures.theme import SMALL_PT, Palette
+from plots import figure as figures
+from plots.drawing import NothingToShow, Picture, file_names
+from plots.figure import SMALL_PT, Palette
+from plots.lines import at_most, completed, name_rows, row_names, rows_in, typical
 from plots.source import Source
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
-from scalemark.stats.counted_calls import counted_calls
+from scalemark.stats.two_speeds import counted_calls
 
 ABOUT = "distribution of step times per trial, and step by step with the warm-up marked"
 

@@ -16,11 +16,10 @@ from analysis.results import Result
 from analysis.tables.table import Table
 from analysis.text.numbers import FEW_REPEATS, number
 from analysis.text.titles import scaled, title
-from plots.pictures import figure as figures
-from plots.pictures.drawing import NothingToShow, Picture
-from plots.pictures.file_names import unique
-from plots.pictures.lines import BARS, MOST_LINES, RUNS, line_name, looks_of
-from plots.pictures.theme import FOOTER_PT, HATCHES, WIDTH_IN, Palette
+from plots import figure as figures
+from plots.drawing import NothingToShow, Picture, unique
+from plots.figure import FOOTER_PT, HATCHES, WIDTH_IN, Palette
+from plots.lines import BARS, MOST_LINES, RUNS, line_name, looks_of
 from plots.source import Source
 from plots.tables.cells import MEANINGS, PARTLY_FAILED, SUSPECT, SYMBOLS
 from scalemark.records.outcomes import Outcome

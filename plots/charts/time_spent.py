@@ -13,11 +13,10 @@ from matplotlib.patches import Patch
 from analysis.pivot import varied_tables
 from analysis.tables.table import Table
 from analysis.text.titles import headings
-from plots.pictures import figure as figures
-from plots.pictures.attempts import at_most, name_rows, row_names, rows_in, typical
-from plots.pictures.drawing import NothingToShow, Picture
-from plots.pictures.file_names import file_names
-from plots.pictures.theme import HATCHES, SMALL_PT, Palette
+from plots import figure as figures
+from plots.drawing import NothingToShow, Picture, file_names
+from plots.figure import HATCHES, SMALL_PT, Palette
+from plots.lines import at_most, name_rows, row_names, rows_in, typical
 from plots.source import Source
 from plots.tables.cells import MEANINGS, SYMBOLS
 from scalemark.records.measurement import StepSample

@@ -21,11 +21,8 @@ from analysis.options import (
     tell_all_sweeps,
 )
 from analysis.results import BaselineRule
-from plots.options import command
-from plots.parts import in_words
-from plots.pictures.choices import DPI, PictureFormat, Theme
+from plots.options import DPI, PictureFormat, Theme, command, in_words, wrote
 from plots.source import Source
-from plots.wrote import wrote
 from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted, visible
@@ -68,7 +65,7 @@ def charts(
     """Draw the results, and print the paths of the pictures; why a chart has none is said in a
     line. A chart that fails is named at the end; exit code 1 then.
     """
-    from plots.pictures import drawing  # here, because matplotlib is slow to import
+    from plots import drawing
 
     failures: dict[str, Exception] = {}
     if list_charts:

@@ -21,11 +21,9 @@ from analysis.options import (
     tell_all_sweeps,
 )
 from analysis.results import BaselineRule
-from plots.options import command
-from plots.parts import in_words
+from plots.options import command, draft_of, in_words
 from plots.source import Source
-from plots.whole_file import draft_of
-from scalemark.cli.progress import shown
+from scalemark.cli.terminal import shown
 from store.command_line import Db, Json
 from store.errors import StoreError
 from store.reading.not_run import not_run

@@ -24,8 +24,7 @@ from analysis.results import BaselineRule, Result
 from analysis.selection import load
 from analysis.tables.labels import lines
 from analysis.tables.table import Table
-from plots.options import ColumnsOption, RowsOption, ShowOption
-from plots.parts import in_words
+from plots.options import ColumnsOption, RowsOption, ShowOption, in_words
 from plots.tables import cells, writers
 from plots.tables.layout import document
 from store.command_line import Db, Json

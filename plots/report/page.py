@@ -29,15 +29,15 @@ from analysis.text import badges
 from analysis.text.numbers import number, spread
 from analysis.text.one_screen import Screen
 from analysis.text.titles import environment_notes, made_with
-from plots.parts import Failed, attempted, in_words, stop
+from plots.options import Failed, attempted, in_words, stop
 from plots.source import Source
 from plots.tables.cells import SYMBOLS
 from plots.tables.layout import Document, document
 from plots.tables.writers import html_table
 from scalemark.host.own_code import own_version
 from scalemark.records.measurement import StepSample
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import as_typed, counted
 from store.reading.queries import Row
@@ -211,9 +211,9 @@ def _pictures(source: Source, lack: Failed) -> list[Picture]:
     """Draw the charts as SVG. An image in an address runs no script and loads nothing."""
     import matplotlib  # here, because it is slow to import
 
-    from plots.pictures.choices import PictureFormat, Theme
-    from plots.pictures.drawing import NothingToShow, Resolution, chart, facts, finish, write
-    from plots.pictures.theme import PALETTES, settings
+    from plots.drawing import NothingToShow, Resolution, chart, facts, finish, write
+    from plots.figure import PALETTES, settings
+    from plots.options import PictureFormat, Theme
 
     palette = PALETTES[Theme.LIGHT]
     shown: list[Picture] = []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from analysis.results import Result, items_per_step
 from analysis.tables.table import Cell, Rank
 from analysis.text.numbers import number, spread
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
+from scalemark.records.references import Origin
 from scalemark.text.wording import fixed
 from store.errors import StoreError
 from store.filters.selection import nearest

@@ -14,14 +14,13 @@ from rich.text import Text
 
 from analysis.tables.axes import axes_of
 from analysis.tables.table import Cell
+from plots.options import draft_of
 from plots.tables.layout import Document, Layout, Shown
-from plots.whole_file import draft_of
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
 from scalemark.records import trial
-from scalemark.records.origin import Origin
-from scalemark.text.shell_words import CsvLines, guarded
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
-from scalemark.text.wording import as_typed, shortened
+from scalemark.text.wording import CsvLines, as_typed, guarded, shortened
 from store.errors import StoreError
 from store.filters.selection import nearest
 

@@ -11,7 +11,7 @@ from analysis.newest import Newest, selected
 from analysis.results import BaselineRule
 from analysis.selection import Chosen, Selection, choose
 from analysis.source import Source
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import as_typed
 from store.errors import StoreError

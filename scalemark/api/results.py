@@ -23,15 +23,14 @@ from analysis.newest import what_is_left
 from analysis.results import Result
 from analysis.selection import NothingFoundError
 from analysis.text.one_screen import show
-from plots.pictures.choices import PictureFormat, Theme
-from plots.pictures.drawing import Resolution, draw
+from plots.drawing import Resolution, draw
+from plots.options import PictureFormat, Theme, draft_of
 from plots.source import Source
-from plots.whole_file import draft_of
 from scalemark.api import frames
 from scalemark.api.choice import Choice, Wanted, one_of
 from scalemark.cli.terminal import PIPE_WIDTH
 from scalemark.host.own_code import import_ours, typed
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.database import default_url, open_existing, open_for_reading
 from store.errors import NoSweepError, StoreError

@@ -1,4 +1,4 @@
-"""Prints columns: fitted to a terminal, never cut where a file or a pipe reads them."""
+"""Prints columns, JSON and progress: fitted to a terminal, never cut for a file or a pipe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -286,3 +286,28 @@ def _print_plain(
                 padded.append(spaces + part if column in right else part + spaces)
             text = (" " * gap).join(padded).rstrip()
             console.print(text, markup=False, emoji=False, soft_wrap=True)
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is done, how much of it is done, and of how much."""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Show nothing."""
+
+
+@contextmanager
+def shown() -> Iterator[Progress]:
+    """Show progress on one line of a terminal, which is cleared at the end; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    try:
+        yield _show
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _show(what: str, done: int, total: int) -> None:
+    share = f" of {total:,}" if total else ""
+    print(f"\r\x1b[K{what}: {done:,}{share}", end="", file=sys.stderr, flush=True)

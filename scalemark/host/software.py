@@ -15,7 +15,7 @@ from typing import Any
 
 from scalemark.host.own_code import ROOT
 from scalemark.records.validation import storable
-from scalemark.run_folder.folder import SWEEP_FILE
+from scalemark.run_folder import SWEEP_FILE
 from scalemark.text.untrusted import MASK, names_a_secret, without_secrets
 
 

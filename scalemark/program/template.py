@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.records import environment_axes
 from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.free_axes import PREFIX, is_env_variable
 from scalemark.records.trial import AXES, PROGRAM_AXES, TrialSpec
 from scalemark.text.wording import as_typed, counted
 
@@ -257,7 +256,7 @@ def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name, value in axes.items():
-        if value is None or environment_axes.is_variable(name):
+        if value is None or is_env_variable(name):
             continue
         if name.startswith(PREFIX):
             found[name] = as_typed(value)

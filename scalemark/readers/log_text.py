@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.run_folder.folder import open_regular, read_regular
+from scalemark.run_folder import open_regular, read_regular
 
 MOST_CHARACTERS = 16_384
 """Length of a line that readers get; what is beyond is dropped."""

@@ -73,6 +73,7 @@ TRAINER_EXIT_CODES = {
     130: Outcome.INTERRUPTED,
 }
 """Exit status of `python -m trainer`; every other status is `failed`."""
+EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 LAST_LINES = "Its last lines:"
 """Begins the line of a message that what a program printed in the end follows."""

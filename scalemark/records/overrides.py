@@ -7,14 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scalemark.host.own_code import typed
 from scalemark.models import ModelError, published_sizes
-from scalemark.records import environment_axes
 from scalemark.records.axes import Engine
-from scalemark.records.free_axes import PREFIX, is_free
+from scalemark.records.free_axes import PREFIX, is_env_variable, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import NOISE
-from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
-from scalemark.records.trial import AXES, PROGRAM_AXES, USED_BY_PROGRAMS, TrialSpec
-from scalemark.text.shell_words import joined
+from scalemark.records.trial import (
+    AXES,
+    PROGRAM_AXES,
+    STRATEGY_AXES,
+    STRATEGY_NAMES,
+    USED_BY_PROGRAMS,
+    TrialSpec,
+)
+from scalemark.text.wording import joined
 
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_DEVICE: "hardware=cpu"}
 CPU_DEVICES = 16  # CPU devices unless more are asked for
@@ -145,7 +150,7 @@ def _added(name: str, value: object) -> str:
     """Return the override that adds a free axis. A variable may be null, and is text anyway, for
     which a whole number needs no quotes.
     """
-    if environment_axes.is_variable(name):
+    if is_env_variable(name):
         if value is None:
             return f"+{name}=null"
         if _WHOLE.fullmatch(str(value)):

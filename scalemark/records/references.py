@@ -1,4 +1,4 @@
-"""Figures that others published, with their source. They are never mixed with our own."""
+"""Who made a number: this program, or somebody whose published figure it is."""
 
 from __future__ import annotations
 
@@ -157,3 +157,20 @@ def _check_text(name: str, text: str) -> None:
         raise ValueError(f"{name} has a character that is no text; wanted Unicode without NUL")
     if "://" in text and _PASSWORD.search(text):
         raise ValueError(f"{name} has an address with a password in it; leave the password out")
+
+
+class Origin(StrEnum):
+    """The maker of a number."""
+
+    MEASURED = "measured"  # by scalemark
+    SIMULATED = "simulated"  # computed by scalemark from a hardware profile: no measurement
+    PUBLISHED = "published"  # by others, with a source: comes with scalemark, or was added
+    ELSEWHERE = "elsewhere"  # by another program: rows of a table that was taken in
+
+    @property
+    def is_ours(self) -> bool:
+        """Say whether scalemark made it: a trial with all its axes, attempts and repeats."""
+        return self in ORIGINS_OF_ATTEMPTS
+
+
+ORIGINS_OF_ATTEMPTS = (Origin.MEASURED, Origin.SIMULATED)

@@ -1,15 +1,16 @@
-"""Environment variables through which a trial's axes reach TensorFlow before it is imported."""
+"""Environment variables by which axes reach TensorFlow, and those that nothing reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES
+from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES, Sends
 from scalemark.host.files import cache_folder
-from scalemark.records import environment_axes
 from scalemark.records.axes import Engine
+from scalemark.records.free_axes import ENV_PREFIX, env_variables, is_env_variable
 from scalemark.records.machine import DeviceKind
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
+from scalemark.text.wording import as_typed
 
 _ON_OR_OFF = {  # auto leaves the variable alone
     "onednn": "TF_ENABLE_ONEDNN_OPTS",
@@ -36,7 +37,7 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to set for this trial, beside the inherited ones: those of axes of
     ours, and those that are axes themselves.
     """
-    found = environment_axes.variables(spec.free)
+    found = env_variables(spec.free)
     flags_before = {**inherited, **found}.get("TF_XLA_FLAGS", "")
     for axis, variable in _ON_OR_OFF.items():
         if getattr(spec, axis) != "auto":
@@ -68,7 +69,7 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
     A program of the user's own has none of these axes, and is given any variable; where its
     command says tf32, that has to be so.
     """
-    inherited = {**inherited, **environment_axes.variables(spec.free)}
+    inherited = {**inherited, **env_variables(spec.free)}
     is_program = spec.engine == Engine.command
     if spec.device_kind == DeviceKind.GPU and (not is_program or _rounds(spec.precision)):
         yield from overrides_of_precision(spec.precision, inherited)
@@ -182,3 +183,100 @@ def _transposes_to_normalize(spec: TrialSpec) -> bool:
 
 def _needs_onednn(spec: TrialSpec) -> bool:
     return spec.data_format == "NCHW" and spec.device_kind == DeviceKind.CPU_DEVICE
+
+
+_NCCL = "NCCL (all_reduce=nccl, on GPUs)"
+_PREFIXES = {  # of the variables that it alone reads
+    _NCCL: ("NCCL_",),
+    "XLA (xla=on)": ("XLA_", "TF_XLA_"),
+    "a GPU": ("CUDA_", "CUDNN_", "CUBLAS_", "TF_GPU_", "TF_CUDNN_"),
+}
+
+
+def notes_of_unread(specs: Iterable[TrialSpec]) -> list[str]:
+    """Return a sentence for each variable whose values cannot matter in some of these trials."""
+    unread: dict[str, str] = {}  # axis -> what would read it
+    for spec in specs:
+        if spec.engine != Engine.tensorflow:
+            continue  # nobody knows what a program reads
+        for reader in _missing(spec):
+            for name in env_variables(spec.free):
+                if name.startswith(_PREFIXES[reader]):
+                    unread[f"{ENV_PREFIX}{name}"] = reader
+    return [
+        f"{axis}: nothing reads it in trials without {reader}. Their differences are chance."
+        for axis, reader in unread.items()
+    ]
+
+
+def _missing(spec: TrialSpec) -> Iterator[str]:
+    """Yield what certainly takes no part; on GPUs, TensorFlow itself reads flags of XLA."""
+    if spec.device_kind == DeviceKind.CPU_DEVICE:
+        yield from (_NCCL, "a GPU")
+        if spec.xla == "off":
+            yield "XLA (xla=on)"
+    elif not _may_use_nccl(spec):
+        yield _NCCL
+
+
+def _may_use_nccl(spec: TrialSpec) -> bool:
+    """Return False only where gradients are known to go another way."""
+    update, reduction = VARIABLE_UPDATES.get(spec.variable_update), ALL_REDUCES.get(spec.all_reduce)
+    if update is None or reduction is None or update.is_distributed:
+        return True
+    if update.sends is Sends.ALL_REDUCE:
+        return reduction.uses_nccl
+    return update.sends not in (Sends.NOTHING, Sends.TO_OWNERS)
+
+
+def unknown_to(engine: Engine) -> tuple[str, ...]:
+    """Return the axes that this engine does not know, in their order."""
+    return tuple(axis.name for axis in AXES.values() if engine not in axis.engines)
+
+
+_UNKNOWN = {engine: unknown_to(engine) for engine in Engine}
+
+
+def unknown_axes(spec: TrialSpec) -> Iterator[str]:
+    """Say in a sentence each why the trial's engine refuses it."""
+    engine = Engine(spec.engine)
+    for name in _UNKNOWN[engine]:
+        value = getattr(spec, name)
+        if value == AXES[name].default:
+            continue
+        why = (
+            f"engine={engine} does not know it, {', '.join(AXES[name].engines)} does; leave it out"
+        )
+        if engine is Engine.simulated:
+            why = "the cost model does not know what it changes; leave it out of simulated trials"
+        yield f"{name}={as_typed(value)}: {why}"
+    for name, value in spec.free:
+        if is_env_variable(name):
+            continue
+        yield (
+            f"{name}={value}: only a program that command= gives takes axes of your own; leave it "
+            "out"
+        )
+    yield from _useless_variables(spec)
+
+
+# read by the loader, the C library or Python before anything could set them in a trainer
+_READ_AT_START = ("LD_", "PYTHON", "GLIBC_", "MALLOC_")
+
+
+def _useless_variables(spec: TrialSpec) -> Iterator[str]:
+    for name in env_variables(spec.free):
+        axis = f"{ENV_PREFIX}{name}"
+        if spec.engine == Engine.simulated:
+            yield (
+                f"{axis}: simulated trials run no program that could read it; leave it out, or "
+                f"where from= brings it add +{axis}=inherited"
+            )
+        elif name in OWNERS:
+            owner = OWNERS[name]
+            yield f"{axis}: the axis {owner} sets it; leave it out, and give {owner}= instead"
+        elif name.startswith(_READ_AT_START):
+            yield (
+                f"{axis}: a process reads it when it starts, before a trainer could set it; "
+                "export it, and run a sweep for each value"
+            )

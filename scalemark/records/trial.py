@@ -1,4 +1,4 @@
-"""The trial: one fully resolved cell of a grid, and its identity."""
+"""The trial: one fully resolved cell of a grid, its strategy, and its identity."""
 
 from __future__ import annotations
 
@@ -11,20 +11,61 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from scalemark.records import environment_axes
 from scalemark.records.axes import Axis, AxisValue, Engine, axis_of, record_of_axes
 from scalemark.records.free_axes import (
+    INHERITED,
     FreeAxes,
     bare_name,
     free_axes,
+    is_env_variable,
     is_free,
     name_in_records,
 )
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import check_item
 from scalemark.records.outcomes import injected_on_one_host, read_injected
-from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.records.trial_axes import TrialAxes
+
+STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")
+"""The axes that together are one strategy: a row of the article's tables."""
+
+STRATEGY_COLUMNS = {
+    ("parameter_server", "cpu", "none"): "ps_cpu",
+    ("parameter_server", "gpu", "none"): "ps_gpu",
+    ("replicated", "gpu", "nccl"): "replicated_nccl",
+    ("replicated", "gpu", "none"): "replicated_none",
+    ("replicated", "gpu", "pscpu"): "replicated_pscpu",
+}
+"""The strategies of the cloud article (source 004): values of STRATEGY_AXES -> name."""
+
+STRATEGY_NAMES = STRATEGY_COLUMNS | {
+    ("sharded", "gpu", "none"): "sharded",
+    ("sharded", "gpu", "nccl"): "sharded_nccl",
+    ("distributed_parameter_server", "cpu", "none"): "distributed_ps",
+    ("distributed_replicated", "cpu", "none"): "distributed_replicated",
+    ("distributed_all_reduce", "gpu", "ring"): "distributed_ring",
+    ("distributed_all_reduce", "gpu", "nccl"): "distributed_nccl",
+    ("distributed_sharded", "gpu", "ring"): "distributed_sharded",
+    ("multi_worker_mirrored", "gpu", "ring"): "multi_worker_mirrored_ring",
+    ("multi_worker_mirrored", "gpu", "nccl"): "multi_worker_mirrored_nccl",
+    ("process_per_gpu", "gpu", "nccl"): "process_per_gpu_nccl",
+    ("process_per_gpu", "gpu", "ring"): "process_per_gpu_ring",
+}
+"""The strategies that `strategy=NAME` can choose: the article's, sharded and distributed ones."""
+
+
+def strategy_name(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:
+    """Return the name of a combination, made of its parts where it has none of its own."""
+    axes = (variable_update, local_parameter_device, all_reduce)
+    if axes in STRATEGY_NAMES:
+        return STRATEGY_NAMES[axes]
+    parts = [variable_update]
+    if all_reduce not in ("none", ""):
+        parts.append(all_reduce)
+    if local_parameter_device == "cpu":
+        parts.append("cpu")
+    return "_".join(parts)
+
 
 LARGEST_FLOAT32 = 3.4e38
 
@@ -302,7 +343,7 @@ def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:
         return STRATEGY_AXES
     free = tuple(free_names(axes))
     compared = str(axes.get("compare") or "")
-    if environment_axes.is_variable(compared) and compared not in free:
+    if is_env_variable(compared) and compared not in free:
         return ()
     return (compared,) if compared else free
 
@@ -311,7 +352,7 @@ def strategy_of_free_axes(axes: Mapping[str, object], names: Iterable[str]) -> s
     """Return as `zero=2 NCCL_ALGO=inherited`; a variable that a trial lacks is inherited."""
     values = {name: axes.get(name) for name in names}
     words = [
-        f"{bare_name(name)}={environment_axes.INHERITED if value is None else value}"
+        f"{bare_name(name)}={INHERITED if value is None else value}"
         for name, value in values.items()
     ]
     return " ".join(words)
@@ -330,7 +371,7 @@ def inherited_strategy_axes(trials: Sequence[Mapping[str, object]]) -> list[tupl
     found = []
     for axes, names in zip(trials, own, strict=True):
         others = tuple(sorted(of_program[axes["model"]]))
-        is_named = not names and all(map(environment_axes.is_variable, others))
+        is_named = not names and all(map(is_env_variable, others))
         found.append(others if is_named else ())
     return found
 

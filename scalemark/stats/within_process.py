@@ -1,20 +1,232 @@
-"""The error of the mean step of one process, whose steps may resemble their neighbors and drift."""
+"""The error of the mean step of one process, whose steps resemble their neighbors and drift.
+
+Finds the rest of a warm-up: the first steps take longer, or shorter, and that fades.
+
+```
+  step time  |.
+             | `.
+             |   `--..__________    size x exp(-step / length), beside a straight line
+```
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemark.stats.slow_noise import error_of_mean
-from scalemark.stats.trend import without_trend
 from scalemark.stats.two_speeds import Pauses, TwoSpeeds, pauses, reaches, two_speeds
-from scalemark.stats.warm_up import WarmUp, rough_warm_up, warm_up
 from scalemark.stats.welch import log_quantile
+
+_MOST_VALUES = 2000  # of more, means of neighbors: the spectra of all models are in memory
+_WHITE = 0.5  # prior chance that values do not resemble their neighbors at all
+_NUM_TIMES = 28  # of relaxation, equally likely: from half a step to half the series
+_SHORTEST = 0.5  # steps
+# share of the variance that is white noise beside the slow one, equally likely
+_WHITE_SHARES = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """The error of a mean."""
+
+    variance: float
+    freedom: float  # degrees, of Student's t
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Models:
+    """Models of a series of variance 1: one of white noise, the others of both noises."""
+
+    weights: NDArray[np.float64]  # (models, frequencies), 1 / power
+    log_prior: NDArray[np.float64]  # (models,)
+    log_constant: NDArray[np.float64]  # (models,), of the likelihood of one series
+    at_zero: NDArray[np.float64]  # (models,), power at frequency 0: n x the variance of the mean
+
+
+def error_of_mean(around: NDArray[np.float64], *, num_series: float = 1.0) -> Error:
+    """Estimate it from a series of 8 values or more without trend and mean.
+
+    The series is taken for the sum of white noise and of an autoregression, such as a clock with
+    two rates has, too. Whittle's likelihood (1953) weighs how long the autoregression remembers,
+    and how much of the variance it is; all models count, by their weight, so the freedom is low
+    where the series does not tell them apart. Several series of one spectrum, (values, series),
+    tell more: as much as `num_series` that are independent. The error is that of one.
+    """
+    power, num = _power(around)
+    models = _models(num)
+    num_powers = num_series * len(power)
+    if not power.any():
+        return Error(variance=0.0, freedom=2.0 * num_powers)
+    scales = _scales(models, power)
+    log_weights = _log_weights(models, scales, len(power), num_series)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    # a t has the first two moments of the reciprocal variance, whose own is a gamma for each model
+    precisions = num / (models.at_zero * scales)
+    mean = float(np.dot(weights, precisions))
+    square = float(np.dot(weights, (precisions / mean) ** 2)) * (1 + 1 / num_powers)
+    return Error(variance=1 / mean, freedom=max(2 / (square - 1), 1.0))
+
+
+def log_likelihood(around: NDArray[np.float64]) -> float:
+    """Return that of a series by all models, but for a constant; infinite where nothing varies."""
+    power, num = _power(around)
+    if not power.any():
+        return math.inf
+    models = _models(num)
+    log_weights = _log_weights(models, _scales(models, power), len(power), 1.0)
+    return float(np.logaddexp.reduce(log_weights))
+
+
+def _power(around: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Return that of each frequency, the mean of all series, and of how many values it is."""
+    num_joined = math.ceil(len(around) / _MOST_VALUES)
+    num = len(around) // num_joined
+    joined = around[: num * num_joined].reshape(num, num_joined, -1).mean(axis=1)
+    frequencies = np.arange(1, (num - 1) // 2 + 1)
+    power = (np.abs(np.fft.rfft(joined, axis=0)[frequencies]) ** 2).mean(axis=1) / num
+    power /= 1 - 3 / (np.pi * frequencies) ** 2  # a straight line has taken the rest away
+    return power, num
+
+
+def _scales(models: _Models, power: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the variance of the series by each model."""
+    scales: NDArray[np.float64] = models.weights @ power / len(power)
+    return scales
+
+
+def _log_weights(
+    models: _Models, scales: NDArray[np.float64], num_frequencies: int, num_series: float
+) -> NDArray[np.float64]:
+    constant = models.log_prior + num_series * models.log_constant
+    log_weights: NDArray[np.float64] = constant - num_series * num_frequencies * np.log(scales)
+    return log_weights
+
+
+@lru_cache(maxsize=4)  # attempts of a trial have as many steps
+def _models(num: int) -> _Models:
+    """Return those of a series of so many values."""
+    cosines = np.cos(2 * np.pi * np.arange(1, (num - 1) // 2 + 1) / num)
+    powers, at_zero, prior = [np.ones_like(cosines)], [1.0], [_WHITE]
+    for time in np.geomspace(_SHORTEST, num / 2, _NUM_TIMES):
+        alike = math.exp(-1 / time)  # correlation of neighbors
+        slow = (1 - alike**2) / (1 - 2 * alike * cosines + alike**2)
+        for white in _WHITE_SHARES:
+            powers.append(white + (1 - white) * slow)
+            at_zero.append(white + (1 - white) * (1 + alike) / (1 - alike))
+            prior.append((1 - _WHITE) / (_NUM_TIMES * len(_WHITE_SHARES)))
+    return _Models(
+        weights=1 / np.array(powers),
+        log_prior=np.log(prior),
+        log_constant=-np.log(powers).sum(axis=1),
+        at_zero=np.array(at_zero),
+    )
+
+
+def without_trend(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what a straight line leaves."""
+    time = np.arange(len(values)) - (len(values) - 1) / 2
+    slope = np.dot(values, time) / np.dot(time, time)
+    left: NDArray[np.float64] = values - values.mean() - slope * time
+    return left
+
+
+FEWEST_WITH_WARM_UP = 70  # from which it is distinguished, as of two speeds
+# so much more likely are the steps with it: of steady ones that do not resemble their neighbors
+# 1 in 25 seem to be, and lose little by it
+LEAST_GAIN = math.log(20.0)
+# in which it fades by e, as shares of all steps: what takes longer is a drift for most of them
+_LENGTHS = np.geomspace(0.03, 0.2, 64)
+_MOST_MEDIANS = 40  # of neighbors, by which it is guessed: pauses do not move these
+_FEWEST_NEIGHBORS = 5
+_MOST_MEANS = 2000  # of neighbors, by which it is fitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """The time that a warm-up adds to the steps of a process."""
+
+    extra: NDArray[np.float64]  # of each step; below 0 where the first ones are faster
+    # times as much as without it the mean of the others varies, since size and length are estimates
+    inflation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shapes:
+    """Warm-ups of size 1, one of each length, less a straight line."""
+
+    around: NDArray[np.float64]  # (lengths, values), of so many neighbors each
+    squares: NDArray[np.float64]  # (lengths,), sums of squares of these
+
+
+def rough_warm_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Guess what it takes of each step, whatever pauses there are; 0 for fewer than 70 steps."""
+    num = len(values)
+    if num < FEWEST_WITH_WARM_UP:
+        return np.zeros(num)
+    num_joined = max(_FEWEST_NEIGHBORS, math.ceil(num / _MOST_MEDIANS))
+    size, length = _best(np.median(_neighbors(values, num_joined), axis=1), num, num_joined)
+    return size * _of_length(num, length)
+
+
+def warm_up(smooth: NDArray[np.float64]) -> WarmUp | None:
+    """Find one in steps without pauses; None for fewer than 70, or where they are about as likely
+    without, by models of noise that remembers (`slow_noise`).
+    """
+    num = len(smooth)
+    if num < FEWEST_WITH_WARM_UP:
+        return None
+    num_joined = math.ceil(num / _MOST_MEANS)
+    size, length = _best(_neighbors(smooth, num_joined).mean(axis=1), num, num_joined)
+    shape = _of_length(num, length)
+    without = log_likelihood(without_trend(smooth))
+    gain = log_likelihood(without_trend(smooth - size * shape)) - without
+    if not gain > LEAST_GAIN:  # nan where nothing varies
+        return None
+    return WarmUp(extra=size * shape, inflation=_inflation(shape, length))
+
+
+def _best(values: NDArray[np.float64], num: int, num_joined: int) -> tuple[float, float]:
+    """Return size and length of the warm-up that with a straight line leaves least."""
+    shapes = _shapes(num, num_joined)
+    products = shapes.around @ without_trend(values)
+    place = int(np.argmax(products**2 / shapes.squares))
+    return float(products[place] / shapes.squares[place]), float(_LENGTHS[place])
+
+
+def _inflation(shape: NDArray[np.float64], length: float) -> float:
+    """Return it by least squares of a line, the size, and the length near this one."""
+    num = len(shape)
+    columns = np.array([shape, shape * np.arange(num) / (length * num)])
+    means = columns.mean(axis=1)
+    around = np.array([without_trend(one) for one in columns])
+    return 1 + num * float(means @ np.linalg.solve(around @ around.T, means))
+
+
+@lru_cache(maxsize=8)  # attempts of a trial have as many steps
+def _shapes(num: int, num_joined: int) -> _Shapes:
+    joined = [_neighbors(_of_length(num, one), num_joined).mean(axis=1) for one in _LENGTHS]
+    around = np.array([without_trend(one) for one in joined])
+    return _Shapes(around=around, squares=(around**2).sum(axis=1))
+
+
+def _of_length(num: int, length: float) -> NDArray[np.float64]:
+    """Return the warm-up of size 1 that so many steps have."""
+    shape: NDArray[np.float64] = np.exp(-(np.arange(num) + 0.5) / (length * num))
+    return shape
+
+
+def _neighbors(values: NDArray[np.float64], num_joined: int) -> NDArray[np.float64]:
+    """Return them in rows of so many."""
+    num = len(values) // num_joined
+    return values[: num * num_joined].reshape(num, num_joined)
+
 
 FEWEST_STEPS = 8
 # where none of so many steps was a pause, pauses of one step in 50 are excluded with 98 %

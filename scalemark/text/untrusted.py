@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from scalemark.text.shell_words import joined
+from scalemark.text.wording import joined
 
 MASK = "***"
 

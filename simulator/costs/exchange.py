@@ -16,9 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES, distributed, rank_jobs
-from scalemark.abilities.all_reduce import HOST, AllReduceAbilities
-from scalemark.abilities.variable_update import Sends, SendsBetweenHosts
+from scalemark.abilities import (
+    ALL_REDUCES,
+    HOST,
+    VARIABLE_UPDATES,
+    AllReduceAbilities,
+    Sends,
+    SendsBetweenHosts,
+    distributed,
+    rank_jobs,
+)
 from simulator.costs.box import Hardware
 from simulator.costs.links import Traffic
 from simulator.costs.work import Work

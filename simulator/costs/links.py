@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scalemark.abilities.all_reduce import HOST
+from scalemark.abilities import HOST
 from simulator.costs.box import Hardware, MissingLinkError
 
 _BASE_US = 8.4  # of one all-reduce by NCCL before its first hop (src/graph/tuning.cc at 5067397c)

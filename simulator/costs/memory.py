@@ -11,8 +11,7 @@
 
 from __future__ import annotations
 
-from scalemark.abilities import OPTIMIZERS, VARIABLE_UPDATES, precision_of
-from scalemark.abilities.variable_update import Sends
+from scalemark.abilities import OPTIMIZERS, VARIABLE_UPDATES, Sends, precision_of
 from simulator.costs.exchange import spread
 from simulator.costs.work import Work
 

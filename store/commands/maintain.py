@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scalemark.cli.progress import shown
-from scalemark.cli.terminal import print_json, reader_may_leave
+from scalemark.cli.terminal import print_json, reader_may_leave, shown
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.database import locate

@@ -14,10 +14,9 @@ import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import print_json
-from scalemark.records.environment_axes import INHERITED, is_variable
-from scalemark.records.free_axes import bare_name
+from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.measurement import IMAGES
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.records.validation import LARGEST_INTEGER
 from store.command_line import Db, Json
 from store.commands import tabular
@@ -200,7 +199,7 @@ def _with_inherited(columns: Sequence[str], row: Sequence[Any]) -> list[Any]:
     """Say of a variable that a trial lacks that it is inherited."""
     cells = []
     for name, cell in zip(columns, row, strict=True):
-        cells.append(INHERITED if cell is None and is_variable(name) else cell)
+        cells.append(INHERITED if cell is None and is_env_variable(name) else cell)
     return cells
 
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from scalemark.cli.progress import shown
-from scalemark.cli.terminal import print_json
+from scalemark.cli.terminal import print_json, shown
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json

@@ -23,8 +23,8 @@ from scalemark.cli.terminal import (
     print_columns,
     tell_left_out,
 )
-from scalemark.text.shell_words import CsvLines, guarded
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import CsvLines, guarded
 from store.errors import StoreError
 
 Columns = Sequence[str]

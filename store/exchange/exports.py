@@ -8,9 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalemark.records.origin import ORIGINS_OF_ATTEMPTS
-from scalemark.text.shell_words import guarded
+from scalemark.records.references import ORIGINS_OF_ATTEMPTS
 from scalemark.text.untrusted import masked
+from scalemark.text.wording import guarded
 from store.errors import StoreError
 
 if TYPE_CHECKING:

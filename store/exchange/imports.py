@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from scalemark.cli.progress import Progress, silent
+from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
 from scalemark.records.references import Reference, ReferenceKind, Rejected
 from scalemark.text.untrusted import masked, without_secrets

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.cli.progress import Progress, silent
+from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
 from scalemark.records.attempt import spec_of
 from scalemark.records.outcomes import IN_FLIGHT

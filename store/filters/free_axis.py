@@ -12,7 +12,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from scalemark.records.environment_axes import is_variable
+from scalemark.records.free_axes import is_env_variable
 from store.schema import TrialRow
 
 # what both databases can cast, which a text of 400 digits is not
@@ -73,7 +73,7 @@ def as_number(name: str) -> sa.ColumnElement[float | None]:
 
     Of variables, which hold nothing but text, text like a number is one.
     """
-    if is_variable(name):
+    if is_env_variable(name):
         is_number: sa.ColumnElement[bool] = as_text(name).regexp_match(_LIKE_A_NUMBER)
     else:
         kind = _KindOfFreeAxis(TrialRow.spec, sa.literal(name))

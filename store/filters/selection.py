@@ -12,8 +12,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.axes import Axis
-from scalemark.records.environment_axes import WORDS_FOR_INHERITED, is_variable
-from scalemark.records.free_axes import bare_name, is_free, name_in_records
+from scalemark.records.free_axes import (
+    WORDS_FOR_INHERITED,
+    bare_name,
+    is_env_variable,
+    is_free,
+    name_in_records,
+)
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import AXES
 from store.errors import StoreError
@@ -319,7 +324,7 @@ def _free_axis(name: str) -> _Field:
         return _compare(free_axis.as_number(name), one.operator, limit)
 
     def equals(value: str) -> _Condition:
-        if is_variable(name):  # its characters, and no number
+        if is_env_variable(name):  # its characters, and no number
             is_inherited = text.is_(None) if value in WORDS_FOR_INHERITED else sa.false()
             return sa.or_(text_or_empty == value, is_inherited)
         try:
@@ -329,7 +334,7 @@ def _free_axis(name: str) -> _Field:
         return sa.or_(text_or_empty == value, free_axis.as_number(name) == number)
 
     # a trial without a variable inherits it, which is another value
-    is_there = free_axis.is_in_any(name) if is_variable(name) else text.is_not(None)
+    is_there = free_axis.is_in_any(name) if is_env_variable(name) else text.is_not(None)
     return _Field(
         table=TrialRow,
         operators=_ALL,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from store.database import reading
 from store.filters.selection import attempt_ids, deleted_at

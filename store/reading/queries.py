@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records import step_arrays
+from scalemark.records.attempt import unpack_steps
 from scalemark.records.free_axes import full_name
 from scalemark.records.measurement import StepSample
 from scalemark.records.references import Reference, ReferenceKind, published
@@ -426,7 +426,7 @@ def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepS
     """
     statement = sa.select(*StepArraysRow.__table__.columns)
     found = in_parts(engine, statement, StepArraysRow.attempt_id.expression, attempt_ids)
-    return {row["attempt_id"]: step_arrays.unpack(row) for row in found}
+    return {row["attempt_id"]: unpack_steps(row) for row in found}
 
 
 def in_parts(

@@ -10,9 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records import step_arrays
+from scalemark.records.attempt import unpack_steps
 from scalemark.records.outcomes import Outcome, Phase
-from scalemark.stats.counted_calls import counted_calls
+from scalemark.stats.two_speeds import counted_calls
 from store.database import reading
 from store.filters import targets
 from store.filters.targets import Target
@@ -108,7 +108,7 @@ def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
     row = connection.execute(arrays).mappings().first()
     if row is None:
         return None
-    steps = step_arrays.unpack(dict(row))
+    steps = unpack_steps(dict(row))
     durations = sorted(step.duration_s for step in steps if step.phase == Phase.MEASURE)
     losses = [step.loss for step in steps if step.loss is not None]
     spread = spread_within([step.duration_s for step in counted_calls(steps)])

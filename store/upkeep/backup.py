@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.cli.progress import Progress, silent
+from scalemark.cli.terminal import Progress, silent
 from store.database import locate, path_of
 from store.errors import StoreError
 from store.sqlite import SqliteFile, copy_whole, make_last, remove_file

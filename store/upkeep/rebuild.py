@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from scalemark.cli.progress import Progress, silent
-from scalemark.records import step_arrays
+from scalemark.cli.terminal import Progress, silent
 from scalemark.records.attempt import (
     AttemptBegin,
     AttemptEnd,
@@ -25,6 +24,7 @@ from scalemark.records.attempt import (
     check_duration,
     check_environment,
     check_year,
+    pack_steps,
     spec_of,
 )
 from scalemark.records.machine import Machine, check_kind_of_machine
@@ -39,8 +39,14 @@ from scalemark.records.references import Rejected
 from scalemark.records.sweep import SweepRecord, sweep_uid
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, canonical, checked, parsed
-from scalemark.run_folder.attempt_files import check_measured, readable_environment, steps_of
-from scalemark.run_folder.folder import SWEEP_FILE, RunFolder, read_regular
+from scalemark.run_folder import (
+    SWEEP_FILE,
+    RunFolder,
+    check_measured,
+    read_regular,
+    readable_environment,
+    steps_of,
+)
 from scalemark.text.untrusted import quoted_lines
 from store.database import open_for_writing, writing
 from store.errors import StoreError
@@ -384,7 +390,7 @@ def _new_attempt(one: _Attempt) -> NewAttempt:
         environment=one.environment,
         measurement=_measured(result),
         op_placement=result.op_placement,
-        steps=step_arrays.pack(steps) if steps else None,
+        steps=pack_steps(steps) if steps else None,
     )
 
 

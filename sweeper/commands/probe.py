@@ -15,12 +15,11 @@ import typer
 from conf.schema import HardwareConfig, LauncherConfig
 from scalemark.abilities import PRECISIONS
 from scalemark.cli import entry_point
-from scalemark.cli.progress import shown
-from scalemark.cli.terminal import print_json
-from scalemark.host import gpu_libraries, kept_probes
+from scalemark.cli.terminal import print_json, shown
+from scalemark.host import gpu_libraries
+from scalemark.host.files import prepare_probes, read_probe, write_probe
 from scalemark.host.own_code import lack_of_tensorflow
-from scalemark.records.machine import DeviceKind, Gpu, Machine
-from scalemark.records.probe import Probe, ProbeRequest
+from scalemark.records.machine import DeviceKind, Gpu, Machine, Probe, ProbeRequest
 from scalemark.records.switches import kernel_cache, overrides_of_precision
 from scalemark.records.validation import utc_text
 from store.command_line import Json
@@ -65,7 +64,7 @@ def probe(
             return _measure(machine, inventory, num_devices, as_json=as_json)
         if devices is not None:
             raise SweepRefusedError("--show measures nothing; leave --devices out")
-        kept = kept_probes.read(machine.key, str(inventory.kind))
+        kept = read_probe(machine.key, str(inventory.kind))
         if kept is None:
             raise SweepRefusedError(
                 f"--show: no probe of {machine.host} and its {inventory.kind.plural} is kept; "
@@ -114,7 +113,7 @@ def _measure(machine: Machine, inventory: Inventory, num_devices: int, *, as_jso
     if problem:
         raise SweepRefusedError(problem)
     try:
-        kept_probes.prepare()
+        prepare_probes()
     except (OSError, RuntimeError) as error:
         raise SweepRefusedError(
             f"the probe could not be kept: {error}; choose a folder that can be written to with "
@@ -143,7 +142,7 @@ def _measure(machine: Machine, inventory: Inventory, num_devices: int, *, as_jso
         print(f"incomplete, and not kept: {measured.problem}", file=sys.stderr)
         raise typer.Exit(entry_point.INTERRUPTED if is_interrupted else _INCOMPLETE)
     # first kept, then printed: who reads it may have closed the pipe, as `head -1` does
-    print(f"kept in {kept_probes.write(found)}", file=sys.stderr)
+    print(f"kept in {write_probe(found)}", file=sys.stderr)
     _print(found, as_json=as_json)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pynvml
 
-from scalemark.host.gpu_processes import memory_in_use, processes_of
+from scalemark.host.gpu_libraries import memory_in_use, processes_of
 from scalemark.host.processes import started_by_scalemark
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted

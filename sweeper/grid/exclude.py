@@ -14,8 +14,14 @@ from typing import get_type_hints
 
 from conf.schema import Config
 from scalemark.records.axes import AxisValue
-from scalemark.records.environment_axes import INHERITED, WORDS_FOR_INHERITED, is_variable
-from scalemark.records.free_axes import PREFIX, full_name, is_free
+from scalemark.records.free_axes import (
+    INHERITED,
+    PREFIX,
+    WORDS_FOR_INHERITED,
+    full_name,
+    is_env_variable,
+    is_free,
+)
 from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import among, nearest
@@ -107,7 +113,7 @@ def _condition(text: str, free: Collection[str]) -> Condition:
         axis = full_name(axis, free)
     if is_free(axis):
         values: tuple[Value, ...] = tuple(found["values"].split(","))
-        if is_variable(axis):
+        if is_env_variable(axis):
             values = tuple(INHERITED if one in WORDS_FOR_INHERITED else one for one in values)
         return Condition(axis=axis, sign=sign, values=values)
     if axis not in _TYPES:
@@ -158,7 +164,7 @@ def _choices(axis: str) -> list[str]:
 def _value_of_free(spec: TrialSpec, axis: str) -> AxisValue | None:
     """Return a variable as a number where its text is one, and say where it is inherited."""
     value = dict(spec.free).get(axis)
-    if not is_variable(axis):
+    if not is_env_variable(axis):
         return value
     if value is None:
         return INHERITED

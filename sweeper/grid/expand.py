@@ -23,8 +23,8 @@ from hydra.core.override_parser.types import (
 from hydra.errors import HydraException
 
 from scalemark.host.own_code import typed
-from scalemark.records.environment_axes import is_variable
-from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.free_axes import is_env_variable
+from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
@@ -139,7 +139,7 @@ def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
     except HydraException as error:
         raise SweepRefusedError(explain(error)) from error
     for override in found:
-        if is_variable(override.key_or_group) and (problem := no_text(override)):
+        if is_env_variable(override.key_or_group) and (problem := no_text(override)):
             raise SweepRefusedError(problem)
     return found
 
@@ -277,7 +277,7 @@ def _choices(override: Override, parser: OverridesParser) -> list[Choice]:
 
 
 def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> Choice:
-    is_text = isinstance(value, str) and is_variable(override.key_or_group)
+    is_text = isinstance(value, str) and is_env_variable(override.key_or_group)
     if is_text and not reads_as(str(value), axis, parser):  # quotes within choice(...) are lost
         value = QuotedString(text=str(value), quote=Quote.single)
     text = f"{axis}={Transformer.str(value)}"  # type: ignore[arg-type]  # of Hydra's own iterator

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from scalemark.host.own_code import ROOT, typed
 from scalemark.records.overrides import ID_DIGITS, SETTING, key_of, overrides, with_changes
 from scalemark.records.trial import TrialSpec
-from scalemark.text.shell_words import joined
 from scalemark.text.untrusted import command_line
+from scalemark.text.wording import joined
 from simulator.costs.box import overrides_of
 from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
 from store.filters.filter_values import ID_BEGINNING, begins_id

@@ -11,7 +11,7 @@ import yaml
 
 import conf
 from conf.schema import CommandConfig
-from scalemark.abilities.choices import choices_of
+from scalemark.abilities import choices_of
 from scalemark.program import template
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX

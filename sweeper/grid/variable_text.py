@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, QuotedString, RangeSweep, Transformer
 from hydra.errors import HydraException
 
-from scalemark.records.environment_axes import is_variable
+from scalemark.records.free_axes import is_env_variable
 from scalemark.text.untrusted import masked
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
@@ -39,7 +39,7 @@ def unreadable(argument: str) -> str:
     other axes, and where quotes would not help.
     """
     axis, _, given = argument.partition("=")
-    if not is_variable(axis.lstrip("+~")):
+    if not is_env_variable(axis.lstrip("+~")):
         return ""
     is_changed = given.startswith(("[", "{")) or _CAST.match(given)
     return _refusal(axis, given) if is_changed else ""

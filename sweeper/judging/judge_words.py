@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 
 from scalemark.records.overrides import ID_DIGITS
-from scalemark.text.shell_words import joined
-from scalemark.text.wording import counted, duration_text
+from scalemark.text.wording import counted, duration_text, joined
 from sweeper.judging.answer import Answer
 from sweeper.judging.rule import LEAST_EARLIER, ChangeVerdict, Runs
 

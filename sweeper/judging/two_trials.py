@@ -12,7 +12,7 @@ from scalemark.host.own_code import import_ours, typed
 from scalemark.records.axes import Engine
 from scalemark.records.overrides import SETTING, key_of
 from scalemark.records.trial import TrialSpec
-from scalemark.text.shell_words import joined
+from scalemark.text.wording import joined
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.expand import WHOLE_SWEEP

@@ -1,8 +1,8 @@
 """Has agents run on other hosts: one file per launcher that shares a sweep, named as launcher.name
 has it.
 
-Each declares ABILITIES, see `scalemark/abilities/`, and has a class `Launcher`. The controller asks
-it for the devices before it plans, then for agents as long as there is work.
+Each declares ABILITIES, see `scalemark/abilities.py`, and has a class `Launcher`. The controller
+asks it for the devices before it plans, then for agents as long as there is work.
 """
 
 from __future__ import annotations

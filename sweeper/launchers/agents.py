@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scalemark.abilities.launcher import LauncherAbilities
+from scalemark.abilities import LauncherAbilities
 
 ABILITIES = LauncherAbilities(starts_agents=False, settings=None)
 

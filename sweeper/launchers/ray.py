@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scalemark.abilities.launcher import LauncherAbilities
-from scalemark.records.setting import setting
+from scalemark.abilities import LauncherAbilities
+from scalemark.records.sweep import setting
 
 
 @dataclass

@@ -22,8 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scalemark.abilities.launcher import LauncherAbilities
-from scalemark.records.setting import setting
+from scalemark.abilities import LauncherAbilities
+from scalemark.records.sweep import setting
 
 
 @dataclass

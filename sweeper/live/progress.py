@@ -15,11 +15,11 @@ from rich.text import Text
 
 from scalemark.cli.terminal import make_console, silence
 from scalemark.records.axes import Engine
-from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import State
 from scalemark.records.trial import strategy_axes
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot, doing_text
@@ -191,7 +191,7 @@ class Progress(Log):
                 continue
             value = trial.spec.axes.get(axis)
             if value in ("", None):
-                value = INHERITED if is_variable(axis) else "nothing"
+                value = INHERITED if is_env_variable(axis) else "nothing"
             words.append(f"{axis}={value}")
         return " ".join(words)
 

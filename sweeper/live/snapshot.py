@@ -11,7 +11,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome, Phase, State
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.sweeps.sweep_status import SweepState
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.records.machine import DeviceKind
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
 from store.command_line import Db, Json
 from store.database import open_for_reading

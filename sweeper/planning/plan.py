@@ -15,8 +15,7 @@ from scalemark.models import ModelError
 from scalemark.records import switches
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import is_free
-from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import TrialSpec, all_axes, width_name
+from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
 from sweeper.devices import simulated_box
 from sweeper.devices.machine import Inventory

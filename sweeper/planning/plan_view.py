@@ -13,11 +13,11 @@ from conf.auto_batch import batch_factor
 from scalemark.abilities import fastest_precision
 from scalemark.cli.terminal import print_columns
 from scalemark.host import gpu_libraries
-from scalemark.records import unread_variables
 from scalemark.records.axes import Engine
-from scalemark.records.environment_axes import INHERITED, is_variable
+from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.outcomes import Outcome
+from scalemark.records.switches import notes_of_unread
 from scalemark.records.trial import (
     inherited_strategy_axes,
     strategy_axes,
@@ -73,7 +73,7 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     if planned.in_use:
         _print_waiting(console, plan, inventory.num_devices - len(planned.in_use))
     _print_left_out(console, plan)
-    for note in unread_variables.notes(trial.spec for trial in plan.trials):
+    for note in notes_of_unread(trial.spec for trial in plan.trials):
         console.print(note, markup=False)
     if num := planned.num_of_other_software:
         have = "has" if num == 1 else "have"
@@ -253,7 +253,7 @@ def _axes_shown(plan: Plan) -> list[str]:
 def _inherited_by_some(plan: Plan) -> set[str]:
     """Return the variables that others set, without those that strategies name of each trial."""
     free = [dict(trial.spec.free) for trial in plan.trials]
-    names = {axis for own in free for axis in own if is_variable(axis)}
+    names = {axis for own in free for axis in own if is_env_variable(axis)}
     for named in _inherited(plan):
         names.difference_update(named)
     return {axis for axis in names if any(axis not in own for own in free)}
@@ -304,7 +304,7 @@ def _shown(trial: PlannedTrial, axis: str) -> str:
     if axis == "injected":
         return trial.spec.injected or "nothing"
     value = trial.spec.axes.get(axis)
-    if value is None and is_variable(axis):
+    if value is None and is_env_variable(axis):
         return INHERITED
     is_no_size = axis in ("image_px", "seq_len") and value == 0  # the model has none, or says it
     return "-" if value is None or is_no_size else as_typed(value)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scalemark.records.machine import DeviceKind
-from scalemark.records.probe import Figure, Probe, Probed
+from scalemark.records.machine import DeviceKind, Figure, Probe, Probed
 
 _MIB = 2**20
 _UNKNOWN = "-"

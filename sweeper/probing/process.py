@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from scalemark.cli.progress import Progress
+from scalemark.cli.terminal import Progress
 from scalemark.host.gpu_libraries import compiled_note
 from scalemark.host.own_code import module_command
-from scalemark.records.machine import Gpu
-from scalemark.records.probe import Figure, Probed, ProbeRequest
+from scalemark.records.machine import Figure, Gpu, Probed, ProbeRequest
 from scalemark.records.validation import build
-from scalemark.run_folder.attempt_files import last_error_in
+from scalemark.run_folder import last_error_in
 from scalemark.text.untrusted import quoted
 
 STALL_S = 300.0  # without another figure: a library hangs, as NCCL may

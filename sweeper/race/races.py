@@ -15,8 +15,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.free_axes import bare_name, full_name
 from scalemark.records.measurement import unit_of
 from scalemark.records.outcomes import Outcome
-from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import TrialSpec, all_axes, strategy_axes, width_name
+from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes, width_name
 from scalemark.stats.welch import Spread
 from scalemark.text.wording import counted, fixed
 from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt

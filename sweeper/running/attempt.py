@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from scalemark.host.memory import num_kernel_kills
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.run_folder.attempt_files import last_error
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder, last_error
 from sweeper.running.device_memory import AllocatorWatch
 from sweeper.running.orphans import end_started_by
 from sweeper.running.readable import is_readable

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from scalemark.host.memory import GAVE_UP
-from scalemark.run_folder.folder import RunFolder, open_regular
+from scalemark.run_folder import RunFolder, open_regular
 
 _MOST_BYTES = 2**20  # of one look; more is written within seconds only by a summary that follows
 _LINE_BYTES = 400  # that a look goes back, for a line of which it saw the beginning

@@ -14,8 +14,7 @@ from scalemark.records.attempt import RANK_LOST
 from scalemark.records.measurement import Result, said_of_others
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.attempt_files import with_gpu_errors
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder, with_gpu_errors
 from sweeper.errors import SweepRefusedError
 from sweeper.running.attempt import Ended, Limits
 

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from scalemark.host.processes import is_alive, is_visible, this_process
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, AttemptEnd, Placement
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.attempt_files import Left, left_of_failed, read_left
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import Left, RunFolder, left_of_failed, read_left
 from scalemark.text.untrusted import without_secrets
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt

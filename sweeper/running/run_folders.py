@@ -19,8 +19,14 @@ from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.validation import parsed
-from scalemark.run_folder.attempt_files import Left, left_of_failed, read_left
-from scalemark.run_folder.folder import SWEEP_FILE, RunFolder, read_regular
+from scalemark.run_folder import (
+    SWEEP_FILE,
+    Left,
+    RunFolder,
+    left_of_failed,
+    read_left,
+    read_regular,
+)
 from scalemark.text.wording import safe_name
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError

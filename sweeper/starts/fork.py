@@ -27,7 +27,7 @@ from scalemark.host.software import PLACEMENT
 from scalemark.records import switches
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.axes import Engine
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.running.readable import is_readable
 from sweeper.starts.process import signal_group
 from sweeper.starts.spawn import Spawn, Spawned
@@ -147,7 +147,7 @@ class UnsafeToForkError(Exception):
 
 
 class Server:
-    """One `python -m trainer.process.fork_server`. Nothing here waits for it without end."""
+    """One `python -m trainer.fork_server`. Nothing here waits for it without end."""
 
     def __init__(
         self, module: str, variables: Mapping[str, str], clock: Callable[[], float]
@@ -161,7 +161,7 @@ class Server:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the server
         with its:
             self._process = subprocess.Popen(
-                module_command("trainer.process.fork_server", str(its.fileno()), module),
+                module_command("trainer.fork_server", str(its.fileno()), module),
                 env=variables,
                 cwd="/",
                 pass_fds=[its.fileno()],

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
 
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 
 
 class Process(Protocol):

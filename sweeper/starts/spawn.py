@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 
 from scalemark.host.own_code import module_command
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.starts.process import signal_group
 from sweeper.starts.supervisor import Supervisor
 

@@ -2,10 +2,9 @@
 
 from analysis.results import BaselineRule, Environment, Gpus, Result, with_baselines
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
-from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.references import Origin
+from scalemark.records.trial import TrialSpec, strategy_name
 from tests.over_hosts import WAYS
 from tests.specs import small
 

@@ -18,9 +18,9 @@ from analysis.scaling.scaling_words import sentences
 from analysis.tables.labels import lines
 from analysis.tables.table import Rank
 from analysis.text.titles import host_notes, short_title, table_title
-from plots.pictures.file_names import file_names
+from plots.drawing import file_names
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from store.database import open_for_reading
 from store.reading import queries
 from tests.analysis.made import made

@@ -7,7 +7,7 @@ import pytest
 from analysis.known_boxes import known_box
 from analysis.results import Environment, Gpus
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from tests.filled import SIMULATED_MACHINE
 
 PLACE = Environment(

@@ -9,7 +9,7 @@ from benchmarks import noop_sweep, noop_trainer, orchestrator
 from benchmarks.cost import BrokenError
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.specs import small
 
 

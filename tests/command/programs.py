@@ -11,7 +11,7 @@ from pathlib import Path
 from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Result
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.starts.environment import environment
 
 STEPS = r"regex:step (?P<step>\d+) rate (?P<throughput>\S+)(?: loss (?P<loss>\S+))?"

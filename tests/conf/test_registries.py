@@ -1,8 +1,8 @@
 """What is kept by hand beside a folder that is a registry has all that the folder has."""
 
 from scalemark import models
-from scalemark.abilities.folder import names
-from scalemark.records.strategies import STRATEGY_NAMES
+from scalemark.abilities import names
+from scalemark.records.trial import STRATEGY_NAMES
 from tests.conftest import PROJECT
 
 

@@ -9,8 +9,7 @@ import conf
 from conf import schema
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from scalemark.records.machine import DeviceKind
-from scalemark.records.strategies import STRATEGY_NAMES, strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import STRATEGY_NAMES, TrialSpec, strategy_name
 
 FOLDER = Path(conf.__file__).parent
 GPU, CPU_DEVICE = DeviceKind.GPU, DeviceKind.CPU_DEVICE

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from scalemark.records.machine import Machine
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from tests import browser
 from tests.filled import MACHINE, fill
 from tests.plots.command import plots

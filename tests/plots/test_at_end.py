@@ -8,7 +8,7 @@ import pytest
 from analysis.tables.table import Table
 from plots import at_end
 from plots.charts import scaling
-from plots.tables import notes
+from plots.tables import layout
 from tests.filled import fill
 from tests.specs import small
 
@@ -150,14 +150,14 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
 
 def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, reported, monkeypatch, capsys):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 7.0)], name="second")
-    usual = notes.model_notes
+    usual = layout.model_notes
 
     def broken(table: Table) -> list[str]:
         if table.setting["model"] == "trivial":
             raise ZeroDivisionError("a mistake of ours")
         return usual(table)
 
-    monkeypatch.setattr(notes, "model_notes", broken)
+    monkeypatch.setattr(layout, "model_notes", broken)
     assert not show(reported, sweep="second")
     assert "vgg16" in capsys.readouterr().out
     table, part = reported.after("sweep: no")
@@ -175,7 +175,7 @@ def test_why_the_only_table_failed_is_reported(results, reported, monkeypatch):
     def broken(table: Table) -> list[str]:
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr(notes, "model_notes", broken)
+    monkeypatch.setattr(layout, "model_notes", broken)
     assert not show(reported)
     assert any(
         " table trivial" in line and "ZeroDivisionError: a mistake of ours" in line
@@ -205,7 +205,7 @@ def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("plots.pictures.drawing.draw", interrupted)
+    monkeypatch.setattr("plots.drawing.draw", interrupted)
     with pytest.raises(KeyboardInterrupt):
         show(reported)
     assert reported[-1] == (

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from plots import drawing
 from plots.__main__ import app
-from plots.pictures import drawing
 from tests.conftest import PROJECT
 
 CHARTS = (PROJECT / "docs" / "charts.md").read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plots.tables.cells import NOT_IN_TABLE
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from tests.filled import fill

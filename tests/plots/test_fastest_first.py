@@ -1,6 +1,6 @@
 """Orders charts so that the first of each model shows its fastest setting."""
 
-from plots.fastest_first import fastest_first
+from plots.source import fastest_first
 from tests.analysis.made import made
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from plots.looks import NUM_COLORS, numbered
-from plots.pictures.theme import PALETTES, Theme
+from plots.figure import PALETTES, Theme
+from plots.source import NUM_COLORS, numbered
 from scalemark.records.machine import DeviceKind
-from scalemark.records.strategies import STRATEGY_COLUMNS
+from scalemark.records.trial import STRATEGY_COLUMNS
 from tests.filled import fill
 from tests.plots.charts.charting import picture, resnet
 

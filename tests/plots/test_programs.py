@@ -9,7 +9,7 @@ import pytest
 
 from analysis.pivot import usual_tables
 from analysis.selection import Selection
-from plots.pictures.drawing import NothingToShow, names
+from plots.drawing import NothingToShow, names
 from plots.report.page import render
 from plots.source import Source
 from scalemark.records.outcomes import Verdict

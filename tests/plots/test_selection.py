@@ -8,8 +8,8 @@ from analysis.pivot import pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from analysis.text.titles import sweep_notes
+from plots.figure import details
 from plots.options import command
-from plots.pictures.figure import details
 from plots.source import Source
 from plots.tables.layout import lay_out
 from store.writer import Writer

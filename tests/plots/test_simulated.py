@@ -10,13 +10,12 @@ from matplotlib.text import Text
 
 from analysis.selection import Selection, load
 from analysis.text import badges
-from plots import at_end
-from plots.pictures import drawing
+from plots import at_end, drawing
 from plots.report.page import compose, render
 from plots.source import Source
 from plots.tables import writers
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
 from store.errors import StoreError

@@ -15,7 +15,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Doing, Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from simulator.__main__ import main
 from simulator.costs import step
 from simulator.costs.box import Hardware, profile

@@ -12,7 +12,7 @@ from scalemark.host import software
 from scalemark.host.processes import this_process
 from scalemark.records.machine import Machine
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.errors import AwayError, LockedError
 from store.sweeps.ledger import Claim, LostError
 from store.sweeps.shared import SharedLedger, shared_status

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scalemark.host.processes import this_process
 from scalemark.records.attempt import AttemptEnd
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.finished_attempt import FinishedAttempt, add_attempt
 from store.sweeps.ledger import close_abandoned
 from store.writer import Writer

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from conf.resolve import TrialRefusedError, resolve
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import command, overrides
-from scalemark.records.strategies import STRATEGY_NAMES
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 from simulator.costs.box import overrides_of, profile
 from sweeper.devices.simulated_box import machine_of
 from sweeper.grid.expand import Request, expand

@@ -13,7 +13,7 @@ from scalemark.records.machine import Gpu, GpuLink
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.filled import ENVIRONMENT, MACHINE, NOON, SOFTWARE_KEY, STEPS, measurement
 from tests.specs import small
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemark.records import step_arrays
+from scalemark.records.attempt import pack_steps, unpack_steps
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from store.database import open_for_reading
@@ -55,8 +55,8 @@ def samples(draw: st.DrawFn) -> list[StepSample]:
 
 @given(samples())
 def test_times_and_losses_come_back_to_five_digits(steps):
-    packed = step_arrays.pack(steps)
-    found, unit_s = step_arrays.unpack(packed), packed["time_unit_us"] / 1e6
+    packed = pack_steps(steps)
+    found, unit_s = unpack_steps(packed), packed["time_unit_us"] / 1e6
     assert unit_s == 1e-6 or unit_s <= 1.1e-4 * min(step.duration_s for step in steps)
     largest = max((abs(step.loss) for step in steps if step.loss is not None), default=0.0)
     for before, after in zip(steps, found, strict=True):
@@ -90,7 +90,7 @@ def test_times_and_losses_come_back_to_five_digits(steps):
 )
 def test_what_no_attempt_can_leave_is_refused(steps, message):
     with pytest.raises(ValueError, match=message):
-        step_arrays.pack(steps)
+        pack_steps(steps)
 
 
 def test_the_view_has_a_row_per_step_as_it_was(db):
@@ -153,5 +153,5 @@ def test_one_loss_that_exploded_does_not_cost_the_others_their_digits():
         replace(STEPS[1], step=index, start_s=0.1 * index, loss=loss)
         for index, loss in enumerate(losses)
     ]
-    found = [step.loss for step in step_arrays.unpack(step_arrays.pack(steps))]
+    found = [step.loss for step in unpack_steps(pack_steps(steps))]
     assert found == pytest.approx(losses, rel=1e-5)

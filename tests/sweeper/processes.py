@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests import stuck
 from tests.specs import small
 

@@ -20,12 +20,12 @@ import tensorflow as tf
 
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from trainer import __main__ as trainer_main
-from trainer import run
+from trainer import own_process, run
 from trainer.check import exactness
-from trainer.process import ending, own_process
-from trainer.ranks import beat, own_rank, ports
+from trainer.ranks import own_rank
+from trainer.ranks.own_rank import reserved_ports, start_beat
 
 NUM_STEPS = 3
 LOOK_EVERY_S = 0.02
@@ -34,7 +34,7 @@ WORKER_1 = Rank(job_name="worker", task_index=1)
 
 def exact(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
     """Three steps on its part of the whole batches."""
-    beat.start(folder, rank)
+    start_beat(folder, rank)
     devices = run.join(spec, folder, own_rank.OwnRank(cluster=cluster, rank=rank))
     training = run.build(spec, devices, exactness.convolutional, partial(exactness.at, devices))
     batches = list(exactness.whole_batches(spec.num_gpus, NUM_STEPS))
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
     for case in sorted(folder.iterdir()):
         print(case.name, flush=True)
         spec = TrialSpec.from_json((case / "trial.json").read_text())
-        with ports.reserved(spec.hosts) as reserved:
+        with reserved_ports(spec.hosts) as reserved:
             cluster = Cluster(worker_hosts=tuple(f"127.0.0.1:{port}" for port in reserved))
             _run(case.name.split("-")[0], spec, RunFolder(case), cluster)
 
@@ -100,7 +100,7 @@ def _forked(work, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
         log = os.open(folder.rank_log(rank), os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        ending.run_and_exit(
+        own_process.run_and_exit(
             lambda spec, folder: work(spec, folder, cluster, rank), folder.trial, folder
         )
     except BaseException:

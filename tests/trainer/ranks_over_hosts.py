@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 
 from scalemark.records.attempt import Placement, Rank
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.slurm import until
 from tests.specs import small
 

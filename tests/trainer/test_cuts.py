@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.cuts import cuts
+from trainer.gradient_packs import cuts
 
 SIZES = [10, 0, 1, 14]
 

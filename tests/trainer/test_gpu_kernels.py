@@ -8,7 +8,7 @@ from scalemark import models
 from scalemark.abilities import VARIABLE_UPDATES
 from tests.specs import small
 from tests.trainer.gpu_kernels import lacking
-from trainer.collectives import equal_shards
+from trainer import collectives
 from trainer.devices import Devices
 from trainer.selfcheck import all_modes
 
@@ -65,7 +65,7 @@ def test_an_op_without_a_gpu_kernel_is_found(make_devices, monkeypatch):
 def test_every_mode_has_all_kernels(make_devices, monkeypatch, mode, precision):
     """NCCL's too, whose graph is built here over CPU devices that pass for GPUs, and never run."""
     monkeypatch.setattr(Devices, "check_own_gpus", lambda _: None)
-    monkeypatch.setattr(equal_shards, "_check_order", lambda *_: None)
+    monkeypatch.setattr(collectives, "_check_order", lambda *_: None)
     changes = dict(PRECISION[precision])
     if mode.variable_update == "independent":
         changes.pop("loss_scale", None)

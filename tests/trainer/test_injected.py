@@ -10,7 +10,7 @@ from tests.trainer.test_towers import INDEPENDENT, MODES, trained
 from tests.trainer.test_verdict import verdict
 from trainer import injected
 from trainer.check.exactness import convolutional, whole_batches
-from trainer.input.replica_feed import ReplicaFeed
+from trainer.image_records import ReplicaFeed
 from trainer.run import build
 
 pytestmark = pytest.mark.integration

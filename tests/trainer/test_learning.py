@@ -7,8 +7,8 @@ import pytest
 
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from tests.specs import small
+from trainer import image_records
 from trainer.data import digits, text
-from trainer.input import image_records
 from trainer.run import build
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from simulator.costs.networks import network
 from sweeper.starts import Fork
 from sweeper.starts.environment import environment

@@ -7,7 +7,7 @@ from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
-from scalemark.stats.median_deviation import median_deviation
+from scalemark.stats.two_speeds import median_deviation
 from trainer.measured import drift, measurement
 from trainer.timing import Timed
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from scalemark.records.attempt import RANK_LOST
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests import watched
 from tests.specs import small
 from tests.trainer import image_sets
@@ -28,8 +28,7 @@ from trainer.check.exactness import (
 )
 from trainer.data import synthetic
 from trainer.errors import UnsupportedTrialError
-from trainer.input.image_records import own_share
-from trainer.ranks import lockstep
+from trainer.image_records import own_share
 from trainer.variable_updates import multi_worker_mirrored
 
 pytestmark = pytest.mark.integration
@@ -127,7 +126,7 @@ def test_all_workers_take_the_same_steps_though_only_one_measures(ran):
     reported = result.measurement
     assert reported.window_s >= 0.3
     others = (
-        1 + (run.PROFILED_CALLS + 2) + lockstep.AHEAD
+        1 + (run.PROFILED_CALLS + 2) + devices.AHEAD
     )  # the first, and after the measured ones: profiled, and the last
     wanted = reported.num_warm_up_steps + reported.num_steps + others * TRIAL.steps_per_execution
     assert f"worker-1 took {wanted} steps" in folder.rank_log(WORKER_1).read_text()

@@ -18,8 +18,8 @@ from tests.trainer.test_towers import INDEPENDENT, MODES
 from trainer import own_model
 from trainer.data.synthetic import Synthetic
 from trainer.errors import UnsupportedTrialError
+from trainer.keras_model import Example
 from trainer.run import build, open_training
-from trainer.template import Example
 from trainer.watching import op_placement
 
 MODELS = {

@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from scalemark.records.machine import DeviceKind
-from scalemark.records.probe import Probed, ProbeRequest
+from scalemark.records.machine import DeviceKind, Probed, ProbeRequest
 from trainer import probing
 from trainer.probing import MIB, copy_bytes, fastest_s, last_level_bytes
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from scalemark.records.attempt import Cluster, RankLimits
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.conftest import PROJECT
 from tests.specs import small
 from trainer import devices, run
@@ -22,7 +22,7 @@ PROBED = """
 import json, sys
 import numpy as np
 from pathlib import Path
-from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
+from scalemark.run_folder import RunFolder; from scalemark.records.trial import TrialSpec
 from trainer.ranks import link_probe; from trainer import run
 from trainer.variable_updates import replicated
 
@@ -59,7 +59,7 @@ WITHOUT_ROOM = """
 import sys
 from pathlib import Path
 import tensorflow as tf
-from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
+from scalemark.run_folder import RunFolder; from scalemark.records.trial import TrialSpec
 from trainer import run
 
 def no_room(*_):

@@ -11,9 +11,7 @@ from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
 from tests.trainer.test_towers import recorded, trained
 from trainer.check.exactness import convolutional, largest_difference, whole_batches
-from trainer.collectives.equal_shards import EqualShards, Row
-from trainer.collectives.exchanges import NcclExchange, RingExchange
-from trainer.collectives.group import Group
+from trainer.collectives import EqualShards, Group, NcclExchange, RingExchange, Row
 from trainer.errors import UnsupportedTrialError
 from trainer.run import build
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.specs import small
 from tests.trainer.gpu_kernels import step_graph, step_nodes
-from trainer import small_tensors
+from trainer import model_tower
 from trainer.run import open_training
 
 SHAPES = [(2, 3), (70, 30), (5,), (), (3000,)]
@@ -26,7 +26,7 @@ def test_a_function_is_called_once_for_all_small_ones(all_devices):
         return one * 3 + other
 
     ones, others = tensors(1), tensors(2)
-    found = small_tensors.elementwise(both, ones, others)
+    found = model_tower.elementwise(both, ones, others)
     assert shapes == [(2 * 3 + 5 + 1,), *LARGE]
     for one, other, sum_ in zip(ones, others, found, strict=True):
         assert np.array_equal(sum_, one * 3 + other)
@@ -34,17 +34,17 @@ def test_a_function_is_called_once_for_all_small_ones(all_devices):
 
 def test_small_ones_are_joined_into_one(all_devices):
     given = tensors(1)
-    *large, flat = small_tensors.joined(given)
+    *large, flat = model_tower.joined(given)
     assert [tuple(tensor.shape) for tensor in large] == LARGE
     wanted = [np.ravel(given[place]) for place in (0, 2, 3)]
     assert np.array_equal(flat, np.concatenate(wanted))
-    assert small_tensors.joined(large) == large
+    assert model_tower.joined(large) == large
 
 
 def test_a_shape_that_is_not_known_is_not_joined(all_devices):
     @tf.function(input_signature=[tf.TensorSpec((None,))])
     def doubled(tensor):
-        return small_tensors.elementwise(lambda one: 2 * one, [tensor])[0]
+        return model_tower.elementwise(lambda one: 2 * one, [tensor])[0]
 
     assert doubled(tf.constant([1.0, 2.0])).numpy().tolist() == [2.0, 4.0]
 
@@ -54,8 +54,8 @@ def test_a_shape_that_is_not_known_is_not_joined(all_devices):
 )
 def test_training_is_the_same_to_the_last_bit(make_devices, monkeypatch, changes):
     found = []
-    for most in (small_tensors.MOST_ELEMENTS, -1):
-        monkeypatch.setattr(small_tensors, "MOST_ELEMENTS", most)
+    for most in (model_tower.MOST_ELEMENTS, -1):
+        monkeypatch.setattr(model_tower, "MOST_ELEMENTS", most)
         spec = small(model="lenet5", image_px=28, weight_decay=0.1, **changes)
         training, data = open_training(spec, make_devices(spec.num_gpus))
         losses = [float(training.towers.step(data.next())) for _ in range(3)]
@@ -72,8 +72,8 @@ def test_gradients_that_are_summed_wait_for_no_others(
     spec = small(
         model="lenet5", image_px=28, num_gpus=num_replicas, precision="bf16", loss_scale="1024"
     )
-    for most in (-1, small_tensors.MOST_ELEMENTS):
-        monkeypatch.setattr(small_tensors, "MOST_ELEMENTS", most)
+    for most in (-1, model_tower.MOST_ELEMENTS):
+        monkeypatch.setattr(model_tower, "MOST_ELEMENTS", most)
         nodes = step_nodes(step_graph(spec, devices), devices)
         num_divisions.append(sum(node.op == "RealDiv" for node in nodes))
     assert num_divisions[0] - num_divisions[1] == num_saved

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tests.specs import small
 from trainer.data import synthetic
-from trainer.template import Example
+from trainer.keras_model import Example
 
 TOKENS = Example(
     input_shape=(9,), input_dtype="int64", num_symbols=17, label_shape=(9,), num_classes=17

@@ -476,10 +476,10 @@ def test_one_overflowing_replica_stops_the_others_from_updating(make_devices):
 
 
 def test_the_dynamic_scale_doubles_after_enough_good_steps(make_devices, monkeypatch):
-    from trainer import loss_scale
+    from trainer import model_tower
 
-    monkeypatch.setattr(loss_scale, "STEPS_TO_GROW", 2)
-    monkeypatch.setattr(loss_scale, "INITIAL_DYNAMIC_SCALE", 4.0)
+    monkeypatch.setattr(model_tower, "STEPS_TO_GROW", 2)
+    monkeypatch.setattr(model_tower, "INITIAL_DYNAMIC_SCALE", 4.0)
     training = trained(make_devices, 2, whole_batches(2, 5), precision="fp16", loss_scale="dynamic")
     assert training.towers.loss_scale.current == 16.0
 

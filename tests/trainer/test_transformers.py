@@ -13,8 +13,8 @@ from tests.specs import small
 from tests.trainer.test_towers import MODES, RATE, trained
 from trainer import keras_model
 from trainer.check.exactness import batches_of, largest_difference
+from trainer.keras_model import Example
 from trainer.run import build, open_training
-from trainer.template import Example
 
 TOKENS = Example(
     input_shape=(9,), input_dtype="int64", num_symbols=17, label_shape=(9,), num_classes=17

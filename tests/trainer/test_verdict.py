@@ -10,7 +10,7 @@ from scalemark.records.outcomes import Verdict
 from scalemark.records.trial import TrialSpec
 from tests.filled import measurement
 from tests.specs import small
-from trainer.verdict import judge
+from trainer.measured import judge
 
 SPEC = small()
 EVEN = [0.1] * 10

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome
+from scalemark.records.outcomes import EXIT_CODES, Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
-from trainer.process import ending, own_process
+from scalemark.run_folder import RunFolder
+from trainer import own_process
 from trainer.ranks import supervision as ranks
 
 SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
@@ -51,9 +51,7 @@ def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -
     def end(outcome: Outcome, message: str = "") -> None:
         result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
         folder.write(folder.result, result.to_json())
-        names["exit_code"] = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[
-            outcome
-        ]
+        names["exit_code"] = EXIT_CODES[outcome]
 
     names = {
         **{
@@ -112,7 +110,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     reported = parser.parse_args()
     if not reported.job_name:
-        ending.run_and_exit(main, reported.trial, RunFolder(reported.folder))
+        own_process.run_and_exit(main, reported.trial, RunFolder(reported.folder))
     own = Rank(job_name=reported.job_name, task_index=reported.task_index)
     among = Cluster(
         worker_hosts=tuple(reported.worker_hosts.split(",")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalemark.abilities.all_reduce import HOST, AllReduceAbilities, Traffic
+from scalemark.abilities import HOST, AllReduceAbilities, Traffic
 
 
 def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:

@@ -17,8 +17,8 @@ from scalemark import layers
 from scalemark.records.trial import TrialSpec
 from trainer import keras_model, run
 from trainer.devices import Devices
+from trainer.keras_model import Example
 from trainer.step import Batch
-from trainer.template import Example
 
 IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 8  # per replica
 

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records import switches
 from scalemark.records.machine import DeviceKind
-from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import TrialSpec, strategy_name
 
 NOT_REACHED = "not reached"
 

@@ -10,25 +10,25 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer import record_sets
 from trainer.devices import Devices
-from trainer.input import made_sets
-from trainer.input.image_records import ImageRecords
+from trainer.image_records import ImageRecords
 
 IMAGE_PX = 32
 BRIGHTEST = 16.0  # of a pixel in the source
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
-    folder = Path(spec.data_dir) if spec.data_dir else made_sets.default_folder("digits")
+    folder = Path(spec.data_dir) if spec.data_dir else record_sets.default_folder("digits")
     return ImageRecords(prepare_folder(folder), spec, devices)
 
 
 def prepare_folder(folder: Path) -> Path:
-    return made_sets.prepare_folder(folder, "digits", _examples)
+    return record_sets.prepare_folder(folder, "digits", _examples)
 
 
 def _examples() -> Iterator[tf.train.Example]:
-    packed = (made_sets.ORIGINALS / "digits.csv.gz").read_bytes()
+    packed = (record_sets.ORIGINALS / "digits.csv.gz").read_bytes()
     rows = np.loadtxt(
         gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.float32
     )
@@ -39,6 +39,6 @@ def _examples() -> Iterator[tf.train.Example]:
             )
             image = tf.image.grayscale_to_rgb(tf.cast(tf.round(pixels), tf.uint8))
             digit = int(row[-1])
-            yield made_sets.example(
+            yield record_sets.example(
                 image, f"digits.csv:{number}", label=digit, text=f"digit {digit}"
             )

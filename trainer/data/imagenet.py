@@ -7,7 +7,7 @@ from pathlib import Path
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.input.image_records import ImageRecords
+from trainer.image_records import ImageRecords
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:

@@ -13,9 +13,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer import record_sets
 from trainer.devices import Devices
-from trainer.input import made_sets
-from trainer.input.image_records import ImageRecords
+from trainer.image_records import ImageRecords
 
 PHOTOGRAPHS = ("china.jpg", "flower.jpg")
 SQUARE_PX = 160
@@ -23,25 +23,25 @@ STRIDE_PX = 32
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
-    folder = Path(spec.data_dir) if spec.data_dir else made_sets.default_folder("photos")
+    folder = Path(spec.data_dir) if spec.data_dir else record_sets.default_folder("photos")
     return ImageRecords(prepare_folder(folder), spec, devices)
 
 
 def prepare_folder(folder: Path) -> Path:
-    return made_sets.prepare_folder(folder, "photos", _examples)
+    return record_sets.prepare_folder(folder, "photos", _examples)
 
 
 def _examples() -> Iterator[tf.train.Example]:
     with tf.device("CPU:0"):
         for number, name in enumerate(PHOTOGRAPHS):
-            photograph = tf.io.decode_jpeg((made_sets.ORIGINALS / name).read_bytes())
+            photograph = tf.io.decode_jpeg((record_sets.ORIGINALS / name).read_bytes())
             height, width, _ = photograph.shape
             for top in range(0, height - SQUARE_PX + 1, STRIDE_PX):
                 for left in range(0, width - SQUARE_PX + 1, STRIDE_PX):
                     quarter = 2 * (top + SQUARE_PX // 2 >= height // 2) + (
                         left + SQUARE_PX // 2 >= width // 2
                     )
-                    yield made_sets.example(
+                    yield record_sets.example(
                         photograph[top : top + SQUARE_PX, left : left + SQUARE_PX],
                         f"{name}:{top}:{left}",
                         label=1 + 4 * number + quarter,

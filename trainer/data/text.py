@@ -21,11 +21,10 @@ from scalemark import models
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.input.image_records import own_share
-from trainer.input.made_sets import ORIGINALS
-from trainer.input.replica_feed import ReplicaFeed
+from trainer.image_records import ReplicaFeed, own_share
+from trainer.keras_model import WHOLE_NUMBERS, definition
+from trainer.record_sets import ORIGINALS
 from trainer.step import Batch
-from trainer.template import WHOLE_NUMBERS, definition
 
 SHIFT = 1  # bytes that a causal label is ahead
 

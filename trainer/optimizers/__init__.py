@@ -1,4 +1,4 @@
 """Optimizers, one file each, by TensorFlow's fused update ops.
 
-Each declares ABILITIES (see `scalemark/abilities/`) and `create(spec) -> Optimizer`.
+Each declares ABILITIES (see `scalemark/abilities.py`) and `create(spec) -> Optimizer`.
 """

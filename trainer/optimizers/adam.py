@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from scalemark.abilities.optimizer import OptimizerAbilities
+from scalemark.abilities import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=2, learning_rate=0.001)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scalemark.abilities.optimizer import OptimizerAbilities
+from scalemark.abilities import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(
     has_momentum=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scalemark.abilities.optimizer import OptimizerAbilities
+from scalemark.abilities import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=0, learning_rate=None)
 

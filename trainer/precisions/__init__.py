@@ -1,4 +1,4 @@
 """Precisions, one file each: the type in which layers compute, and TensorFlow's switches.
 
-Each declares ABILITIES, see `scalemark/abilities/`, and nothing else.
+Each declares ABILITIES, see `scalemark/abilities.py`, and nothing else.
 """

@@ -1,6 +1,6 @@
 """Computes in bfloat16; variables and their gradients are float32. Needs no loss scale."""
 
-from scalemark.abilities.precision import PrecisionAbilities
+from scalemark.abilities import PrecisionAbilities
 
 ABILITIES = PrecisionAbilities(
     policy="mixed_bfloat16",

@@ -1,6 +1,6 @@
 """Computes in float16; variables and their gradients are float32. Needs a loss scale."""
 
-from scalemark.abilities.precision import PrecisionAbilities
+from scalemark.abilities import PrecisionAbilities
 
 ABILITIES = PrecisionAbilities(
     policy="mixed_float16",

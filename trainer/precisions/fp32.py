@@ -1,6 +1,6 @@
 """Everything in float32; TensorFloat-32 is switched off, so that fp32 means fp32 on every GPU."""
 
-from scalemark.abilities.precision import PrecisionAbilities
+from scalemark.abilities import PrecisionAbilities
 
 ABILITIES = PrecisionAbilities(
     policy="float32",

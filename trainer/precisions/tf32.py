@@ -1,6 +1,6 @@
 """Float32, with products of GPUs from compute capability 8.0 on in TensorFloat-32."""
 
-from scalemark.abilities.precision import PrecisionAbilities
+from scalemark.abilities import PrecisionAbilities
 
 ABILITIES = PrecisionAbilities(
     policy="float32",

@@ -26,7 +26,7 @@ from typing import Protocol
 from scalemark.host.own_code import module_command
 from scalemark.records.attempt import Cluster, Placement, Rank
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from trainer import registry
 from trainer.ranks.own_rank import Flags
 

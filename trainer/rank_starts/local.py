@@ -23,11 +23,12 @@ from typing import NoReturn, Protocol
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
-from trainer.process import ending, fork_safety, own_process
+from scalemark.run_folder import RunFolder
+from trainer import own_process
 from trainer.rank_starts import RanksJob
-from trainer.ranks import own_rank, ports
+from trainer.ranks import own_rank
 from trainer.ranks.host_networks import host_networks
+from trainer.ranks.own_rank import reserved_ports
 
 
 class Network(Protocol):
@@ -53,7 +54,7 @@ class Loopback:
 
 @contextmanager
 def start_ranks(job: RanksJob) -> Iterator[LocalRanks]:
-    with ports.reserved(len(job.jobs) * job.spec.hosts) as reserved, _network(job.spec) as network:
+    with reserved_ports(len(job.jobs) * job.spec.hosts) as reserved, _network(job.spec) as network:
         ranks = LocalRanks(job, job.cluster(network.addresses, reserved), network)
         try:
             for rank in ranks.cluster.ranks:
@@ -120,7 +121,7 @@ class LocalRanks:
             os.setsid()
             own_process.heed_signals()
             _read_nothing()
-            ending.write_into(self._job.folder.rank_log(rank))
+            own_process.write_into(self._job.folder.rank_log(rank))
             self._network.enter(rank.task_index)
             os.environ["CUDA_VISIBLE_DEVICES"] = _visible_devices(self._job.spec, rank)
             os.environ[ORCHESTRATOR_VARIABLE] = str(supervisor)
@@ -141,7 +142,7 @@ class LocalRanks:
         def main(spec: TrialSpec, folder: RunFolder) -> int:
             return int(run_rank(spec, folder, self.cluster, rank))
 
-        ending.run_and_exit(main, self._job.folder.trial, self._job.folder)
+        own_process.run_and_exit(main, self._job.folder.trial, self._job.folder)
 
 
 @contextmanager
@@ -155,7 +156,7 @@ def _network(spec: TrialSpec) -> Iterator[Network]:
 
 def _can_fork(job: RanksJob) -> bool:
     """Say whether a fork is safe, and saves the import that a new Python would need."""
-    is_safe = fork_safety.num_threads() == 1 and not fork_safety.libcuda_is_loaded()
+    is_safe = own_process.num_threads() == 1 and not own_process.libcuda_is_loaded()
     return is_safe and job.slow_import in sys.modules
 
 

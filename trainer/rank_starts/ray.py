@@ -23,8 +23,7 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANK_SOCKET_VARIABL
 from scalemark.records.machine import DeviceKind
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob
-from trainer.ranks import ports
-from trainer.ranks.own_rank import AssignedRanks
+from trainer.ranks.own_rank import AssignedRanks, reserved_ports
 from trainer.ranks.srun_task import visible_devices
 
 ANSWER_TIMEOUT_S = 60.0
@@ -43,7 +42,7 @@ def start_ranks(job: RanksJob) -> Iterator[AssignedRanks]:
     with closing(_connected()) as connection:
         hosts = _hosts(connection, job)
         # of this host; on others they are as likely to be free
-        with ports.reserved(len(job.jobs) * len(hosts)) as reserved:
+        with reserved_ports(len(job.jobs) * len(hosts)) as reserved:
             cluster = job.cluster([host["address"] for host in hosts], reserved)
             ranks = [_asked(job, cluster, rank, hosts) for rank in cluster.ranks]
             order = json.dumps({"environment": _environment(), "ranks": ranks})

@@ -24,11 +24,11 @@ from contextlib import contextmanager
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, WORKER_0, Cluster, Rank
 from scalemark.records.machine import DeviceKind
+from trainer import own_process
 from trainer.errors import UnsupportedTrialError
-from trainer.process import own_process
 from trainer.rank_starts import RanksJob
-from trainer.ranks import ports, srun_task
-from trainer.ranks.own_rank import AssignedRanks
+from trainer.ranks import srun_task
+from trainer.ranks.own_rank import AssignedRanks, reserved_ports
 
 ANSWER_TIMEOUT_S = 60.0  # of Slurm's controller; its commands give up after 10 s
 END_TIMEOUT_S = 60.0  # Slurm's KillWait is 30 s
@@ -40,7 +40,7 @@ def start_ranks(job: RanksJob) -> Iterator[AssignedRanks]:
     hosts = _hosts(job)
     addresses = _addresses(hosts)
     # of this host; on others they are as likely to be free
-    with ports.reserved(len(job.jobs) * len(hosts)) as reserved:
+    with reserved_ports(len(job.jobs) * len(hosts)) as reserved:
         cluster = job.cluster([addresses[host] for host in hosts], reserved)
         srun = _start(job, cluster, hosts)
         assert srun.stdout

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from scalemark.host.gpu_libraries import too_large
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST, WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome, Verdict
-from scalemark.run_folder.attempt_files import last_error
-from scalemark.run_folder.folder import RunFolder
+from scalemark.records.outcomes import EXIT_CODES, TRAINER_EXIT_CODES, Outcome, Verdict
+from scalemark.run_folder import RunFolder, last_error
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import listed
-from trainer.process.ending import EXIT_CODES
-from trainer.ranks import beat
+from trainer.ranks.own_rank import BEAT_EVERY_S, JOINING
 
 _WORTH_A_RETRY = (RANK_LOST, RANK_CRASHED)
 _OF_WORKER_0 = TRAINER_EXIT_CODES | dict.fromkeys(_WORTH_A_RETRY, Outcome.FAILED)
@@ -171,7 +169,7 @@ def _written(folder: RunFolder, exit_code: int | None) -> tuple[Result | None, s
 
 LOOK_EVERY_S = 0.5
 # In a trial that has failed: a rank that is well is never late by so much.
-SILENT_S = 4 * beat.BEAT_EVERY_S
+SILENT_S = 4 * BEAT_EVERY_S
 # A look that comes so much too late means that the machine was paused, or this process stopped.
 OVERSLEPT_S = 2.0
 
@@ -184,7 +182,7 @@ class _Pulse:
     @property
     def joins(self) -> bool:
         """It waits for others, and cannot beat meanwhile."""
-        return self.number.endswith(beat.JOINING)
+        return self.number.endswith(JOINING)
 
     @property
     def beats(self) -> bool:

@@ -19,13 +19,10 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
-from trainer import devices, run
+from scalemark.run_folder import RunFolder
+from trainer import devices, own_process, run
 from trainer.errors import LostRankError
-from trainer.process import own_process
-from trainer.ranks import beat
-from trainer.ranks.own_rank import OwnRank
-from trainer.ranks.ports import reserved
+from trainer.ranks.own_rank import OwnRank, reserved_ports, start_beat
 
 
 def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
@@ -33,7 +30,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
 
     def on_ready() -> None:
         own_process.end_at_signals()
-        beat.start(folder, own.rank)
+        start_beat(folder, own.rank)
 
     if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
         on_ready()
@@ -94,7 +91,7 @@ def started(num_hosts: int, claim: Callable[[Rank], object]) -> Iterator[Cluster
     start.
     """
     with ExitStack() as stack:
-        ports = stack.enter_context(reserved(2 * num_hosts))
+        ports = stack.enter_context(reserved_ports(2 * num_hosts))
         addresses = tuple(f"127.0.0.1:{port}" for port in ports)
         cluster = Cluster(worker_hosts=addresses[:num_hosts], ps_hosts=addresses[num_hosts:])
         others = [rank for rank in cluster.ranks if rank != WORKER_0]

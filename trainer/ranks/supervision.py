@@ -24,8 +24,7 @@ from scalemark.host.memory import num_kernel_kills
 from scalemark.records.attempt import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.attempt_files import with_gpu_errors
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder, with_gpu_errors
 from trainer import rank_starts
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob, StartedRanks

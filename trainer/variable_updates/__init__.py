@@ -1,7 +1,7 @@
 """Variable updates, one file each: where variables are, where gradients meet, who applies them.
 
-Each declares ABILITIES (see `scalemark/abilities/`) and `create(spec, initial, devices, optimizer)
--> VariableUpdate`, a protocol of `trainer/towers.py`; `initial` holds the value of every trainable
-variable. One whose every worker trains has `join(spec, cluster, rank, limit_s) -> Devices`, too:
-those of one worker, once all workers have joined.
+Each declares ABILITIES (see `scalemark/abilities.py`) and `create(spec, initial, devices,
+optimizer) -> VariableUpdate`, a protocol of `trainer/towers.py`; `initial` holds the value of every
+trainable variable. One whose every worker trains has `join(spec, cluster, rank, limit_s) ->
+Devices`, too: those of one worker, once all workers have joined.
 """

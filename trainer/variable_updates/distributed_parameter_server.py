@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("cpu",),

@@ -14,8 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from scalemark.abilities import ALL_REDUCES, preferring
-from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import (
+    ALL_REDUCES,
+    Sends,
+    SendsBetweenHosts,
+    VariableUpdateAbilities,
+    preferring,
+)
 
 _WITHIN_HOSTS = [name for name, one in ALL_REDUCES.items() if one.within_hosts]
 ABILITIES = VariableUpdateAbilities(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
@@ -30,7 +30,7 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.collectives.equal_shards import EqualShards
+from trainer.collectives import EqualShards
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.towers import Optimizer

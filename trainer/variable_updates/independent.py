@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
-from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
@@ -37,9 +37,8 @@ from scalemark.records.attempt import Cluster, Rank
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import devices as devices_of
-from trainer.devices import Devices
+from trainer.devices import Devices, Lockstep
 from trainer.errors import UnsupportedTrialError
-from trainer.ranks.lockstep import Lockstep
 from trainer.step import Batch
 from trainer.towers import Optimizer, Tower, TowerResult
 from trainer.variable_updates.mirrored import Mirrored

@@ -12,7 +12,7 @@ gradients are there, while those of earlier layers are computed.
 
 from __future__ import annotations
 
-from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from scalemark.abilities.folder import names, preferring
-from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities, names, preferring
 
 _ALL_REDUCES = preferring(("nccl", "none"), names("trainer/all_reduces"))
 ABILITIES = VariableUpdateAbilities(

@@ -14,7 +14,7 @@ local_parameter_device=gpu shards whole variables; here a large one is cut.
 
 `all_reduce=none` sums by plain adds and gathers by copies; whole variables stay whole. nccl and
 ring are TensorFlow's collectives, which want shards of equal size: see
-`trainer/collectives/equal_shards.py`.
+`trainer/collectives.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
@@ -38,12 +38,10 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.collectives import exchanges
-from trainer.collectives.equal_shards import EqualShards
-from trainer.collectives.exchanges import Exchange
-from trainer.cuts import Piece, cuts
+from trainer import collectives
+from trainer.collectives import EqualShards, Exchange
 from trainer.devices import Devices
-from trainer.gradient_packs import GradientPacks, parts_of
+from trainer.gradient_packs import GradientPacks, Piece, cuts, parts_of
 from trainer.step import Batch
 from trainer.towers import (
     Optimizer,
@@ -55,8 +53,8 @@ from trainer.towers import (
 )
 
 _EXCHANGES: dict[str, Callable[[Devices], Exchange]] = {
-    "nccl": exchanges.nccl,
-    "ring": exchanges.ring,
+    "nccl": collectives.nccl,
+    "ring": collectives.ring,
 }
 
 

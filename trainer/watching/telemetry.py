@@ -33,11 +33,10 @@ from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from scalemark.text.wording import counted
-from trainer.process import own_process
-from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
-from trainer.watching.xid_events import XidEvents
+from trainer import own_process
+from trainer.watching.nvml import GPU_IDLE, Gpus, Reading, XidEvents
 
 INTERVAL_S = 0.5
 SHORTEST_INTERVAL_S = 0.25  # asking NVML costs time on the GPU's driver, too

@@ -23,12 +23,12 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import JsonRecord, canonical
-from scalemark.run_folder.folder import RunFolder, read_regular
+from scalemark.run_folder import RunFolder, read_regular
 from simulator.costs.work import Work
 from trainer import devices as devices_of
 from trainer import measured
 from trainer.devices import Devices
-from trainer.verdict import MAX_FOREIGN_SHARE
+from trainer.measured import MAX_FOREIGN_SHARE
 from trainer.watching import contention
 
 # Square matrices. On CPU devices small ones that stay in the caches are the fastest, on GPUs large

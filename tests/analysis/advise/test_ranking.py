@@ -10,7 +10,7 @@ from analysis.advise.ranking import rank
 from analysis.statistics.judgement import judge
 from analysis.statistics.sample import Sample
 from benchmarks.advice import Kind, play_races, play_single_runs
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from scalemark.stats.welch import typical
 
 THROUGHPUT = Aim()

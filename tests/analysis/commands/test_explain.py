@@ -5,10 +5,9 @@ import shlex
 
 import pytest
 
-from scalemark.host import kept_probes
-from scalemark.records.machine import DeviceKind
+from scalemark.host.files import prepare_probes, write_probe
+from scalemark.records.machine import DeviceKind, Figure, Probe, Probed
 from scalemark.records.measurement import ReplicaTimes
-from scalemark.records.probe import Figure, Probe, Probed
 from tests.analysis.gpu_box import GPU_BOX, on_gpus
 from tests.filled import ENVIRONMENT, MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small
@@ -189,8 +188,8 @@ def test_the_quick_check_takes_what_a_probe_of_the_machine_measured(
         all_reduce="nccl",
         figures=(Figure(what=Probed.ALL_REDUCE, value=16e9, num_bytes=2**28),),
     )
-    kept_probes.prepare()
-    kept_probes.write(probed)
+    prepare_probes()
+    write_probe(probed)
     (one,) = explained(analysis)
     assert one["links"]["bytes_per_s"] == 16e9
     assert one["links"]["known_by"] == "measured by scalemark probe, 2026-11-25"

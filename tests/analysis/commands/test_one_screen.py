@@ -11,7 +11,7 @@ import store.__main__
 from analysis.text.badges import MEANINGS
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
-from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS
+from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.app import run_app
 from tests.conftest import PROJECT

@@ -9,10 +9,9 @@ from analysis.explain.links import Bandwidth
 from analysis.explain.observed import NOTHING, Observed
 from analysis.results import Environment, Gpus, Result
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Outcome
-from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.references import Origin
+from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.stats import welch
 from tests.specs import small
 

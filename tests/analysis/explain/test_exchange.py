@@ -11,7 +11,7 @@ from analysis.explain.exchange import Loss, chance_of_order, grows_with_bytes, t
 from analysis.explain.suspects import Bound, Method
 from analysis.explain.verdicts import Confidence
 from analysis.selection import Selection, load
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from tests.analysis.explain.explained import GPUS, INDEPENDENT, explained, result
 
 # model, ms of one GPU alone; bytes: 553, 247, 102, 241 and 95 MB

@@ -12,9 +12,8 @@ from analysis.explain.observed import NOTHING, Observed, observed
 from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import Confidence
 from analysis.explain.waterfall import Cause, waterfall
-from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
-from scalemark.records.probe import Figure, Probe, Probed
+from scalemark.records.machine import DeviceKind, Figure, Probe, Probed
+from scalemark.records.references import Origin
 from simulator.costs.box import profile
 from tests.analysis.explain.explained import (
     CPU_DEVICES,

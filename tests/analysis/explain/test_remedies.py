@@ -10,8 +10,8 @@ from analysis.results import Environment, Gpus
 from conf.resolve import resolve
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
-from scalemark.records.unknown_axes import unknown_to
+from scalemark.records.references import Origin
+from scalemark.records.switches import unknown_to
 from simulator.costs.box import profile
 from sweeper.grid.expand import Request, expand
 from tests.analysis.explain.explained import (

@@ -10,7 +10,7 @@ from analysis.explain.observed import Observed
 from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import Confidence
 from analysis.selection import Selection, load
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from tests.analysis.explain.explained import (
     BATCH,
     CPU_DEVICES,

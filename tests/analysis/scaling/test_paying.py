@@ -59,7 +59,7 @@ def fake(num_gpus, *values):
     """A result of these processes, without a database."""
     from analysis.results import Environment, Result
     from scalemark.records.machine import DeviceKind
-    from scalemark.records.origin import Origin
+    from scalemark.records.references import Origin
     from scalemark.stats.welch import typical
 
     environment = Environment(

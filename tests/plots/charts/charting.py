@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.selection import Selection
-from plots.pictures.drawing import NothingToShow, Picture, chart, facts, finish
-from plots.pictures.theme import PALETTES, Theme, settings
+from plots.drawing import NothingToShow, Picture, chart, facts, finish
+from plots.figure import PALETTES, Theme, settings
 from plots.source import Source
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase

@@ -11,8 +11,8 @@ from tests.plots.charts.charting import resnet
 CHART = '''
 """How many repeats each strategy has."""
 
-from plots.pictures.drawing import Picture
-from plots.pictures.theme import Palette
+from plots.drawing import Picture
+from plots.figure import Palette
 from plots.source import Source
 
 from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from plots.charts.time_spent import exposed_share, op_shares
-from plots.pictures.drawing import NothingToShow
+from plots.drawing import NothingToShow
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from tests.filled import STEPS, fill

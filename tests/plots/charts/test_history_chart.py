@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from plots.pictures.drawing import NothingToShow
+from plots.drawing import NothingToShow
 from tests.filled import ENVIRONMENT, fill
 from tests.nights import fill_nights, slower, steady, with_packages
 from tests.plots.charts.charting import checked, details, pictures, resnet, words

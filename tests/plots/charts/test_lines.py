@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from plots.pictures.drawing import NothingToShow
+from plots.drawing import NothingToShow
 from scalemark.records.machine import Machine
 from scalemark.records.outcomes import Outcome, Verdict
 from tests.filled import fill

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from plots.pictures import drawing
-from plots.pictures.drawing import NothingToShow, Picture
+from plots import drawing
+from plots.drawing import NothingToShow, Picture
 from scalemark.records.outcomes import Outcome
 from store.errors import StoreError
 from tests.filled import NOON, fill

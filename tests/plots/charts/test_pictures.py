@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from plots.pictures.theme import Theme
+from plots.figure import Theme
 from scalemark.records.measurement import Profile
 from scalemark.records.outcomes import Outcome
 from tests.filled import fill

@@ -17,15 +17,11 @@ from PIL import Image
 
 from analysis.selection import Selection
 from plots.commands.charts import with_progress
-from plots.parts import in_words
-from plots.pictures.choices import PictureFormat, Theme
-from plots.pictures.drawing import NothingToShow, Picture, chart, draw, names
-from plots.pictures.figure import label
-from plots.pictures.file_names import unique
-from plots.pictures.theme import PALETTES, WIDTH_IN
+from plots.drawing import NothingToShow, Picture, chart, draw, names, unique
+from plots.figure import PALETTES, WIDTH_IN, label
+from plots.options import PictureFormat, Theme, in_words
 from plots.source import Source
-from scalemark.records.origin import Origin
-from scalemark.records.references import published
+from scalemark.records.references import Origin, published
 from store.errors import StoreError
 from tests.filled import fill
 from tests.plots.charts.charting import resnet
@@ -122,7 +118,7 @@ def test_a_picture_that_fails_leaves_the_old_one_and_no_draft(monkeypatch):
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(
-        "plots.pictures.drawing.write",
+        "plots.drawing.write",
         lambda figure, path, *_: break_down(path),
     )
     with pytest.raises(StoreError, match="No space left on device"):
@@ -359,7 +355,7 @@ def test_a_chart_that_crashes_is_reported_with_what_it_drew_before(monkeypatch):
             raise ZeroDivisionError("a mistake of ours")
 
     found = {"scaling": Broken(), "throughput": chart("throughput")}
-    monkeypatch.setattr("plots.pictures.drawing.chart", found.__getitem__)
+    monkeypatch.setattr("plots.drawing.chart", found.__getitem__)
     failed: dict[str, Exception] = {}
     paths = draw(source(), Path(), list(found), failed=failed.setdefault)
     assert [path.name for path in paths] == ["scaling-x.png", "throughput.png"]
@@ -377,7 +373,7 @@ def test_files_are_reported_before_the_error_of_their_chart_is_raised(monkeypatc
             yield Picture(name="x", figure=Figure(), about=[])
             raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Broken())
+    monkeypatch.setattr("plots.drawing.chart", lambda name: Broken())
     paths = draw(source(), Path(), ["scaling"])
     assert next(paths).name == "scaling-x.png"
     with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
@@ -438,7 +434,7 @@ def test_two_pictures_of_one_name_are_a_defect(monkeypatch, filled):
             yield Picture(name="x", figure=Figure(), about=[])
             yield Picture(name="x", figure=Figure(), about=[])
 
-    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Twice())
+    monkeypatch.setattr("plots.drawing.chart", lambda name: Twice())
     with pytest.raises(ValueError, match="chart scaling has two pictures for scaling-x"):
         list(draw(source(), Path(), ["scaling"]))
 
@@ -450,7 +446,7 @@ def test_nothing_to_show_is_reported_in_the_charts_words(monkeypatch, filled):
         def draw(self, source, palette):
             yield from ()
 
-    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Silent())
+    monkeypatch.setattr("plots.drawing.chart", lambda name: Silent())
     reported: dict[str, str] = {}
     assert list(draw(source(), Path(), ["scaling"], passed_over=reported.setdefault)) == []
     assert reported == {"scaling": "nothing to show: this chart is of what is not there"}
@@ -465,7 +461,7 @@ def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, fille
             yield Picture(name="a b", figure=Figure(), about=[])
             yield Picture(name="a_b", figure=Figure(), about=[])
 
-    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Two())
+    monkeypatch.setattr("plots.drawing.chart", lambda name: Two())
     first, second = (path.name for path in draw(source(), Path(), ["history"]))
     assert first == "history-a_b.png"
     assert second.startswith("history-a_b-")

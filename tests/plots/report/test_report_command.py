@@ -9,7 +9,7 @@ import pytest
 
 from plots.__main__ import app
 from plots.commands.report import write
-from plots.whole_file import draft_of
+from plots.options import draft_of
 from store.errors import StoreError
 from tests.plots.report.conftest import parsed
 

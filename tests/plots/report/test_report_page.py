@@ -8,8 +8,8 @@ from urllib.parse import unquote
 import pytest
 
 from benchmarks import made_up_results as results
-from scalemark.records.origin import Origin
 from scalemark.records.outcomes import Verdict
+from scalemark.records.references import Origin
 from store.database import open_for_writing
 from store.errors import StoreError
 from tests.filled import fill

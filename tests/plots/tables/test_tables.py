@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plots.tables import notes
+from plots.tables import layout
 from store.database import open_for_writing
 from store.version import SCHEMA
 from tests.filled import MACHINE, fill
@@ -50,14 +50,14 @@ def test_the_command_itself_prints_tables(filled):
 
 def test_a_table_that_fails_is_named_and_the_others_are_printed(plots, filled, monkeypatch):
     fill("results.db", [(small(model="vgg16"), 7.0)])
-    usual = notes.model_notes
+    usual = layout.model_notes
 
     def broken(table):
         if table.setting["model"] == "trivial":
             raise ZeroDivisionError("a mistake of ours")
         return usual(table)
 
-    monkeypatch.setattr(notes, "model_notes", broken)
+    monkeypatch.setattr(layout, "model_notes", broken)
     ended = plots("tables", "--format", "csv")
     assert ended.exit_code == 1
     assert [row["model"] for row in rows(ended.stdout)] == ["vgg16"]

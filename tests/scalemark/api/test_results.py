@@ -18,7 +18,7 @@ from analysis.selection import load
 from scalemark.api.results import Results
 from scalemark.cli.terminal import make_console
 from scalemark.records.machine import DeviceKind
-from scalemark.records.origin import Origin
+from scalemark.records.references import Origin
 from tests.app import run_app
 from tests.conftest import PROJECT
 from tests.empty import make_empty

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.host import kept_probes
-from scalemark.records.probe import Figure, Probe
+from scalemark.host.files import prepare_probes, read_probe, write_probe
+from scalemark.records.machine import Figure, Probe
 
 PROBE = Probe(
     machine="0123456789abcdef",
@@ -23,30 +23,30 @@ PROBE = Probe(
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path))
-    return kept_probes.prepare()
+    return prepare_probes()
 
 
 def test_the_newest_is_kept_for_each_kind_of_device(folder):
     gpus = replace(PROBE, device_kind="gpu")
     for one in (PROBE, gpus, newer := replace(PROBE, is_quick=False)):
-        kept_probes.write(one)
-    assert kept_probes.read(PROBE.machine, "cpu_device") == newer
-    assert kept_probes.read(PROBE.machine, "gpu") == gpus
-    assert kept_probes.read("another", "gpu") is None
+        write_probe(one)
+    assert read_probe(PROBE.machine, "cpu_device") == newer
+    assert read_probe(PROBE.machine, "gpu") == gpus
+    assert read_probe("another", "gpu") is None
     assert len(list(folder.iterdir())) == 2
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"machine": 1}', PROBE.to_json()[:-9]])
 def test_a_damaged_one_is_none_and_named(folder, text, capsys):
-    kept_probes.write(PROBE).write_text(text)
-    assert kept_probes.read(PROBE.machine, "cpu_device") is None
+    write_probe(PROBE).write_text(text)
+    assert read_probe(PROBE.machine, "cpu_device") is None
     assert "the kept probe cannot be used" in capsys.readouterr().err
 
 
 def test_that_of_another_machine_is_not_believed(folder):
-    file = kept_probes.write(PROBE)
+    file = write_probe(PROBE)
     file.write_text(replace(PROBE, machine="another").to_json())
-    assert kept_probes.read(PROBE.machine, "cpu_device") is None
+    assert read_probe(PROBE.machine, "cpu_device") is None
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan"), None])

@@ -3,7 +3,7 @@
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.unread_variables import notes
+from scalemark.records.switches import notes_of_unread
 from tests.programs import program
 from tests.specs import small
 
@@ -25,18 +25,18 @@ PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
     ids=str,
 )
 def test_what_takes_no_part_reads_nothing(axes, names):
-    said = notes([small(free=(ALGO, FLAGS), **axes)])
+    said = notes_of_unread([small(free=(ALGO, FLAGS), **axes)])
     assert [note.partition(":")[0] for note in said] == names
 
 
 def test_a_variable_that_anything_may_read_is_never_named():
-    assert notes([small(free=(("env.OMP_NUM_THREADS", "1"), ("env.MY_OWN", "a")))]) == []
-    assert notes([program(free={"env.NCCL_ALGO": "Ring"})]) == []
-    assert notes([small()]) == []
+    assert notes_of_unread([small(free=(("env.OMP_NUM_THREADS", "1"), ("env.MY_OWN", "a")))]) == []
+    assert notes_of_unread([program(free={"env.NCCL_ALGO": "Ring"})]) == []
+    assert notes_of_unread([small()]) == []
 
 
 def test_a_note_says_what_would_read_it():
-    assert notes([small(free=(ALGO,)), small(free=(ALGO,)), small()]) == [
+    assert notes_of_unread([small(free=(ALGO,)), small(free=(ALGO,)), small()]) == [
         "env.NCCL_ALGO: nothing reads it in trials without NCCL (all_reduce=nccl, on GPUs). "
         "Their differences are chance."
     ]

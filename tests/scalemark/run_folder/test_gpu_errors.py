@@ -3,8 +3,7 @@
 import pytest
 
 from scalemark.records.measurement import Result
-from scalemark.run_folder.attempt_files import with_gpu_errors
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder, with_gpu_errors
 
 LOST = '{"time_s": 2.0, "uuid": "GPU-a", "xid": 79}\n'
 SAID = "GPU-a reported Xid 79: GPU has fallen off the bus"

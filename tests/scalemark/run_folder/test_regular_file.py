@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.run_folder.folder import read_regular
+from scalemark.run_folder import read_regular
 
 
 def test_a_small_file_takes_little_memory_whatever_the_limit():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from scalemark.stats.slow_noise import error_of_mean
+from scalemark.stats.within_process import error_of_mean
 
 
 def alike(correlation, num_values, seed=1):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from scalemark.stats.trend import without_trend
 from scalemark.stats.two_speeds import two_speeds
-from scalemark.stats.within_process import interval_within
+from scalemark.stats.within_process import interval_within, without_trend
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scalemark.stats.warm_up import rough_warm_up, warm_up
+from scalemark.stats.within_process import rough_warm_up, warm_up
 
 NUM = 100
 

@@ -1,6 +1,6 @@
 """Of TensorFlow's errors of many lines the one is reported that says something."""
 
-from scalemark.run_folder.attempt_files import last_error
+from scalemark.run_folder import last_error
 from scalemark.text.untrusted import telling_line
 
 GRAPH = """Graph execution error:

@@ -2,7 +2,7 @@ import subprocess
 
 import pytest
 
-from scalemark.text.shell_words import continued, joined
+from scalemark.text.wording import continued, joined
 
 ARGUMENTS = [
     'command=torchrun --n={num_gpus} "a  b" {{x}}',

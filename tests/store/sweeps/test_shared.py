@@ -16,7 +16,7 @@ from scalemark.host.processes import HEARTBEAT_TIMEOUT, this_process
 from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.checks import check
 from store.database import open_for_reading, writing
 from store.errors import AwayError, LockedError, StoreError

@@ -10,7 +10,8 @@ from itertools import count
 import pytest
 import typer
 
-from scalemark.host import gpu_libraries, kept_probes
+from scalemark.host import gpu_libraries
+from scalemark.host.files import read_probe
 from scalemark.host.gpu_libraries import Libraries
 from scalemark.records.machine import Machine
 from store.errors import StoreError
@@ -150,7 +151,7 @@ def test_a_probe_is_kept_though_nobody_reads_it(on, monkeypatch):
     monkeypatch.setattr(command, "_print", closed)
     with pytest.raises(BrokenPipeError):
         probe()
-    assert kept_probes.read(BOX.key, "gpu")
+    assert read_probe(BOX.key, "gpu")
 
 
 def test_what_is_incomplete_is_shown_and_not_kept(on, capsys):
@@ -161,7 +162,7 @@ def test_what_is_incomplete_is_shown_and_not_kept(on, capsys):
     said = capsys.readouterr()
     assert "900" in said.out
     assert "incomplete, and not kept: its process ended with 1: no room" in said.err
-    assert kept_probes.read(BOX.key, "gpu") is None
+    assert read_probe(BOX.key, "gpu") is None
 
 
 def test_a_probe_waits_until_no_trial_measures(capsys):

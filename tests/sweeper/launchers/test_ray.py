@@ -17,7 +17,7 @@ import pytest
 from scalemark.records.attempt import RANK_LOST
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, State
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.errors import StoreError
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.records.measurement import GpuTelemetry, Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome, State
+from scalemark.records.outcomes import EXIT_CODES, Outcome, State
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.finished_attempt import FinishedAttempt
 from store.reading.completed_repeats import CompletedRepeat
 from store.sweeps.ledger import Claim, OpenRepeat
@@ -134,7 +134,7 @@ def _leave(folder: RunFolder, script: Script, num_others: int) -> int:
         gpu_telemetry=(seen,) if num_others else (),
     )
     folder.write(folder.result, result.to_json())
-    return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[script.outcome]
+    return EXIT_CODES[script.outcome]
 
 
 class FakeStart:

@@ -22,7 +22,7 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.sweep import SweepRecord
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.database import open_for_reading
 from store.reading import queries
 from sweeper.devices.host_lock import HostLock

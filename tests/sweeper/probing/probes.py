@@ -3,8 +3,7 @@
 from dataclasses import replace
 from itertools import combinations, permutations
 
-from scalemark.records.machine import Gpu, GpuLink, Machine
-from scalemark.records.probe import Figure, Probe, Probed
+from scalemark.records.machine import Figure, Gpu, GpuLink, Machine, Probe, Probed
 
 GIB = 2**30
 MIB = 2**20

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scalemark.records.probe import Figure, Probed
+from scalemark.records.machine import Figure, Probed
 from sweeper.probing.probe_words import lines_of
 from tests.sweeper.probing.probes import box, figures, probe_of
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.cli.progress import silent
-from scalemark.records.probe import ProbeRequest
+from scalemark.cli.terminal import silent
+from scalemark.records.machine import ProbeRequest
 from sweeper.probing.process import COMPILING_S, STALL_S, Measured, measure, patience_s
 from tests.sweeper.probing.probes import box
 

@@ -10,7 +10,7 @@ import pytest
 
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.running.attempt import (
     LOOK_EVERY_S,
     NO_MEMORY_S,

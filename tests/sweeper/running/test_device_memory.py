@@ -1,6 +1,6 @@
 """The line with which a GPU's allocator gives up is found while logs grow."""
 
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.running.device_memory import AllocatorWatch
 
 LINE = (

@@ -11,7 +11,7 @@ import pytest
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.sweep import SweepRecord
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from store.sweeps.sweep_record import read_sweep
 from store.writer import Writer
 from sweeper.errors import SweepRefusedError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
-from trainer.process import ending, own_process
+from scalemark.run_folder import RunFolder
+from trainer import own_process
 
 
 def preload() -> None:
@@ -23,4 +23,4 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 if __name__ == "__main__":
     own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     own_process.heed_signals()
-    ending.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))
+    own_process.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

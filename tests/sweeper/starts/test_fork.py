@@ -8,7 +8,7 @@ import pytest
 
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.running.attempt import Attempt, Limits
 from sweeper.running.judgement import judge
 from sweeper.running.readable import is_readable

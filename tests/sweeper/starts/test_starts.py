@@ -131,7 +131,7 @@ PARENT = """
 ORCHESTRATOR = """
     import os, sys
     from pathlib import Path
-    from scalemark.run_folder.folder import RunFolder
+    from scalemark.run_folder import RunFolder
     from sweeper.starts.environment import environment
     from sweeper.starts import Fork, Spawn
 

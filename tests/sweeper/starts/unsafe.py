@@ -28,8 +28,8 @@ def preload() -> None:
 if __name__ == "__main__":
     import sys
 
-    from scalemark.run_folder.folder import RunFolder
-    from trainer.process import ending, own_process
+    from scalemark.run_folder import RunFolder
+    from trainer import own_process
 
     own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
-    ending.run_and_exit(scripted.main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))
+    own_process.run_and_exit(scripted.main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

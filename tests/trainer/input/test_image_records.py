@@ -8,7 +8,7 @@ from tests.specs import small
 from tests.trainer import image_sets
 from tests.trainer.image_sets import good, jpeg, record
 from trainer.errors import BadDataError, UnsupportedTrialError
-from trainer.input.image_records import ImageRecords, image_and_label
+from trainer.image_records import ImageRecords, image_and_label
 
 
 @pytest.fixture(autouse=True)

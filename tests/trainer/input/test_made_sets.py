@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trainer.input.made_sets import default_folder
+from trainer.record_sets import default_folder
 
 
 def no_home():

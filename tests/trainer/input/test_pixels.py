@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests.specs import small
+from trainer import image_records
 from trainer.data import digits
-from trainer.input import image_records
 from trainer.run import build
 
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.specs import small
-from trainer.input.replica_feed import ReplicaFeed
+from trainer.image_records import ReplicaFeed
 
 
 def numbers() -> tf.data.Dataset:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.layers.batch_normalization import FusedBatchNormalization
+from trainer.layers.images import FusedBatchNormalization
 
 
 @pytest.mark.parametrize("training", [True, False])

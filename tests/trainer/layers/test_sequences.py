@@ -8,11 +8,8 @@ from tensorflow.python.eager import context
 
 from scalemark import layers as nn
 from trainer import keras_model
-from trainer.layers import sequences
-from trainer.layers.attention import Attention
-from trainer.layers.dropout import Dropout
-from trainer.layers.gelu import gelu
-from trainer.layers.layer_normalization import LayerNormalization
+from trainer.layers import tokens as sequences
+from trainer.layers.tokens import Attention, Dropout, LayerNormalization, gelu
 
 
 def drawn(*shape: int, seed: int = 1) -> np.ndarray:

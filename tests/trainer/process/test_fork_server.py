@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.specs import small
 
 pytestmark = pytest.mark.integration
@@ -26,7 +26,7 @@ class Server:
                     sys.executable,
                     "-P",
                     "-m",
-                    "trainer.process.fork_server",
+                    "trainer.fork_server",
                     str(its.fileno()),
                     module,
                 ],

@@ -5,13 +5,13 @@ import subprocess
 import sys
 
 from scalemark.records.attempt import Rank
-from scalemark.run_folder.folder import RunFolder
-from trainer.process import own_process
+from scalemark.run_folder import RunFolder
+from trainer import own_process
 from trainer.ranks.own_rank import OwnRank
 
 PRINTS_AND_IS_KILLED = """
 import ctypes, os, signal
-from trainer.process import own_process
+from trainer import own_process
 own_process.write_lines_at_once()
 ctypes.CDLL(None).printf(b"NCCL WARN\\n")
 os.kill(os.getpid(), signal.SIGKILL)

@@ -10,7 +10,7 @@ import pytest
 
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.specs import small
 
 pytestmark = pytest.mark.integration
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.integration
 TELL = """
 import json, os, resource, sys
 from pathlib import Path
-from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
-from trainer.process import own_process
+from scalemark.run_folder import RunFolder; from scalemark.records.trial import TrialSpec
+from trainer import own_process
 given = RunFolder(Path(sys.argv[1])).read_placement()
 if given:
     own_process.take(given)

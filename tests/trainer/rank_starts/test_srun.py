@@ -11,7 +11,7 @@ import pytest
 from scalemark.records.attempt import RANK_LOST
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests import slurm
 from tests.conftest import PROJECT
 from tests.slurm import until

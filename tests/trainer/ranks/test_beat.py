@@ -5,8 +5,8 @@ import sys
 from io import StringIO
 
 from scalemark.records.attempt import WORKER_0, Rank, RankLimits
-from scalemark.run_folder.folder import RunFolder
-from trainer.ranks import beat
+from scalemark.run_folder import RunFolder
+from trainer.ranks.own_rank import JOINING, wait_for_beats
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
 
@@ -14,8 +14,8 @@ WORKER_1 = Rank(job_name="worker", task_index=1)
 def test_a_beat_is_a_growing_number(tmp_path):
     path = RunFolder(tmp_path).rank_beat(WORKER_1)
     script = (
-        "import sys; from pathlib import Path; from scalemark.records.attempt import Rank; from scalemark.run_folder.folder import RunFolder; from trainer.ranks import beat\n"
-        f"beat.start(RunFolder(Path({str(tmp_path)!r})), Rank(job_name='worker', task_index=1), every_s=0.01)\n"
+        "import sys; from pathlib import Path; from scalemark.records.attempt import Rank; from scalemark.run_folder import RunFolder; from trainer.ranks import beat\n"
+        f"start_beat(RunFolder(Path({str(tmp_path)!r})), Rank(job_name='worker', task_index=1), every_s=0.01)\n"
         "sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as rank:
@@ -31,10 +31,10 @@ def test_a_beat_is_a_growing_number(tmp_path):
 PROGRAM = """
 import sys
 from pathlib import Path
-from scalemark.records.attempt import Rank, RankLimits; from scalemark.run_folder.folder import RunFolder
+from scalemark.records.attempt import Rank, RankLimits; from scalemark.run_folder import RunFolder
 from trainer.ranks import beat
 folder = RunFolder(Path(sys.argv[1]))
-beat.start(folder, Rank(job_name="worker", task_index=1), every_s=0.01)
+start_beat(folder, Rank(job_name="worker", task_index=1), every_s=0.01)
 """
 
 
@@ -78,7 +78,7 @@ def test_a_beat_that_fails_for_a_while_ends_nothing(tmp_path):
 
 def test_a_rank_tells_that_it_joins_before_it_falls_silent(tmp_path):
     folder = RunFolder(tmp_path)
-    program = "with beat.joining():\n    print(folder.rank_beat(Rank(job_name='worker', task_index=1)).read_text())\n"
+    program = "with joining():\n    print(folder.rank_beat(Rank(job_name='worker', task_index=1)).read_text())\n"
     with begun(
         folder,
         RankLimits(),
@@ -88,12 +88,12 @@ def test_a_rank_tells_that_it_joins_before_it_falls_silent(tmp_path):
     assert rank.returncode == 0
     assert len(reported.splitlines()) == 20
     for line in reported.splitlines():
-        assert line.endswith(beat.JOINING) or not line  # it is being written anew
+        assert line.endswith(JOINING) or not line  # it is being written anew
 
 
 def test_a_rank_that_has_joined_tells_that_at_once(tmp_path):
     folder = RunFolder(tmp_path)
-    program = "beat.start(folder, Rank(job_name='worker', task_index=0), every_s=3600)\nwith beat.joining():\n    pass\nsys.stdin.read()"
+    program = "start_beat(folder, Rank(job_name='worker', task_index=0), every_s=3600)\nwith joining():\n    pass\nsys.stdin.read()"
     with begun(folder, RankLimits(), program) as rank:
         while rank.poll() is None and not _has_reported(folder):
             pass
@@ -116,7 +116,7 @@ def test_who_waits_for_beats_says_for_whom(tmp_path, monkeypatch):
 
     reported = Reported()
     monkeypatch.setattr(sys, "stderr", reported)
-    beat.wait_for(folder, [WORKER_0])
+    wait_for_beats(folder, [WORKER_0])
     assert reported.getvalue() == ""
-    beat.wait_for(folder, [WORKER_1, WORKER_0])
+    wait_for_beats(folder, [WORKER_1, WORKER_0])
     assert reported.getvalue() == "waiting for worker-1\n"

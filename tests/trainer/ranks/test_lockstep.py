@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from trainer.ranks.lockstep import AHEAD, Lockstep
+from trainer.devices import AHEAD, Lockstep
 
 
 @pytest.mark.parametrize("fails_at", range(1, AHEAD + 1))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.specs import small
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank, read

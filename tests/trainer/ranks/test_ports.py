@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from trainer.ranks import ports
-from trainer.ranks.ports import reserved
+from trainer.ranks import own_rank
+from trainer.ranks.own_rank import reserved_ports
 
 
 def test_ports_are_reserved_and_free():
-    with reserved(3) as first, reserved(3) as second:
+    with reserved_ports(3) as first, reserved_ports(3) as second:
         assert len({*first, *second}) == 6
         for port in (*first, *second):
             with socket.create_server(("127.0.0.1", port)):
@@ -23,29 +23,29 @@ def test_ports_are_reserved_and_free():
 def test_a_port_in_use_is_passed_over(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = server.getsockname()[1]
-        monkeypatch.setattr(ports, "PORTS", range(used, used + 1))
+        monkeypatch.setattr(own_rank, "PORTS", range(used, used + 1))
         with (
             pytest.raises(OSError, match=rf"1 free ports wanted, 0 found of {used} to {used}"),
-            reserved(1),
+            reserved_ports(1),
         ):
             pass
 
 
 def test_ports_of_a_killed_process_can_be_reserved_again(monkeypatch):
-    monkeypatch.setattr(ports, "PORTS", range(31_800, 31_803))
+    monkeypatch.setattr(own_rank, "PORTS", range(31_800, 31_803))
     program = """
 import signal
 from trainer.ranks import ports
 ports.PORTS = range(31_800, 31_803)
-with ports.reserved(3):
+with reserved_ports(3):
     print("reserved", flush=True)
     signal.pause()
 """
     holder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     with holder:
         assert holder.stdout.readline() == "reserved\n"
-        with pytest.raises(OSError, match="0 found"), reserved(1):
+        with pytest.raises(OSError, match="0 found"), reserved_ports(1):
             pass
         os.kill(holder.pid, signal.SIGKILL)
-    with reserved(3) as again:
+    with reserved_ports(3) as again:
         assert len(again) == 3

@@ -3,9 +3,9 @@
 import pytest
 
 from scalemark.records.attempt import Cluster, RankLimits
-from scalemark.run_folder.folder import RunFolder
-from trainer.ranks.beat import JOINING
+from scalemark.run_folder import RunFolder
 from trainer.ranks.ends import LOOK_EVERY_S, Pulses
+from trainer.ranks.own_rank import JOINING
 
 CLUSTER = Cluster(worker_hosts=("a:1", "b:1"), ps_hosts=("a:2", "b:2"))
 WORKER_0, PS_0, WORKER_1, PS_1 = CLUSTER.ranks

@@ -7,7 +7,7 @@ import pytest
 from scalemark.records.attempt import RANK_LOST, Rank
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from tests.scalemark.host.test_cudnn_limit import SEEN
 from trainer.ranks.ends import RankEnds, judge
 

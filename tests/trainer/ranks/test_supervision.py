@@ -18,7 +18,7 @@ from scalemark.records.attempt import RANK_LOST, Placement, RankLimits
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.starts import Fork, Spawn
 from sweeper.starts.environment import environment
 from tests.conftest import PROJECT
@@ -447,7 +447,7 @@ def test_no_rank_survives_its_orchestrator_or_fork_server(tmp_path, start, kille
     program = f"""
 import os, signal, sys
 from pathlib import Path
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from sweeper.starts.environment import environment
 from sweeper.starts import Fork, Spawn
 process = {how}.start(RunFolder(Path({str(folder.path)!r})), environment(os.environ, ""))
@@ -469,7 +469,7 @@ while True:
                 (server,) = (
                     process
                     for process in family
-                    if "trainer.process.fork_server" in process.cmdline()
+                    if "trainer.fork_server" in process.cmdline()
                     and process.ppid() == orchestrator.pid
                 )
                 server.kill()

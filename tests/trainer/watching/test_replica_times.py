@@ -11,11 +11,11 @@ import tensorflow as tf
 from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES, recorded
-from trainer import injected, micro_batches
+from trainer import injected, model_tower
 from trainer.check.exactness import convolutional, whole_batches
 from trainer.run import build
-from trainer.watching import replica_times
-from trainer.watching.replica_times import LEAST_ROUNDS, MOST_ROUNDS, time_replicas
+from trainer.watching import op_placement
+from trainer.watching.op_placement import LEAST_ROUNDS, MOST_ROUNDS, time_replicas
 
 pytestmark = pytest.mark.integration
 
@@ -42,7 +42,7 @@ def timed(make_devices, clock=None, **changes):
 
 @pytest.mark.parametrize("mode", [*MODES, "independent"])
 def test_each_replica_of_every_mode_has_its_times(make_devices, monkeypatch, mode):
-    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 2)
+    monkeypatch.setattr(op_placement, "MOST_ROUNDS", 2)
     found = timed(make_devices, **(MODES | {"independent": INDEPENDENT})[mode])
     assert list(found.seconds) == ["CPU:1", "CPU:2"]
     assert [len(rounds) for rounds in found.seconds.values()] == [2, 2]
@@ -59,7 +59,7 @@ def test_slow_rounds_are_fewer(make_devices):
 def test_a_time_covers_the_whole_compute(make_devices, monkeypatch):
     """A bug: TensorFlow left out what only the clock waited for."""
     passed = []
-    original = micro_batches.accumulated
+    original = model_tower.accumulated
 
     def slower(*arguments):
         loss, gradients, state = original(*arguments)
@@ -68,15 +68,15 @@ def test_a_time_covers_the_whole_compute(make_devices, monkeypatch):
         )
         return loss, gradients, state
 
-    monkeypatch.setattr(micro_batches, "accumulated", slower)
-    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(model_tower, "accumulated", slower)
+    monkeypatch.setattr(op_placement, "MOST_ROUNDS", 1)
     found = timed(make_devices)
     assert passed
     assert min(rounds[0] for rounds in found.seconds.values()) >= 0.02
 
 
 def test_gpus_work_at_once(make_devices, monkeypatch):
-    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 2)
+    monkeypatch.setattr(op_placement, "MOST_ROUNDS", 2)
     training, weights, batches = ready(make_devices)
     as_gpus = replace(training.devices, kind=DeviceKind.GPU, shared=False)
     found = time_replicas(training.towers, weights, batches, as_gpus)
@@ -84,7 +84,7 @@ def test_gpus_work_at_once(make_devices, monkeypatch):
 
 
 def test_timing_changes_no_weights_and_no_state(make_devices, monkeypatch):
-    monkeypatch.setattr(replica_times, "MOST_ROUNDS", 2)
+    monkeypatch.setattr(op_placement, "MOST_ROUNDS", 2)
     training, weights, batches = ready(make_devices)
 
     def values():

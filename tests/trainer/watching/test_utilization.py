@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.attempt import Cluster
-from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder import RunFolder
 from simulator.costs.networks import network
 from tests.filled import measurement
 from tests.specs import small

@@ -1,0 +1,178 @@
+"""Our plugins of Hydra: the sweeper, models of users, and hardware profiles of users.
+
+Registers our sweeper with Hydra, and hands the grid over.
+
+No postponed annotations here: Hydra runs this file without registering the module, which
+dataclasses then miss.
+
+Lets Hydra take `model=my_model.py:build` like a file of conf/model/, with defaults of its own.
+
+Nothing is listed here, so that help and `glob(*)` show the files of conf/model/ alone; whether the
+reference leads to a model is checked when the trial is resolved.
+
+Lets Hydra take `hardware=NAME` of the user's settings folder, and `hardware=my_box.yaml`, like a
+file of conf/hardware/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
+from hydra.core.object_type import ObjectType
+from hydra.errors import ConfigCompositionException
+from hydra.plugins.config_source import ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+from simulator.costs.box import BrokenProfileError, own_profile_file, own_profiles, read_profile
+
+
+class ScalemarkSweeper(Sweeper):
+    """A Hydra sweeper that composes the grid and leaves running it to `sweeper.sweep`."""
+
+    def __init__(self, **axes: Any) -> None:
+        self._axes = axes  # the other fields of ScalemarkSweeperConf
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self._loader = hydra_context.config_loader
+        self._task_function, self._config = task_function, config
+
+    def sweep(self, arguments: list[str]) -> Any:
+        """Hand over the grid of the arguments and `hydra.sweeper`; arguments win."""
+        # here, because Hydra imports every plugin at every start, `--help` included
+        from sweeper.grid.compose import Composer, Grid
+        from sweeper.grid.expand import Request, expand
+
+        composer = Composer(self._loader, self._config)
+        names = {"params": "params", "grids": "grids", "zip": "zipped", "variants": "variants"}
+        axes: dict[str, Any] = {}
+        for setting, name in names.items():
+            axes[name] = OmegaConf.to_container(self._axes[setting], resolve=True)
+        request = Request(arguments=arguments, **axes)
+        cells = expand(request, composer.base.sweep.max_trials, self._loader)
+        return self._task_function(Grid(cells=cells, composer=composer))
+
+
+@dataclass
+class ScalemarkSweeperConf:
+    _target_: str = "hydra_plugins.scalemark.ScalemarkSweeper"
+    # axis -> sweep as on the command line, a value, or a list of values
+    params: dict[str, Any] = field(default_factory=dict)
+    # the sweep is the union of these; axes as in params
+    grids: list[dict[str, Any]] = field(default_factory=list)
+    zip: list[list[str]] = field(default_factory=list)  # groups of axes that advance together
+    # each cell once with each of these, which win over arguments
+    variants: list[dict[str, Any]] = field(default_factory=list)
+
+
+ConfigStore.instance().store(
+    group="hydra/sweeper", name="scalemark", node=ScalemarkSweeperConf, provider="scalemark"
+)
+
+
+_GROUP = "model/"
+_SCHEME = "own-model"
+DEFAULTS = {"batch_size": 32, "cpu_batch_size": 8, "learning_rate": 0.01}
+"""The defaults of every model of a user's own: its file is not run before its trials."""
+
+
+class OwnModels(ConfigSource):
+    """A config for every name of the group `model` that has a colon in it."""
+
+    @staticmethod
+    def scheme() -> str:
+        return _SCHEME
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        values = {
+            "name": config_path.removeprefix(_GROUP),
+            "num_classes": 0,
+            "image_px": 0,
+            "cpu_image_px": 0,
+            **DEFAULTS,
+        }
+        return ConfigResult(
+            provider=self.provider,
+            path=f"{_SCHEME}://",
+            config=OmegaConf.create(values),
+            header={"package": None},
+        )
+
+    def is_group(self, config_path: str) -> bool:
+        return False
+
+    def is_config(self, config_path: str) -> bool:
+        return config_path.startswith(_GROUP) and ":" in config_path
+
+    def available(self) -> bool:
+        return True
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        return []
+
+
+class OwnModelsSearchPath(SearchPathPlugin):
+    """Adds the source behind conf/, whose files come first."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        search_path.append("scalemark", f"{_SCHEME}://")
+
+
+_HARDWARE_GROUP = "hardware"
+_HARDWARE_SCHEME = "own-hardware"
+
+
+class OwnHardware(ConfigSource):
+    """A config for each file of the user's own that a name of the group `hardware` leads to."""
+
+    @staticmethod
+    def scheme() -> str:
+        return _HARDWARE_SCHEME
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        file = own_profile_file(_name(config_path))
+        assert file is not None  # by is_config
+        try:
+            values = read_profile(file)
+        except BrokenProfileError as error:
+            raise ConfigCompositionException(str(error)) from error
+        return ConfigResult(
+            provider=self.provider,
+            path=f"{_HARDWARE_SCHEME}://",
+            config=OmegaConf.create({"device_kind": "simulated_gpu", "profile": values}),
+            header={"package": None},
+        )
+
+    def is_group(self, config_path: str) -> bool:
+        return config_path == _HARDWARE_GROUP
+
+    def is_config(self, config_path: str) -> bool:
+        if not config_path.startswith(f"{_HARDWARE_GROUP}/"):
+            return False
+        file = own_profile_file(_name(config_path))
+        return file is not None and file.is_file()
+
+    def available(self) -> bool:
+        return True
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        wants_files = config_path == _HARDWARE_GROUP and results_filter in (None, ObjectType.CONFIG)
+        return list(own_profiles()) if wants_files else []
+
+
+def _name(config_path: str) -> str:
+    return config_path.removeprefix(f"{_HARDWARE_GROUP}/")
+
+
+class OwnHardwareSearchPath(SearchPathPlugin):
+    """Adds the source behind conf/, whose files come first."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        search_path.append("scalemark", f"{_HARDWARE_SCHEME}://")

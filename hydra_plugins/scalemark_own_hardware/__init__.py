@@ -1,1 +1,0 @@
-"""Hydra finds the source of the profiles of users' own hardware here."""

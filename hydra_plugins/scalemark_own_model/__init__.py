@@ -1,1 +1,0 @@
-"""Hydra finds the source of the configs of users' own models here."""

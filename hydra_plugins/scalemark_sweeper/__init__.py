@@ -1,1 +1,0 @@
-"""Hydra finds our sweeper here."""

@@ -1,0 +1,390 @@
+"""Charts of lines, a figure per model, and charts with a row per trial."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
+
+from analysis.pivot import varied_tables
+from analysis.results import Result
+from analysis.tables.labels import Label
+from analysis.tables.table import Table
+from analysis.text.numbers import FEW_REPEATS
+from analysis.text.titles import headings, short_title
+from plots import figure as figures
+from plots.drawing import NothingToShow, Picture, file_names
+from plots.figure import SMALL_PT, Palette, label
+from plots.source import Source
+from plots.tables.cells import MEANINGS, SYMBOLS
+from scalemark.records.free_axes import is_env_variable
+from scalemark.records.outcomes import Outcome
+from scalemark.text.wording import natural
+from store.reading.queries import Row
+
+BARS = "bars: 95 % CI"
+RUNS = "dots: single repeats"
+MOST_LINES = 12  # in one panel
+MOST_PANELS = 12  # in one picture
+_PANEL_IN, _SMALL_PANEL_IN = 2.6, 1.9
+_LOG_FROM = 16  # times the smallest value along the x axis: a linear axis presses more together
+_IDEAL_ROOM = 1.3  # the ideal line is cut where it leaves the values behind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What is drawn of one result."""
+
+    value: float
+    low: float | None = None  # 95 % CI
+    high: float | None = None
+    repeats: tuple[float, ...] = ()  # shown instead of an interval where they are few
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChart:
+    """One kind of chart."""
+
+    along: str  # the axis of trials along x
+    title: Callable[[Table], str]
+    x_label: Callable[[Table], str]
+    point: Callable[[Result], Point | None]
+    lack: str  # why there may be nothing to show
+    ideal: Callable[[Sequence[Result]], list[tuple[int, float]]] = lambda _: []
+    least_points: int = 2  # of the longest line
+    is_share: bool = False  # in percent, always on a linear axis
+    about: Callable[[Table], list[str]] = lambda _: []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Panel:
+    title: str
+    lines: Mapping[str, Sequence[Result]]
+
+
+def draw_lines(source: Source, palette: Palette, chart: LineChart) -> Iterator[Picture]:
+    """Yield a picture per model and machine that has a line."""
+    tables = varied_tables(source.results, across=chart.along)
+    able = [table for table in tables if _longest(table, chart) >= chart.least_points]
+    if not able:
+        raise NothingToShow(chart.lack)
+    for table, name in zip(able, file_names(able), strict=True):
+        yield _picture(table, name, source, palette, chart)
+    if len(able) < len(tables):
+        raise NothingToShow(chart.lack, len(tables) - len(able), len(tables))
+
+
+def _longest(table: Table, chart: LineChart) -> int:
+    rows = [row for (row, _), cell in table.cells.items() if chart.point(cell.result)]
+    return max((rows.count(row) for row in rows), default=0)
+
+
+def line_name(table: Table, row: Label) -> str:
+    """Return the name of a line, as `ps_cpu over 2 hosts, fp16`."""
+    results = [cell.result for (label, _), cell in table.cells.items() if label == row]
+    if all(axis in ("strategy", "hosts") or is_env_variable(axis) for axis in table.rows_by):
+        return results[0].line
+    return short_title(table, table.rows_by, row)
+
+
+def looks_of(names: Sequence[str], source: Source) -> dict[str, int]:
+    """Return the number of the look of each line: strategies look alike in every chart."""
+    if all(name in source.looks for name in names):
+        return {name: source.looks[name] for name in names}
+    return {name: number for number, name in enumerate(names)}
+
+
+def _picture(
+    table: Table, name: str, source: Source, palette: Palette, chart: LineChart
+) -> Picture:
+    shown, notes = _panels(table, chart)
+    lines = {name: of for panel in shown for name, of in panel.lines.items()}
+    looks = looks_of(list(lines), source)
+    names = sorted(lines, key=lambda name: -_fastest(lines[name]))
+    is_single = len(shown) == 1
+    figure, grid = figures.panels(
+        len(shown),
+        _PANEL_IN if is_single else _SMALL_PANEL_IN,
+        columns=1 if is_single else 2,
+        names=names,
+        is_shared=not is_single,
+    )
+    title, setting = headings(table, chart.title(table))
+    figures.set_title(figure, title)
+    handles: dict[str, Artist] = {}
+    marks: list[str] = []
+    for axes, panel in zip(grid, shown, strict=True):
+        if panel.title:
+            figures.small_title(axes, panel.title)
+        handles |= _draw_panel(axes, panel, looks, palette, chart, source.is_log)
+        marks += _marks(panel, chart)
+    x_label = f"{chart.x_label(table)}{_suffix(table, chart, source.is_log)}"
+    for axes in grid[-2:]:
+        axes.set_xlabel(x_label if is_single else figures.label(x_label))
+    shown_names = [*names, *(name for name in handles if name not in lines)]
+    figures.add_legend(figure, {name: handles[name] for name in shown_names})
+    return Picture(
+        name=name,
+        figure=figure,
+        setting=setting,
+        results=table.results,
+        marks=marks,
+        about=[*notes, *chart.about(table)],
+    )
+
+
+def _panels(table: Table, chart: LineChart) -> tuple[list[_Panel], list[str]]:
+    """Return one panel with all lines, or of many one for each setting beside the strategy."""
+    lines: dict[Label, list[Result]] = {}
+    for row in table.rows:
+        cells = [table.cells.get((row, column)) for column in table.columns]
+        results = [cell.result for cell in cells if cell]
+        lines[row] = sorted(results, key=lambda result: int(result.axes[chart.along] or 0))
+    grouped: dict[str, dict[str, list[Result]]] = defaultdict(dict)
+    if len(lines) <= MOST_LINES:
+        grouped[""] = {line_name(table, row): results for row, results in lines.items()}
+    else:
+        place = _line_axis(table)
+        others = [axis for number, axis in enumerate(table.rows_by) if number != place]
+        for row, results in lines.items():
+            rest = tuple(value for number, value in enumerate(row) if number != place)
+            key = short_title(table, others, rest) if others else ""
+            name = short_title(table, table.rows_by[place : place + 1], row[place : place + 1])
+            grouped[key][name] = results
+    notes = []
+    best = sorted(grouped, key=lambda key: -max(map(_fastest, grouped[key].values())))
+    kept = [key for key in grouped if key in best[:MOST_PANELS]]
+    if len(kept) < len(grouped):
+        notes.append(f"not drawn: {len(grouped) - len(kept)} slower settings of {len(grouped)}")
+    shown = []
+    for key in kept:
+        fastest = sorted(grouped[key], key=lambda name: -_fastest(grouped[key][name]))[:MOST_LINES]
+        if len(fastest) < len(grouped[key]):
+            num = len(grouped[key])
+            notes.append(f"not drawn: {num - len(fastest)} slower lines of {num}")
+        own = {name: of for name, of in grouped[key].items() if name in fastest}
+        shown.append(_Panel(title=key, lines=own))
+    return shown, notes
+
+
+def _line_axis(table: Table) -> int:
+    """Return the place of the axis whose values are lines; those of the others are panels."""
+    if "strategy" in table.rows_by:
+        return table.rows_by.index("strategy")
+    num_values = [len(set(values)) for values in zip(*table.rows, strict=True)]
+    return num_values.index(max(num_values))
+
+
+def _fastest(results: Sequence[Result]) -> float:
+    return max((result.throughput or 0.0 for result in results), default=0.0)
+
+
+def _draw_panel(
+    axes: Axes,
+    panel: _Panel,
+    looks: Mapping[str, int],
+    palette: Palette,
+    chart: LineChart,
+    is_log: bool,
+) -> dict[str, Artist]:
+    handles: dict[str, Artist] = {}
+    failing: dict[int, int] = defaultdict(int)
+    highest = 0.0
+    for name, results in panel.lines.items():
+        style = palette.style(looks[name])
+        points = []
+        for result in results:
+            at = int(result.axes[chart.along])
+            point = chart.point(result)
+            if point is not None:
+                points.append((at, point, result.is_valid))
+            elif result.throughput is None:
+                _mark_failure(axes, at, result, failing[at], str(style["color"]))
+                failing[at] += 1
+        xs, ys = [at for at, _, _ in points], [point.value for _, point, _ in points]
+        axes.plot(xs, ys, label=name, **style)
+        for at, point, is_valid in points:
+            highest = max(highest, point.value, min(point.high or 0.0, 1.25 * point.value))
+            _mark_spread(axes, at, point, style, palette, is_valid=is_valid)
+        handles[name] = Line2D([], [], **style)
+    ideal = chart.ideal([result for results in panel.lines.values() for result in results])
+    if len(ideal) > 1:
+        xs, ys = [at for at, _ in ideal], [value for _, value in ideal]
+        look: dict[str, Any] = {"color": palette.faint, "linestyle": (0, (1, 2))}
+        axes.plot(xs, ys, label="ideal", **look)
+        handles["ideal"] = Line2D([], [], **look)
+    counts = {int(one.axes[chart.along]) for results in panel.lines.values() for one in results}
+    _scale_x(axes, sorted(counts), is_log or _is_wide(counts))
+    _scale_y(axes, highest, ideal, chart, is_log=is_log or _is_wide(counts))
+    return handles
+
+
+def _mark_spread(
+    axes: Axes,
+    at: int,
+    point: Point,
+    style: Mapping[str, Any],
+    palette: Palette,
+    *,
+    is_valid: bool,
+) -> None:
+    """Draw an interval, or the runs where they are few; doubt makes the marker hollow."""
+    color = style["color"]
+    if 1 < len(point.repeats) < FEW_REPEATS:
+        runs: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 3, "gid": "runs"}
+        axes.plot([at] * len(point.repeats), point.repeats, color=color, **runs)
+    elif point.low is not None and point.high is not None:
+        axes.vlines(at, point.low, point.high, color=color, linewidth=1, gid="interval")
+    if not is_valid:
+        hollow = {**style, "linestyle": "none", "markerfacecolor": palette.ground, "gid": "doubt"}
+        axes.plot([at], [point.value], **hollow)
+
+
+def _mark_failure(axes: Axes, at: int, result: Result, number: int, color: str) -> None:
+    axes.annotate(
+        SYMBOLS[Outcome(result.outcome)],
+        (at, 0),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(0, 2 + 8 * number),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=SMALL_PT - 1,
+        color=color,
+    )
+
+
+def _is_wide(counts: set[int]) -> bool:
+    return max(counts) > _LOG_FROM * max(min(counts), 1)
+
+
+def _suffix(table: Table, chart: LineChart, is_log: bool) -> str:
+    counts = {int(result.axes[chart.along]) for result in table.results}
+    return " (log)" if is_log or _is_wide(counts) else ""
+
+
+def _scale_x(axes: Axes, counts: Sequence[int], is_log: bool) -> None:
+    first, last = counts[0], counts[-1]
+    if is_log and first > 0:
+        axes.set_xscale("log", base=2)
+        aside = max(last / first, 2) ** 0.05
+        axes.set_xlim(first / aside, last * aside)  # failures at the ends are in sight, too
+    else:
+        aside = 0.05 * max(last - first, 1)
+        axes.set_xlim(first - aside, last + aside)
+    ticks = list(counts)
+    if len(ticks) > 8:  # labels would touch
+        ticks = ticks[:: math.ceil(len(ticks) / 8)]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_formatter(FixedFormatter([str(count) for count in ticks]))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _scale_y(
+    axes: Axes,
+    highest: float,
+    ideal: Sequence[tuple[int, float]],
+    chart: LineChart,
+    *,
+    is_log: bool,
+) -> None:
+    if is_log and not chart.is_share and highest > 0:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        return
+    top = max([highest, *(min(value, _IDEAL_ROOM * highest) for _, value in ideal)])
+    axes.set_ylim(0, 1.06 * top or 1)
+    if chart.is_share:
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+
+
+def _marks(panel: _Panel, chart: LineChart) -> list[str]:
+    """Return what the marks of a panel mean."""
+    results = [result for of in panel.lines.values() for result in of]
+    points = [point for result in results if (point := chart.point(result))]
+    marks = []
+    if any(1 < len(point.repeats) < FEW_REPEATS for point in points):
+        marks.append(RUNS)
+    is_interval = [
+        len(p.repeats) not in range(2, FEW_REPEATS) and p.low is not None for p in points
+    ]
+    if any(is_interval):
+        marks.append(BARS)
+    if not all(result.is_valid for result in results):
+        marks.append("hollow: in doubt")
+    for result in results:
+        if result.throughput is None:
+            symbol = SYMBOLS[Outcome(result.outcome)]
+            marks.append(f"{symbol}: {MEANINGS[symbol]}")
+    return list(dict.fromkeys(marks))
+
+
+def throughput_point(result: Result) -> Point | None:
+    """Return the throughput with its spread; of a single run no interval is known."""
+    if result.throughput is None:
+        return None
+    is_repeated = len(result.repeats) > 1
+    return Point(
+        value=result.throughput,
+        low=result.low if is_repeated else None,
+        high=result.high if is_repeated else None,
+        repeats=result.repeats,
+    )
+
+
+MOST_TRIALS = 24
+
+
+def completed(source: Source, result: Result) -> list[Row]:
+    """Return its completed attempts, oldest first; details as `Source.attempts` has them."""
+    rows = (source.attempts[attempt_id] for attempt_id in result.attempt_ids)
+    return [attempt for attempt in rows if attempt["outcome"] == Outcome.COMPLETED]
+
+
+def typical(source: Source, result: Result) -> Row:
+    """Return the completed attempt with the median throughput (of an even number the slower of
+    both), else the newest attempt. Nothing is averaged over processes.
+    """
+    able = sorted(completed(source, result), key=lambda attempt: float(attempt["throughput"] or 0))
+    return able[(len(able) - 1) // 2] if able else source.attempts[result.attempt_ids[-1]]
+
+
+def at_most(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """Sort by number of GPUs and strategy, and keep `MOST_TRIALS`, those on the most GPUs; return
+    them and a note on the others.
+    """
+    ordered = sorted(results, key=lambda result: (result.num_gpus, natural(result.strategy)))
+    num_others = max(len(ordered) - MOST_TRIALS, 0)
+    if not num_others:
+        return ordered, []
+    note = f"not drawn: {num_others} of {len(ordered)} trials, on the fewest devices"
+    return ordered[num_others:], [note]
+
+
+def row_names(table: Table) -> dict[str, str]:
+    """Return the name of each trial's row, as `ps_cpu x 4`."""
+    names = {}
+    for (row, _), cell in table.cells.items():
+        result = cell.result
+        names[result.trial_id] = f"{line_name(table, row)} x {result.num_gpus}"
+    return names
+
+
+def rows_in(names: Sequence[str]) -> float:
+    """Return the height of rows that leave room for the longest of these names."""
+    most_lines = max(label(name).count("\n") + 1 for name in names)
+    return len(names) * max(0.24, 0.135 * most_lines + 0.09)
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Put the names at the left of so many rows, the first at the top."""
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), [label(name) for name in names], fontsize=SMALL_PT - 1)
+    axes.grid(visible=False, axis="y")

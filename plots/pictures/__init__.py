@@ -1,1 +1,0 @@
-"""Parts that charts are drawn with: figures, curves, rows, text, colors, files."""

@@ -1,0 +1,381 @@
+"""The run folder: the files of one attempt, written by engines and read by the rest."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from scalemark.records.attempt import (
+    WORKER_0,
+    AttemptBegin,
+    AttemptEnd,
+    Placement,
+    Rank,
+    RankLimits,
+    check_environment,
+    pack_steps,
+    spec_of,
+)
+from scalemark.records.machine import Machine, XidError
+from scalemark.records.measurement import Measurement, Result, StepSample
+from scalemark.records.outcomes import Doing, Outcome, Phase
+from scalemark.records.trial import TrialSpec
+from scalemark.records.validation import build, build_all, parsed
+from scalemark.text.untrusted import GRAPH_ERROR, quoted, telling_line
+
+MOST_BYTES = 2**26
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file without waiting for another program or leaving the folder. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # ENXIO: a socket
+            raise _refused(path, "a link" if path.is_symlink() else "a socket") from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise _refused(path, "a FIFO" if stat.S_ISFIFO(mode) else "a device")
+
+
+def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """Return the text of a file. Raises OSError, also for a larger one, and ValueError."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= most_bytes:
+            return file.read(size).decode()  # not what is appended meanwhile
+    raise OSError(errno.EFBIG, f"found more than {most_bytes} bytes, wanted no more", str(path))
+
+
+def _refused(path: Path, what: str) -> OSError:
+    return OSError(errno.EINVAL, f"found {what}, wanted a regular file", str(path))
+
+
+_Made = TypeVar("_Made")
+SWEEP_FILE = "sweep.json"  # of a sweep, beside its run folders
+MOST_STEPS_BYTES = 2**28  # of steps.jsonl: some 1.5 million calls
+
+
+class _File:
+    """A file of fixed name, as an attribute of the folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, owner: type[RunFolder]) -> Path:
+        return folder.path / self._name
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one attempt. The trainer writes most of them; the orchestrator reads them.
+
+    A file that cannot be read raises OSError, and one that makes no sense, as after a full disk,
+    ValueError. Both name the file.
+    """
+
+    path: Path
+
+    trial = _File("trial.json")
+    attempt = _File("attempt.json")
+    ended = _File("ended.json")
+    machine = _File("machine.json")
+    placement = _File("placement.json")
+    doing = _File("doing.txt")
+    loaded = _File("loaded.txt")  # of our trainer: empty, there once TensorFlow is imported
+    environment = _File("environment.json")
+    steps = _File("steps.jsonl")
+    telemetry = _File("telemetry.jsonl")
+    gpu_errors = _File("gpu_errors.jsonl")  # an XidError per line
+    profile = _File("profile")  # a folder
+    heartbeat = _File("heartbeat.txt")  # of a user's program: touched when it has printed something
+    result = _File("result.json")
+    rank_limits = _File("rank_limits.json")
+    log = _File("log.txt")  # of the trainer; with ranks: of their supervisor and of worker 0
+
+    def rank_log(self, rank: Rank) -> Path:
+        """Return the log of a rank of a distributed trial; worker 0 is its trainer."""
+        return self.log if rank == WORKER_0 else self.path / f"log-{rank.name}.txt"
+
+    def logs(self) -> list[Path]:
+        """Return the logs that are there: of the trainer, then of other ranks."""
+        return [*self.path.glob(self.log.name), *sorted(self.path.glob("log-*.txt"))]
+
+    def rank_beat(self, rank: Rank) -> Path:
+        """Return the file with a growing number, which a rank writes every few seconds.
+
+        "7 joining" says that it may be silent until it has met the other ranks.
+        """
+        return self.path / f"beat-{rank.name}.txt"
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file whole or not at all.
+
+        The steps are on the disk before the result that rests on them, so that a power loss spares
+        both or neither. No other file waits for the disk: that would disturb the measurement.
+        """
+        if path == self.result:
+            self._sync_steps()
+        draft = path.with_suffix(".draft")
+        with draft.open("w") as file:
+            file.write(text)
+            if path in (self.result, self.environment):
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
+
+    def _sync_steps(self) -> None:
+        """Flush the file, and its name in the folder."""
+        for path in (self.steps, self.path):
+            with suppress(FileNotFoundError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def read_trial(self) -> TrialSpec:
+        with _making_sense_of(self.trial):
+            return spec_of(parsed(read_regular(self.trial)))
+
+    def read_attempt(self) -> AttemptBegin | None:
+        """Return None in a folder that a trainer was given by hand."""
+        return self._read(self.attempt, AttemptBegin.from_json)
+
+    def read_ended(self) -> AttemptEnd | None:
+        """Return None while it runs, and when its orchestrator was killed."""
+        return self._read(self.ended, AttemptEnd.from_json)
+
+    def read_rank_limits(self) -> RankLimits:
+        """Defaults in a folder that a trainer was given by hand."""
+        return self._read(self.rank_limits, RankLimits.from_json) or RankLimits()
+
+    def read_machine(self) -> Machine | None:
+        """Return None in a folder that a trainer was given by hand."""
+        return self._read(self.machine, Machine.from_json)
+
+    def read_placement(self) -> Placement | None:
+        """Return None in a folder that a trainer was given by hand."""
+        return self._read(self.placement, Placement.from_json)
+
+    def read_steps(self) -> list[StepSample]:
+        """Return all complete lines, without a last one that a crash cut off."""
+        return self._read(self.steps, _steps_in, MOST_STEPS_BYTES) or []
+
+    def read_gpu_errors(self) -> list[XidError]:
+        """Return what GPUs reported, in the order in which it came; nothing where none is there."""
+        return self._read(self.gpu_errors, _gpu_errors_in) or []
+
+    def read_doing(self) -> Doing:
+        """Return what the trainer is doing; a process that has not said it yet is building."""
+        return self._read(self.doing, Doing) or Doing.BUILDING
+
+    def last_step(self) -> int | None:
+        """Return the number of the last step; None before the first."""
+        newest = self.newest_step()
+        return None if newest is None else newest.step
+
+    def newest_step(self) -> NewestStep | None:
+        """Read the last step from the end of the file only: a measurement runs."""
+        try:
+            with open_regular(self.steps) as file:
+                file.seek(max(0, file.seek(0, 2) - 1024))
+                lines = file.read(1024).split(b"\n")[:-1]
+        except FileNotFoundError:
+            return None
+        if not lines:
+            return None
+        with _making_sense_of(self.steps):
+            found = parsed(lines[-1].decode())
+            return build(NewestStep, {"step": found["step"], "phase": found.get("phase", "")})
+
+    def heartbeat_ns(self) -> int:
+        """Return when a user's program printed something last; 0 before, and of trainers."""
+        try:
+            return self.heartbeat.lstat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def read_environment(self) -> dict[str, Any] | None:
+        """Return None when the attempt ended before it was known."""
+        return self._read(self.environment, _environment_in)
+
+    def read_result(self) -> Result | None:
+        """Return None when the attempt ended without one."""
+        return self._read(self.result, Result.from_json)
+
+    def _read(
+        self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES
+    ) -> _Made | None:
+        """Return None when there is no such file."""
+        try:
+            with _making_sense_of(path):
+                return make(read_regular(path, most_bytes))
+        except FileNotFoundError:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestStep:
+    """The step that a trainer wrote last."""
+
+    step: int
+    phase: str  # a Phase; empty of a line without one
+
+
+def _steps_in(text: str) -> list[StepSample]:
+    lines = text.split("\n")[:-1]
+    try:
+        steps = parsed(f"[{','.join(lines)}]")  # several times faster than line by line
+    except ValueError:
+        steps = []
+    if len(steps) != len(lines):  # find the damaged line
+        steps = [_line(number, line) for number, line in enumerate(lines, 1)]
+    return build_all(StepSample, steps, "line")
+
+
+def _gpu_errors_in(text: str) -> list[XidError]:
+    return [XidError.from_json(line) for line in text.split("\n")[:-1]]
+
+
+def _line(number: int, text: str) -> Any:
+    try:
+        return parsed(text)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from error
+
+
+def _environment_in(text: str) -> dict[str, Any]:
+    found = parsed(text)
+    check_environment(found)
+    return dict(found)
+
+
+@contextmanager
+def _making_sense_of(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is damaged: {what}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """The files that an attempt left, read and checked."""
+
+    result: Result
+    steps: Sequence[StepSample]
+    environment: dict[str, Any] | None
+
+
+def read_left(folder: RunFolder, result: Result) -> Left:
+    """Read what belongs to a result. Raises ValueError or OSError, naming the file."""
+    check_measured(folder, result)
+    if result.measurement is None:
+        return Left(result=result, steps=[], environment=readable_environment(folder))
+    return Left(
+        result=result,
+        steps=steps_of(folder, result.measurement),
+        environment=folder.read_environment(),
+    )
+
+
+def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
+    """Return what is left of an attempt whose own result does not count."""
+    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    return Left(result=result, steps=[], environment=readable_environment(folder))
+
+
+def check_measured(folder: RunFolder, result: Result) -> None:
+    """Raises ValueError."""
+    if result.outcome == Outcome.COMPLETED and result.measurement is None:
+        raise ValueError(
+            f"{folder.result}: outcome=completed, measurement=null: wanted a measurement"
+        )
+
+
+def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
+    """Read the steps of a measurement. Raises ValueError for fewer, and for impossible ones."""
+    steps = folder.read_steps()
+    try:
+        if steps:
+            pack_steps(steps)  # as the database will
+    except ValueError as error:
+        raise ValueError(f"{folder.steps} is damaged: {error}") from error
+    num_measured = sum(step.num_steps for step in steps if step.phase == Phase.MEASURE)
+    wanted = 0 if measurement.reported else max(1, measurement.num_steps)
+    if num_measured < wanted:
+        raise ValueError(
+            f"{folder.steps} is cut off: it holds {num_measured} measured steps, the measurement "
+            f"was made of {wanted}"
+        )
+    return steps
+
+
+def readable_environment(folder: RunFolder) -> dict[str, Any] | None:
+    """Read the environment of an attempt that ended badly, where there is a whole one."""
+    try:
+        return folder.read_environment()
+    except (ValueError, OSError):
+        return None
+
+
+_TAIL_BYTES = 2**16
+_NO_ERROR = "failed call to cuInit"  # what TensorFlow always says where there is no GPU
+_ERROR_LINE = re.compile(r"^[EF]\d{4} |Error\b|Fatal|Check failed|terminate called")
+_MOST_CHARACTERS = 300
+
+
+def last_error(log: Path) -> str:
+    """Return the last line that looks like an error, or nothing. Raises OSError."""
+    with open_regular(log) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return last_error_in(file.read(_TAIL_BYTES).decode(errors="replace"))
+
+
+def last_error_in(text: str) -> str:
+    """Return the last line of a text that looks like an error, or nothing."""
+    lines = text.splitlines()
+    for number in reversed(range(len(lines))):
+        line = lines[number].strip()
+        if not _ERROR_LINE.search(line) or _NO_ERROR in line:
+            continue
+        if line.endswith(GRAPH_ERROR):  # which only announces the error
+            line = f"{line} {telling_line(chr(10).join(lines[number + 1 :]))}".rstrip()
+        return quoted(line, _MOST_CHARACTERS)
+    return ""
+
+
+_MOST_NAMED = 3  # the first ones tell the cause; others follow from it
+
+
+def with_gpu_errors(result: Result, folder: RunFolder) -> Result:
+    """Add to the message of an attempt that failed or hung what its GPUs had reported."""
+    if result.outcome not in (Outcome.FAILED, Outcome.HUNG):
+        return result
+    message = result.message
+    for error in reported_errors(folder)[:_MOST_NAMED]:
+        if str(error) not in message:  # a rank may have said it
+            message = f"{message}; {error}"
+    return replace(result, message=message)
+
+
+def reported_errors(folder: RunFolder) -> list[XidError]:
+    """Return the errors; none where the file makes no sense."""
+    try:
+        return folder.read_gpu_errors()
+    except (OSError, ValueError):
+        return []

@@ -1,1 +1,0 @@
-"""Reduce-scatter and all-gather over equal shards, which `sharded` variable updates exchange."""

@@ -1,1 +1,0 @@
-"""Feeds replicas with images from TFRecords."""

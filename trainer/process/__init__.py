@@ -1,1 +1,0 @@
-"""Starts, forks and ends a trainer process."""
