@@ -35,8 +35,8 @@ def test_ports_of_a_killed_process_can_be_reserved_again(monkeypatch):
     monkeypatch.setattr(own_rank, "PORTS", range(31_800, 31_803))
     program = """
 import signal
-from trainer.ranks import ports
-ports.PORTS = range(31_800, 31_803)
+from trainer.ranks import own_rank
+own_rank.PORTS = range(31_800, 31_803)
 with reserved_ports(3):
     print("reserved", flush=True)
     signal.pause()
