@@ -37,7 +37,7 @@ def test_ports_of_a_killed_process_can_be_reserved_again(monkeypatch):
 import signal
 from trainer.ranks import own_rank
 own_rank.PORTS = range(31_800, 31_803)
-with reserved_ports(3):
+with own_rank.reserved_ports(3):
     print("reserved", flush=True)
     signal.pause()
 """
