@@ -23,8 +23,8 @@ from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
-from scalemark.stats.two_speeds import two_modes
 from scalemark.stats.welch import interval as interval_over_processes
+from scalemark.stats.welch import two_modes
 from scalemark.stats.within_process import interval_within, spread_within
 from simulator.play import step_times
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, SupportsFloat, TypeVar
 
-from scalemark.records.measurement import StepSample
+from scalemark.records.measurement import StepSample, counted_calls
 from scalemark.records.outcomes import Phase
-from scalemark.stats.two_speeds import counted_calls
 
 Batches = TypeVar("Batches")
 

@@ -15,7 +15,7 @@ from analysis.source import Source
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from scalemark.records.outcomes import Outcome
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.welch import two_modes
 from scalemark.text.wording import counted
 from simulator.costs.box import Hardware
 from simulator.costs.work import step_work

@@ -15,7 +15,7 @@ from analysis.statistics.sample import Sample
 from analysis.text.versions import differing
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.welch import two_modes
 from scalemark.text.wording import as_typed
 
 _AT_A_TIME = 100  # pairs whose steps are in memory together

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.welch import two_modes
 
 _NOISY = 0.1  # width of a 95 % CI, as a share of the number
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.validation import JsonRecord, check_least, check_one_of
 from scalemark.text.untrusted import quoted_lines
 
@@ -274,3 +274,9 @@ BESIDE_A_MEASUREMENT = (
     "metrics",
 )
 """Fields of Result that are columns of its measurement."""
+
+
+def counted_calls(samples: Sequence[StepSample]) -> list[StepSample]:
+    """Return the measured ones but the first, which begins with idle devices and waits for none."""
+    measured = [sample for sample in samples if sample.phase == Phase.MEASURE]
+    return measured[1:] or measured

@@ -14,7 +14,7 @@ from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Outcome
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.welch import two_modes
 from store.reading.gpu_notes import gpu_notes
 from store.reading.queries import Row
 

@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.attempt import unpack_steps
+from scalemark.records.measurement import counted_calls
 from scalemark.records.outcomes import Outcome, Phase
-from scalemark.stats.two_speeds import counted_calls
 from store.database import reading
 from store.filters import targets
 from store.filters.targets import Target

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scalemark.stats.two_speeds import two_modes
+from scalemark.stats.welch import two_modes
 
 
 @pytest.mark.parametrize(
