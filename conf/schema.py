@@ -83,20 +83,6 @@ class CommandConfig:
 
 
 @dataclass
-class AgentsConfig:
-    """Hosts that share a sweep through PostgreSQL, with launcher=agents, slurm and ray."""
-
-    num_hosts: int = setting("hosts on which launcher=slurm and ray start an agent each", default=1)
-    gpus_per_host: int | None = setting("GPUs; null = as Slurm or Ray reports", default=None)
-    lease_s: float = setting(
-        "seconds without a heartbeat after which other agents run an agent's trials", default=60.0
-    )
-    pool: str | None = setting(
-        "name under which equal hosts count as one machine; null = each is its own", default=None
-    )
-
-
-@dataclass
 class LauncherConfig:
     """A file in conf/launcher/."""
 
@@ -135,12 +121,11 @@ class LauncherConfig:
     rank_timeout_s: float = setting(
         "heartbeat timeout of each process of a distributed trial, in seconds", default=30.0
     )
-    agents: AgentsConfig = field(default_factory=AgentsConfig)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The settings of one launcher alone, as slurm, which its own file declares."""
+            """The settings of one launcher alone, which its own file declares."""
 
 
 if not TYPE_CHECKING:

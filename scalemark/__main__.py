@@ -55,9 +55,6 @@ COMMANDS = {
         module="sweeper.__main__",
         is_subcommand=True,
     ),
-    "agent": Command(
-        about="Join a sweep that hosts share.", module="sweeper.__main__", is_subcommand=True
-    ),
     "judge": Command(
         about="Judge whether a change makes a trial faster.",
         module="sweeper.__main__",

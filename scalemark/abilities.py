@@ -157,7 +157,6 @@ class LauncherAbilities:
     """ABILITIES of a file in `sweeper/launchers/`, which has one of its name in
     `conf/launcher/`."""
 
-    starts_agents: bool  # itself, on launcher.agents.num_hosts; else people start them
     # dataclass of the settings `launcher.<name>.*` that it alone heeds, all with defaults; its
     # types are built-in ones. None = it has none
     settings: type | None
@@ -300,7 +299,6 @@ __all__ = [
     "precision_of",
     "preferring",
     "rank_jobs",
-    "starting_agents",
     "trains_apart",
 ]
 
@@ -308,7 +306,7 @@ DEFAULT_UPDATE = "replicated"
 """What variable_update=auto means: every replica has its copies, and gradients are all-reduced."""
 
 LOCAL = "local"
-"""The one launcher that runs attempts on this machine; all others have agents run them."""
+"""The one launcher that runs attempts on this machine."""
 
 VARIABLE_UPDATES = Folder("trainer/variable_updates", VariableUpdateAbilities)
 ALL_REDUCES = Folder("trainer/all_reduces", AllReduceAbilities)
@@ -370,11 +368,6 @@ def jobs_of(spec: TrialSpec) -> tuple[str, ...]:
 def distributed() -> tuple[str, ...]:
     """Return the variable updates that can go over several hosts."""
     return tuple(name for name, one in VARIABLE_UPDATES.items() if one.goes_over_hosts)
-
-
-def starting_agents() -> tuple[str, ...]:
-    """Return the launchers that start agents themselves."""
-    return tuple(name for name, one in LAUNCHERS.items() if one.starts_agents)
 
 
 def check() -> None:

@@ -11,9 +11,6 @@ BUSY_TIMEOUT_S = 30  # for which a writer waits for another
 compact_json = json.JSONEncoder(separators=(",", ":")).encode
 
 SCALEMARK_ONLY_READS = "scalemark_only_reads"
-# Execution option of a connection whose transactions do not wait for other writers: they lock the
-# rows that they change.
-SCALEMARK_BESIDE_OTHERS = "scalemark_beside_others"
 
 # Dialect -> execution options of a connection that only reads, all its statements from one moment
 ONLY_READS: dict[str, dict[str, Any]] = {

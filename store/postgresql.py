@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 
 from scalemark.host.own_code import database_option
 from store import engine as engines
-from store.engine import ONLY_READS, SCALEMARK_BESIDE_OTHERS, SCALEMARK_ONLY_READS
+from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import AwayError, LockedError, StoreError
 from store.schema import Base
 from store.version import VERSION_QUERY, check_is_ours, check_version, create
@@ -114,36 +114,6 @@ class PostgresDatabase:
             yield connection
 
 
-def answer_within(engine: sa.Engine, within_s: float) -> None:
-    """Make connecting, a lock, the server's answer and its silence each fail after about that
-    time, so that an agent that cannot write finds out in time.
-
-    Statements have twice as long: they may wait for a lock first.
-    """
-    lock_ms = max(1, int(within_s * 1000))
-    options_of_server = {
-        "lock_timeout": lock_ms,
-        "statement_timeout": 2 * lock_ms,
-        "idle_in_transaction_session_timeout": 2 * lock_ms,
-        **_keepalives("tcp_keepalives", within_s),
-    }
-    own = _keepalives("keepalives", within_s) | {
-        "connect_timeout": max(_LEAST_CONNECT_TIMEOUT_S, round(within_s))
-    }
-
-    def connect(
-        dialect: sa.Dialect, _record: Any, arguments: list[Any], options: dict[str, Any]
-    ) -> DBAPIConnection:
-        # of what is set twice the last holds
-        settings = f"{options['options']} {_settings(options_of_server)}"
-        return _connect(dialect, arguments, {**options, **own, "options": settings}, within_s)
-
-    if event.contains(engine, "do_connect", _connect_again):
-        event.remove(engine, "do_connect", _connect_again)
-    event.listen(engine, "do_connect", connect)
-    engine.dispose()  # connections that were made otherwise
-
-
 _LEAST_CONNECT_TIMEOUT_S = 2  # libpq takes less for as much
 
 
@@ -206,8 +176,7 @@ def _connect(
 def _begin(connection: sa.Connection) -> None:
     """Let in one writer at a time, as in SQLite: what it read is then still true when it writes."""
     options = connection.get_execution_options()
-    alone = (SCALEMARK_ONLY_READS, SCALEMARK_BESIDE_OTHERS)
-    if not any(options.get(name, False) for name in alone):
+    if not options.get(SCALEMARK_ONLY_READS, False):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITERS)))
 
 

@@ -250,7 +250,7 @@ class SweepRow(Base):
     # folder of the run folders; null before the first attempt has ended
     run_dir: Mapped[str | None]
     origin: Mapped[str]  # the database or file it was imported from; empty: measured into this one
-    # what its agents go by; null: not shared
+    # null; earlier versions kept here what agents of a shared sweep went by
     settings: Mapped[dict[str, Any] | None] = mapped_column(JsonObject(none_as_null=True))
 
 
@@ -324,11 +324,7 @@ class LeftOutRow(Base):
 
 
 class OrchestratorRow(Base):
-    """A process that runs a sweep, and the signs by which others know whether it still lives.
-
-    A shared sweep has several at once: the controller, which planned it, and agents. `heartbeat_at`
-    is by the database's clock there, by the host's own elsewhere.
-    """
+    """A process that runs a sweep, and the signs by which others know whether it still lives."""
 
     __tablename__ = "orchestrators"
 
@@ -348,13 +344,13 @@ class OrchestratorRow(Base):
     # null while it runs, and after a crash until somebody notices
     ended_at: Mapped[datetime | None]
     note: Mapped[str]  # for people, by itself or by who ended it
-    # in a shared sweep: without a sign for longer it is dead
+    # null; of agents of earlier versions: without a sign for longer they were dead
     lease_s: Mapped[float | None]
 
 
 # SQLite uses the index only for a condition of the same text
 IN_FLIGHT = "state IN ('claimed', 'running')"
-WAITING = "state = 'pending' AND orchestrator_id IS NULL"  # the next agent may take it
+WAITING = "state = 'pending' AND orchestrator_id IS NULL"
 
 
 class RepeatRow(Base):
@@ -388,7 +384,7 @@ class RepeatRow(Base):
     num_attempts: Mapped[int]  # made so far, a running one included
     # who took it last; null: nobody has it
     orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))
-    # of a shared sweep: its place in the planned order, in which agents take; else null
+    # null; of shared sweeps of earlier versions: the place in which agents took it
     turn: Mapped[int | None]
     # of the attempt that runs, as all below; null when none does
     started_at: Mapped[datetime | None]

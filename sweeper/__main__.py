@@ -1,5 +1,5 @@
 """Commands: `python -m sweeper status` shows how far sweeps are, from another terminal; `python -m
-sweeper agent` joins a shared sweep; `python -m sweeper judge` judges a change of a trial.
+sweeper judge` judges a change of a trial.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ if __name__ == "__main__":
 from store.command_line import App, run
 
 app = App(
-    about="Look at sweeps that run, join one, judge a change, or measure what this machine can do.",
+    about="Look at sweeps that run, judge a change, or measure what this machine can do.",
     commands={
         "status": "sweeper.live.status:status",
-        "agent": "sweeper.commands.agent:agent",
         "judge": "sweeper.commands.judge:judge",
         "probe": "sweeper.commands.probe:probe",
     },

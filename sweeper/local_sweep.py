@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -14,15 +17,17 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading import queries
+from store.sweeps.ledger import Ledger
+from store.sweeps.sweep_record import read_sweep
 from store.writer import Writer
 from sweeper.devices import simulated_box
 from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.host_lock import HostLock, NoHostLock
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
+from sweeper.errors import SweepRefusedError
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.source import OwnSource
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
@@ -30,9 +35,11 @@ from sweeper.planning.plan_view import machine_line
 from sweeper.planning.simulate import Estimate
 from sweeper.program_software import check_programs, describe_programs, words_of_programs
 from sweeper.race.races import Tally, results_in, sort_into_races, with_races
+from sweeper.running.recover import recover
+from sweeper.running.run_folders import RunFolders
 from sweeper.starts import STARTS
 from sweeper.stop import Stop
-from sweeper.way import Planned, make_run_folders
+from sweeper.way import Planned
 
 
 class LocalSweep:
@@ -117,13 +124,14 @@ class LocalSweep:
         host_lock = NoHostLock() if simulates else HostLock()
         sweep = new_sweep(config, self._name, planned.plan, self.machine, self.software_key, typed)
         ledger = writer.begin_sweep(sweep, is_alive)
-        folders = make_run_folders(config.store.runs_dir, ledger, self.machine, self.software_key)
+        folders = self._run_folders(ledger)
         start = STARTS[config.engine][launcher.start.name]()
         stack.callback(start.close)
         shown = machine_line(self.machine, self.inventory)
         progress = Progress(self._name, shown, self.inventory, planned.plan)
         tools = Tools(
-            source=OwnSource(ledger),
+            ledger=ledger,
+            recover=partial(recover, ledger.engine),
             slots=slots,
             host_lock=host_lock,
             start=start,
@@ -142,3 +150,15 @@ class LocalSweep:
             planned.tally,
             planned.observe,
         )
+
+    def _run_folders(self, ledger: Ledger) -> RunFolders:
+        """Make them for the sweep as the database has it: one that is continued keeps its
+        beginning. Raises SweepRefusedError.
+        """
+        try:
+            path = Path(self.config.store.runs_dir).expanduser().resolve()
+            record = read_sweep(ledger.engine, ledger.sweep_id)
+            return RunFolders(path, record, self.machine, self.software_key)
+        except SweepRefusedError:
+            ledger.end(datetime.now(UTC), finished=False)
+            raise

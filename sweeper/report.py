@@ -71,7 +71,6 @@ class Ran:
     # why results could no longer be written; what ran then is in its run folders
     failure: str | None = None
     num_finished_elsewhere: int = 0  # repeats that another sweep completed meanwhile
-    num_running: int = 0  # repeats that agents go on with
     saved: Saved = field(default_factory=Saved)  # by racing
 
 
@@ -101,7 +100,6 @@ class Report:
             "tried again": ran.num_retries,
             "not started": ran.num_not_started,
             "cut off": ran.num_cut_off,
-            "still running": ran.num_running,
             "finished earlier": self.num_finished_otherwise,
         }
         parts += [f"{count} {what}" for what, count in others.items() if count]
@@ -112,10 +110,9 @@ class Report:
     def all_completed(self) -> bool:
         """Say whether all completed, apart from what racing made not worth running."""
         ran = self.ran
-        num_left = ran.num_not_started + ran.num_running
         return (
             ran.states[State.COMPLETED] + ran.saved.num_spared == ran.states.total()
-            and not num_left
+            and not ran.num_not_started
         )
 
 

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from rich.console import Console
 
 from conf.schema import PlanFormat, StoreConfig
-from scalemark.abilities import LOCAL
 from scalemark.cli.terminal import make_console, silence
 from scalemark.host.files import without_reliable_locks
 from scalemark.records.machine import DeviceKind
@@ -30,10 +29,7 @@ from sweeper.planning.plan_view import plan_json, print_plan
 from sweeper.planning.settings import check, check_folders
 from sweeper.report import Report
 from sweeper.running.recover import recover
-from sweeper.shared_sweep import SharedSweep
 from sweeper.way import Planned
-
-Way = LocalSweep | SharedSweep
 
 
 def run(
@@ -50,8 +46,7 @@ def run(
     name = check(config)
     if not config.sweep.dry_run:
         check_folders(config.store)
-    is_local = config.launcher.name == LOCAL
-    way: Way = LocalSweep(config, name) if is_local else SharedSweep(config, name)
+    way = LocalSweep(config, name)
     specs, left_out = resolve_grid(grid.cells, grid.composer.compose, way.inventory, config.sweep)
     way.check(specs)
 
@@ -61,8 +56,7 @@ def run(
         waiting = [one.spec.trial_id for one in planned.plan.trials if one.num_repeats]
         if engine is None:
             return planned
-        machine_key = way.machine.key if is_local else None
-        return replace(planned, failed_last=failed_last(engine, waiting, machine_key))
+        return replace(planned, failed_last=failed_last(engine, waiting, way.machine.key))
 
     sources = [taken.line] if taken else []
     if config.sweep.dry_run:
@@ -105,7 +99,7 @@ def _tell_what_would_refuse_it(store: StoreConfig) -> None:
         print(f"sweep: this plan cannot be run as it is: {quoted(str(error))}", file=sys.stderr)
 
 
-def _print(console: Console, way: Way, planned: Planned, sources: Sequence[str]) -> None:
+def _print(console: Console, way: LocalSweep, planned: Planned, sources: Sequence[str]) -> None:
     for source in sources:
         console.print(source, markup=False, soft_wrap=True)
     print_plan(console, planned, way.machine, way.inventory)

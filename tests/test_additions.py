@@ -72,38 +72,6 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=1, learning_rate=0.2
 import tensorflow as tf
 '''
 
-QUEUE = """
-from dataclasses import dataclass
-
-from scalemark.abilities import LauncherAbilities
-from scalemark.records.sweep import setting
-
-
-@dataclass
-class Settings:
-    name: str | None = setting("queue to wait in; null = the shortest", default=None)
-
-
-ABILITIES = LauncherAbilities(starts_agents=True, settings=Settings)
-
-from sweeper.devices.agent_hosts import devices_of_hosts
-
-
-class Launcher:
-    def __init__(self, config):
-        self._config = config
-
-    def check(self):
-        return devices_of_hosts(self._config, 8 if self._config.launcher.queue.name else 4)
-
-    def check_width(self, hosts):
-        pass
-"""
-QUEUE_FILES = {
-    "sweeper/launchers/queue.py": QUEUE,
-    "conf/launcher/queue.yaml": "name: queue\n",
-}
-
 COSTS = """
 import json
 from simulator.costs.networks import network
@@ -217,36 +185,6 @@ def test_an_optimizer_is_one_file(tmp_path):
     assert "choose lars or momentum or rmsprop" in said
 
 
-def test_a_launcher_is_one_file_and_its_choice(tmp_path):
-    project = GrownProject(tmp_path / "project", QUEUE_FILES)
-    said = project.refused("launcher=queue")
-    assert "launcher=queue: hosts share a sweep through PostgreSQL, and store.url is" in said
-    said = project.refused("launcher.queue.name=long")
-    assert "launcher=local ignores it; leave it out, or choose launcher=queue" in said
-    said = project.refused("launcher.agents.num_hosts=3")
-    assert "launcher=local ignores it; leave it out, or choose launcher=queue, ray" in said
-    shown = project.run("sweep.py", "--help").stdout
-    assert "launcher: agents, local, queue, ray, slurm" in shown
-    assert "  launcher.queue.name=null        queue to wait in; null = the shortest\n" in shown
-
-
-def test_a_sweep_of_an_added_launcher_is_planned_by_it(tmp_path, postgresql_url):
-    project = GrownProject(tmp_path / "project", QUEUE_FILES)
-    asked = ("launcher=queue", f"store.url='{postgresql_url}'", "num_gpus=8")
-    (spec,) = project.plan(*asked, "launcher.queue.name=long")
-    assert (spec["device_kind"], spec["num_gpus"]) == ("gpu", 8)
-    assert "num_gpus=8" in project.refused(*asked)  # of a queue with 4
-
-
-@pytest.mark.parametrize("path", QUEUE_FILES)
-def test_half_a_launcher_is_named_at_the_start(tmp_path, path):
-    project = GrownProject(tmp_path / "project", {path: QUEUE_FILES[path]})
-    assert (
-        "launcher=queue: wanted both sweeper/launchers/queue.py and conf/launcher/queue.yaml, found one of them"
-        in project.refused("num_gpus=2")
-    )
-
-
 @pytest.mark.parametrize(
     ("path", "text", "said"),
     [
@@ -274,11 +212,6 @@ def test_half_a_launcher_is_named_at_the_start(tmp_path, path):
             "trainer/optimizers/lars.py",
             "import json\n",
             "trainer/optimizers/lars.py: declares no ABILITIES",
-        ),
-        (
-            "sweeper/launchers/slurm.py",
-            "from conf.schema import Config\n",
-            "sweeper/launchers/slurm.py: declares no ABILITIES; wanted ABILITIES = LauncherAbilities",
         ),
     ],
 )

@@ -5,7 +5,6 @@ For tests of what becomes of a sweep, whatever its trials do: importing TensorFl
 
 import runpy
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -24,19 +23,9 @@ class _ShowsNothing(ModuleType):
 if __name__ == "__main__":
     sys.path[0] = str(PROJECT)
     from scalemark.records.axes import Engine
-    from sweeper import launchers
     from sweeper.starts import STARTS, Fork
 
-    agent_command = launchers.agent_command
-
-    def tiny_agent_command(*arguments: str, **named: object) -> launchers.AgentCommand:
-        """Its trials are tiny, too."""
-        command = agent_command(*arguments, **named)  # type: ignore[arg-type]  # handed on
-        python, _, _, _, _, *options = command.argv
-        return replace(command, argv=(python, str(PROJECT / "tests" / "tiny_agent.py"), *options))
-
     STARTS[Engine.tensorflow][Fork.name] = partial(Fork, module="tests.tiny_trainer")
-    launchers.agent_command = tiny_agent_command
     sys.modules["plots.at_end"] = _ShowsNothing("plots.at_end")
     sys.argv[0] = str(PROJECT / "sweep.py")
     runpy.run_path(sys.argv[0], run_name="__main__")

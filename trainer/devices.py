@@ -206,7 +206,7 @@ def _least_compute_capability() -> tuple[int, int] | None:
 def _check_kernels() -> None:
     """Raise UnsupportedTrialError for a GPU or driver that TensorFlow has no kernels for.
 
-    Sweeps refuse those before; the self-check, a trial by hand and an agent's host come here first.
+    Sweeps refuse those before; the self-check, a trial by hand and other hosts come here first.
     """
     libraries = gpu_libraries.installed()
     for gpu in tf.config.get_visible_devices("GPU"):

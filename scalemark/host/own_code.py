@@ -36,7 +36,6 @@ def typed(command: str) -> str:
 _TYPED = {
     "sweep": "python sweep.py",
     "status": "python -m sweeper status",
-    "agent": "python -m sweeper agent",
     "judge": "python -m sweeper judge",
     "settings": "python -m sweeper settings",
     "probe": "python -m sweeper probe",

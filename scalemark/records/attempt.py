@@ -180,9 +180,6 @@ RANK_LOST = 7
 RANK_CRASHED = 8
 """Exit status of a rank whose program a signal has ended: it took the others along."""
 
-RANK_SOCKET_VARIABLE = "SCALEMARK_RANK_SOCKET"
-"""Environment variable with the socket where `rank_start=ray` asks its agent for ranks."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:

@@ -59,7 +59,6 @@ _PROCESS = {
     "window_s": f"CASE WHEN {_IS_SIMULATED} THEN NULL ELSE measurements.window_s END",
 }
 _OF_PROCESSES = _MEDIANS.format(where=_ON_MACHINE, **_PROCESS)
-_OF_SHARED = _MEDIANS.format(where="sweeps.name = :sweep OR machines.pool = :pool", **_PROCESS)
 _OF_DEVICES = _MEDIANS.format(
     where=_ON_MACHINE,
     columns=_COLUMNS,
@@ -80,13 +79,6 @@ def recorded_durations_s(
     simulates them.
     """
     return rows(engine, _OF_DEVICES if on_devices else _OF_PROCESSES, machine=machine_key)
-
-
-def recorded_durations_shared_s(engine: sa.Engine, sweep: str, pool: str | None) -> list[Row]:
-    """Return as `recorded_durations_s` what counts for a shared sweep: its own attempts, on any
-    host, and all of its pool.
-    """
-    return rows(engine, _OF_SHARED, sweep=sweep, pool=pool)
 
 
 class Durations:

@@ -1,1 +1,1 @@
-"""Keeps the states of sweeps and repeats, for one orchestrator or for many agents."""
+"""Keeps the states of sweeps and repeats, as the orchestrator of each sweep changes them."""

@@ -74,7 +74,6 @@ class Abandoned:
     machine_id: int
     owner: ProcessIdentity
     orchestrator_id: int
-    is_shared: bool = False  # its sweep is
     state: State
     started_at: datetime | None  # as what follows, when it was running
     run_dir: str | None
@@ -108,7 +107,6 @@ class Ledger:
         self.sweep_id = sweep_id
         self.orchestrator_id = orchestrator_id
         self.machine_id = machine_id
-        self._states = engine  # through which states alone are changed
         self._software_key = software_key
         self._wanted_repeats = wanted_repeats
         self._shares_host = shares_host
@@ -171,7 +169,7 @@ class Ledger:
             "run_dir": run_dir,
             "placement": asdict(placement),
         }
-        with writing(self._states) as connection:
+        with writing(self.engine) as connection:
             changed = change(connection, claimed, State.RUNNING, at, **NO_ATTEMPT | values)
             # it may have been written before, and the answer was lost
             if not changed and not exists(connection, begun):
@@ -183,7 +181,7 @@ class Ledger:
         LostError.
         """
         running = sa.update(_Repeat).where(*self._own(repeat_id, State.RUNNING))
-        with writing(self._states) as connection:
+        with writing(self.engine) as connection:
             changed = connection.execute(running.values(pid=pid, start_ticks=start_ticks))
             if changed.rowcount != 1:
                 raise LostError(f"process {pid}")
@@ -206,24 +204,20 @@ class Ledger:
                 )
             if again is not None:
                 change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
-            elif outcome is State.INTERRUPTED:
-                self._interrupted(connection, repeat_id, at)
             add_attempt(connection, self.sweep_id, self.machine_id, attempt)
-
-    def _interrupted(self, connection: sa.Connection, repeat_id: int, at: datetime) -> None:
-        """Leave it: whoever continues the sweep opens it again."""
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
         """Open a repeat again that was claimed, but not started after all."""
         claimed = self._own(repeat_id, State.CLAIMED)
-        with writing(self._states) as connection:
+        with writing(self.engine) as connection:
             change(connection, claimed, State.PENDING, at, NOT_STARTED)
 
     def skip(self, repeat_ids: Iterable[int], reason: str, at: datetime) -> None:
         """Skip those of these repeats that are pending; the others are left as they are."""
-        pending = (_Repeat.state == State.PENDING, self._may_skip)
+        own = _Repeat.orchestrator_id == self.orchestrator_id
+        pending = (_Repeat.state == State.PENDING, own)
         ids = list(repeat_ids)
-        with writing(self._states) as connection:
+        with writing(self.engine) as connection:
             change_all(connection, ids, pending, State.SKIPPED, at, reason, reason=reason)
 
     def beat(self, at: datetime) -> None:
@@ -265,10 +259,6 @@ class Ledger:
             _Repeat.state == state,
             _Repeat.orchestrator_id == self.orchestrator_id,
         )
-
-    @property
-    def _may_skip(self) -> sa.ColumnElement[bool]:
-        return _Repeat.orchestrator_id == self.orchestrator_id
 
     def _check_not_ended(self, connection: sa.Connection) -> None:
         """Raises LostError: nobody would ever close what an ended orchestrator claims."""
@@ -323,12 +313,9 @@ def exists(connection: sa.Connection, which: Sequence[sa.ColumnElement[bool]]) -
 def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
     """Return orchestrators that have not said that they ended: id, process, last heartbeat. Some
     may have been killed.
-
-    Those of shared sweeps are left out: `store.sweeps.shared` looks after them, by another clock.
     """
-    own = sa.select(schema.SweepRow.id).where(schema.SweepRow.settings.is_(None))
-    which = (_Orchestrator.ended_at.is_(None), _Orchestrator.sweep_id.in_(own))
-    statement = sa.select(_Orchestrator.__table__).where(*which).order_by(_Orchestrator.id)
+    which = _Orchestrator.ended_at.is_(None)
+    statement = sa.select(_Orchestrator.__table__).where(which).order_by(_Orchestrator.id)
     with reading(engine) as connection:
         found = connection.execute(statement)
         return [(row["id"], process_of(row), row["heartbeat_at"]) for row in found.mappings()]
@@ -336,7 +323,6 @@ def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
 
 def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abandoned]:
     """Return what these orchestrators had claimed or were running."""
-    sweeps = schema.SweepRow
     owner = [getattr(_Orchestrator, one.name) for one in fields(ProcessIdentity)]
     is_owner = (_Orchestrator.id == _Repeat.orchestrator_id) & (
         _Orchestrator.sweep_id == _Repeat.sweep_id
@@ -346,10 +332,8 @@ def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abando
             *_Repeat.__table__.columns,
             *(column.label(f"owner_{column.key}") for column in owner),
             _Orchestrator.machine_id,
-            sweeps.settings.is_not(None).label("is_shared"),
         )
         .join(_Orchestrator, is_owner)
-        .join(sweeps, sweeps.id == _Repeat.sweep_id)
         .where(_Orchestrator.id.in_(orchestrator_ids), _Repeat.state.in_(IN_FLIGHT))
         .order_by(_Repeat.id)
     )
@@ -363,26 +347,25 @@ def close_abandoned(
     """Record what became of it: `finished` is what its run folder held, None when it was not
     running but claimed only.
 
-    What was interrupted or not begun is pending again: for who continues its sweep, or the next
-    agent that shares it. False, and nothing is written, when somebody else has closed it already.
+    What was interrupted or not begun is pending again, for who continues its sweep. False, and
+    nothing is written, when somebody else has closed it already.
     """
     as_found = (
         _Repeat.id == repeat.repeat_id,
         _Repeat.orchestrator_id == repeat.orchestrator_id,
         _Repeat.num_attempts == repeat.attempt,
     )
-    opened: dict[str, Any] = {"orchestrator_id": None} if repeat.is_shared else {}
     in_state = (*as_found, _Repeat.state == repeat.state)
     with writing(engine) as connection:
         if repeat.state is State.CLAIMED:
-            return change(connection, in_state, State.PENDING, at, KILLED, **opened)
+            return change(connection, in_state, State.PENDING, at, KILLED)
         if finished is None:
             raise ValueError(f"{repeat}: it was running; wanted what its run folder held")
         outcome = State(finished.result.outcome)
         if not change(connection, in_state, outcome, at, KILLED, **NO_ATTEMPT):
             return False
         if outcome is State.INTERRUPTED:
-            change(connection, as_found, State.PENDING, at, KILLED, **opened)
+            change(connection, as_found, State.PENDING, at, KILLED)
         add_attempt(connection, repeat.sweep_id, repeat.machine_id, finished)
         return True
 
@@ -461,7 +444,6 @@ def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
         machine_id=row["machine_id"],
         owner=process_of(row, "owner_"),
         orchestrator_id=row["orchestrator_id"],
-        is_shared=bool(row["is_shared"]),
         state=State(row["state"]),
         started_at=row["started_at"],
         run_dir=row["run_dir"],

@@ -24,7 +24,6 @@ from store.database import reading
 from store.reading.queries import check_sweep
 from store.sweeps.ledger import placement_of, process_of
 from store.sweeps.repeat_states import num_in_states
-from store.sweeps.shared import SharedStatus, status_of
 
 NUM_LAST = 5
 _OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
@@ -125,7 +124,6 @@ class SweepStatus:
     running: Sequence[RunningRepeat]  # oldest first
     last_finished: Sequence[FinishedRepeat]  # newest first, NUM_LAST at most
     paces: Sequence[Pace]
-    shared: SharedStatus | None = None  # with all its agents; none of a sweep of one host
 
     @property
     def typed_command(self) -> str:
@@ -161,14 +159,9 @@ class SweepStatus:
 
     @property
     def state(self) -> SweepState:
-        """Judge by the processes on this host and by leases."""
+        """Judge by the processes on this host."""
         if self.finished_at is not None:
             return SweepState.FINISHED
-        if self.shared is not None:
-            if any(map(self.shared.is_alive, self.shared.agents)):
-                return SweepState.RUNNING
-            all_ended = all(agent.ended_at for agent in self.shared.agents)
-            return SweepState.ENDED if all_ended else SweepState.KILLED
         runner = self.orchestrator
         if runner is None or runner.ended_at is not None:
             return SweepState.ENDED
@@ -250,7 +243,6 @@ def _status(connection: sa.Connection, row: sa.RowMapping) -> SweepStatus:
         finished_at=row["finished_at"],
         counts=num_in_states(connection, sweep_id),
         orchestrator=_orchestrator(connection, sweep_id),
-        shared=None if row["settings"] is None else status_of(connection, sweep_id),
         running=_running(connection, sweep_id),
         last_finished=_last_finished(connection, sweep_id),
         paces=_paces(connection, sweep_id),

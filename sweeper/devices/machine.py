@@ -42,12 +42,6 @@ class Inventory:
     more_hosts: str = ""  # what to do for trials over more hosts than these
 
     @property
-    def is_per_host(self) -> bool:
-        """Return whether each host has so many devices; if not, all processes of a trial share
-        them."""
-        return self.num_hosts is not None
-
-    @property
     def compute_capability(self) -> tuple[int, int] | None:
         """The least of the usable GPUs; None for CPU devices."""
         found = [gpu_libraries.version(gpu.compute_capability) for gpu in self.gpus]

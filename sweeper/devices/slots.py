@@ -91,17 +91,6 @@ class Slots:
         # where others leave no whole block, any of the rest will do once nothing else runs
         return not self._held and len(free) >= num_gpus
 
-    def most_that_fits(self) -> int:
-        """Return the devices of the widest trial that there is room for now, 0 for none."""
-        for num in range(self._inventory.most_gpus_per_trial, 0, -1):
-            if self.fits(num):
-                return num
-        return 0
-
-    def free_devices(self) -> list[int]:
-        """Return those that nobody is known to have."""
-        return sorted(self._free())
-
     def take(self, num_gpus: int, visibility: str = "masked") -> Grant | None:
         """Grant devices; None when there is no room now. Raises ValueError as `fits` does."""
         if not self.fits(num_gpus):

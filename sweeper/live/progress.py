@@ -89,17 +89,8 @@ class Log:
             silence(sys.stdout)
 
 
-class AgentLog(Log):
-    """Tells what an agent runs; its controller shows how far the whole sweep is."""
-
-    def attempt_started(self, started: Started) -> None:
-        plural = "" if len(started.devices) == 1 else "s"
-        devices = f"device{plural} {', '.join(map(str, started.devices))}"
-        self.note(f"runs {started.trial.label} repeat {started.repeat} on {devices}")
-
-
 class Progress(Log):
-    """Shows the whole sweep, as the process sees it that runs or controls it."""
+    """Shows the whole sweep, as the process sees it that runs it."""
 
     def __init__(
         self,

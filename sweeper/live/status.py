@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +21,6 @@ from scalemark.text.untrusted import quoted
 from store.command_line import Db, Json
 from store.database import open_for_reading
 from store.errors import AwayError, LockedError, NoSweepError
-from store.sweeps.shared import SharedStatus
 from store.sweeps.sweep_status import (
     FinishedRepeat,
     RunningRepeat,
@@ -130,37 +128,11 @@ def snapshot_of(status: SweepStatus) -> Snapshot:
         counts=Counts.of(status.counts, len(running)),
         recent=tuple(_ended(repeat) for repeat in reversed(status.last_finished)),
         eta_s=eta_s,
-        notes=(_note(status), *_agents(status.shared)),
+        notes=(_note(status),),
     )
 
 
-def _agents(shared: SharedStatus | None) -> Iterator[str]:
-    """Give a line for each agent that runs, or has something to tell: where it is, what it runs,
-    and since when it gave no sign.
-    """
-    for agent in shared.agents if shared else ():
-        role = "controller" if agent.is_controller else "agent"
-        line = f"{role} on {agent.process.host}, process {agent.process.pid}"
-        if agent.ended_at is not None:
-            line += ", has ended"
-        elif not agent.is_controller:
-            line += f", runs {', '.join(agent.running) or 'nothing'}"
-        if agent.ended_at is None:
-            line += f", gave its last sign {agent.silent_s:.0f} s ago"
-        if agent.note:
-            line += f": {agent.note}"
-        if agent.note or agent.ended_at is None:
-            yield line
-
-
 def _where(status: SweepStatus) -> str:
-    if status.shared is not None:
-        hosts = {
-            agent.process.host
-            for agent in status.shared.agents
-            if not agent.is_controller and status.shared.is_alive(agent)
-        }
-        return f"shared by agents on {', '.join(sorted(hosts)) or 'no host now'}"
     if status.orchestrator is None:
         return "imported, or rebuilt from run folders"
     process = status.orchestrator.process

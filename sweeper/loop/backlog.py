@@ -22,7 +22,6 @@ class Repeat:
     task: Task
     # attempts, by what sweeper.running.judgement calls their ends
     num_ended: Counter[str] = field(default_factory=Counter)
-    is_drawn: bool = False  # and not begun yet: others may begin it, if we cannot
 
 
 class Backlog:
@@ -36,7 +35,8 @@ class Backlog:
         self._repeats: dict[int, Repeat] = {}
         self._of_trial: dict[str, list[int]] = {}
         for repeat in repeats:
-            self._enter(repeat)
+            self._repeats[repeat.task.key] = repeat
+            self._of_trial.setdefault(repeat.open.trial_id, []).append(repeat.task.key)
         tasks = (repeat.task for repeat in self._repeats.values())
         self.queue = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
         self.put_off: list[Task] = []
@@ -66,12 +66,6 @@ class Backlog:
     def trial_ids(self) -> Iterable[str]:
         return self._of_trial
 
-    def add(self, drawn: OpenRepeat, trial: PlannedTrial, width: int) -> None:
-        """Have a repeat wait that was drawn from the source."""
-        task = Task(key=drawn.repeat_id, num_gpus=width, expected_s=None, round=0)
-        self._enter(Repeat(open=drawn, trial=trial, task=task, is_drawn=True))
-        self.queue.add(task)
-
     def remove(self, key: int) -> Task:
         """Have a repeat wait no more. Raises KeyError when it does not wait."""
         for task in self.put_off:
@@ -92,12 +86,6 @@ class Backlog:
             repeat = self._repeats[key]
             repeat.task = replace(repeat.task, expected_s=duration_s)
         self.queue.expect(keys, duration_s)
-
-    def _enter(self, repeat: Repeat) -> None:
-        key, keys = repeat.task.key, self._of_trial.setdefault(repeat.open.trial_id, [])
-        self._repeats[key] = repeat
-        if key not in keys:  # it may be drawn for a second time
-            keys.append(key)
 
 
 def planned_repeats(

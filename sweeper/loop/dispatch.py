@@ -10,7 +10,6 @@ from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, Repeat
-from sweeper.loop.drawing import Backoff, Drawing, Patience
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.recording import Recorder
 from sweeper.loop.room import Room, Rooms
@@ -18,13 +17,14 @@ from sweeper.loop.starting import Starter
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
 from sweeper.loop.tools import Policy, Tools
+from sweeper.loop.waiting import Backoff, Patience
 
 # Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.
 MOST_CLAIMS_AT_ONCE = 20
 
 
 class Dispatcher:
-    """Begins what fits, as long as the source has more."""
+    """Begins what fits."""
 
     def __init__(
         self,
@@ -49,7 +49,6 @@ class Dispatcher:
         )
         self._patience = Patience(policy.launcher.wait_for_gpus_s, tools, stopping)
         self._backoff = Backoff(tools.clock, tools.tell)
-        self._drawing = Drawing(tools.source, backlog, self._rooms, self._backoff, stopping)
         self._starter = Starter(tools, policy, heartbeat, stopping, supervision)
         self._has_more = False  # that could be tried at once
 
@@ -57,10 +56,6 @@ class Dispatcher:
     def starting(self) -> Given | None:
         """Return the attempt that waits until its fork server is loaded."""
         return self._starter.given
-
-    @property
-    def may_get_more(self) -> bool:
-        return self._drawing.may_get_more
 
     @property
     def waits_for(self) -> str:
@@ -83,8 +78,6 @@ class Dispatcher:
         for _ in range(MOST_CLAIMS_AT_ONCE):
             if self._starter.given or self._stopping.is_stopping:
                 return
-            if self._tools.source.is_leased and not self._backlog.queue:
-                self._drawing.draw(is_idle=self._is_idle)
             task = self._backlog.queue.pop(
                 self._rooms.slots.fits, self._supervision.running(), self._tools.clock()
             )
@@ -103,7 +96,7 @@ class Dispatcher:
         self._backoff.clear()
         self._rooms.slots.clear_taken()
         if self._backlog.put_off:
-            found = self._tools.source.recover()  # whoever ran them may have been killed
+            found = self._tools.recover()  # whoever ran them may have been killed
             if found:
                 self._tools.tell(str(found))
             self._backlog.ask_for_put_off()
@@ -115,11 +108,9 @@ class Dispatcher:
             self.record(over)
 
     def record(self, over: Over) -> None:
-        """Record an end, and look for more to run in the room that it leaves."""
+        """Record an end, which leaves room for more."""
         self._rooms.leave(over.given.room)
-        if self._recorder.record(over) and self._tools.source.is_leased:
-            self.ask_others_again()
-            self._backoff.reset()
+        self._recorder.record(over)
 
     @property
     def _is_idle(self) -> bool:
@@ -129,7 +120,7 @@ class Dispatcher:
         """Take the host and the repeat; then start it, or put it back."""
         room = self._rooms.take(repeat.trial.spec)
         if room is None:
-            self._put_back(repeat)
+            self._backlog.queue.put_back(repeat.task)
             # said once it is known that nothing narrower starts
             self._backoff.wait(self._rooms.held_by, is_idle=False)
             return
@@ -141,16 +132,15 @@ class Dispatcher:
 
     def _wait_idly(self) -> None:
         """Say what is waited for when nothing runs meanwhile, and give up in the end."""
-        if self._is_idle and self._backoff.text and (self._backlog or self.may_get_more):
+        if self._is_idle and self._backoff.text and self._backlog:
             self._backoff.say()
             self._patience.wait(self._rooms.others)
 
     def _claim(self, repeat: Repeat, room: Room) -> bool:
         """Say whether it is ours, and was written down."""
-        ledger = self._tools.source.ledger
+        ledger = self._tools.ledger
         try:
             claim = self._heartbeat.write(lambda: ledger.claim(repeat.open, datetime.now(UTC)))
-            repeat.is_drawn = False
             if claim is Claim.TAKEN:
                 self._starter.begin(repeat, room)
                 self._recorder.observer.begun(repeat.task.key)
@@ -169,16 +159,9 @@ class Dispatcher:
             self._recorder.finished_elsewhere(repeat)
         return False
 
-    def _put_back(self, repeat: Repeat) -> None:
-        """Leave it to us for later, or to whoever has room first."""
-        if repeat.is_drawn:
-            self._give_back(repeat)
-        else:
-            self._backlog.queue.put_back(repeat.task)
-
     def _give_back(self, repeat: Repeat) -> None:
-        """Give a drawn repeat back; if that cannot be written, others have it after our lease."""
+        """Open a claimed repeat again; what cannot be written is recovered once this one ended."""
         try:
-            self._tools.source.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
+            self._tools.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
         except StoreError as error:
             self._tools.tell(str(error))

@@ -2,27 +2,25 @@
 it ended. Read this file first, then the parts in the order in which it calls them:
 
 ```
-            draw              take          claim, begin           go on
-  source ─────────► backlog ─────────► room ──────────────► starter ──────► supervision
+        open repeats          take          claim, begin           go on
+  ledger ─────────► backlog ─────────► room ──────────────► starter ──────► supervision
      ▲              ▲     ▲ holds back                                            │ ends
      │ heartbeat    │     └ observer                                              ▼
      └──────────────┴────── tried again ◄── database: outcome, measurement ◄── recorder
 ```
 
-`sweeper.local_sweep` and `sweeper.agents.agent` make an Orchestrator and call `run`, which turns
-once for whatever is due. Each turn it
+`sweeper.local_sweep` makes an Orchestrator and calls `run`, which turns once for whatever is due.
+Each turn it
 
 1. gives a sign that it lives (heartbeat.py), and obeys signals (supervision.py, stopping.py);
 2. looks at what runs: what has ended is judged, and recorded (recording.py) by way of
    `Dispatcher.record`, which frees its devices (room.py);
-3. has `Dispatcher.start_what_fits` (dispatch.py) draw repeats into the backlog where they are
-   shared (drawing.py), take devices, claim the repeat in the database, and hand both to the starter
-   (starting.py);
+3. has `Dispatcher.start_what_fits` (dispatch.py) take devices, claim the repeat in the database,
+   and hand both to the starter (starting.py);
 4. sleeps until a process ends, a signal comes or something is due.
 
 All of this is one thread. Every state is in the database before it is acted upon, so that killing
-this process loses at most the attempts that run. Local sweeps and agents of shared ones differ in
-their source alone (source.py).
+this process loses at most the attempts that run.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.recording import Recorder
-from sweeper.loop.stopping import Stopping, why_interrupted
+from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Over, Supervision
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import PlannedTrial
@@ -57,8 +55,8 @@ SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 
 
 class Orchestrator:
-    """Runs what the source has. `expected_s` of a trial is None where it is not known; a sweep that
-    races has a `tally`, another may have something else to `observe` it.
+    """Runs what the ledger has open. `expected_s` of a trial is None where it is not known; a sweep
+    that races has a `tally`, another may have something else to `observe` it.
     """
 
     def __init__(
@@ -71,35 +69,27 @@ class Orchestrator:
         tally: Tally | None = None,
         observe: MakeObserver | None = None,
     ) -> None:
-        source, tell, clock, sweep = tools.source, tools.tell, tools.clock, policy.sweep
+        ledger, tell, clock, sweep = tools.ledger, tools.tell, tools.clock, policy.sweep
         shares_host, blocks = policy.launcher.share_host, tools.slots.blocks
 
         self._tools, self._policy = tools, policy
         self._supervision = Supervision(policy, tools.stop, tell)
         self._stopping = Stopping(tools.stop, self._supervision.runs, tell)
-        self._heartbeat = Heartbeat(
-            source,
-            self._stopping,
-            policy.heartbeat_timeout_s,
-            self._supervision.obey,
-            self._supervision.kill_all,
-            tell,
-            clock,
-        )
+        self._heartbeat = Heartbeat(ledger, self._stopping, policy.heartbeat_timeout_s, tell, clock)
         sizes = (
             judgement.size_ranks([one.spec for one in trials])
             if sweep.skip_larger_after_oom
             else {}
         )
         completed = tally.num_completed if tally else {}
-        repeats = planned_repeats(source.own(), trials, expected_s, sizes, completed)
+        repeats = planned_repeats(ledger.open_repeats(), trials, expected_s, sizes, completed)
         self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=shares_host)
         simulate = partial(remaining_s, blocks=blocks, seed=sweep.seed, packs=shares_host)
         eta = Eta(
             lambda tasks, running, now_s: simulate(tasks, running=running, now_s=now_s), clock
         )
         self._recorder = Recorder(
-            source,
+            ledger,
             self._backlog,
             policy,
             self._heartbeat,
@@ -158,14 +148,14 @@ class Orchestrator:
         """Run until nothing is left, or until something stops it; then `failure` says why results
         could no longer be written, if so.
         """
-        with self._tools.stop.listening() as woken, self._heartbeat.watching():
+        with self._tools.stop.listening() as woken:
             try:
                 self._recorder.steer()
                 while self._go_on():
                     self._sleep(woken)
                 if self.failure is None:
-                    finished = self.num_left == 0 and not self._dispatcher.may_get_more
-                    self._recorder.end(finished=finished and not self.was_interrupted)
+                    finished = self.num_left == 0 and not self.was_interrupted
+                    self._recorder.end(finished=finished)
             except LostError:
                 self._stopping.failure = self._lost()
             finally:
@@ -173,7 +163,6 @@ class Orchestrator:
 
     def _go_on(self) -> bool:
         """Do all that is due now; False when the sweep is over."""
-        # first: a process that stood still for long learns here that others run what it ran
         self._heartbeat.beat_if_due()
         self._supervision.obey()
         self._look()
@@ -189,7 +178,7 @@ class Orchestrator:
             is_open = len(self._backlog) > 0
         if runs or dispatcher.starting:
             return True
-        return (is_open or dispatcher.may_get_more) and not self._stopping.is_stopping
+        return is_open and not self._stopping.is_stopping
 
     def _show_if_due(self) -> None:
         progress, now_s = self._tools.progress, self._tools.clock()
@@ -204,10 +193,8 @@ class Orchestrator:
             ended = self._supervision.look(run)
             if ended is None:
                 continue
-            self._heartbeat.check()
             self._supervision.runs.remove(run)
-            why = why_interrupted(self._tools.stop, self._tools.source)
-            judged = judge(run.given.started.folder, ended, self._policy.limits, why)
+            judged = judge(run.given.started.folder, ended, self._policy.limits)
             self._dispatcher.record(
                 Over(
                     given=run.given,
@@ -234,10 +221,7 @@ class Orchestrator:
             woken.recv(4096)
 
     def _lost(self) -> StoreError:
-        silent = f"gave no sign for {self._policy.heartbeat_timeout_s:g} s"
-        if self._tools.source.is_leased:
-            return StoreError(
-                f"this agent {silent}, so that others run what it ran: it is ended here; start "
-                "another agent"
-            )
-        return StoreError(f"this sweep {silent}, and another took it for dead; repeat the command")
+        return StoreError(
+            f"this sweep gave no sign for {self._policy.heartbeat_timeout_s:g} s, and another took "
+            "it for dead; repeat the command"
+        )

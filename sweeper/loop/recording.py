@@ -19,10 +19,9 @@ from sweeper.live.progress import Log
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.source import Source
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
-from sweeper.loop.tools import Policy
+from sweeper.loop.tools import Policy, States
 from sweeper.planning.simulate import Eta
 from sweeper.race.racing_observer import Observer
 from sweeper.report import Failure, Ran, first_unread
@@ -31,13 +30,13 @@ from sweeper.running.run_folders import read_end, recorded_left, write_end
 
 
 class Recorder:
-    """Writes ends to the run folder first and then to the source: the database is rebuilt from
+    """Writes ends to the run folder first and then to the ledger: the database is rebuilt from
     run folders. Counts in `ran` what came of repeats.
     """
 
     def __init__(
         self,
-        source: Source,
+        ledger: States,
         backlog: Backlog,
         policy: Policy,
         heartbeat: Heartbeat,
@@ -48,12 +47,12 @@ class Recorder:
     ) -> None:
         self.ran = Ran()
         self.observer = Observer()
-        self._source, self._backlog, self._policy = source, backlog, policy
+        self._ledger, self._backlog, self._policy = ledger, backlog, policy
         self._heartbeat, self._stopping, self._supervision = heartbeat, stopping, supervision
         self._progress, self._eta = progress, eta
 
-    def record(self, over: Over) -> bool:
-        """False when it could not be written: then nothing more is started."""
+    def record(self, over: Over) -> None:
+        """Nothing more is started when it cannot be written."""
         given, duration_s = over.given, over.duration_s
         left = recorded_left(given.started.folder, over.result)
         result = replace(left.result, message=without_secrets(left.result.message))
@@ -79,11 +78,12 @@ class Recorder:
             self._write(given, finished, again)
         except (StoreError, SweepRefusedError) as error:
             self._stopping.give_up(error)
-            return False
+            return
         if again is None:
             self.settle(State(outcome))
         else:
-            self._try_again(repeat)
+            self.ran.num_retries += 1
+            self._backlog.queue.push(repeat.task)
         if outcome is Outcome.COMPLETED:
             self._eta.completed(duration_s)
             if repeat.task.expected_s is None:
@@ -104,7 +104,6 @@ class Recorder:
             is_first = self.ran.states.total() == 1 and self._backlog.waiting()
             if is_first and _is_unread(repeat, result) and not self._stopping.starts_no_more:
                 self._progress.note(first_unread(log))
-        return True
 
     def finished_elsewhere(self, repeat: Repeat) -> None:
         self.ran.num_finished_elsewhere += 1
@@ -117,13 +116,13 @@ class Recorder:
 
     def skip(self, keys: Sequence[int], reason: str) -> None:
         """Write down that these are not run. Raises StoreError."""
-        self._heartbeat.write(lambda: self._source.ledger.skip(keys, reason, datetime.now(UTC)))
+        self._heartbeat.write(lambda: self._ledger.skip(keys, reason, datetime.now(UTC)))
         for _ in keys:
             self.settle(State.SKIPPED)
 
     def end(self, *, finished: bool) -> None:
         """Write down that this process runs nothing more. Raises StoreError."""
-        self._heartbeat.write(lambda: self._source.ledger.end(datetime.now(UTC), finished=finished))
+        self._heartbeat.write(lambda: self._ledger.end(datetime.now(UTC), finished=finished))
 
     def steer(self, repeat: Repeat | None = None) -> None:
         """Have the observer judge again what is worth running. After a stop the next command judges
@@ -146,13 +145,11 @@ class Recorder:
             write_end(folder, finished, ended_at)
         repeat_id = given.repeat.open.repeat_id
         self._heartbeat.write(
-            lambda: self._source.ledger.finish(repeat_id, finished, ended_at, again=again)
+            lambda: self._ledger.finish(repeat_id, finished, ended_at, again=again)
         )
 
     def _why_again(self, repeat: Repeat, result: Result, *, crashed: bool) -> str | None:
-        """Return why a repeat is tried again here, or None. What a stop interrupts is left to the
-        next command, or to other agents.
-        """
+        """Return why a repeat is tried again, or None. A stop leaves it to the next command."""
         outcome, disturbed = Outcome(result.outcome), bool(judgement.disturbances(result))
         if outcome is Outcome.COMPLETED and not disturbed:
             return None
@@ -165,23 +162,9 @@ class Recorder:
             disturbed=disturbed,
             num_ended=repeat.num_ended,
         )
-        is_left = self._stopping.is_stopping and (
-            not self._source.is_leased or ended_so == Outcome.INTERRUPTED
-        )
-        if is_left or decided is judgement.Next.FINAL:
+        if self._stopping.is_stopping or decided is judgement.Next.FINAL:
             return None
         return f"tried again after {ended_so}"
-
-    def _try_again(self, repeat: Repeat) -> None:
-        """Try again here; when this one is stopping, leave it to others while more runs on here."""
-        self.ran.num_retries += 1
-        if not self._stopping.is_stopping:
-            self._backlog.queue.push(repeat.task)
-            return
-        try:
-            self._source.leave_to_others(repeat.open.repeat_id)
-        except StoreError as error:  # then it is theirs once this agent has ended
-            self._progress.note(str(error))
 
     def _follow(self, repeat: Repeat, outcome: Outcome) -> None:
         """Draw conclusions for other repeats from one that did not complete."""

@@ -44,15 +44,10 @@ class Rooms:
         self._tell = tell
         self._num_orphans = 0  # ended here, and said
 
-    def width(self, spec: TrialSpec) -> int:
-        """Devices that it takes of those handed out here."""
-        return spec.gpus_per_host if self._inventory.is_per_host else spec.num_gpus
-
     def take(self, spec: TrialSpec) -> Room | None:
         """None: others have the devices. Call when the slots have room."""
         self.held_by = ""
-        width = self.width(spec)
-        while grant := self.slots.take(width, spec.visibility):
+        while grant := self.slots.take(spec.num_gpus, spec.visibility):
             names = self._inventory.uuids(grant.devices)
             held = self._host_lock.try_hold(names, shares_host=self._shares_host)
             self._report_orphans()
@@ -72,27 +67,6 @@ class Rooms:
         room.held.close()
         self.slots.free(room.grant)
         self.slots.clear_taken()
-
-    def most_free(self) -> int:
-        """Devices that a trial could have now, as far as others of this host leave some: ask before
-        anything is taken from others.
-
-        0 with an empty `held_by` where this sweep itself has them all.
-        """
-        self.held_by = ""
-        if not self.slots.most_that_fits():
-            return 0
-        asked: list[tuple[str, ...]] = [()]
-        if self._shares_host:
-            asked = [(name,) for name in self._inventory.uuids(self.slots.free_devices())]
-        for names in asked:
-            held = self._host_lock.try_hold(names, shares_host=self._shares_host)
-            if held is None:
-                self._mark_taken()
-            else:
-                held.close()
-        self._mark_others()
-        return self.slots.most_that_fits()
 
     def _mark_taken(self) -> None:
         """Mark what others have: without a device to blame, the whole host."""

@@ -17,7 +17,7 @@ from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.room import Room
-from sweeper.loop.stopping import Stopping, why_interrupted
+from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Run, Supervision
 from sweeper.loop.tools import Policy, Tools
 from sweeper.running.attempt import Attempt
@@ -56,9 +56,7 @@ class Starter:
             self._policy.rank_limits if has_ranks else None,
         )
         self._heartbeat.write(
-            lambda: self._tools.source.ledger.run(
-                repeat.open, str(folder.path), placement, started_at
-            )
+            lambda: self._tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
         )
         repeat.open = replace(repeat.open, num_attempts=number)
         started = Started(
@@ -85,8 +83,8 @@ class Starter:
         if given is None:
             return None
         if self._stopping.was_interrupted:
-            why = why_interrupted(self._stopping.stop, self._tools.source)
-            return _not_started(given, Outcome.INTERRUPTED, f"{why}, before it was started")
+            why = "the sweep was interrupted, before it was started"
+            return _not_started(given, Outcome.INTERRUPTED, why)
         try:
             descriptor = self._start.prepare(given.started.folder, given.environment)
             if descriptor is None:
@@ -101,7 +99,6 @@ class Starter:
 
     def _run(self, given: Given) -> None:
         """Raises OSError."""
-        self._heartbeat.check()
         folder = given.started.folder
         process = self._start.start(folder, given.environment)
         attempt = Attempt(
@@ -122,9 +119,7 @@ class Starter:
         try:
             ticks = start_ticks(process.pid) or 0
             repeat_id = given.repeat.open.repeat_id
-            self._heartbeat.write(
-                lambda: self._tools.source.ledger.started(repeat_id, process.pid, ticks)
-            )
+            self._heartbeat.write(lambda: self._tools.ledger.started(repeat_id, process.pid, ticks))
         except StoreError as error:
             self._stopping.give_up(error)
 

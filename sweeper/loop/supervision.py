@@ -82,14 +82,6 @@ class Supervision:
         for run in self.runs:
             run.attempt.stop(at_once=at_once)
 
-    def kill_all(self) -> None:
-        """Kill at once: the watchdog calls it in a thread of its own."""
-        for run in list(self.runs):
-            run.attempt.kill()
-        self._tell(
-            "no sign could be given for nearly as long as the lease: what ran here is killed"
-        )
-
     def next_look_s(self) -> float:
         return min((run.attempt.next_look_s() for run in self.runs), default=float("inf"))
 

@@ -1,4 +1,4 @@
-"""Bundles what the loop works with, and what the user chose. A test hands in its own source, start,
+"""Bundles what the loop works with, and what the user chose. A test hands in its own ledger, start,
 clock and wait.
 """
 
@@ -6,17 +6,21 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT
-from scalemark.records.attempt import RankLimits
+from scalemark.records.attempt import Placement, RankLimits
+from store.finished_attempt import FinishedAttempt
+from store.sweeps.ledger import Claim, OpenRepeat
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
 from sweeper.live.progress import Log
-from sweeper.loop.source import Source
 from sweeper.running.attempt import Limits
+from sweeper.running.recover import Recovered
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Start
 from sweeper.stop import Stop
@@ -32,11 +36,28 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float) -> None:
     poll.poll(timeout_s * 1000)
 
 
+class States(Protocol):
+    """Writes the states of repeats, as `store.sweeps.ledger.Ledger` does and with its errors."""
+
+    def open_repeats(self) -> Sequence[OpenRepeat]: ...
+    def claim(self, repeat: OpenRepeat, at: datetime) -> Claim: ...
+    def give_back(self, repeat_id: int, at: datetime) -> None: ...
+    def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int: ...
+    def started(self, repeat_id: int, pid: int, start_ticks: int) -> None: ...
+    def finish(
+        self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
+    ) -> None: ...
+    def skip(self, repeat_ids: Sequence[int], reason: str, at: datetime) -> None: ...
+    def beat(self, at: datetime) -> None: ...
+    def end(self, at: datetime, *, finished: bool) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """Parts that the loop works with."""
 
-    source: Source
+    ledger: States
+    recover: Callable[[], Recovered | None]  # closes what killed orchestrators had in flight
     slots: Slots
     host_lock: Lock
     start: Start

@@ -177,9 +177,6 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     """Describe in one line the machine that the numbers will be made on, and what others use of
     it.
     """
-    if inventory.is_per_host:  # which this machine is none of
-        each = f"agents, each on a host with {inventory.kind.counted(inventory.num_devices)}"
-        return f"{each}. {inventory.kind.note}" if inventory.kind.note else each
     where = (
         f"{machine.host}: {machine.num_cores} cores {machine.cpu}, "
         f"{machine.memory_bytes / 2**30:.0f} GiB"

@@ -13,7 +13,6 @@ from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig, SweepCo
 from scalemark.host.own_code import lack_of_tensorflow
 from scalemark.records.axes import Engine
 from sweeper.errors import SweepRefusedError
-from sweeper.planning.launcher_settings import check_launcher_settings
 from sweeper.race.races import STRATEGY
 from sweeper.running import judgement
 
@@ -42,7 +41,6 @@ def check(config: Config) -> str:
             "sweep.plan_format=json: goes with a plan that is only printed; add sweep.dry_run=true"
         )
     _check_launcher(config.launcher)
-    check_launcher_settings(config)
     _check_race(config.sweep)
     judgement.check(config.retry)
     name = config.sweep.name

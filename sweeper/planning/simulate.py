@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from scalemark.text.wording import duration_text
 from simulator.costs.work import step_work
-from store.reading.durations import Durations, recorded_durations_s, recorded_durations_shared_s
+from store.reading.durations import Durations, recorded_durations_s
 from store.reading.queries import Row
 from sweeper.devices.blocks import Blocks
 from sweeper.planning.plan import Plan
@@ -121,23 +121,15 @@ class Total:
 
 
 class Estimate(Durations):
-    """Durations of attempts and of whole plans; `where` they were recorded, for people."""
+    """Durations of attempts and of whole plans."""
 
-    def __init__(self, recorded: Sequence[Row] = (), where: str = "on this machine") -> None:
+    def __init__(self, recorded: Sequence[Row] = ()) -> None:
         super().__init__(recorded, step_work)
-        self._where = where
 
     @classmethod
     def of(cls, engine: sa.Engine | None, machine_key: str) -> Estimate:
         """Read the durations on this machine; without a database there are none."""
         return cls(recorded_durations_s(engine, machine_key) if engine else ())
-
-    @classmethod
-    def of_shared(cls, engine: sa.Engine | None, sweep: str, pool: str | None) -> Estimate:
-        """Read the durations on the hosts of a shared sweep."""
-        return cls(
-            recorded_durations_shared_s(engine, sweep, pool) if engine else (), "on its hosts"
-        )
 
     def total(self, plan: Plan) -> Total:
         known_s, num_unknown = 0.0, 0
@@ -157,8 +149,7 @@ class Estimate(Durations):
             return ""
         attempts = "1 attempt to run" if num == 1 else f"{num} attempts to run"
         if unknown == num:
-            nothing = f"no recorded durations of such trials {self._where}: no estimate"
-            return f"{attempts}; {nothing}"
+            return f"{attempts}; no recorded durations of such trials on this machine: no estimate"
         text = f"{attempts}; expected: {duration_text(total.expected_s)} one after another"
         if unknown:
             rest = f"no recorded durations for the other {unknown}: no estimate"

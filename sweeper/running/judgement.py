@@ -28,10 +28,8 @@ class Judged:
     crashed: bool
 
 
-def judge(
-    folder: RunFolder, ended: Ended, limits: Limits, interrupted: str = "the sweep was interrupted"
-) -> Judged:
-    """Judge an attempt by its result, or else by its end; `interrupted` is the text if it was."""
+def judge(folder: RunFolder, ended: Ended, limits: Limits) -> Judged:
+    """Judge an attempt by its result, or else by its end."""
     unreadable = ""
     try:
         written = folder.read_result()
@@ -40,7 +38,7 @@ def judge(
     if written and _counts(written, ended):
         crashed = written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST
         return Judged(result=written, crashed=crashed)
-    outcome, message = _judge_end(ended, limits, interrupted)
+    outcome, message = _judge_end(ended, limits)
     if outcome is Outcome.FAILED:
         why = unreadable or ended.unreadable or ended.last_error
         message = f"{message}: {why or 'see log.txt in its run folder'}"
@@ -61,9 +59,9 @@ def _counts(written: Result, ended: Ended) -> bool:
     return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
 
 
-def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome, str]:
+def _judge_end(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
     if ended.cause is Outcome.INTERRUPTED:
-        return Outcome.INTERRUPTED, interrupted
+        return Outcome.INTERRUPTED, "the sweep was interrupted"
     if ended.cause is Outcome.TIMED_OUT:
         return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={limits.timeout_s:g}"
     if ended.cause is Outcome.HUNG and ended.gave_up:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,21 +27,9 @@ from store.sweeps.ledger import (
     refuses_a_row,
     unended,
 )
-from store.sweeps.shared import (
-    end_dead,
-    ended_with_something_in_flight,
-    num_killed,
-    processes,
-    unsettled_sweeps,
-)
 from sweeper.errors import SweepRefusedError
 from sweeper.running.orphans import kill
 from sweeper.running.run_folders import read_end, write_end
-
-# of orphans: who waits for them has other attempts and a heartbeat to look after, and tries again
-
-
-MOST_LOST = 5  # agents that one repeat of a shared sweep may cost, before it has failed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,24 +37,20 @@ class Recovered:
     """The work of dead orchestrators that was recorded or freed."""
 
     num_orchestrators: int
-    is_shared: bool  # they were agents, or controllers, of sweeps that others go on with
     num_completed: int = 0  # attempts that had ended, and only were not recorded
     num_interrupted: int = 0  # attempts that had not: their repeats are pending again
     # of single repeats; the others are closed all the same
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        who, run_by = (
-            "earlier sweeps that were cut off",
-            "is run by the next command that asks for it",
-        )
-        if self.is_shared:
-            who, run_by = "agents that were lost", "is left to other agents"
-        parts = [f"{who}: {self.num_orchestrators}"]
+        parts = [f"earlier sweeps that were cut off: {self.num_orchestrators}"]
         if self.num_completed:
             parts.append(f"{self.num_completed} had ended and is recorded from the run folders")
         if self.num_interrupted:
-            parts.append(f"{self.num_interrupted} had not ended and {run_by}")
+            parts.append(
+                f"{self.num_interrupted} had not ended and is run by the next command that asks "
+                "for it"
+            )
         if len(parts) == 1 and not self.problems:
             parts.append("nothing of them was running")
         return "; ".join([*parts, *self.problems])
@@ -82,72 +65,20 @@ def recover(engine: sa.Engine) -> Recovered | None:
     for orchestrator_id, process, beat_at in unended(engine):
         if not is_alive(process, beat_at):
             dead.append(orchestrator_id)
-    total = _close(engine, dead, is_shared=False)
-    if dead:
-        end_abandoned(engine, dead, datetime.now(UTC))
-    expired = [expire(engine, sweep_id) for sweep_id in unsettled_sweeps(engine)]
-    if not dead and not any(expired):
+    if not dead:
         return None
-    total.is_shared = not dead
-    for one in filter(None, expired):
-        total.num_orchestrators += one.num_orchestrators
-        total.num_completed += one.num_completed
-        total.num_interrupted += one.num_interrupted
-        total.problems += one.problems
-    return total
+    closed = _close(engine, dead)
+    end_abandoned(engine, dead, datetime.now(UTC))
+    return closed
 
 
-def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
-    """Close what the lost processes of one shared sweep left; None when none is missed.
-
-    Lost is a process whose lease is over, or that is seen here not to run any more. Agents and
-    controller all do it, and hold no lock meanwhile: folders may not answer.
-    """
-    here = this_process()
-    seen_dead = []
-    for orchestrator_id, process in processes(engine, sweep_id):
-        if is_visible(process, here) and not is_alive(process, datetime.now(UTC)):
-            seen_dead.append(orchestrator_id)
-    dead = end_dead(engine, sweep_id, seen_dead)
-    lost = ended_with_something_in_flight(engine, sweep_id, dead)
-    return _close(engine, lost, is_shared=True) if lost else None
-
-
-class Expiry:
-    """Calls `expire` again and again, and reports what it finds; a lasting problem once."""
-
-    def __init__(
-        self,
-        engine: sa.Engine,
-        sweep_id: int,
-        report: Callable[[str], object],
-        every_s: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._engine, self._sweep_id, self._report = engine, sweep_id, report
-        self._every_s, self._clock = every_s, clock
-        self._next_s = clock()
-        self._reported = ""
-
-    @property
-    def is_due(self) -> bool:
-        return self._clock() >= self._next_s
-
-    def look(self) -> None:
-        self._next_s = self._clock() + self._every_s
-        found = expire(self._engine, self._sweep_id)
-        if found and not (found.problems and str(found) == self._reported):
-            self._reported = str(found)
-            self._report(self._reported)
-
-
-def _close(engine: sa.Engine, dead: Sequence[int], *, is_shared: bool) -> Recovered:
+def _close(engine: sa.Engine, dead: Sequence[int]) -> Recovered:
     """Close all that these were running; what is wrong with one repeat does not stop the others.
 
     Raises StoreError for what is wrong with the database.
     """
-    closed = Recovered(num_orchestrators=len(dead), is_shared=is_shared)
-    for repeat in abandoned(engine, dead) if dead else ():
+    closed = Recovered(num_orchestrators=len(dead))
+    for repeat in abandoned(engine, dead):
         try:
             outcome = _close_one(engine, repeat, closed.problems)
         except (OSError, SweepRefusedError) as error:
@@ -167,7 +98,7 @@ def _close_one(engine: sa.Engine, repeat: Abandoned, problems: list[str]) -> Out
     folder has no room.
     """
     _end_leftovers(repeat)
-    finished = _finished(engine, repeat) if repeat.run_dir else None
+    finished = _finished(repeat) if repeat.run_dir else None
     try:
         is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
     except (StoreError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError) as error:
@@ -212,24 +143,17 @@ def _is_of(repeat: Abandoned, process: Path) -> bool:
     return (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
 
 
-def _finished(engine: sa.Engine, repeat: Abandoned) -> FinishedAttempt:
+def _finished(repeat: Abandoned) -> FinishedAttempt:
     """Read the end of an attempt from its run folder.
 
     The trainer writes its result whole, before it ends, and its orchestrator how that ended.
-    Without a result the attempt was interrupted, or has failed if it has cost too many agents.
+    Without a result the attempt was interrupted.
     """
     assert repeat.run_dir is not None
     assert repeat.placement is not None
     assert repeat.started_at is not None
     folder = RunFolder(Path(repeat.run_dir))
-    outcome, message = Outcome.INTERRUPTED, KILLED
-    if repeat.is_shared:  # whoever runs it may be killed by it, and there is always another agent
-        message = "its agent was killed"
-        num_lost = num_killed(engine, repeat.repeat_id) + 1
-        if num_lost >= MOST_LOST:
-            outcome = Outcome.FAILED
-            message = f"{num_lost} agents were lost while they ran it: it may be what killed them"
-    end, left = _read(folder, outcome, message)
+    end, left = _read(folder)
     finished = FinishedAttempt(
         trial_id=repeat.trial_id,
         repeat=repeat.repeat,
@@ -257,20 +181,20 @@ def _write_end(folder: RunFolder, finished: FinishedAttempt) -> None:
         write_end(folder, finished, datetime.now(UTC))
 
 
-def _read(folder: RunFolder, outcome: Outcome, message: str) -> tuple[AttemptEnd | None, Left]:
-    """Return what its orchestrator and its trainer left; without a result `outcome` and `message`.
+def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
+    """Return what its orchestrator and its trainer left; without a result it was interrupted.
 
     Files that a crash of the machine has damaged are no result, and then the orchestrator's word
     does not count either.
     """
-    end = read_end(folder)
+    end, message = read_end(folder), KILLED
     try:
         result = (end and end.result) or folder.read_result()
         if result:
             return end, read_left(folder, replace(result, message=without_secrets(result.message)))
     except (ValueError, OSError) as error:
         message += f", and what it left cannot be read: {error}"
-    return None, left_of_failed(folder, outcome, without_secrets(message))
+    return None, left_of_failed(folder, Outcome.INTERRUPTED, without_secrets(message))
 
 
 def _placement(folder: RunFolder, planned: Placement) -> Placement:

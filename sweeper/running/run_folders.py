@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import platform
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -96,18 +94,11 @@ class RunFolders:
         sweep: SweepRecord,
         machine: Machine,
         software_key: str,
-        *,
-        joins: bool = False,
     ) -> None:
-        """Make the folder, and write down what a lost database could not say.
-
-        A process that `joins` a sweep of another host must find its folder, and be able to write
-        into it. Raises SweepRefusedError.
+        """Make the folder, and write down what a lost database could not say. Raises
+        SweepRefusedError.
         """
         self._sweep, self._machine, self._software_key = sweep, machine, software_key
-        if joins:
-            self.path = _joined(runs_dir, sweep)
-            return
         try:
             runs_dir.mkdir(parents=True, exist_ok=True)
             self.path = _folder_of(sweep.uid, _candidates(runs_dir, sweep.name))
@@ -178,28 +169,6 @@ def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
                 continue
         return path
     raise AssertionError("there is always another candidate")
-
-
-def _joined(runs_dir: Path, sweep: SweepRecord) -> Path:
-    """Find the folder of a sweep that another host began. Raises SweepRefusedError."""
-    for path in _candidates(runs_dir, sweep.name):
-        if not path.is_dir():
-            raise SweepRefusedError(
-                f"{runs_dir} on {platform.node()} does not hold the folder of sweep {sweep.name}; "
-                "all hosts must see one folder by one path: choose one with store.runs_dir=, or "
-                "mount it here"
-            )
-        if _uid_in(path / SWEEP_FILE) == sweep.uid:
-            break
-    try:
-        with tempfile.TemporaryFile(dir=path):
-            pass
-    except OSError as error:
-        raise SweepRefusedError(
-            f"{path} on {platform.node()} cannot be written to: {error.strerror}; run the agent as "
-            "a user who may, or choose another folder with store.runs_dir="
-        ) from error
-    return path
 
 
 def _uid_in(path: Path) -> str | None:

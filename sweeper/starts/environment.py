@@ -26,7 +26,6 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
     if locks := inherited.get(host_lock.VARIABLE):
         # by this others find it as an orphan once we are dead
         kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
-    # an agent's own one is ours: its sweep's was put aside
     if own := inherited.get(PYTHONPATH_VARIABLE, inherited.get("PYTHONPATH")):
         kept[PYTHONPATH_VARIABLE] = own
     return kept | {

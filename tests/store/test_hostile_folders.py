@@ -23,7 +23,7 @@ from store.sweeps.ledger import close_abandoned
 from store.writer import Writer
 from sweeper.running.attempt import Ended, Limits
 from sweeper.running.judgement import judge
-from sweeper.running.recover import Expiry, Recovered, recover
+from sweeper.running.recover import recover
 from sweeper.running.run_folders import read_end, recorded_left
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
@@ -373,31 +373,6 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
         recovered = recover(writer.engine)
         assert recovered is not None
         assert (recovered.num_completed, recovered.problems) == (1, [])
-
-
-def test_a_problem_that_stays_is_reported_once(monkeypatch):
-    def found(num: int, *problems: str) -> Recovered:
-        return Recovered(
-            num_orchestrators=num,
-            num_completed=0,
-            num_interrupted=0,
-            is_shared=True,
-            problems=list(problems),
-        )
-
-    looks = iter(
-        [found(1, "repeat 1: no answer"), found(1, "repeat 1: no answer"), None, found(1), found(1)]
-    )
-    monkeypatch.setattr("sweeper.running.recover.expire", lambda *_: next(looks))
-    reported: list[str] = []
-    expiry = Expiry(sa.create_engine("sqlite://"), 1, reported.append)
-    for _ in range(5):
-        expiry.look()
-    lost = "agents that were lost: 1"
-    assert reported == [
-        f"{lost}; repeat 1: no answer",
-        *2 * [f"{lost}; nothing of them was running"],
-    ]
 
 
 VALUES = st.sampled_from(

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig, Start, SweepConfig
@@ -21,10 +22,10 @@ from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.source import OwnSource
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import make_plan
 from sweeper.race.races import Tally, results_in, sort_into_races
+from sweeper.running.recover import recover
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Fork
 from sweeper.stop import Stop
@@ -81,7 +82,8 @@ class World:
         stack.callback(start.close)
         self.stop = Stop()
         self.tools = Tools(
-            source=OwnSource(ledger),
+            ledger=ledger,
+            recover=partial(recover, ledger.engine),
             slots=Slots(EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel),
             host_lock=HostLock(),
             start=start,

@@ -247,15 +247,15 @@ def test_a_database_that_is_not_lost_has_nothing_to_gain(lost):
 
 def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack):
     tools = World(stack, [small(seed=1)]).tools
-    (repeat,) = tools.source.ledger.open_repeats()
-    tools.source.ledger.claim(repeat, NOON)
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
     (trial,) = make_plan([small(seed=1)], [], SweepConfig(), {}).trials
     folder = tools.folders.make(trial, 1, 1, PLACEMENT, NOON)
-    tools.source.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+    tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
     rebuild("before.db", ["runs"])
     with closing(sqlite3.connect("results.db")) as connection, connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")  # more than Linux gives
-    assert recover(tools.source.ledger.engine).num_interrupted == 1
+    assert recover(tools.ledger.engine).num_interrupted == 1
     rebuild("after.db", ["runs"])
     for name in ("before.db", "after.db"):
         found, wanted = comparable(reported(name)), comparable(reported("results.db"))

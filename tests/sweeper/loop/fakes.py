@@ -1,4 +1,4 @@
-"""A sweep without processes, database or waiting: a fake source, start and clock around the real loop.
+"""A sweep without processes, database or waiting: a fake ledger, start and clock around the real loop.
 
 What an attempt does is scripted by the seed of its trial. `Loop.run` takes milliseconds, whatever time passes on its clock.
 """
@@ -26,7 +26,6 @@ from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.source import Drawn, Wish
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import PlannedTrial
 from sweeper.race.races import Tally, sort_into_races
@@ -165,18 +164,15 @@ class FakeStart:
 
 
 @dataclass
-class FakeSource:
-    """A ledger in memory that refuses what the real ones would refuse. `leased`: an agent's."""
+class FakeLedger:
+    """A ledger in memory that refuses what the real one would refuse."""
 
     trials: dict[int, PlannedTrial]  # by repeat
-    is_leased: bool = False
     ended: bool | None = None  # finished or not; None: not ended
-    wanted: Wish = Wish.GO_ON
     num_beats: int = 0
     states: dict[int, State] = field(default_factory=dict)
     attempts: Counter[int] = field(default_factory=Counter)  # begun, by repeat
     story: dict[int, list[str]] = field(default_factory=dict)
-    left: list[int] = field(default_factory=list)  # to others
     finished: list[FinishedAttempt] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)  # why repeats were tried again
     busy: set[int] = field(default_factory=set)  # repeats that another sweep runs
@@ -186,31 +182,8 @@ class FakeSource:
         self.states = dict.fromkeys(self.trials, State.PENDING)
         self.story = {key: [] for key in self.trials}
 
-    @property
-    def ledger(self) -> "FakeSource":
-        return self
-
-    def own(self) -> Sequence[OpenRepeat]:
-        return () if self.is_leased else [self._open(key) for key in self.trials]
-
-    def draw(self, most_gpus: int) -> Drawn | None:
-        self._may_fail("draw")
-        for key, trial in self.trials.items():
-            if self.states[key] is State.PENDING and trial.spec.num_gpus <= most_gpus:
-                self._change(key, State.PENDING, State.CLAIMED)
-                return Drawn(repeat=self._open(key), trial=trial)
-        return None
-
-    def is_over(self) -> bool:
-        return not any(
-            state in (State.PENDING, State.CLAIMED, State.RUNNING) for state in self.states.values()
-        )
-
-    def wish(self) -> Wish:
-        return self.wanted
-
-    def leave_to_others(self, repeat_id: int) -> None:
-        self.left.append(repeat_id)
+    def open_repeats(self) -> Sequence[OpenRepeat]:
+        return [self._open(key) for key in self.trials]
 
     def recover(self) -> None:
         self.busy.clear()
@@ -219,8 +192,7 @@ class FakeSource:
         self._may_fail("claim")
         if repeat.repeat_id in self.busy:
             return Claim.BUSY
-        if self.states[repeat.repeat_id] is not State.CLAIMED:
-            self._change(repeat.repeat_id, State.PENDING, State.CLAIMED)
+        self._change(repeat.repeat_id, State.PENDING, State.CLAIMED)
         return Claim.TAKEN
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
@@ -296,13 +268,13 @@ class Notes:
         raise AssertionError("nobody looks")
 
     def attempt_started(self, started: object) -> None:
-        """It is in the story of the source."""
+        """It is in the story of the ledger."""
 
     def label(self, trial: PlannedTrial) -> str:
         return trial.label
 
     def attempt_ended(self, *_: object, again: str | None, eta_s: float | None) -> None:
-        """It is in the story of the source."""
+        """It is in the story of the ledger."""
 
     def settled(self, state: State) -> None:
         self.settled_states[state] += 1
@@ -318,7 +290,6 @@ class Loop:
         scripts: dict[int, Script] | None = None,
         *,
         repeats: int = 1,
-        is_leased: bool = False,
         heartbeat_timeout_s: float = 120.0,
         retry: RetryConfig | None = None,
         sweep: dict[str, object] | None = None,
@@ -332,14 +303,15 @@ class Loop:
         chosen = LauncherConfig(name="local", **{"grace_s": 5.0} | (launcher or {}))
         planned = [PlannedTrial(spec=spec, num_repeats=repeats) for spec in specs]
         in_rounds = [trial for trial in planned for _ in range(repeats)]
-        self.source = FakeSource(dict(enumerate(in_rounds, start=1)), is_leased=is_leased)
+        self.ledger = FakeLedger(dict(enumerate(in_rounds, start=1)))
         self.start = FakeStart(self.scripts, self.clock)
         stack.callback(self.start.close)
         record = SweepRecord(
             name="s", reason="", command="sweep.py", started_at=NOON, trials=(), left_out=()
         )
         tools = Tools(
-            source=self.source,
+            ledger=self.ledger,
+            recover=self.ledger.recover,
             slots=Slots(inventory, share_host=chosen.share_host, max_parallel=chosen.max_parallel),
             host_lock=NoHostLock(),
             start=self.start,
@@ -359,7 +331,7 @@ class Loop:
             tools,
             policy,
             inventory,
-            [] if is_leased else planned,
+            planned,
             tally=self._tally(specs, settings),
         )
 
@@ -373,7 +345,7 @@ class Loop:
         return Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, self._completed)
 
     def _completed(self, trial_ids: Sequence[str]):
-        found = [one for one in self.source.finished if one.result.measurement]
+        found = [one for one in self.ledger.finished if one.result.measurement]
         return {
             trial_id: tuple(
                 CompletedRepeat(throughput=one.result.measurement.throughput)

@@ -62,7 +62,7 @@ def trial(num_gpus: int, seed: int = 0):
 
 def devices(loop: Loop) -> list[tuple[int, ...]]:
     """Those of each attempt, in the order of their ends."""
-    return [attempt.placement.devices for attempt in loop.source.finished]
+    return [attempt.placement.devices for attempt in loop.ledger.finished]
 
 
 @pytest.mark.parametrize("launcher", [{}, PACKED])
@@ -130,7 +130,7 @@ def test_waiting_for_gpus_can_be_limited(stack, box):
     )
     assert loop.run() == {State.COMPLETED: 1}
     assert 60.0 <= loop.clock.now_s < 62.0, "counted from when nothing could be started"
-    assert (loop.orchestrator.num_left, loop.source.ended) == (1, False)
+    assert (loop.orchestrator.num_left, loop.ledger.ended) == (1, False)
     assert loop.notes.texts == [
         WAITING,
         f"launcher.wait_for_gpus_s=50: GPU 1 (pid {NO_PROCESS}) is in use by others; nothing more "
@@ -167,32 +167,12 @@ def test_a_stop_ends_the_waiting(stack, box):
     assert (loop.orchestrator.num_left, loop.clock.now_s) == (1, 30.0)
 
 
-def test_an_agent_draws_what_fits_the_gpus_that_are_free(stack, box):
-    take(box[1])
-    loop = Loop(stack, [trial(4, seed=1), trial(3, seed=2)], is_leased=True, inventory=FOUR)
-    loop.at[50.0] = lambda: release(box[1])
-    assert loop.run() == {State.COMPLETED: 2}
-    assert loop.start.order == [2, 1]
-    assert 60.0 <= loop.clock.now_s < 66.0
-
-
-def test_an_agent_waits_where_no_gpu_is_free(stack, box):
-    for gpu in box:
-        take(gpu)
-    loop = Loop(stack, [trial(1)], is_leased=True, inventory=FOUR)
-    loop.at[50.0] = lambda: release(box[1])
-    assert loop.run() == {State.COMPLETED: 1}
-    assert devices(loop) == [(1,)]
-    (note,) = loop.notes.texts
-    assert note.endswith("are in use by others")
-
-
 def test_an_attempt_that_others_disturbed_is_tried_again(stack, box):
     loop = Loop(stack, [trial(1, seed=1)], {1: Script(disturbed=1)}, inventory=FOUR)
     assert loop.run() == {State.COMPLETED: 1}
-    assert loop.source.story[1][1:4] == ["running", "invalid", "pending"]
-    assert loop.source.reasons == ["tried again after disturbed"]
-    disturbed, quiet = (attempt.result for attempt in loop.source.finished)
+    assert loop.ledger.story[1][1:4] == ["running", "invalid", "pending"]
+    assert loop.ledger.reasons == ["tried again after disturbed"]
+    disturbed, quiet = (attempt.result for attempt in loop.ledger.finished)
     assert (disturbed.message, disturbed.verdict) == (
         "1 other process computed on GPU-0",
         Verdict.INVALID,
@@ -204,14 +184,14 @@ def test_an_attempt_that_others_disturbed_is_tried_again(stack, box):
 def test_after_the_last_retry_a_disturbed_attempt_counts(stack, box):
     loop = Loop(stack, [trial(1, seed=1)], {1: Script(disturbed=9)}, inventory=FOUR)
     assert loop.run() == {State.COMPLETED: 1}
-    assert loop.source.attempts == {1: 2}
+    assert loop.ledger.attempts == {1: 2}
 
 
 def test_disturbed_attempts_need_not_be_tried_again(stack, box):
     never = RetryConfig(disturbed=0)
     loop = Loop(stack, [trial(1, seed=1)], {1: Script(disturbed=9)}, inventory=FOUR, retry=never)
     assert loop.run() == {State.COMPLETED: 1}
-    assert loop.source.attempts == {1: 1}
+    assert loop.ledger.attempts == {1: 1}
 
 
 def test_a_retry_waits_until_the_gpu_is_free_again(stack, box):
@@ -246,8 +226,6 @@ def test_what_a_sweep_of_another_user_runs_is_none_of_the_others(box):
         shares_host=True,
         gpu_users=GpuUsers(FOUR, 64.0),
     )
-    rooms.most_free()
-    assert rooms.others == f"GPU 2 (pid {NO_PROCESS}) is in use by others"
-    slots.clear_taken()
     room = rooms.take(trial(2))
+    assert rooms.others == f"GPU 2 (pid {NO_PROCESS}) is in use by others"
     assert room.grant.devices == (0, 3), "of GPU 1 we had the lock, and somebody used it"

@@ -1,4 +1,4 @@
-"""The loop with a fake source, start and clock: what it does, in which order, and when."""
+"""The loop with a fake ledger, start and clock: what it does, in which order, and when."""
 
 import signal
 from contextlib import ExitStack
@@ -7,8 +7,7 @@ import pytest
 
 from conf.schema import OnFailure, OnInterrupt, RetryConfig
 from scalemark.records.outcomes import Outcome, State
-from store.errors import AwayError, LockedError, StoreError
-from sweeper.loop.source import Wish
+from store.errors import LockedError
 from tests.command.programs import spec_of
 from tests.specs import small
 from tests.sweeper.loop.fakes import Loop, Script
@@ -23,12 +22,11 @@ def stack():
         yield stack
 
 
-@pytest.mark.parametrize("is_leased", [False, True])
-def test_local_and_leased_repeats_are_run_by_one_loop(stack, is_leased):
-    loop = Loop(stack, [ONE, TWO], repeats=2, is_leased=is_leased)
+def test_every_repeat_is_claimed_and_run_once(stack):
+    loop = Loop(stack, [ONE, TWO], repeats=2)
     assert loop.run() == {State.COMPLETED: 4}
-    assert loop.source.ended is True
-    assert all(story == ["claimed", "running", "completed"] for story in loop.source.story.values())
+    assert loop.ledger.ended is True
+    assert all(story == ["claimed", "running", "completed"] for story in loop.ledger.story.values())
     assert loop.clock.now_s == 40.0
     assert loop.notes.settled_states == {State.COMPLETED: 4}
 
@@ -40,7 +38,7 @@ def test_a_state_is_written_before_it_is_acted_upon(stack):
     def note(what: str) -> None:
         order.append((what, len(loop.start.processes)))
 
-    loop.source.fails = note
+    loop.ledger.fails = note
     loop.run()
     written = [one for one in order if one[0] != "beat"]
     assert written == [("claim", 0), ("run", 0), ("started", 1), ("finish", 1)]
@@ -56,7 +54,7 @@ def test_a_crash_is_tried_again_as_often_as_the_user_allows(stack):
     scripts = {1: Script(crashes=2), 2: Script(crashes=3)}
     loop = Loop(stack, [ONE, TWO], scripts, retry=RetryConfig(crashed=2))
     assert loop.run() == {State.COMPLETED: 1, State.FAILED: 1}
-    assert loop.source.attempts == {1: 3, 2: 3}
+    assert loop.ledger.attempts == {1: 3, 2: 3}
     assert loop.orchestrator.ran.num_retries == 4
     (failure,) = loop.orchestrator.ran.failures
     assert "SIGSEGV" in failure.why
@@ -84,7 +82,7 @@ def test_a_stop_ends_or_finishes_what_runs_and_starts_no_more(stack, choice, sta
     loop = Loop(stack, [ONE, TWO], sweep={"on_interrupt": choice})
     loop.at[3.0] = lambda: loop.stop.ask(1)
     assert loop.run() == {state: 1}
-    assert (loop.orchestrator.num_left, loop.source.ended) == (1, False)
+    assert (loop.orchestrator.num_left, loop.ledger.ended) == (1, False)
     assert loop.orchestrator.was_interrupted
 
 
@@ -113,7 +111,7 @@ def test_a_first_trial_without_a_number_is_told_at_once(stack):
     assert loop.run() == {State.INVALID: 2}
     (note,) = loop.notes.texts
     assert "the first trial has no number" in note
-    assert f"scalemark read {loop.source.finished[0].run_dir}/log.txt" in note
+    assert f"scalemark read {loop.ledger.finished[0].run_dir}/log.txt" in note
 
 
 def test_larger_trials_are_skipped_after_out_of_memory(stack):
@@ -125,7 +123,7 @@ def test_larger_trials_are_skipped_after_out_of_memory(stack):
         sweep={"skip_larger_after_oom": True},
     )
     assert loop.run() == {State.OUT_OF_MEMORY: 1, State.SKIPPED: 2}
-    assert loop.source.finished[0].trial_id == specs[1].trial_id
+    assert loop.ledger.finished[0].trial_id == specs[1].trial_id
 
 
 def test_a_race_gives_up_what_cannot_lead_any_more(stack):
@@ -142,7 +140,7 @@ def test_a_race_gives_up_what_cannot_lead_any_more(stack):
 
 def test_what_another_sweep_runs_is_asked_for_again(stack):
     loop = Loop(stack, [ONE])
-    loop.source.busy = {1}
+    loop.ledger.busy = {1}
     assert loop.run() == {State.COMPLETED: 1}
     assert loop.notes.texts == ["waiting: another sweep runs repeats that this one would run"]
     assert loop.clock.now_s == 11.0
@@ -152,7 +150,7 @@ def test_a_start_that_must_be_loaded_is_waited_for(stack):
     loop = Loop(stack, [ONE])
     loop.start.loads_until_s = 25.0
     assert loop.run() == {State.COMPLETED: 1}
-    assert loop.source.story[1] == ["claimed", "running", "completed"]
+    assert loop.ledger.story[1] == ["claimed", "running", "completed"]
     assert loop.clock.now_s >= 35.0
 
 
@@ -162,82 +160,22 @@ def test_a_stop_during_loading_leaves_the_repeat_to_the_next_command(stack):
     loop.at[5.0] = lambda: loop.stop.ask(1)
     assert loop.run() == {State.INTERRUPTED: 1}
     assert loop.start.processes == []
-    message = loop.source.finished[0].result.message
+    message = loop.ledger.finished[0].result.message
     assert message == "the sweep was interrupted, before it was started"
 
 
 def test_it_beats_while_an_attempt_runs(stack):
     loop = Loop(stack, [ONE], {1: Script(takes_s=100.0)})
     loop.run()
-    assert 10 <= loop.source.num_beats <= 12
+    assert 10 <= loop.ledger.num_beats <= 12
 
 
 def test_a_locked_database_is_tried_again_and_then_given_up(stack):
     loop = Loop(stack, [ONE, TWO])
-    loop.source.fails = lambda what: LockedError("locked") if what == "finish" else None
+    loop.ledger.fails = lambda what: LockedError("locked") if what == "finish" else None
     assert loop.run() == {}
     assert str(loop.orchestrator.failure) == "locked"
     assert loop.notes.texts == ["locked; trying again"] * 9  # the end of the sweep says the error
-    assert list(loop.source.states.values()).count(State.RUNNING) == 1
+    assert list(loop.ledger.states.values()).count(State.RUNNING) == 1
     ran = loop.orchestrator.ran
     assert (ran.num_not_started, ran.num_cut_off) == (1, 1)
-
-
-def test_an_agent_waits_for_a_database_that_is_away(stack):
-    loop = Loop(stack, [ONE], is_leased=True, heartbeat_timeout_s=60.0)
-
-    def fails(what: str) -> Exception | None:
-        return AwayError("away") if 5.0 < loop.clock.now_s < 30.0 and what == "beat" else None
-
-    loop.source.fails = fails
-    assert loop.run() == {State.COMPLETED: 1}
-    assert "away; trying again" in loop.notes.texts
-
-
-def test_an_agent_that_is_silent_for_too_long_ends_what_it_runs(stack):
-    loop = Loop(stack, [ONE], {1: Script(takes_s=1000.0)}, is_leased=True, heartbeat_timeout_s=60.0)
-    loop.source.fails = lambda what: (
-        AwayError("away") if loop.clock.now_s > 5.0 and what == "beat" else None
-    )
-    assert loop.run() == {}
-    assert 40.0 <= loop.clock.now_s < 60.0  # before others may take what it runs
-    assert loop.start.processes[0].signals == [signal.SIGKILL]
-    assert "this agent gave no sign for 60 s" in str(loop.orchestrator.failure)
-    assert loop.source.ended is None
-
-
-@pytest.mark.parametrize(
-    ("wish", "state"), [(Wish.FINISH, State.COMPLETED), (Wish.STOP, State.INTERRUPTED)]
-)
-def test_an_agent_heeds_what_the_planner_wants(stack, wish, state):
-    loop = Loop(stack, [ONE, TWO], {1: Script(takes_s=60.0)}, is_leased=True)
-    loop.at[5.0] = lambda: setattr(loop.source, "wanted", wish)
-    assert loop.run() == {state: 1}
-    assert loop.source.states[2] is State.PENDING
-
-
-def test_an_agent_that_is_ended_leaves_its_retry_to_others(stack):
-    loop = Loop(stack, [ONE], {1: Script(crashes=1)}, is_leased=True)
-    loop.at[3.0] = lambda: setattr(loop.orchestrator._stopping, "starts_no_more", True)
-    assert loop.run() == {}
-    assert loop.source.left == [1]
-
-
-def test_an_agent_asks_less_and_less_often(stack):
-    loop = Loop(stack, [small(seed=1, num_gpus=2)], is_leased=True)
-    loop.source.states[1] = State.RUNNING  # by another agent
-    loop.at[60.0] = lambda: loop.source.states.update({1: State.COMPLETED})
-    asked_s = []
-    loop.source.fails = lambda what: asked_s.append(loop.clock.now_s) if what == "draw" else None
-    assert loop.run() == {}
-    assert asked_s[:6] == [0.0, 1.0, 3.0, 7.0, 12.0, 17.0]
-    assert 60.0 <= loop.clock.now_s < 70.0
-
-
-def test_a_store_that_fails_to_be_drawn_from_is_asked_again(stack):
-    loop = Loop(stack, [ONE], is_leased=True)
-    loop.source.fails = lambda what: (
-        StoreError("no answer") if what == "draw" and loop.clock.now_s < 3.0 else None
-    )
-    assert loop.run() == {State.COMPLETED: 1}
-    assert loop.notes.texts == ["waiting: no answer"]

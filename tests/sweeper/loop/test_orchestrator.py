@@ -174,17 +174,17 @@ def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
     """As if it had been killed: what runs is closed by the next, from its run folder where it had finished."""
     specs = [small(seed=1), small(seed=2)]
     tools = World(stack, specs).tools
-    done, not_done = tools.source.ledger.open_repeats()
+    done, not_done = tools.ledger.open_repeats()
     for repeat in (done, not_done):
-        tools.source.ledger.claim(repeat, NOON)
+        tools.ledger.claim(repeat, NOON)
         folder = RunFolder(Path("runs") / str(repeat.repeat_id))
         folder.path.mkdir()
-        tools.source.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+        tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
         if repeat is done:
             assert tiny_trainer.main(small(seed=1), folder) == 0
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")  # more than Linux gives
-    recovered = recover(tools.source.ledger.engine)
+    recovered = recover(tools.ledger.engine)
     assert (recovered.num_orchestrators, recovered.num_completed, recovered.num_interrupted) == (
         1,
         1,
@@ -196,7 +196,7 @@ def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
     ]
     assert rows("SELECT state FROM repeats ORDER BY id") == [("completed",), ("pending",)]
     assert rows("SELECT count(*) FROM step_samples") == [(3,)]
-    assert recover(tools.source.ledger.engine) is None
+    assert recover(tools.ledger.engine) is None
     assert World(stack, specs, name="again").run() == {State.COMPLETED: 1}
 
 
@@ -223,7 +223,7 @@ def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
     world = World(stack, [small(seed=903)])
     other = sqlite3.connect("results.db", isolation_level=None)
 
-    num_tries, beat = 0, world.tools.source.ledger.beat
+    num_tries, beat = 0, world.tools.ledger.beat
 
     def beat_and_unlock(at: datetime) -> None:
         nonlocal num_tries
@@ -235,7 +235,7 @@ def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
 
     def lock() -> None:
         other.execute("BEGIN IMMEDIATE")
-        world.tools.source.ledger.beat = beat_and_unlock  # type: ignore[method-assign]
+        world.tools.ledger.beat = beat_and_unlock  # type: ignore[method-assign]
 
     reported = _when_reported(world, "results.db: ", lambda: None)
     _when_started(world, lock)
@@ -257,7 +257,7 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
     assert rows("SELECT state FROM repeats") == [("running",)]
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(world.tools.source.ledger.engine).num_completed == 1
+    assert recover(world.tools.ledger.engine).num_completed == 1
     ((outcome, exit_code, duration_s, run_dir),) = rows(
         "SELECT outcome, exit_code, duration_s, run_dir FROM latest_attempts"
     )
@@ -273,7 +273,7 @@ def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
         ticks.append(1)
         return time.monotonic()
 
-    other = World(stack, [small(seed=1)], name="other").tools.source.ledger
+    other = World(stack, [small(seed=1)], name="other").tools.ledger
     other.claim(other.open_repeats()[0], NOON)  # and it never comes to an end
     world = World(
         stack,
@@ -296,23 +296,23 @@ def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
 
 def test_what_a_damaged_folder_holds_is_run_again(stack):
     tools = World(stack, [small(seed=1)]).tools
-    (repeat,) = tools.source.ledger.open_repeats()
-    tools.source.ledger.claim(repeat, NOON)
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
     Path("runs/x").mkdir()
     Path("runs/x/result.json").write_text("")
-    tools.source.ledger.run(repeat, str(Path("runs/x").resolve()), PLACEMENT, NOON)
+    tools.ledger.run(repeat, str(Path("runs/x").resolve()), PLACEMENT, NOON)
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(tools.source.ledger.engine).num_interrupted == 1
+    assert recover(tools.ledger.engine).num_interrupted == 1
     ((message,),) = rows("SELECT message FROM attempts")
     assert message.startswith("its orchestrator was killed, and what it left cannot be read: ")
 
 
 def test_what_a_killed_orchestrator_left_running_is_killed(stack):
     tools = World(stack, [small(seed=1)]).tools
-    (repeat,) = tools.source.ledger.open_repeats()
-    tools.source.ledger.claim(repeat, NOON)
-    tools.source.ledger.run(repeat, "/nowhere", PLACEMENT, NOON)
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    tools.ledger.run(repeat, "/nowhere", PLACEMENT, NOON)
     marked = {**os.environ, ORCHESTRATOR_VARIABLE: "4194305"}
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     with (
@@ -320,10 +320,10 @@ def test_what_a_killed_orchestrator_left_running_is_killed(stack):
         subprocess.Popen(sleep, process_group=left.pid) as stranger,
     ):
         until(lambda: has_begun(left.pid) and has_begun(stranger.pid))
-        tools.source.ledger.started(repeat.repeat_id, left.pid, 1)
+        tools.ledger.started(repeat.repeat_id, left.pid, 1)
         with sqlite3.connect("results.db") as connection:
             connection.execute("UPDATE orchestrators SET pid = 4194305")
-        recover(tools.source.ledger.engine)
+        recover(tools.ledger.engine)
         assert left.wait(PATIENCE_S) == -signal.SIGKILL
         assert stranger.poll() is None
         stranger.kill()
@@ -334,12 +334,12 @@ def test_ranks_that_a_killed_orchestrator_left_are_killed(
 ):
     """They lead sessions of their own. Forked ones show the environment of their orchestrator's child, spawned ones their own."""
     tools = World(stack, [small(seed=1)]).tools
-    (repeat,) = tools.source.ledger.open_repeats()
-    tools.source.ledger.claim(repeat, NOON)
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
     folders = [Path("runs/x").resolve(), Path("runs/y").resolve()]
     for folder in folders:
         folder.mkdir()
-    tools.source.ledger.run(repeat, str(folders[0]), PLACEMENT, NOON)
+    tools.ledger.run(repeat, str(folders[0]), PLACEMENT, NOON)
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     trainer, orchestrator = 4194304, 4194305
     starters = [
@@ -357,10 +357,10 @@ def test_ranks_that_a_killed_orchestrator_left_are_killed(
             processes.callback(process.kill)
         *left, of_another_trial, of_another_orchestrator = started
         until(lambda: all(has_begun(process.pid) for process in started))
-        tools.source.ledger.started(repeat.repeat_id, trainer, 1)
+        tools.ledger.started(repeat.repeat_id, trainer, 1)
         with sqlite3.connect("results.db") as connection:
             connection.execute("UPDATE orchestrators SET pid = ?", [orchestrator])
-        recover(tools.source.ledger.engine)
+        recover(tools.ledger.engine)
         assert [process.wait(PATIENCE_S) for process in left] == [-signal.SIGKILL] * 2
         assert [of_another_trial.poll(), of_another_orchestrator.poll()] == [None, None]
 
@@ -395,13 +395,13 @@ def _when_running(then, *, stepping: bool) -> None:
 
 def _when_started(world: World, then: Callable[[], object]) -> None:
     """Call it as soon as an attempt has been started, before anything else is done."""
-    started = world.tools.source.ledger.started
+    started = world.tools.ledger.started
 
     def started_then(*reported: int) -> None:
         started(*reported)
         then()
 
-    world.tools.source.ledger.started = started_then  # type: ignore[method-assign]
+    world.tools.ledger.started = started_then  # type: ignore[method-assign]
 
 
 def _when_reported(world: World, begins: str, then: Callable[[], object]) -> list[str]:
@@ -485,11 +485,11 @@ def test_run_folders_have_all_columns_of_attempts(stack):
 def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
     """Its orchestrator was killed between the two."""
     tools = World(stack, [small(seed=1), small(seed=2)]).tools
-    for repeat in tools.source.ledger.open_repeats():
-        tools.source.ledger.claim(repeat, NOON)
+    for repeat in tools.ledger.open_repeats():
+        tools.ledger.claim(repeat, NOON)
         folder = RunFolder(Path("runs").resolve() / str(repeat.repeat_id))
         folder.path.mkdir()
-        tools.source.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+        tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
         spec = small(seed=repeat.repeat_id)
         assert tiny_trainer.main(spec, folder) == 0
         finished = replace(
@@ -500,7 +500,7 @@ def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
         write_end(folder, replace(finished, placement=replace(PLACEMENT, start="fork")), NOON)
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(tools.source.ledger.engine).num_completed == 2
+    assert recover(tools.ledger.engine).num_completed == 2
     reported = "SELECT outcome, message, start, exit_code, duration_s, environment_id FROM attempts JOIN placements ON placements.id = placement_id ORDER BY attempts.id"
     assert rows(reported) == [
         ("completed", "", "fork", -9, 7.5, 1),
@@ -511,14 +511,14 @@ def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
 
 def test_the_end_of_a_killed_orchestrators_attempt_is_in_its_folder(stack):
     tools = World(stack, [small(seed=1)]).tools
-    (repeat,) = tools.source.ledger.open_repeats()
-    tools.source.ledger.claim(repeat, NOON)
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
     folder = RunFolder(Path("runs/x").resolve())
     folder.path.mkdir()
-    tools.source.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+    tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(tools.source.ledger.engine).num_interrupted == 1
+    assert recover(tools.ledger.engine).num_interrupted == 1
     end = folder.read_ended()
     assert (end.exit_code, end.duration_s, end.placement, end.outcome) == (
         None,
@@ -546,7 +546,7 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_result(stack):
     draft.rmdir()
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(world.tools.source.ledger.engine).num_completed == 1
+    assert recover(world.tools.ledger.engine).num_completed == 1
 
 
 def test_a_secret_in_a_message_is_neither_stored_nor_reported(stack, capsys, monkeypatch):

@@ -148,40 +148,6 @@ def test_without_records_there_is_no_estimate():
     assert Estimate.of(None, "x").expected_s(small()) is None
 
 
-def test_a_shared_sweep_is_estimated_by_its_pool(
-    postgresql_url,
-):
-    own, pooled, elsewhere = small(seed=1), small(seed=2, num_gpus=2), small(seed=3, num_gpus=4)
-    fill(postgresql_url, [(own, 1.0)], name="night")
-    fill(
-        postgresql_url,
-        [(pooled, 1.0)],
-        name="day",
-        machine=replace(MACHINE, host="node7", pool="h100s"),
-    )
-    fill(
-        postgresql_url,
-        [(elsewhere, 1.0)],
-        name="other",
-        machine=replace(MACHINE, host="node8", pool="a100s"),
-    )
-    engine = open_for_reading(postgresql_url)
-
-    def known(sweep: str, pool: str | None) -> list[TrialSpec]:
-        estimate = Estimate.of_shared(engine, sweep, pool)
-        return [spec for spec in (own, pooled, elsewhere) if estimate.expected_s(spec) is not None]
-
-    assert known("night", None) == [own]
-    assert known("night", "h100s") == [own, pooled]
-    assert known("new", "h100s") == [pooled]
-    assert known("new", None) == []
-    nothing = Estimate.of_shared(engine, "new", None).describe(plan(own))
-    assert (
-        nothing
-        == "1 attempt to run; no recorded durations of such trials on its hosts: no estimate"
-    )
-
-
 def test_where_nothing_is_to_be_run_nothing_is_estimated():
     assert Estimate().describe(make_plan([small()], [], SweepConfig(), {small().trial_id: 1})) == ""
 

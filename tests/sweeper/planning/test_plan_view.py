@@ -81,16 +81,6 @@ def test_a_plan_says_which_program_inherits_a_variable():
     assert [row.split()[1] for row in rows[:2]] == ["NCCL_ALGO=Ring", "NCCL_ALGO=inherited"]
 
 
-def test_a_plan_for_agents_says_what_each_has():
-    per_host = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=1, num_hosts=2)
-    assert (
-        machine_line(MACHINE, per_host)
-        == f"agents, each on a host with 1 CPU device. {DeviceKind.CPU_DEVICE.note}"
-    )
-    per_host = Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=8, num_hosts=2)
-    assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
-
-
 def shown_on_gpus(
     plan: Plan, in_use: Sequence[GpuInUse], names: Sequence[str] = ("H100",) * 4
 ) -> list[str]:

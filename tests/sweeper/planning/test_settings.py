@@ -6,26 +6,21 @@ from sweeper.errors import SweepRefusedError
 from sweeper.planning.settings import check
 from tests.conf.test_resolve import config
 
-SHARED = ("launcher=slurm", "launcher.agents.gpus_per_host=8")
 
-
-@pytest.mark.parametrize("launcher", [(), SHARED])
-def test_a_profile_is_no_machine_to_measure_on(launcher):
-    """A bug: with agents the sweep was planned, and refused on each host."""
+def test_a_profile_is_no_machine_to_measure_on():
     with pytest.raises(SweepRefusedError) as refused:
-        check(config("hardware=dgx1_p100", *launcher))
+        check(config("hardware=dgx1_p100"))
     assert str(refused.value) == (
         "hardware=dgx1_p100: a profile is not a machine; add engine=simulated, or choose "
         "hardware=auto, gpu or cpu to measure on real devices"
     )
 
 
-@pytest.mark.parametrize("launcher", [(), SHARED])
-def test_a_profile_runs_no_program(launcher):
+def test_a_profile_runs_no_program():
     """A bug: the remedy was engine=simulated, which refuses programs."""
     program = ("engine=command", "command.run='python train.py'", "command.read=torchtitan")
     with pytest.raises(SweepRefusedError) as refused:
-        check(config("hardware=dgx_a100", *program, *launcher))
+        check(config("hardware=dgx_a100", *program))
     assert str(refused.value) == (
         "hardware=dgx_a100: a profile is not a machine, and the cost model knows nothing of "
         "programs of your own; leave it out, or choose hardware=gpu or cpu, to run yours on real "

@@ -81,7 +81,7 @@ def test_failures_leave_a_race_once_their_retries_are_used_up(stack):
 def test_a_race_whose_leader_is_skipped_as_too_large_ends(stack):
     """Seed 902 was fast in an earlier sweep, of both sizes, and now runs out of memory with the smaller one."""
     leaders = [small(seed=902, batch_size=8), small(seed=902, batch_size=16)]
-    earlier = World(stack, leaders, name="earlier").tools.source.ledger
+    earlier = World(stack, leaders, name="earlier").tools.ledger
     for repeat, leader in zip(earlier.open_repeats(), leaders, strict=True):
         earlier.claim(repeat, NOON)
         earlier.run(repeat, "/nowhere", PLACEMENT, NOON)
@@ -111,7 +111,7 @@ def test_interrupted_it_goes_on_where_it_stood(stack):
 
 def _when_two_are_completed_or_it_steps(world: World) -> None:
     """Ask it to stop as soon as seed 903 runs: the others have run before, or will in the next command."""
-    started = world.tools.source.ledger.started
+    started = world.tools.ledger.started
 
     def stop(repeat_id: int, pid: int, start_ticks: int) -> None:
         started(repeat_id, pid, start_ticks)
@@ -121,7 +121,7 @@ def _when_two_are_completed_or_it_steps(world: World) -> None:
         if seed == 903:
             os.kill(os.getpid(), signal.SIGINT)
 
-    world.tools.source.ledger.started = stop  # type: ignore[method-assign]
+    world.tools.ledger.started = stop  # type: ignore[method-assign]
 
 
 def test_a_race_that_was_not_over_can_be_run_to_the_end_without_racing(stack):

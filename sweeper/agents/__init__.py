@@ -1,1 +1,0 @@
-"""Sweeps that several hosts share: the controller and its agents."""

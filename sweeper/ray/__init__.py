@@ -1,3 +1,0 @@
-"""Speaks with Ray for launcher=ray: the cluster, what its hosts can give, the task that runs an
-agent.
-"""

@@ -1,1 +1,0 @@
-"""Asks Slurm by its commands, in text formats that are the same from 22.05 on."""
