@@ -14,8 +14,6 @@ Lets Hydra take `hardware=NAME` of the user's settings folder, and `hardware=my_
 file of conf/hardware/.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
