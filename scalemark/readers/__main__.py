@@ -1,9 +1,10 @@
-"""`scalemark read LOG`: which reader reads a log, and the line of configuration for it."""
+"""`scalemark read LOG`: which numbers of a log say how fast it trains, and the setting for them."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -16,23 +17,35 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-from scalemark.readers.found import Found, search
 from scalemark.readers.log_text import LogError, LogText, log_text, logs_below
 from scalemark.readers.opening import KINDS, about
 from scalemark.readers.reading import Reading
+from scalemark.readers.search import Found, Search, search
 from scalemark.text.untrusted import quoted, visible
 
-FOUND, NOTHING, UNREADABLE = 0, 1, 2
+READ, NOTHING, UNREADABLE = 0, 1, 2
 LAST_LINES = 20
 _MOST_LOGS = 5
+_MOST_ROWS = 8
 _MOST_SHOWN = 300  # characters of a line
 
 
 def main(
     arguments: Sequence[str] | None = None, *, program: str = "python -m scalemark.readers"
 ) -> int:
-    """Return 0 where a reader reads the log, 1 where none does, 2 where it is no text."""
-    asked = _asked(arguments, program)
+    """Return 0 where one number is the speed, 1 where none is or several may be it, 2 where the
+    file is no text.
+    """
+    try:
+        exit_code = _read(_asked(arguments, program), program)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads this has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READ
+    return exit_code
+
+
+def _read(asked: argparse.Namespace, program: str) -> int:
     path: Path = asked.log
     try:
         text = log_text(path)
@@ -42,31 +55,35 @@ def main(
             print(json.dumps({"error": why}, indent=1))
         print(f"{program}: {why}", file=sys.stderr)
         return UNREADABLE
-    found = search(text.lines, path if path.is_dir() else None)
+    result = search(text.lines, path)
     if asked.json:
-        print(json.dumps(_as_json(path, text, found), indent=1))
-    elif found:
-        print(_told(path, text, found))
-    if not found:
+        print(json.dumps(_as_json(path, text, result), indent=1))
+    elif result.fits:
+        print("\n".join(_words(path, text, result)))
+    if not result.fits:
         print(f"{program}: {_nothing(path, text)}", file=sys.stderr)
-    return FOUND if found else NOTHING
+    return READ if result.fits and not result.is_unsure else NOTHING
 
 
-def overrides(found: Found) -> str:
+def overrides(fit: Found) -> str:
     """Return the settings as arguments of `scalemark sweep`, quoted for a shell."""
-    settings = dict(found.settings)
+    settings = dict(fit.settings)
     read = settings.pop("read")
-    said = [f"command.{name}={value}" for name, value in settings.items()]
-    return shlex.join([f"read={read}", *said])
+    return shlex.join(
+        [f"read={read}", *(f"command.{name}={value}" for name, value in settings.items())]
+    )
 
 
 def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
+    readers = [
+        fill(about(kind), 96, initial_indent="  ", subsequent_indent="    ") for kind in KINDS
+    ]
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Tries all readers on the output of a training program, as train.log of\n"
+        description="Finds what says how fast a program trains in its output, as train.log of\n"
         "`python train.py > train.log`, and prints the arguments of scalemark sweep that read it.\n"
-        "Exits with 1 where none does.",
-        epilog="\n".join(["readers:", *map(_about, KINDS)]),
+        "Exits with 1 where nothing says so, or where several numbers may be the speed.",
+        epilog="\n".join(["readers:", *readers]).replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -76,43 +93,56 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _about(kind: str) -> str:
-    said = fill(about(kind), 96, initial_indent="  ", subsequent_indent="    ")
-    return said.replace("%", "%%")
-
-
-def _told(path: Path, text: LogText, found: Sequence[Found]) -> str:
-    rows = [("reader", "readings", "first", "last", "item", "per GPU")]
-    for one in found:
-        shown = one.rated or list(one.readings)
-        rows.append(
-            (
-                _short(one.read),
-                str(len(shown)),
-                _shown(shown[0]),
-                _shown(shown[-1]),
-                one.item or "-",
-                {True: "yes", False: "no", None: "-"}[one.per_gpu],
-            )
-        )
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join([_headline(path, text), "", *lines, "", *_advice(found[0])])
-
-
-def _headline(path: Path, text: LogText) -> str:
+def _words(path: Path, text: LogText, result: Search) -> list[str]:
     lines = "line" if len(text.lines) == 1 else "lines"
-    said = f"{quoted(str(path))}: {len(text.lines):,} {lines}"
+    headline = f"{quoted(str(path))}: {len(text.lines):,} {lines}"
+    if not text.is_whole:
+        headline += f", of the begin and the end of {text.num_bytes:,} bytes"
+    rows: list[tuple[str, ...]] = [("reader", "number", "readings", "first", "last", "item", "of")]
+    rows += [_row(fit) for fit in result.fits[:_MOST_ROWS]]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    table = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        table.append("  ".join(cells).rstrip())
+    said = [headline, "", *table, ""]
+    if result.others:
+        labels = [f"{other.label or 'a number'} ({other.role.aside})" for other in result.others]
+        said += [f"left out, as rates of something else: {', '.join(labels[:_MOST_ROWS])}", ""]
+    return [*said, *_advice(result)]
+
+
+def _row(fit: Found) -> tuple[str, ...]:
+    shown = fit.rated or list(fit.readings)
+    kind, colon, _ = fit.read.partition(":")
+    label = quoted(fit.candidate.label, 40) if fit.candidate else ""
+    of = {True: "one GPU", False: "all GPUs", None: "-"}[fit.per_gpu]
     return (
-        said if text.is_whole else f"{said}, of the begin and the end of {text.num_bytes:,} bytes"
+        f"{kind}:..." if colon else kind,
+        label or "-",
+        str(len(shown)),
+        _shown(shown[0]),
+        _shown(shown[-1]),
+        fit.item or "-",
+        of,
     )
 
 
-def _advice(best: Found) -> list[str]:
+def _advice(result: Search) -> list[str]:
+    best = result.fits[0]
     said = [overrides(best)]
+    if result.is_unsure:
+        others = ", ".join(quoted(label, 40) for label in best.like)
+        said = [
+            f"nothing says whether {best.candidate.label if best.candidate else 'it'} or {others} "
+            "is the speed of training; choose:",
+            *(overrides(fit) for fit in result.fits if fit.candidate and (fit is best or fit.like)),
+        ]
+    if best.file:
+        said.append(
+            f"{best.file} is a file of results: let the program write it below {{run_dir}}, and "
+            "give its path from there"
+        )
     if best.num_unusable:
         unusable = next(reading.unusable for reading in best.readings if reading.unusable)
         said.append(
@@ -124,7 +154,7 @@ def _advice(best: Found) -> list[str]:
             f"the log seems to count {best.item} in place of steps: where each GPU counts its own, "
             "set command.items_per_step=num_gpus"
         )
-    elif not best.has_throughput:
+    elif not best.has_throughput and not any(one.items_per_step for one in best.readings):
         said.append(
             "the log has steps and no items per second: "
             "add command.items_per_step, as command.items_per_step=batch_size*num_gpus"
@@ -133,17 +163,14 @@ def _advice(best: Found) -> list[str]:
 
 
 def _shown(reading: Reading) -> str:
-    said = [] if reading.step is None else [f"step {reading.step:,}"]
+    said = "" if reading.step is None else f"step {reading.step:,} "
     if reading.throughput is not None:
-        said.append(f"{reading.throughput:,.6g}/s")
+        said += f"{reading.throughput:,.6g}/s"
     elif reading.step_s is not None:
-        said.append(f"{reading.step_s:.4g} s/step")
-    return " ".join(said) or reading.unusable or "-"
-
-
-def _short(read: str) -> str:
-    kind, colon, _ = read.partition(":")
-    return f"{kind}:..." if colon else kind
+        said += f"{reading.step_s:.4g} s/step"
+    if reading.is_mean and reading.has_rate:
+        said += " (mean)"
+    return said.strip() or reading.unusable or "-"
 
 
 def _nothing(path: Path, text: LogText) -> str:
@@ -157,42 +184,48 @@ def _nothing(path: Path, text: LogText) -> str:
             *(f"  {line}" for line in last),
         ]
     # a folder is read without its folders, which may be other runs
-    if deeper := list(islice(logs_below(path), _MOST_LOGS)):
+    deeper = list(islice(logs_below(path), _MOST_LOGS))
+    if deeper:
         lines.append("There are logs in folders of it; read one of these:")
         lines += [f"  {quoted(str(log))}" for log in deeper]
     return "\n".join(lines)
 
 
-def _as_json(path: Path, text: LogText, found: Sequence[Found]) -> dict[str, object]:
+def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
+    best = result.fits[0] if result.fits and not result.is_unsure else None
     return {
         "log": str(path),
         "lines": len(text.lines),
         "is_whole": text.is_whole,
-        "proposed": found[0].settings if found else None,
-        "overrides": overrides(found[0]) if found else None,
-        "found": [
-            {
-                "read": one.read,
-                "readings": len(one.readings),
-                "unusable": one.num_unusable,
-                "item": one.item or None,
-                "per_gpu": one.per_gpu,
-                "first": _entry((one.rated or one.readings)[0]),
-                "last": _entry((one.rated or one.readings)[-1]),
-            }
-            for one in found
+        "proposed": best.settings if best else None,
+        "overrides": overrides(best) if best else None,
+        "unsure": result.is_unsure,
+        "found": [_entry(fit) for fit in result.fits],
+        "left_out": [
+            {"label": other.label, "of": other.role.aside, "rate": other.usual}
+            for other in result.others
         ],
     }
 
 
-def _entry(reading: Reading) -> dict[str, object]:
-    return {
-        "throughput": reading.throughput,
-        "step": reading.step,
-        "step_s": reading.step_s,
-        "is_total": reading.is_total,
-        "is_mean": reading.is_mean,
+def _entry(fit: Found) -> dict[str, object]:
+    shown = fit.rated or list(fit.readings)
+    entry: dict[str, object] = {
+        "read": fit.read,
+        "readings": len(fit.readings),
+        "unusable": fit.num_unusable,
+        "item": fit.item or None,
+        "per_gpu": fit.per_gpu,
     }
+    for name, reading in (("first", shown[0]), ("last", shown[-1])):
+        entry[name] = {
+            "throughput": reading.throughput,
+            "step": reading.step,
+            "step_s": reading.step_s,
+            "is_total": reading.is_total,
+            "is_mean": reading.is_mean,
+        }
+    return entry
 
 
 if __name__ == "__main__":

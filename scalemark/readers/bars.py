@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 from scalemark.readers.numbers import NUMBER, number, whole
-from scalemark.readers.rates import rate_of, seconds_per_step
+from scalemark.readers.words import role_of, seconds_per_step
 
 _COUNT = r"\d[\d.]*[kKMG]?"
 _RATE = r"(?<![\d.,])(?P<rate>[\d.,]+[kKMG]?|\?)\s*(?P<unit>[A-Za-z]+/s|m?s/[A-Za-z]+)\b"
@@ -80,7 +80,7 @@ def bar_of(line: str) -> Bar | None:
     amount, unit = number(found["rate"]), found["unit"]
     if amount and unit.startswith("s/"):  # of a bar that is slow, as 1.2s/img
         unit, amount = f"{unit[2:]}/s", 1 / amount
-    rate = rate_of("", unit)
+    rate = role_of("", unit)
     if rate is None or rate.item == _OF_DATA_SETS:
         return None
     is_of_items = rate.name == "throughput"

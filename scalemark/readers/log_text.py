@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -20,6 +21,33 @@ _ESCAPES = re.compile(
 )
 
 
+_NAMED_RANKS = re.compile(  # as launchers put them before lines
+    r"""\s*(?:
+      \[(?:default|rank)\s?(?P<torch>\d+)(?:\|\d+)?\]:?      # torchrun, PyTorch
+    | \[(?:\d+,)?(?P<mpi>\d+)\](?:<\w+>)?:                    # mpirun, horovodrun
+    | (?:rank|worker|gpu)[ -]?(?P<word>\d+):
+    | (?P<srun>\d+):(?=\s|\[)                                 # srun --label
+    | \((?P<ray>\w+\s(?:\w+=)?pid=[^)]*)\)(?:\s\[repeated[^\]]*\])?
+    | \[(?P<pod>pod/[^\]]+)\]                               # kubectl logs --prefix
+    | (?P<host>(?:[a-z][a-z\d.]*-[\w.-]*\d[\w.-]*|(?:node|host|ip|nid|dgx|cn|compute|gpu|n)[\w.-]*\d
+        [\w.-]*|\d+\.\d+\.\d+\.\d+)):(?=\s+[A-Za-z\[(|])         # pdsh
+    )\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def named_rank(line: str) -> tuple[int | str | None, str]:
+    """Return the rank or the host that a launcher names before a line, and the rest of it."""
+    match = _NAMED_RANKS.match(line)
+    if not match:
+        return None, line
+    kind = match.lastgroup or ""
+    name = match[kind]
+    inner = _NAMED_RANKS.match(line, match.end())  # of PyTorch below a launcher
+    rest = line[inner.end() if inner else match.end() :]
+    return (int(name) if name.isdigit() else name), rest
+
+
 class Lines:
     """Cuts bytes as they arrive into lines without escapes, of bounded length.
 
@@ -30,10 +58,18 @@ class Lines:
     def __init__(self) -> None:
         self._begun = b""  # of a line that has not ended, at most MOST_CHARACTERS
         self._begun_s = 0.0  # when the last of that came
+        self._utf16: codecs.IncrementalDecoder | None = None
+        self._is_first = True
 
     def feed(self, chunk: bytes, arrival_s: float = 0.0) -> Iterator[tuple[str, float]]:
         """Yield the lines that end within a chunk, and when the last character of each came."""
-        *ended, rest = _ENDS.split(chunk)
+        if self._is_first and chunk:
+            self._is_first = False
+            if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # of PowerShell
+                self._utf16 = codecs.getincrementaldecoder("utf-16")(errors="replace")
+        if self._utf16:
+            chunk = self._utf16.decode(chunk).encode(errors="replace")
+        *ended, rest = _ENDS.split(chunk.replace(b"\0", b""))
         for piece in ended:
             line = cleaned((self._begun + piece)[:MOST_CHARACTERS].decode(errors="replace"))
             if line:
@@ -119,6 +155,8 @@ OUTPUT_FILE = "log.txt"  # what our run folders call the output of a program
 _ENDINGS = (".log", ".out", ".err", ".txt", ".jsonl")
 _NAMES = ("stdout", "stderr")
 _MOST_FILES = 10
+_PRINTED = bytes(range(32, 256)) + b"\t\n\r\x08\x0c\x1b"
+_MOST_CONTROLS = 0.1  # of the bytes of a text
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7z": "xz", b"\x28\xb5": "zstd"}
 
 
@@ -200,7 +238,11 @@ def _refuse_binary(begin: bytes) -> None:
     for mark, name in _PACKED.items():
         if begin.startswith(mark):
             raise LogError(f"it is packed by {name}; unpack it first")
-    if b"\0" in begin[:65_536]:
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return
+    text = begin.replace(b"\0", b"")  # a log that was cut while it was written has some
+    controls = text.translate(None, _PRINTED)
+    if begin and len(controls) >= _MOST_CONTROLS * len(text):
         raise LogError("it is binary; wanted the text that a program printed")
 
 

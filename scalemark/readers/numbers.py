@@ -25,6 +25,26 @@ _DURATION = re.compile(r"(.*?[\d.])\s*([a-zµ]+)")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 
+_GROUPS = re.compile(r"(?<=\d)['\u2019\u00a0\u2009\u202f](?=\d{3}(?!\d))")
+_SPACED = re.compile(  # behind a number, a bound, or what a rate is called: nothing else claims it
+    r"((?:\d|[|,;(]|/s(?:ec)?\b\s?[:=]?|throughput\s?[:=]?|speed\s?[:=]?)\s+)(\d{1,3}(?: \d{3})+)"
+    r"(?=(?:\.\d+)?(?:\s?[A-Za-z]+\s?(?:/|per)\s?s|\s*(?:[|,;)]|$)))",
+    re.IGNORECASE,
+)
+_MAYBE_SPACED = re.compile(r"\d \d{3}(?!\d)")
+
+
+def without_grouping(line: str) -> str:
+    """Return a line whose numbers are not grouped by apostrophes or spaces any more: 12 345 img/s.
+
+    A space groups only where no word before the number claims its first digits, as `step 12 345`.
+    """
+    line = _GROUPS.sub("", line)
+    if not _MAYBE_SPACED.search(line):
+        return line
+    return _SPACED.sub(lambda match: match[1] + match[2].replace(" ", ""), line)
+
+
 def number(text: str) -> float | None:
     """Return the number that a text is, which may be nan or infinite; None where it is none.
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 
-from scalemark.readers.log_text import cleaned
+from scalemark.readers.kinds.regex import PROGRAMS, PatternReader
+from scalemark.readers.log_text import cleaned, named_rank
+from scalemark.readers.numbers import without_grouping
 from scalemark.readers.reading import Reader, ReadError, Reading
 from scalemark.text.untrusted import quoted
 
 _FOLDER = Path(__file__).parent / "kinds"
-KINDS = tuple(sorted(path.stem for path in _FOLDER.glob("[a-z]*.py")))
+KINDS = tuple(sorted([*PROGRAMS, *(path.stem for path in _FOLDER.glob("[a-z]*.py"))]))
 """What may stand before the colon of `read`."""
 
 _MOST_SHOWN = 60
@@ -31,6 +32,9 @@ def open_reader(text: str, item: str = "") -> Reader:
         raise ReadError(_no_such(kind))
     if colon and not argument.strip():
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
+    if kind in PROGRAMS:
+        refuse_argument(kind, argument.strip())
+        return _Cleaned(PatternReader(PROGRAMS[kind].pattern, PROGRAMS[kind]))
     reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument.strip())
     reader.wanted_item = item
     return _Cleaned(reader)
@@ -38,35 +42,39 @@ def open_reader(text: str, item: str = "") -> Reader:
 
 def about(kind: str) -> str:
     """Return what a kind reads, and which argument it takes."""
+    if kind in PROGRAMS:
+        return PROGRAMS[kind].about
     said: str = import_module(f"scalemark.readers.kinds.{kind}").ABOUT
     return said
 
 
-_RANK = re.compile(r"\s*\[(?:default|rank) ?(\d+)\]")  # as torchrun and PyTorch begin lines
-
-
 class _Cleaned:
-    """Hands lines without colors and control characters to a reader. Of lines that name their rank
-    it gets those of the lowest that tells anything: the others say the same.
+    """Hands lines to a reader: without colors, and with plain numbers. Of lines that name their
+    rank it gets those of the lowest that tells anything: the others say the same.
     """
 
     def __init__(self, reader: Reader) -> None:
         self.wanted_item = reader.wanted_item
         self._reader = reader
-        self._rank: int | None = None
+        self._rank: int | str | None = None
 
     def read_line(self, line: str) -> Reading | None:
         line = cleaned(line)
-        named = _RANK.match(line)
-        if not named:
-            return self._reader.read_line(line)
-        rank = int(named[1])
-        if self._rank is not None and rank > self._rank:
+        rank, text = named_rank(line)
+        plain = without_grouping(text)
+        if self._is_passed_over(rank):
             return None
-        reading = self._reader.read_line(line)
-        if reading:
+        reading = self._reader.read_line(plain)
+        if reading is None and plain != line:
+            reading = self._reader.read_line(line)  # a pattern of the user may name the rank
+        if reading and rank is not None:
             self._rank = rank
         return reading
+
+    def _is_passed_over(self, rank: int | str | None) -> bool:
+        if rank is None or self._rank is None or rank == self._rank:
+            return False
+        return not isinstance(rank, int) or not isinstance(self._rank, int) or rank > self._rank
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return self._reader.read_files(folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host.own_code import typed
-from scalemark.readers.rates import Rate, item_of, rate_of
+from scalemark.readers.words import Role, item_of, role_of
 from scalemark.records.free_axes import (
     PREFIX,
     WHEN,
@@ -153,7 +153,7 @@ class ForeignColumns:
         """Refuse a unit that says something else than the column."""
         if not written.unit:
             return
-        rate = rate_of("", written.unit)
+        rate = _role("", written.unit)
         if name != "throughput" or rate is None or rate.name not in ("throughput", "steps_per_s"):
             raise ValueError(f"{where}: {shown(cell)}; wanted a number of {name}")
         if rate.per_gpu and not self.per_gpu:
@@ -403,12 +403,12 @@ class _Understanding:
                 "items_per_step=NUMBER or a column, or leave --item out for steps/s"
             )
 
-    def _rate(self, constants: Mapping[str, Any]) -> Rate | None:
+    def _rate(self, constants: Mapping[str, Any]) -> Role | None:
         """Return what the name of the column of throughput says; refuse it where that is no rate
         of all GPUs.
         """
         column = self._fields.get("throughput", "")
-        rate = rate_of(column) if column != "throughput" else None
+        rate = _role(column) if column != "throughput" else None
         batch = self._fields.get("batch_size", "")
         if re.search("global|total", batch, re.IGNORECASE):
             raise ValueError(
@@ -503,7 +503,15 @@ def figures(
         yield Rejected(where=path, reason="a line of column names, and no row below it")
 
 
-def _item(rate: Rate) -> str:
+def _role(words: str, unit: str = "") -> Role | None:
+    """Return what a number is by the words around it; None where it is no rate of training."""
+    role = role_of(words, unit)
+    if role is None or role.aside or role.name in ("item_s", "item_ms", "kitem_s"):
+        return None
+    return role
+
+
+def _item(rate: Role) -> str:
     return STEPS if rate.name == "steps_per_s" else item_of(rate.item or ITEMS)
 
 

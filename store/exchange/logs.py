@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from scalemark.readers.found import Found, readings_of, search
 from scalemark.readers.log_text import LogError, log_text
 from scalemark.readers.reading import ReadError, Reading
+from scalemark.readers.search import Found, readings_of, search
 from scalemark.records.references import Reference, ReferenceKind
 from store.exchange.foreign_columns import DEFAULTS, ImportOptions, constants_of
 
@@ -54,7 +54,11 @@ def _found(path: Path, read: str) -> Found:
             return Found(read=read, readings=readings_of(read, lines, None))
     except (LogError, ReadError) as error:
         raise ValueError(str(error)) from error
-    for found in search(lines, None):
+    result = search(lines)
+    if result.is_unsure:
+        labels = ", ".join(fit.candidate.label for fit in result.fits if fit.candidate)
+        raise ValueError(f"nothing says which of {labels} is the speed; choose with --read")
+    for found in result.fits:
         if found.has_throughput:
             return found
     raise ValueError(

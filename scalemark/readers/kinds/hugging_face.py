@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from scalemark.readers.fields import rate_or_doubt
+from scalemark.readers.fields import usable
 from scalemark.readers.kinds.tqdm import BarReader
 from scalemark.readers.log_text import named_below, read_json
 from scalemark.readers.numbers import number, usable_rate, whole
 from scalemark.readers.opening import refuse_argument
-from scalemark.readers.rates import TOKENS_SO_FAR, Rate, chosen, item_of, rate_of
 from scalemark.readers.reading import Reading
 from scalemark.readers.steps import StepCounter
+from scalemark.readers.words import TOKENS_SO_FAR, Role, chosen, item_of, role_of
 
 ABOUT = (
     "hugging_face reads the Trainer's log lines and progress bar, and all_results.json, "
@@ -37,13 +37,13 @@ _LLAMA_FACTORY_NAMES = frozenset(
 _STEPS = ("step", "global_step", "global_step/max_steps")
 _SAMPLES, _TOKENS = "train_samples_per_second", "train_tokens_per_second"
 _TOTALS = {
-    _SAMPLES: Rate(name="throughput", item="samples", per_gpu=False),
+    _SAMPLES: Role(name="throughput", item="samples", per_gpu=False),
     # of include_tokens_per_second: per device, as TrainingArguments says
-    _TOKENS: Rate(name="throughput", item="tokens", per_gpu=True),
+    _TOKENS: Role(name="throughput", item="tokens", per_gpu=True),
 }
 _ROUNDED = 0.0005  # what a number may be off that is rounded to thousandths
 _MOST_ROUNDED = 0.002  # of the samples of a step
-_FILES = ("all_results.json", "train_results.json", "trainer_state.json")
+FILES = ("all_results.json", "train_results.json", "trainer_state.json")
 
 
 def create(argument: str) -> HuggingFaceReader:
@@ -57,7 +57,7 @@ class HuggingFaceReader:
 
     def __init__(self) -> None:
         self.wanted_item = ""
-        self._bar = BarReader()
+        self._bar = BarReader(is_of_run=True)
         self._steps = StepCounter()
         self._has_total = self._has_batch = False
 
@@ -78,12 +78,16 @@ class HuggingFaceReader:
         return self._total(values) or self._logged(values)
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
-        for name in () if self._has_total else _FILES:
+        for name in () if self._has_total else FILES:
             for path in named_below(folder, (name,)):
-                reading = self._total(_values_of(read_json(path)))
+                reading = self.read_file(path)
                 if reading:
                     yield reading
                     return
+
+    def read_file(self, path: Path) -> Reading | None:
+        """Return what one of these files says of the whole run."""
+        return self._total(_values_of(read_json(path)))
 
     def _total(self, values: Mapping[str, str]) -> Reading | None:
         """Return the reading of the whole run, where these values have one."""
@@ -92,7 +96,7 @@ class HuggingFaceReader:
         if found is None or _is_in_the_midst(values):
             return None
         name, rate = found
-        amount, doubt = rate_or_doubt(values[name])
+        amount, doubt = usable(values[name])
         self._has_total = True
         return Reading(
             throughput=amount,
@@ -105,7 +109,7 @@ class HuggingFaceReader:
         )
 
     def _items_per_step(
-        self, items_per_s: float | None, rate: Rate, values: Mapping[str, str]
+        self, items_per_s: float | None, rate: Role, values: Mapping[str, str]
     ) -> float | None:
         """Return the items of a step over the run; None where rounding hides them.
 
@@ -129,7 +133,7 @@ class HuggingFaceReader:
             if step is None:
                 return None
         name, rate = _rate_among(values, self.wanted_item) or ("", None)
-        amount, doubt = rate_or_doubt(values[name]) if rate else (None, "")
+        amount, doubt = usable(values[name]) if rate else (None, "")
         throughput, step_s = amount, None
         if rate and rate.name == "steps_per_s":
             throughput, step_s = None, 1 / amount if amount else None
@@ -161,9 +165,9 @@ def _step_of(values: Mapping[str, str]) -> int | None:
     return None
 
 
-def _rate_among(values: Mapping[str, str], item: str) -> tuple[str, Rate] | None:
+def _rate_among(values: Mapping[str, str], item: str) -> tuple[str, Role] | None:
     """Return the name of items/s, or else of steps/s; a rate of the last step before a mean."""
-    rates = {name: rate_of(name) for name in values}
+    rates = {name: role_of(name) for name in values}
     rates = {
         name: rate
         for name, rate in rates.items()

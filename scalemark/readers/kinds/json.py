@@ -1,7 +1,8 @@
-"""Reads JSON: objects that lines of the output hold, or a file that the program writes."""
+"""Reads JSON: objects that lines of the output hold, or a file that the program writes, or CSV."""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -13,13 +14,14 @@ from scalemark.readers.json_text import first_object
 from scalemark.readers.log_text import read_text
 from scalemark.readers.numbers import whole
 from scalemark.readers.opening import path_below, settings
-from scalemark.readers.rates import TOKENS_SO_FAR, Rate, chosen, rate_of
 from scalemark.readers.reading import ReadError, Reading
+from scalemark.readers.words import TOKENS_SO_FAR, Role, chosen, role_of
 
 ABOUT = (
     "json[:FILE][,key=NAME,step=NAME,...] reads JSON objects of the output's lines, or of FILE "
-    "below the run folder; key is the name of items/s (default: what looks like it), dots lead "
-    "inwards, as key=train.tokens_per_s; others: step, time_s, step_s, step_ms, steps_per_s, item"
+    "(JSON or CSV) below the run folder; key is the name of items/s (default: what looks like it), "
+    "dots lead inwards, as key=train.tokens_per_s; others: "
+    "step, time_s, step_s, step_ms, steps_per_s, item"
 )
 _SETTINGS = ("key", "step", "epoch", "time_s", "step_s", "step_ms", "steps_per_s", "item")
 _STEPS = (  # the best first
@@ -49,7 +51,7 @@ class JsonReader:
         self._asked = tuple(self._given.values())
         self._seen: set[str] = set()  # names in a file
         self._fields = FieldReader()
-        self._found: Rate | None = None  # what the value is that looks like a rate
+        self._found: Role | None = None  # what the value is that looks like a rate
         self._is_first = True  # of several readings, none is of the whole run
 
     def read_line(self, line: str) -> Reading | None:
@@ -102,7 +104,7 @@ class JsonReader:
 
     def _look_for_rate(self, values: Mapping[str, str]) -> None:
         """Take the first value with the name of a rate, items before steps, and keep to it."""
-        rates = {key: rate_of(key.rpartition(".")[2]) or rate_of(key) for key in values}
+        rates = {key: role_of(key.rpartition(".")[2]) or role_of(key) for key in values}
         if {"throughput", "current_steps"} <= values.keys():
             rates["throughput"] = TOKENS_SO_FAR
         found = chosen(rates, self.wanted_item)
@@ -118,8 +120,19 @@ class JsonReader:
                     return
 
 
+def is_document(text: str) -> bool:
+    """Return whether a text is one object or list of JSON, and no lines of them."""
+    try:
+        return isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _objects_of(text: str) -> Iterator[object]:
-    """Yield the objects of a file: of a list, of lines, or the one that it is."""
+    """Yield the objects of a file: rows of CSV, of a list, of lines, or the one that it is."""
+    if not text.lstrip().startswith(("{", "[")):
+        yield from csv.DictReader(text.splitlines())
+        return
     try:
         content: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -137,7 +150,7 @@ def _flat(content: object, name: str = "", depth: int = 0) -> Iterator[tuple[str
         yield from _flat(content[-1], name, depth + 1)
     elif isinstance(content, bool):
         return
-    elif isinstance(content, int | float | str):
+    elif isinstance(content, int | float) or (isinstance(content, str) and content):
         yield name, _written(content)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from scalemark.readers.numbers import number, seconds
+from scalemark.readers.numbers import number, seconds, whole
 from scalemark.readers.opening import refuse_argument
 from scalemark.readers.reading import OutputReader, Reading
 
@@ -21,6 +21,7 @@ _BAR = re.compile(
     r"(?:-\s*)?(?:ETA:\s*[\d:]+s?\s*|(?P<epoch_s>\d+)(?:s|ms|us)\b)?\s*(?:-\s*)?"
     r"(?:(?P<time>[\d.]+\s?(?:ms|us|µs|s))/(?P<per>step|sample|epoch))?(?P<after>.*)"
 )
+_TRAIN_ON = re.compile(r"\bTrain on ([\d,]+) samples")
 _METRIC = re.compile(r"(?:^|\s-\s|\s)([A-Za-z_]\w*): ([-+\d.eE]+|nan|inf)")
 
 
@@ -41,12 +42,16 @@ class KerasReader(OutputReader):
         self._epoch = ""
         self._num_began = self._num_ranks = 0  # ranks in this epoch, and in the one before
         self._half = 0  # of the steps of the epoch before
+        self._num_samples = 0  # of an epoch, where a line says so
 
     def read_line(self, line: str) -> Reading | None:
         epoch = _EPOCH.search(line)
         if epoch:
             self._begin(epoch[1])
             return None
+        trained = _TRAIN_ON.search(line)
+        if trained:
+            self._num_samples = whole(trained[1]) or 0
         bar = _BAR.search(line)
         return self._reading(bar) if bar else None
 
@@ -71,7 +76,7 @@ class KerasReader(OutputReader):
         time_s = seconds(bar["time"]) if bar["time"] else None
         values = {name: number(text) for name, text in _METRIC.findall(bar["after"])}
         metrics = {name: value for name, value in values.items() if value is not None}
-        if bar["per"] == "sample":  # the bars of Keras before 2.3 count samples
+        if bar["per"] == "sample" or total == self._num_samples > 0:  # Keras before 2.3
             self._done = step
             rate = 1 / time_s if time_s else None
             return Reading(

@@ -14,13 +14,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalemark.readers.fields import rate_or_doubt
+from scalemark.readers.fields import usable
 from scalemark.readers.log_text import files_below, named_below, read_text
 from scalemark.readers.numbers import number
 from scalemark.readers.opening import settings
-from scalemark.readers.rates import Rate, chosen, rate_of, seconds_per_step
 from scalemark.readers.reading import Reading
 from scalemark.readers.steps import StepCounter
+from scalemark.readers.words import Role, chosen, role_of, seconds_per_step
 
 ABOUT = (
     "mlflow[:key=NAME] reads the newest run of mlflow.db or of a file store below the run folder "
@@ -76,20 +76,20 @@ class MlflowReader:
                     at_step.setdefault(point.step, {})[name] = value
         yield from _readings(metrics[key], rate, at_step)
 
-    def _chosen(self, metrics: _Run) -> tuple[str, Rate | None]:
+    def _chosen(self, metrics: _Run) -> tuple[str, Role | None]:
         if self._key:
-            default = Rate(name="throughput")
-            return self._key, (rate_of(self._key) or default) if self._key in metrics else None
-        rates = {name: rate_of(name) for name in sorted(metrics)}
+            default = Role(name="throughput")
+            return self._key, (role_of(self._key) or default) if self._key in metrics else None
+        rates = {name: role_of(name) for name in sorted(metrics)}
         return chosen(rates, self.wanted_item) or ("", None)
 
 
 def _readings(
-    points: list[_Point], rate: Rate, at_step: dict[int, dict[str, float]]
+    points: list[_Point], rate: Role, at_step: dict[int, dict[str, float]]
 ) -> Iterator[Reading]:
     steps = StepCounter()
     for point in points:
-        amount, doubt = rate_or_doubt(point.value)
+        amount, doubt = usable(point.value)
         step = steps.count(point.step)
         step_s = None
         if amount is not None and rate.name != "throughput":

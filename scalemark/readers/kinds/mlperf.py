@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scalemark.readers.fields import rate_or_doubt
+from scalemark.readers.fields import usable
 from scalemark.readers.json_text import first_object
 from scalemark.readers.numbers import number, usable_rate
 from scalemark.readers.opening import refuse_argument
@@ -53,7 +53,7 @@ class MlperfReader(OutputReader):
         if not isinstance(value, dict):
             return None
         values = {str(name): str(text) for name, text in value.items()}
-        rate, doubt = rate_or_doubt(values["throughput"]) if "throughput" in values else (None, "")
+        rate, doubt = usable(values["throughput"]) if "throughput" in values else (None, "")
         step_s = next((usable_rate(values[name]) for name in values if "step_tim" in name), None)
         self._has_stats = self._has_stats or rate is not None
         metrics = {

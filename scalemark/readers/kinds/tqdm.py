@@ -32,8 +32,9 @@ def create(argument: str) -> BarReader:
 class BarReader(OutputReader):
     """Reads the bar that shows how far training is."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", *, is_of_run: bool = False) -> None:
         self._text = text
+        self._is_of_run = is_of_run  # one that begins anew is another rank's, or an evaluation's
         self._name: str | None = None  # of the first training bar
         self.total = 0  # of this bar, in steps; 0: not known
         self._epoch = 0  # where no bar says which
@@ -45,7 +46,9 @@ class BarReader(OutputReader):
         bar = bar_of(line)
         if bar is None or not self._is_ours(bar, line):
             return None
-        epoch = self._epoch_of(bar) if bar.epoch is None else bar.epoch
+        epoch: int | None = 0
+        if not self._is_of_run:
+            epoch = self._epoch_of(bar) if bar.epoch is None else bar.epoch
         if epoch is None or not bar.done:
             return None
         step = self._steps.count(bar.done, epoch, bar.total)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scalemark.readers import Reading, open_reader
-from scalemark.readers.found import search
 from scalemark.readers.reading import ReadError
+from scalemark.readers.search import search
 
 
 def read(kind: str, *lines: str) -> list[Reading]:
@@ -170,7 +170,7 @@ def test_a_nan_of_json_is_no_throughput():
 
 def test_the_batch_above_the_steps_is_read():
     (reading,) = read("tf_cnn_benchmarks", "Batch size:  64 global", "             32 per device")
-    assert reading == Reading(items_per_step=64, per_gpu=False)
+    assert reading == Reading(items_per_step=64, item="images", per_gpu=False)
     said = "  Total train batch size (w. parallel, distributed & accumulation) = 1,024"
     (reading,) = read("hugging_face", f"[INFO|trainer.py:2409] 2026-11-23 05:26:17,001 >> {said}")
     assert reading == Reading(items_per_step=1024, item="samples", per_gpu=False)
@@ -396,7 +396,7 @@ def test_numbers_before_a_bar_are_no_epoch(before: str):
 
 def test_a_bar_may_count_images():
     lines = [f"Epoch 1/5: 10%|#| {done}/5000 [00:50<07:30, 10.0img/s]" for done in (500, 510)]
-    assert search(lines, None)[0].read == "tqdm"
+    assert search(lines).fits[0].read == "tqdm"
     reading = Reading(throughput=10, items_per_step=1, is_mean=True, item="images")
     assert read("tqdm", *lines) == [replace(reading, step=500), replace(reading, step=510)]
     (slow,) = read("tqdm", "Epoch 1/5: 10%|#| 5/50 [00:50<07:30, 4.0s/img]")
@@ -432,7 +432,7 @@ def test_a_bar_of_lightning_by_rich_is_read():
         "Epoch 0/1  ━━━━━━━━━━━━━━ 20/20 0:00:05 •        5.00it/s train_loss: 0.006",
         "Epoch 1/1  ━━━━━━━━━━━━━━ 10/20 0:00:02 • 0:00:02 8.00it/s train_loss: 0.004",
     ]
-    found = search(lines, None)[0]
+    found = search(lines).fits[0]
     assert found.read == "tqdm"
     assert [(one.step, one.step_s) for one in found.readings] == [(4, 0.25), (20, 0.2), (30, 0.125)]
     assert found.readings[-1].metrics == {"train_loss": 0.004}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from scalemark.readers import open_reader
 from scalemark.readers.__main__ import overrides
-from scalemark.readers.found import Found, search
 from scalemark.readers.log_text import log_text
+from scalemark.readers.search import Found, search
 from sweeper.grid.program_arguments import with_program
 
 LOGS = Path(__file__).parent / "logs"
@@ -22,7 +22,7 @@ WANTED: dict[str, dict[str, Any]] = tomllib.loads((LOGS / "sources.toml").read_t
 
 
 def found_in(name: str) -> list[Found]:
-    return search(log_text(LOGS / f"{name}.log").lines, None)
+    return list(search(log_text(LOGS / f"{name}.log").lines).fits)
 
 
 def test_every_log_has_a_source_and_every_source_a_log():
@@ -174,7 +174,7 @@ def test_a_line_of_an_unknown_program_gives_a_pattern(
     per_gpu: bool | None,
     step: int | None,
 ):
-    best = search([line], None)[0]
+    best = search([line]).fits[0]
     (reading,) = best.readings
     assert best.read.startswith("regex:")
     assert (reading.throughput, reading.step) == (throughput, step)
@@ -185,7 +185,7 @@ def test_a_line_of_an_unknown_program_gives_a_pattern(
 def test_numbers_that_are_padded_to_the_width_of_the_last_are_all_read():
     """PyTorch's ImageNet example."""
     lines = [f"Epoch: [0][{n:4}/5005]\tTime  0.300 ( 0.545)" for n in range(0, 5001, 10)]
-    best = search(lines, None)[0]
+    best = search(lines).fits[0]
     assert [reading.step for reading in best.readings[:2]] == [0, 10]
     assert len(best.readings) == 501
 
@@ -211,7 +211,7 @@ def test_numbers_that_are_padded_to_the_width_of_the_last_are_all_read():
     ],
 )
 def test_numbers_that_are_no_training_rate_are_left_alone(line: str):
-    assert search([line], None) == []
+    assert search([line]).fits == ()
 
 
 @given(
@@ -221,7 +221,7 @@ def test_numbers_that_are_no_training_rate_are_left_alone(line: str):
     )
 )
 def test_no_lines_make_the_search_fail(lines: list[str]):
-    for found in search(lines, None):
+    for found in search(lines).fits:
         assert open_reader(found.read)
         assert all(
             reading.throughput is None or reading.throughput > 0 for reading in found.readings
@@ -234,7 +234,7 @@ def test_lines_of_validation_are_no_training():
         "Epoch(train)  [1][ 100/7330]  time: 0.5073  data_time: 0.0103",
         "Epoch(val) [1][50/625]    eta: 0:00:20  time: 0.0373  data_time: 0.0010",
     ]
-    assert [reading.step_s for reading in search(lines, None)[0].readings] == [0.5173, 0.5073]
+    assert [reading.step_s for reading in search(lines).fits[0].readings] == [0.5173, 0.5073]
 
 
 @pytest.mark.parametrize("time", ["  time: 0.4523  data_time: 0.01", ""])
@@ -242,7 +242,7 @@ def test_the_iterations_of_mmengine_are_steps_and_its_date_is_none(time: str):
     line = (
         "05/12 10:00:{0:02} - mmengine - INFO - Iter(train) [ {0:4}/160000]  lr: 1e-3{1}  loss: 1.9"
     )
-    readings = search([line.format(step, time) for step in (10, 20, 30)], None)[0].readings
+    readings = search([line.format(step, time) for step in (10, 20, 30)]).fits[0].readings
     assert [one.step for one in readings] == [10, 20, 30]
     assert readings[0].step_s == (0.4523 if time else None)
 
@@ -255,16 +255,16 @@ def test_a_step_may_stand_on_a_line_above_the_rate():
         "[step=3/9]",
         "tokens_per_second=45,368",
     ]
-    readings = search(lines, None)[0].readings
+    readings = search(lines).fits[0].readings
     assert [(reading.step, reading.throughput) for reading in readings] == [(2, 45538), (3, 45368)]
 
 
 def test_lines_with_a_step_alone_are_timed_by_their_arrival():
     lines = ["start", "step 10 loss 2.5", "step 20 loss 2.4", "valid step 7", "step 30 loss 2.3"]
-    best = search(lines, None)[0]
+    best = search(lines).fits[0]
     assert best.read == r"regex:^\s*\bstep\s*(?P<step>[\d,]+)"
     assert [reading.step for reading in best.readings] == [10, 20, 30]
-    assert search(lines[:2], None) == []
+    assert search(lines[:2]).fits == ()
 
 
 TUTORIALS = [
@@ -282,7 +282,7 @@ def test_the_lines_of_tutorials_of_pytorch_are_read(form: str, per_line: int, it
             numbers = {"samples": 640 * n, "batch": 10 * n, "percent": 10 * n, "loss": 2.5 - n / 9}
             lines.append(form.format(epoch=epoch, **numbers))
         lines.append("Test Error: Accuracy: 50.9%, Avg loss: 2.150605")
-    best = search(lines, None)[0]
+    best = search(lines).fits[0]
     of_epoch = 10 * per_line if item else 9 * per_line
     wanted = [per_line * n for n in range(1, 10)]
     wanted += [of_epoch + per_line * n for n in range(1, 10)]
@@ -293,33 +293,33 @@ def test_the_lines_of_tutorials_of_pytorch_are_read(form: str, per_line: int, it
 
 
 def test_a_line_of_many_numbers_with_units_is_taken():
-    assert search(["step 1 " + "0.5 s " * 600], None)
+    assert search(["step 1 " + "0.5 s " * 600]).fits
 
 
 def test_a_mean_over_the_run_is_read_as_such():
     lines = ["step:50/99 step_avg:43.49ms", "step:75/99 step_avg:43.5ms"]
-    assert [reading.is_mean for reading in search(lines, None)[0].readings] == [True, True]
+    assert [reading.is_mean for reading in search(lines).fits[0].readings] == [True, True]
 
 
 def test_a_number_that_stays_the_same_is_no_step():
     bar = "Epoch [0/1]: 5%|5 | {step}/100 [00:10<01:30, 1.05it/s, throughput={rate} samples/s]"
     lines = [bar.format(step=step, rate=100 + step) for step in (5, 6, 7)]
-    readings = search(lines, None)[0].readings
+    readings = search(lines).fits[0].readings
     assert [(one.step, one.throughput) for one in readings] == [(5, 105), (6, 106), (7, 107)]
     lines = [f"[1/5] img/s: {rate}" for rate in (31, 32, 33)]
-    assert [reading.step for reading in search(lines, None)[0].readings] == [None] * 3
+    assert [reading.step for reading in search(lines).fits[0].readings] == [None] * 3
 
 
 def test_a_rate_between_two_steps_is_of_the_second():
     line = "TimeHistory: 9.1 seconds, {rate} examples/second between steps {step} and {step}00"
     lines = [line.format(rate=100 + step, step=step) for step in (1, 2)]
-    readings = search(lines, None)[0].readings
+    readings = search(lines).fits[0].readings
     assert [(one.step, one.throughput) for one in readings] == [(100, 101), (200, 102)]
 
 
 def test_the_smoothed_rate_of_a_bar_is_a_mean():
     lines = ["lr 0.1 at 2.0it/s", "lr 0.1 at 2.1it/s"]
-    best = search(lines, None)[0]
+    best = search(lines).fits[0]
     assert [(one.step_s, one.is_mean) for one in best.readings] == [(0.5, True), (1 / 2.1, True)]
 
 
@@ -328,13 +328,13 @@ def test_a_pattern_reads_the_loss_where_all_lines_have_it():
     assert losses[:3] == [3.8993, 3.8853, 4.2490]
     assert math.isnan(losses[3])
     lines = ["it 1 loss 2.5, 9 img/s", "it 2, 9 img/s"]
-    assert [dict(reading.metrics) for reading in search(lines, None)[0].readings] == [{}, {}]
+    assert [dict(reading.metrics) for reading in search(lines).fits[0].readings] == [{}, {}]
 
 
 def test_json_is_read_as_json_and_not_by_a_pattern():
-    best, other = search(['{"step": 10, "tokens_per_second": 12034.5}'], None)
+    best, other = search(['{"step": 10, "tokens_per_second": 12034.5}']).fits
     assert (best.read, other.read.partition(":")[0]) == ("json", "regex")
 
 
 def test_tgs_is_of_one_gpu():
-    assert search(["step: 3, tgs: 3228"], None)[0].settings["per_gpu"] == "true"
+    assert search(["step: 3, tgs: 3228"]).fits[0].settings["per_gpu"] == "true"

@@ -1,0 +1,293 @@
+"""Understands what programs call their speed: `images/sec`, `tokens_per_second_per_gpu`, `s/it`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from scalemark.readers.numbers import SECONDS
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_ITEMS = (  # the plural that tables use, and other words for it
+    "images image img imgs im pictures",
+    "tokens token tok toks tk tkn",
+    "samples sample smpl",
+    "examples example ex exs",
+    "sequences sequence seq seqs",
+    "sentences sentence sent sents",
+    *("words word", "frames frame", "records record", "graphs graph", "atoms atom"),
+    *("videos video", "clips clip", "utterances utterance utt utts", "pairs pair"),
+    *("instances instance", "rows row", "events event", "rays ray", "points point"),
+    *("transitions transition", "timesteps timestep", "items item"),
+)
+_ITEM_OF = {word: words.split()[0] for words in _ITEMS for word in words.split()}
+_STEPS = _set(
+    "step steps it its iter iters iteration iterations batch batches minibatch update updates"
+)
+_SHORT = {"tps": "tokens", "tgs": "tokens", "wps": "words", "sps": "samples", "fps": "frames"}
+_BARE = _set("throughput ips rate speed")
+_SPEEDS = _set("rate speed")
+# others than these have a rate of something else: sample_rate, clip_rate, success_rate, max_speed
+_BEFORE_SPEEDS = _set("train training avg average token tokens image images img imgs global local")
+_GPU = _set("gpu gpus device devices chip chips core card accelerator worker rank npu local")
+_TIME = _set("time duration elapsed cost latency timing seconds secs sec ms s avg dt t take takes")
+_BARE_TIMES = (
+    *({"time"}, {"seconds"}, {"dt"}, {"time", "ms"}, {"time", "s"}, {"time", "sec"}),
+    *({"took"}, {"duration"}, {"duration", "ms"}, {"duration", "s"}, {"time", "seconds"}),
+)
+_ELAPSED = _set("time elapsed wall total train sec secs s seconds runtime duration uptime so far")
+_SINCE = _set("time elapsed wall runtime uptime duration")
+_MEAN = _set("avg average mean running cumulative overall smoothed")
+_ALL_GPUS = _set("total on all global overall aggregate aggregated cluster whole e2e end2end")
+_NEUTRAL = _set(
+    "per is of at the current curr cur inst instant instantaneous now perf model train training"
+    " step second sec s ms throughput performance metrics metric speed rate info root epoch and"
+)
+_PHASES = _set(  # of a program, beside training
+    "eval evaluation evaluating evaluate val valid validation validating test testing infer"
+    " inference predict prediction predicting generation generate generating generated gen decode"
+    " decoding prefill rollout rollouts collect collection collecting load loading save saving"
+    " checkpoint compile compilation compiling warmup warming warm sanity tokenize tokenizing"
+    " preprocess preprocessing download downloading dataloader sampler profile profiling"
+)
+_OTHER = _PHASES | _set(  # numbers that are of something else than training steps
+    "data dataset reader loader eta remaining left prompt forward backward fwd bwd flop flops"
+    " tflop tflops gflops mflops pflops gb mb kb gib mib bytes learning decay dropout error"
+    " acceptance network disk io memory bandwidth read write loss lr"
+    " target peak max maximum min minimum best theoretical ideal expected goal limit baseline"
+    " roofline compute map mapping policy simulation simulator reward critic ref reference"
+    " comm communication allreduce init"
+)
+_PARTS = _set("step policy inference")  # behind a rate, as in rl_games' `fps step`
+_GROWING = _set("total num number consumed seen processed trained so far cumulative global env")
+_NAMES = ("throughput", "kitem_s", "item_s", "item_ms", "steps_per_s", "step_ms", "step_s")
+OF_ITEMS = frozenset(("throughput", "kitem_s", "item_s", "item_ms"))
+"""Names of roles that say how many items there are in a second."""
+
+_WORD = re.compile(r"[a-zµ]+|\d+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PER_SECOND = re.compile(r"\s*/\s*(?:s|sec|second)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a number beside some words is."""
+
+    name: str  # of a rate, as `scalemark.readers.fields.RATES` has it
+    item: str = ""
+    per_gpu: bool | None = None
+    is_mean: bool = False
+    is_total: bool = False  # of all parts, or of the whole run
+    is_bare_time: bool = False  # `time` and no more: of a step only where the line has one
+    aside: str = ""  # the word by which it is the rate of something else than training
+    extra: str = ""  # words whose meaning is not known
+
+
+TOKENS_SO_FAR = Role(name="throughput", item="tokens", per_gpu=False, is_mean=True)
+"""The tokens of all GPUs since training began, over that time: `throughput` of LLaMA-Factory, and
+what the Trainer of Hugging Face logs beside `num_input_tokens_seen`."""
+
+
+def item_of(word: str) -> str:
+    """Return the plural that tables use for an item: images for `img`; others as they are."""
+    return _ITEM_OF.get(word.strip().lower(), word.strip()[:20])
+
+
+def seconds_per_step(name: str, amount: float) -> float:
+    """Return the seconds of a step from a rate of steps, as its name says: steps_per_s, step_ms."""
+    if name == "steps_per_s":
+        return 1 / amount
+    return amount / 1e3 if name == "step_ms" else amount
+
+
+def chosen(roles: Mapping[str, Role | None], item: str) -> tuple[str, Role] | None:
+    """Return the rate to read of several: items, the wanted one, of all GPUs, no mean."""
+
+    def merit(named: tuple[str, Role]) -> tuple[bool, bool, bool, bool, bool, bool, int]:
+        _, role = named
+        return (
+            role.name in OF_ITEMS,
+            bool(item) and role.item == item_of(item),
+            role.item != "items",
+            role.per_gpu is not True,
+            role.is_total,
+            not role.is_mean,
+            -_NAMES.index(role.name),
+        )
+
+    usable = [
+        (name, role)
+        for name, role in roles.items()
+        if role is not None and not role.is_bare_time and not role.aside
+    ]
+    return max(usable, key=merit, default=None)
+
+
+def is_elapsed(label: str) -> bool:
+    """Return whether words are those of a time since something began."""
+    words = [word for word in words_of(label) if not word.isdigit()]
+    return bool(_SINCE.intersection(words)) and _ELAPSED.issuperset(words)
+
+
+def is_step(label: str) -> bool:
+    """Return whether words are those of the number of a step."""
+    words = words_of(label)
+    return bool(words) and words[-1] in _STEPS and role_of(label) is None
+
+
+def counted_item(label: str) -> str:
+    """Return the item of a count as `consumed samples` or `total_timesteps`; empty: it is none."""
+    words = words_of(label)
+    items = [_ITEM_OF[word] for word in words if word in _ITEM_OF]
+    others = [word for word in words if word not in _ITEM_OF and word not in _GROWING]
+    is_known = all(word in _NEUTRAL for word in others)
+    return items[0] if items and is_known and role_of(label) is None else ""
+
+
+def phase_of(text: str, *, is_bar: bool = False) -> str:
+    """Return the first word of a text that names a phase other than training; empty: none."""
+    for word in words_of(text):
+        if word in _PHASES or (is_bar and word in _OTHER):
+            return word
+    return ""
+
+
+@lru_cache(maxsize=4096)  # lines repeat their words
+def role_of(label: str, unit: str = "") -> Role | None:
+    """Return what a number is from the words before and after it; None where it is no rate."""
+    words, units = words_of(label), words_of(unit)
+    role = _by_unit(words, units, unit) or _by_label(words, units)
+    if role is None:
+        return None
+    aside = [word for word in (*words, *units) if word in _OTHER]
+    known = {*_ITEM_OF, *_STEPS, *_SHORT, *_BARE, *_GPU, *_TIME, *_MEAN, *_ALL_GPUS, *_NEUTRAL}
+    extra = [word for word in words if word not in known and not word.isdigit()]
+    places = [place for place, word in enumerate(words) if word in _SHORT or word in _BARE]
+    if places and role.name == "throughput":
+        extra += [word for word in words[places[0] + 1 :] if word in _PARTS and "per" not in words]
+    return replace(role, aside=aside[0] if aside else "", extra=" ".join(extra))
+
+
+def _by_unit(words: Sequence[str], units: Sequence[str], unit: str) -> Role | None:
+    of_time = _time_of(words, units)
+    if of_time:
+        return of_time
+    item = _numerator(units)
+    if item is None and _PER_SECOND.match(unit):
+        item = ""
+    return None if item is None else _per_second(item, words, units)
+
+
+def _by_label(words: Sequence[str], units: Sequence[str]) -> Role | None:
+    of_time = _time_of(words, words)
+    if of_time and (of_time.name != "step_s" or words[0] in ("s", "sec", "secs", "seconds")):
+        return of_time
+    item = _numerator(words)
+    if item is None and not units:
+        item = _short(words)
+    if item is not None:
+        return _per_second(item, words, units)
+    return _step_time(words, units)
+
+
+def _short(words: Sequence[str]) -> str | None:
+    """Return the item of `tps`, or of `throughput` where nothing else is said."""
+    for word in words:
+        if word in _SHORT:
+            return _SHORT[word]
+        if word == "ups":
+            return "steps"
+    bare = [
+        word for word in words if word not in _GPU and word not in ("per", "s", "sec", "second")
+    ]
+    if bare[-1:] in (["throughput"], ["ips"]):
+        return ""
+    if not 0 < len(words) <= 2 or words[-1] not in _BARE:
+        return None
+    if words[-1] in _SPEEDS and not _BEFORE_SPEEDS.issuperset(words[:-1]):
+        return None
+    return _ITEM_OF.get(words[0], "")
+
+
+def _numerator(words: Sequence[str]) -> str | None:
+    """Return the item, or "steps", of words as `tokens per gpu per second`; None: no rate."""
+    for place, word in enumerate(words):
+        name = "steps" if word in _STEPS else _ITEM_OF.get(word)
+        if name is None or (place and words[place - 1] == "per"):
+            continue
+        after = place + 1
+        while after < len(words) and (words[after] in ("per", "train") or words[after] in _GPU):
+            after += 1
+        is_seconds = after < len(words) and SECONDS.get(words[after]) == 1.0
+        if is_seconds and not (name == "steps" and words[:place] == ["time"]):
+            return name
+    return None
+
+
+def _time_of(label: Sequence[str], words: Sequence[str]) -> Role | None:
+    """Return the time of a step or an item, of words as `ms per step`, `s it` or `sec kimg`."""
+    for place, word in enumerate(words[:-1]):
+        after = [other for other in words[place + 1 :] if other != "per" and not other.isdigit()]
+        unit_s = SECONDS.get(word)
+        if not after or unit_s is None:
+            continue
+        if after[0] in _STEPS:
+            return _time(label, unit_s)
+        item, is_thousand = _ITEM_OF.get(after[0]), False
+        if item is None and after[0][:1] == "k":
+            item, is_thousand = _ITEM_OF.get(after[0][1:]), True
+        names = {(1.0, False): "item_s", (1e-3, False): "item_ms", (1.0, True): "kitem_s"}
+        name = names.get((unit_s, is_thousand))
+        if item and name:
+            return Role(name=name, item=item, is_mean=bool(_MEAN.intersection(label)))
+    return None
+
+
+def _step_time(words: Sequence[str], units: Sequence[str]) -> Role | None:
+    is_bare = set(words) in _BARE_TIMES or (not words and bool(units))
+    has_both = _TIME.intersection([*words, *units]) and _STEPS.intersection([*words, *units[1:]])
+    if not is_bare and not has_both:
+        return None
+    if units and units[0] not in SECONDS:
+        return None
+    unit = units[0] if units else next((word for word in words if word in ("ms", "us")), "s")
+    return _time(words, SECONDS[unit], is_bare=is_bare)
+
+
+def _time(words: Sequence[str], unit_s: float, *, is_bare: bool = False) -> Role | None:
+    name = {1.0: "step_s", 1e-3: "step_ms"}.get(unit_s)
+    if name is None:
+        return None
+    return Role(name=name, is_mean=bool(_MEAN.intersection(words)), is_bare_time=is_bare)
+
+
+def _per_second(item: str, words: Sequence[str], units: Sequence[str]) -> Role:
+    every = {*words, *units}
+    is_total = "total" in every or bool(_ALL_GPUS & every - {"on", "global", "overall"})
+    is_mean = bool(_MEAN & every)
+    if "global" in words and {"rate", "speed"} & set(words):
+        is_mean = True  # of PyTorch/XLA: since the run began
+    elif "global" in words and "step" not in words:
+        is_total = True
+    per_gpu: bool | None = None
+    if "tgs" in every or (_GPU & every and not _ALL_GPUS & every):
+        per_gpu = True
+    elif is_total:
+        per_gpu = False
+    return Role(
+        name="steps_per_s" if item == "steps" else "throughput",
+        item="" if item == "steps" else item,
+        per_gpu=per_gpu,
+        is_mean=is_mean,
+        is_total=is_total,
+    )
+
+
+def words_of(text: str) -> list[str]:
+    return _WORD.findall(_CAMEL.sub(" ", text).lower())
