@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store.py`
 
-from analysis.explain.suspects import Bound
+from analysis.explain.causes import Bound
 from analysis.explain.verdicts import Confidence
 from benchmarks.explaining import mixed, real
 from benchmarks.explaining.played import played

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store.py`
 
-from analysis.explain.suspects import Bound
+from analysis.explain.causes import Bound
 from benchmarks.explaining.boxes import CAUSES, told
 from benchmarks.explaining.figures_of_others import Said, figures, said_of_all
 

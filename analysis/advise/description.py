@@ -12,16 +12,9 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 
 _NAMED_APART = (
-    "precision",
-    "scaling",
-    "data_dir",
-    "distortions",
-    "optimizer",
-    "hosts",
-    "injected",
+    *("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected"),
     "model_digest",
 )
-
 _UNSAID = (None, "")  # of a program, or of a table that was taken in
 
 
@@ -34,13 +27,14 @@ def cells(results: Sequence[Result], against: Result) -> list[str]:
     """Describe each for a cell, without what another precision brings along, as its loss scale,
     unless two would look the same.
     """
-    short = [
-        described(one, against=against, is_cell=True, leaves_out=with_precision(one, against))
-        for one in results
-    ]
+    short = []
+    for result in results:
+        follows = with_precision(result, against)
+        short.append(described(result, against=against, is_cell=True, leaves_out=follows))
     if len(set(short)) == len(short):
         return short
-    return told_apart([described(one, against=against, is_cell=True) for one in results], results)
+    whole = [described(result, against=against, is_cell=True) for result in results]
+    return told_apart(whole, results)
 
 
 def told_apart(texts: Sequence[str], results: Sequence[Result]) -> list[str]:
@@ -48,14 +42,16 @@ def told_apart(texts: Sequence[str], results: Sequence[Result]) -> list[str]:
     alike: dict[str, list[Result]] = defaultdict(list)
     for text, result in zip(texts, results, strict=True):
         alike[text].append(result)
-    found = []
+    apart = []
     for text, result in zip(texts, results, strict=True):
         said = [text]
-        for axis, value in setting(result).items():
-            if any(setting(other).get(axis) != value for other in alike[text]):
-                said.append(named(axis, value))
-        found.append(", ".join(said))
-    return found
+        if len(alike[text]) > 1:
+            others = [setting(other) for other in alike[text]]
+            for axis, value in setting(result).items():
+                if any(other.get(axis) != value for other in others):
+                    said.append(named(axis, value))
+        apart.append(", ".join(said))
+    return apart
 
 
 def with_precision(result: Result, against: Result) -> tuple[str, ...]:
@@ -68,11 +64,16 @@ def with_precision(result: Result, against: Result) -> tuple[str, ...]:
 def unlike(result: Result, others: Sequence[Result]) -> list[str]:
     """Name what is rarely said of a choice, as its variables, where others had another value."""
     left_out = {*_NAMED_APART, *result.strategy_axes}
+    axes: dict[str, None] = dict.fromkeys(unusual_axes(result.axes))
     for other in others:
         left_out.update(with_precision(other, result))
-    axes = dict.fromkeys(axis for one in (result, *others) for axis in unusual_axes(one.axes))
-    varied = [axis for axis in axes if len({one.axes.get(axis) for one in others}) > 1]
-    return [named(axis, result.axes.get(axis)) for axis in varied if axis not in left_out]
+        axes |= dict.fromkeys(unusual_axes(other.axes))
+    said = []
+    for axis in axes:
+        varies = len({other.axes.get(axis) for other in others}) > 1
+        if varies and axis not in left_out:
+            said.append(named(axis, result.axes.get(axis)))
+    return said
 
 
 def described(
@@ -89,30 +90,30 @@ def described(
     """
     axes = result.axes
     says_less = result.environment.origin is not Origin.PUBLISHED
-    unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     where = f"{result.num_gpus}{over(result.hosts)}" if is_cell else result.counted
-    reported = [f"{result.strategy} on {where}"]
-    of_strategy = result.strategy_axes
+    said = [f"{result.strategy} on {where}"]
+    named_elsewhere = {*_NAMED_APART, *result.strategy_axes, *leaves_out}
+    unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
     for axis in ("batch_size", "precision", *unusual):
-        if axis in (*of_strategy, *leaves_out) or (axes.get(axis) in _UNSAID and says_less):
+        if axis in (*result.strategy_axes, *leaves_out):
+            continue
+        if says_less and axes.get(axis) in _UNSAID:
             continue
         if against is None or against.axes.get(axis) != axes.get(axis):
-            reported.append(named(axis, axes[axis]))
+            said.append(named(axis, axes[axis]))
     if against is None:
-        return ", ".join(reported)
+        return ", ".join(said)
     # what is unusual about the other, and usual here
     for axis in unusual_axes(against.axes):
-        named_already = (*unusual, *_NAMED_APART, *of_strategy, *leaves_out)
-        is_named = axis in named_already or axis not in axes
-        if not is_named and axes.get(axis) != against.axes.get(axis):
+        if axis in named_elsewhere or axis in unusual or axis not in axes:
+            continue
+        if axes.get(axis) != against.axes.get(axis):
             is_lacking = axes[axis] is None
-            reported.append(named(axis, None) if is_lacking else f"{axis} {axes[axis]}")
+            said.append(named(axis, None) if is_lacking else f"{axis} {axes[axis]}")
     is_one_way = (result.strategy, result.width) == (against.strategy, against.width)
-    if is_one_way and len(reported) == 1:  # they differ in what is rarely said, as their effort
+    if is_one_way and len(said) == 1:  # they differ in what is rarely said, as their effort
         others = setting(against)
-        reported += [
-            named(axis, value)
-            for axis, value in setting(result).items()
-            if others.get(axis) != value and axis not in leaves_out
-        ]
-    return ", ".join(reported)
+        for axis, value in setting(result).items():
+            if others.get(axis) != value and axis not in leaves_out:
+                said.append(named(axis, value))
+    return ", ".join(said)

@@ -92,15 +92,17 @@ def explain(
         newest = None
     elif newest is not None:
         chosen = newest.selection
-    finder = AblationFinder(one for one in everything.results if not one.is_of_program)
+    finder = AblationFinder(_trials_of_ours(everything.results))
     asked = _asked(chosen, everything.results, trial)
     targets = _targets(asked, chosen)
     if trial is None:
         targets = of_each_curve(targets, finder)
-    found = explain_all(targets, finder, observer(everything), _bandwidths(everything, gb_per_s))
+    explanations = explain_all(
+        targets, finder, observer(everything), _bandwidths(everything, gb_per_s)
+    )
     if as_json:
-        return print_json(found)
-    explained = list(zip(targets, found, strict=True))
+        return print_json(explanations)
+    explained = list(zip(targets, explanations, strict=True))
     notes = list(chosen.notes)
     if newest is None:
         notes += sweep_notes(targets)
@@ -124,6 +126,10 @@ def explain(
     return None
 
 
+def _trials_of_ours(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if not result.is_of_program]
+
+
 def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None) -> list[Result]:
     """Raise StoreError when `trial` is none of them."""
     asked = list(everything)
@@ -142,7 +148,7 @@ def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None
 
 def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
-    asked = [result for result in asked if not result.is_of_program]
+    asked = _trials_of_ours(asked)
     if not asked:
         raise StoreError(NOT_TAKEN_APART)
     numbers = [result for result in asked if result.throughput is not None]
@@ -180,13 +186,10 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
 
 
 def _print(console: Console, target: Result, explanation: Explanation) -> None:
-    say(console, words.title(target), "bold")
+    say(console, words.verdict(target, explanation), "bold")
     print_columns(
         console, words.COLUMNS, words.rows(target, explanation), right=frozenset(("share",))
     )
-    say(console, words.verdict(explanation), "bold")
-    for sentence in words.evidence(explanation):
-        say(console, sentence)
     for sentence in words.sentences(target, explanation):
         say(console, sentence)
     for remedy in explanation.remedies:
@@ -194,7 +197,7 @@ def _print(console: Console, target: Result, explanation: Explanation) -> None:
         if remedy.command:
             say_command(console, remedy.command)
     for what, command in words.missing(explanation):
-        say(console, f"{what}{':' if command else '.'}")
+        say(console, f"Missing, {what}{':' if command else '.'}")
         if command:
             say_command(console, command)
     if explanation.measure_all:

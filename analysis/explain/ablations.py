@@ -1,4 +1,4 @@
-"""The ablation of a trial: other trials that differ from it in one thing, to be subtracted.
+"""Finds the ablations of a trial: other trials that differ from it in one thing, to be subtracted.
 
 ```
   1 GPU -> N independent -> N with reduction -> real data -> distortions
@@ -12,7 +12,7 @@ Beside them stand the same trial with more steps per call, a larger batch, or mo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -20,8 +20,7 @@ from typing import Any
 
 from analysis import again
 from analysis.results import Result, items_per_step
-from analysis.statistics.contradictions import LEAST_GAP
-from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
+from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, least_replicas, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES
 from scalemark.records.outcomes import injected_text, read_injected
@@ -34,7 +33,7 @@ MANY_STEPS = 10  # per call: what a call costs is then a tenth
 
 
 class Ablation(StrEnum):
-    """The relation of a trial to a target, which may be one of them itself."""
+    """The relation of a trial to a target, which may be an ablation itself."""
 
     ALONE = "alone"  # one replica, synthetic data, nothing exchanged
     INDEPENDENT = "independent"  # as many replicas as the target, each for itself
@@ -70,7 +69,7 @@ SYNTHETIC = {
 }
 COMPARED = tuple(axis.name for axis in AXES.values() if axis.sets_step_time)
 """Axes that set the time of a step."""
-_ON_ONE = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
+_ON_ONE = {"num_gpus": 1, "hosts": 1}
 _OF_THE_FLOOR = (
     *("model", "num_gpus", "data", "variable_update", "steps_per_execution", "injected"),
     *("precision", "xla"),
@@ -99,40 +98,42 @@ class Ablations:
     """The trials around one target."""
 
     target: Result
-    found: Mapping[Ablation, Result]
+    results: Mapping[Ablation, Result]
     missing: tuple[Ablation, ...]  # those that would say more
     own: Ablation  # what the target itself is
 
     @property
-    def trials(self) -> dict[Ablation, Result]:
+    def distinct(self) -> dict[Ablation, Result]:
         """Each trial once, by its last ablation: one trial may be several."""
         last = {}
         for ablation in Ablation:
-            if ablation in self.found:
-                last[self.found[ablation].trial_id] = ablation
-        return {ablation: self.found[ablation] for ablation in last.values()}
+            if ablation in self.results:
+                last[self.results[ablation].trial_id] = ablation
+        return {ablation: self.results[ablation] for ablation in last.values()}
 
 
 class AblationFinder:
-    """Finds ablations among all results: those of one environment are never compared with
-    another's, nor those that count one item with those that count another.
+    """Finds ablations among all results.
+
+    Results of one environment are never compared with another's, nor those that count one item with
+    those that count another.
     """
 
     def __init__(self, results: Iterable[Result]) -> None:
-        self._by_identity: dict[object, list[Result]] = defaultdict(list)
-        self._but_for: dict[object, list[Result]] = defaultdict(list)  # one axis
-        self._floors: dict[object, list[Result]] = defaultdict(list)
+        # by what is the same of them: all axes, or all but some
+        self._alike: dict[object, list[Result]] = defaultdict(list)
         self.results: list[Result] = []  # those that have a number, and a known step
         for result in results:
             if result.throughput is None or not items_per_step(result):
                 continue
             self.results.append(result)
             where = result.environment.key, result.item
-            self._by_identity[where, _identity(result.axes)].append(result)
-            for axis in ("steps_per_execution", "batch_size"):
-                self._but_for[where, axis, _identity(result.axes, without=axis)].append(result)
+            for without in ((), ("steps_per_execution",), ("batch_size",)):
+                self._alike[where, _identity(result.axes, without)].append(result)
+            if result.num_gpus == 1:
+                self._alike[where, _identity(result.axes, _exchange_axes())].append(result)
             if result.axes["model"] == FLOOR:
-                self._floors[where, _kind_of_floor(result.axes)].append(result)
+                self._alike[where, _kind_of_floor(result.axes)].append(result)
 
     def around(self, target: Result) -> Ablations:
         """Find the ablations of a result that has a number."""
@@ -141,106 +142,81 @@ class AblationFinder:
             own = Ablation.DISTORTING
         elif reads(target.axes):
             own = Ablation.READING
-        found: dict[Ablation, Result] = {own: target}
+        results: dict[Ablation, Result] = {own: target}
         missing = []
         lower = ABLATION_ORDER[: ABLATION_ORDER.index(own)]
-        beside = (Ablation.MANY_STEPS, Ablation.LARGER_BATCH, Ablation.FLOOR)
-        for ablation in (*lower, *beside):
+        for ablation in (*lower, Ablation.MANY_STEPS, Ablation.LARGER_BATCH, Ablation.FLOOR):
             if not _has_meaning(ablation, target):
                 continue
             result = self._find(ablation, target)
             if result is not None:
-                found[ablation] = result
+                results[ablation] = result
             else:
                 missing.append(ablation)
-        if Ablation.ALONE not in found and reads(target.axes):
-            alone = self._best(_with(target.axes, {"num_gpus": 1, "hosts": 1}), target)
+        if Ablation.ALONE not in results and reads(target.axes):
+            alone = self._best(_with(target.axes, _ON_ONE), target)
             if alone is not None:
-                found[Ablation.ALONE_READING] = alone
-        return Ablations(target=target, found=found, missing=tuple(missing), own=own)
+                results[Ablation.ALONE_READING] = alone
+        return Ablations(target=target, results=results, missing=tuple(missing), own=own)
 
     def alone(self, target: Result) -> Result | None:
-        """Find one replica of it alone.
+        """Find one replica of it alone, on synthetic data.
 
-        On one replica most strategies exchange nothing, and published figures have no other. With
-        variables on the CPU one replica, too, fetches them from there: then copies on the GPU go
-        first, whose reductions are all the same on one replica.
+        On one replica most strategies exchange nothing, and published figures have no other. One
+        whose variables are on the CPU fetches them in every step, so copies on the GPU go first.
         """
-        ways = [_changes(Ablation.ALONE, target)]
-        variables_on = target.axes["local_parameter_device"]
-        if variables_on == "cpu":
-            copies = _ON_ONE | exchanging_nothing() | {"variable_update": DEFAULT_UPDATE}
-            for name in VARIABLE_UPDATES[DEFAULT_UPDATE].all_reduces:
-                ways.append(copies | {"all_reduce": name})
-        ways.append(_ON_ONE)
-        if target.num_gpus == 1 and variables_on == "gpu":
-            ways.reverse()  # its variables are where it computes: it is alone itself
-        for changes in ways:
-            result = self._best(_with(target.axes, changes), target)
-            if result is not None:
-                return result
-        others = [self._best(_with(target.axes, way), target) for way in _alone_of_any(target)]
-        return min((other for other in others if other), key=_step_s, default=None)
-
-    def contradicting(self, result: Result) -> list[Result]:
-        """Return single runs of the same work in the same environment, as rows of one source may
-        be, whose figures are further from its own than processes of one trial.
-        """
-        where = result.environment.key, result.item
-        own_s = _step_s(result)
-        others = []
-        for other in self._by_identity.get((where, _identity(result.axes)), ()):
-            times = (_step_s(other), own_s)
-            are_single = len(other.repeats) == len(result.repeats) == 1
-            if are_single and max(times) > LEAST_GAP * min(times):
-                others.append(other)
-        return others
+        own = _with(target.axes, SYNTHETIC | _ON_ONE)
+        own_identity = _identity(own)
+        ranked = []
+        for result in self._like(own, target, _exchange_axes()):
+            is_own = _identity(result.axes) == own_identity
+            rank = _rank_alone(result, target, is_own=is_own)
+            if rank is not None:
+                ranked.append((rank, *_order(result), result))
+        if not ranked:
+            return None
+        best = min(ranked, key=lambda entry: entry[:-1])[-1]
+        return target if _identity(best.axes) == _identity(target.axes) else best
 
     def _find(self, ablation: Ablation, target: Result) -> Result | None:
+        axes = _with(target.axes, _changes(ablation, target))
         if ablation is Ablation.ALONE:
             return self.alone(target)
         if ablation is Ablation.MANY_STEPS:
-            return self._with_larger(target, SYNTHETIC, "steps_per_execution")
+            return self._with_larger(axes, target, "steps_per_execution")
         if ablation is Ablation.FLOOR:
-            return self._floor(target)
-        changes = _changes(ablation, target)
+            # the fastest of its kind, whatever its images: they hardly count there
+            floors = self._alike.get((_where(target), _kind_of_floor(axes)), ())
+            return min(
+                floors, key=lambda floor: (not _is_plain(floor), _step_s(floor)), default=None
+            )
         if ablation is Ablation.LARGER_BATCH:
             # subtracted from the one alone: what else differs would count as fixed
             alone = self.alone(target)
-            same = self._with_larger(alone, {}, "batch_size") if alone else None
-            return same or self._with_larger(target, changes, "batch_size")
-        return self._best(_with(target.axes, changes), target)
+            same = self._with_larger(alone.axes, target, "batch_size") if alone else None
+            return same or self._with_larger(axes, target, "batch_size")
+        return self._best(axes, target)
+
+    def _like(
+        self, axes: Mapping[str, Any], target: Result, without: Sequence[str] = ()
+    ) -> Sequence[Result]:
+        return self._alike.get((_where(target), _identity(axes, without)), ())
 
     def _best(self, axes: Mapping[str, Any], target: Result) -> Result | None:
-        """Return the trial with the most repeats, one without idle injected faults first; of equals
-        one that timed each replica.
+        """Return the trial with the most repeats, without idle injected faults first; of equals one
+        that timed each replica.
         """
-        identity = _identity(axes)
-        if identity == _identity(target.axes):
+        if _identity(axes) == _identity(target.axes):
             return target
-        where = target.environment.key, target.item
-        here = self._by_identity.get((where, identity), ())
-        return max(here, key=_preference, default=None)
+        return min(self._like(axes, target), key=_order, default=None)
 
-    def _with_larger(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
-        """Return the target with these changes, but with the next larger value of one axis."""
-        axes = _with(target.axes, changes)
-        where = target.environment.key, target.item
-        alike = self._but_for.get((where, axis, _identity(axes, without=axis)), ())
-        larger = [result for result in alike if result.axes.get(axis, 0) > axes.get(axis, 0)]
-
-        def preference(result: Result) -> tuple[Any, bool, int]:
-            return result.axes[axis], not _is_plain(result), -len(result.repeats)
-
-        return min(larger, key=preference, default=None)
-
-    def _floor(self, target: Result) -> Result | None:
-        """Return the fastest of its kind, whatever its images: they hardly count there."""
-        axes = _with(target.axes, _changes(Ablation.FLOOR, target))
-        where = target.environment.key, target.item
-        alike = self._floors.get((where, _kind_of_floor(axes)), ())
-        plain = [result for result in alike if _is_plain(result)]
-        return min(plain or alike, key=_step_s, default=None)
+    def _with_larger(self, axes: Mapping[str, Any], target: Result, axis: str) -> Result | None:
+        """Return the trial that has these axes, but the next larger value of one of them."""
+        larger = []
+        for result in self._like(axes, target, (axis,)):
+            if result.axes.get(axis, 0) > axes.get(axis, 0):
+                larger.append(result)
+        return min(larger, key=lambda result: (result.axes[axis], *_order(result)), default=None)
 
 
 def command(ablation: Ablation, target: Result) -> str:
@@ -268,28 +244,35 @@ def several_hosts(axes: Mapping[str, Any]) -> bool:
     return bool(axes.get("hosts", 1) > 1)
 
 
-def _alone_of_any(target: Result) -> Iterator[dict[str, Any]]:
-    """Yield one replica of each variable update, where the target's own needs several.
-
-    One whose variables are on the CPU is not alone: it fetches them in every step.
-    """
-    own = VARIABLE_UPDATES.get(str(target.axes["variable_update"]))
-    if own is None or own.least_replicas == 1:
-        return
-    for name, update in VARIABLE_UPDATES.items():
-        if update.least_replicas > 1 or update.is_distributed:
-            continue
-        if "gpu" not in update.local_parameter_devices:
-            continue
-        for all_reduce in update.all_reduces:
-            way = {"variable_update": name, "local_parameter_device": "gpu"}
-            way["all_reduce"] = all_reduce
-            yield _ON_ONE | way
-            yield _ON_ONE | exchanging_nothing() | way
+def _where(result: Result) -> tuple[str, str]:
+    return result.environment.key, result.item
 
 
-def _preference(result: Result) -> tuple[bool, int, bool]:
-    return _is_plain(result), len(result.repeats), bool(result.axes.get("replica_times"))
+def _exchange_axes() -> tuple[str, ...]:
+    """Return axes that say how gradients are exchanged, which one replica hardly depends on."""
+    return tuple(exchanging_nothing())
+
+
+def _rank_alone(result: Result, target: Result, *, is_own: bool) -> int | None:
+    """Return how well one replica stands for the target alone, 0 the best; None: not at all."""
+    own_update, own_device = target.axes["variable_update"], target.axes["local_parameter_device"]
+    is_on_gpu = result.axes["local_parameter_device"] == "gpu"
+    if is_own and target.num_gpus == 1 and own_device == "gpu":
+        return 0  # its variables are where it computes: it is alone itself
+    if result.trains_apart:
+        return 1
+    if own_device == "cpu" and is_on_gpu and result.axes["variable_update"] == DEFAULT_UPDATE:
+        return 2
+    if is_own:
+        return 3
+    if is_on_gpu and least_replicas(own_update) > 1:
+        return 4  # it cannot run on one replica itself
+    return None
+
+
+def _order(result: Result) -> tuple[bool, int, bool]:
+    """Sort by how well a trial stands for its like, the best first."""
+    return not _is_plain(result), -len(result.repeats), not result.axes.get("replica_times")
 
 
 def _step_s(result: Result) -> float:
@@ -342,7 +325,11 @@ def _on_one_host(target: Result) -> dict[str, Any]:
 
 def _with(axes: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Change the axes that there are: published figures have few."""
-    return _settled(dict(axes) | {axis: value for axis, value in changes.items() if axis in axes})
+    changed = dict(axes)
+    for axis, value in changes.items():
+        if axis in axes:
+            changed[axis] = value
+    return _settled(changed)
 
 
 def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
@@ -380,11 +367,14 @@ def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(settled.get(axis) for axis in (*_OF_THE_FLOOR, *free_names(settled)))
 
 
-def _identity(axes: Mapping[str, Any], without: str = "") -> tuple[object, ...]:
-    """Return what is equal for trials whose steps are the same work, but for one axis.
+def _identity(axes: Mapping[str, Any], without: Sequence[str] = ()) -> tuple[object, ...]:
+    """Return what is equal for trials whose steps are the same work, but for some axes.
 
     Effort and seeds do not matter.
     """
     settled = _settled(axes)
-    compared: Sequence[str] = [axis for axis in COMPARED if axis in settled] + free_names(settled)
-    return tuple((axis, settled[axis]) for axis in compared if axis != without)
+    compared = []
+    for axis in (*COMPARED, *free_names(settled)):
+        if axis in settled and axis not in without:
+            compared.append((axis, settled[axis]))
+    return tuple(compared)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -42,7 +42,7 @@ _OF_WORK = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class ExchangeLoss:
     """The loss of one trial that exchanges gradients and reads nothing, against one replica."""
 
     result: Result
@@ -62,7 +62,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownExchange:
     """Communication that trials of the box show, beside those that are subtracted."""
 
     by_bytes: bool  # else by another way of exchange
@@ -79,7 +79,7 @@ class ExchangeTests:
         self._finder = finder
         self._same_way: dict[object, list[Result]] = defaultdict(list)
         self._other_ways: dict[object, list[Result]] = defaultdict(list)
-        self._losses: dict[object, list[Loss]] = {}
+        self._losses: dict[object, list[ExchangeLoss]] = {}
         for result in finder.results:
             if result.num_gpus == 1 or result.trains_apart:
                 continue
@@ -88,15 +88,11 @@ class ExchangeTests:
             if is_known(result.axes):
                 self._other_ways[_same(result, but_for=_OF_EXCHANGE)].append(result)
 
-    def shown(self, target: Result) -> Shown | None:
+    def shown(self, target: Result) -> ShownExchange | None:
         """Return what shows most communication of a result on several devices."""
         tests = [self._by_bytes(target), self._by_other_way(target)]
         known = [test for test in tests if test is not None]
         return max(known, key=lambda test: test.seconds.value, default=None)
-
-    def contradicting(self, result: Result) -> list[Result]:
-        """Return rows of the same work with other figures, see `AblationFinder`."""
-        return self._finder.contradicting(result)
 
     def refuted(self, target: Result) -> str:
         """Return which trial shows that bytes are not what a result loses by; empty without one."""
@@ -117,10 +113,10 @@ class ExchangeTests:
             f"{1 / (1 + own.share):.0%}"
         )
 
-    def _like(self, result: Result) -> list[Loss]:
+    def _like(self, result: Result) -> list[ExchangeLoss]:
         """Return the losses on as many devices that exchange in the same way, its own among them.
 
-        Each model and batch is there once, and none of which two rows contradict each other.
+        Each model and batch is there once.
         """
         way = _same(result, but_for=_OF_WORK)
         if way not in self._losses:
@@ -129,13 +125,13 @@ class ExchangeTests:
                 by_work[tuple(other.axes.get(name) for name in _OF_WORK)] = other
             losses = []
             for other in by_work.values():
-                loss = None if self._finder.contradicting(other) else self._loss(other)
+                loss = self._loss(other)
                 if loss is not None:
                     losses.append(loss)
             self._losses[way] = losses
         return self._losses[way]
 
-    def _loss(self, result: Result) -> Loss | None:
+    def _loss(self, result: Result) -> ExchangeLoss | None:
         """Return None without one replica alone, of a model whose gradients nobody counted, and
         where the step is so short that one of the two figures is wrong.
         """
@@ -147,9 +143,9 @@ class ExchangeTests:
         lost_s = step_s(result).value - alone_s
         if lost_s < -NO_STEP_IS_SHORTER * alone_s:
             return None
-        return Loss(result=result, sent_bytes=sent, alone_s=alone_s, lost_s=lost_s)
+        return ExchangeLoss(result=result, sent_bytes=sent, alone_s=alone_s, lost_s=lost_s)
 
-    def _by_bytes(self, target: Result) -> Shown | None:
+    def _by_bytes(self, target: Result) -> ShownExchange | None:
         if shares_cores(target):
             return None  # one replica has the cores of all: what more of them lose is no loss
         own, like = self._loss(target), self._like(target)
@@ -165,7 +161,7 @@ class ExchangeTests:
             f"losses of {len(like)} models and batches grow with their bytes at "
             f"{1e-9 / growth.s_per_byte:.3g} GB/s, p = {growth.p:.2g}"
         )
-        return Shown(
+        return ShownExchange(
             by_bytes=True,
             seconds=Seconds(value=grown_s),
             because=because,
@@ -173,18 +169,17 @@ class ExchangeTests:
             p=growth.p,
         )
 
-    def _by_other_way(self, target: Result) -> Shown | None:
+    def _by_other_way(self, target: Result) -> ShownExchange | None:
         if target.trains_apart or not is_known(target.axes):
             return None
-        others = []
-        for other in self._other_ways.get(_same(target, but_for=_OF_EXCHANGE), ()):
-            if not self._finder.contradicting(other):
-                others.append(other)
+        others = self._other_ways.get(_same(target, but_for=_OF_EXCHANGE), ())
         fastest = min(others, key=lambda other: step_s(other).value, default=target)
-        if fastest.trial_id == target.trial_id or self._finder.contradicting(target):
+        if fastest.trial_id == target.trial_id:
             return None
         seconds = difference(target, fastest)
-        least_s = 0.0 if seconds.is_conclusive else FIGURES_DIFFER_FROM * step_s(target).value
+        least_s = 0.0
+        if not seconds.is_conclusive:
+            least_s = FIGURES_DIFFER_FROM * step_s(target).value
         if seconds.value <= least_s or (seconds.low is not None and seconds.low <= 0):
             return None
         names = [fastest.strategy]
@@ -192,7 +187,7 @@ class ExchangeTests:
             value = fastest.axes.get(axis)
             if value != target.axes.get(axis):
                 names.append(f"{axis}={as_typed(value)}")
-        return Shown(
+        return ShownExchange(
             by_bytes=False,
             seconds=seconds,
             because=f"{' '.join(names)} takes so much less",
@@ -208,7 +203,7 @@ class Growth:
     p: float  # chance of so rising an order, or more so, where bytes do not matter
 
 
-def grows_with_bytes(losses: Sequence[Loss]) -> Growth | None:
+def grows_with_bytes(losses: Sequence[ExchangeLoss]) -> Growth | None:
     """Test by Kendall's tau, one-sided, of the loss against the bytes per second of compute; None
     where that shows no growth.
 
@@ -220,12 +215,12 @@ def grows_with_bytes(losses: Sequence[Loss]) -> Growth | None:
     demands = [loss.demand for loss in losses]
     shares = [loss.share for loss in losses]
     sizes = {loss.sent_bytes for loss in losses}
-    if len(losses) < FEWEST or min(len(sizes), len({*demands}), len({*shares})) < 2:
-        return None  # of too few, or where all send or lose as much, nothing has an order
+    if len(losses) < FEWEST or len(sizes) < 2:
+        return None
     p = chance_of_order(demands, shares)
     # a fixed time per step would explain the order as well
-    leads = tau(demands, shares) > tau([1 / loss.alone_s for loss in losses], shares)
-    if p > ALPHA or not leads:
+    of_fixed_time = _agreement([1 / loss.alone_s for loss in losses], shares)
+    if p > ALPHA or _agreement(demands, shares) <= of_fixed_time:
         return None
     slopes = []
     for (x, y), (other_x, other_y) in combinations(zip(demands, shares, strict=True), 2):
@@ -235,53 +230,33 @@ def grows_with_bytes(losses: Sequence[Loss]) -> Growth | None:
 
 
 def _agreement(xs: Sequence[float], ys: Sequence[float]) -> int:
-    """Return the pairs that both order alike, less those that they order unlike."""
+    """Return the pairs that both order alike, less all others: ties are no evidence."""
     agreement = 0
     for (x, y), (other_x, other_y) in combinations(zip(xs, ys, strict=True), 2):
-        rise_x, rise_y = (x > other_x) - (x < other_x), (y > other_y) - (y < other_y)
-        agreement += rise_x * rise_y
+        agreement += 1 if (x - other_x) * (y - other_y) > 0 else -1
     return agreement
 
 
-def _ties(values: Sequence[float]) -> list[int]:
-    return [num for num in Counter(values).values() if num > 1]
-
-
-def tau(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Return Kendall's tau-b; without scipy, whose import takes longer than the command."""
-    num_pairs = math.comb(len(xs), 2)
-    tied_x = sum(math.comb(num, 2) for num in _ties(xs))
-    tied_y = sum(math.comb(num, 2) for num in _ties(ys))
-    most = math.sqrt(num_pairs - tied_x) * math.sqrt(num_pairs - tied_y)
-    return _agreement(xs, ys) / most if most else math.nan
-
-
 def chance_of_order(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Return the chance of so much agreement or more: exact, by the normal law where some tie."""
-    n, agreement = len(xs), _agreement(xs, ys)
-    ties = _ties(xs), _ties(ys)
-    if not any(ties):
-        unlike = (math.comb(n, 2) - agreement) // 2
-        orders = [1]  # of the values so far, by the number of pairs that they order unlike
-        for num in range(2, n + 1):
-            longer = [0] * (len(orders) + num - 1)
-            for place, ways in enumerate(orders):
-                for moved in range(num):
-                    longer[place + moved] += ways
-            orders = longer
-        return sum(orders[: unlike + 1]) / math.factorial(n)
-    pairs = [sum(num * (num - 1) for num in side) for side in ties]
-    triples = [sum(num * (num - 1) * (num - 2) for num in side) for side in ties]
-    spreads = [sum(num * (num - 1) * (2 * num + 5) for num in side) for side in ties]
-    m = n * (n - 1)
-    variance = (m * (2 * n + 5) - sum(spreads)) / 18 + pairs[0] * pairs[1] / (2 * m)
-    variance += triples[0] * triples[1] / (9 * m * (n - 2))
-    return 0.5 * math.erfc(agreement / math.sqrt(2 * variance))
+    """Return the chance that so many pairs or more agree where neither order says anything of the
+    other: the exact law of Kendall's tau. Importing scipy would take longer than the command.
+    """
+    num = len(xs)
+    unlike = (math.comb(num, 2) - _agreement(xs, ys)) // 2
+    orders = [1]  # of the values so far, by the number of pairs that they order unlike
+    for length in range(2, num + 1):
+        longer = [0] * (len(orders) + length - 1)
+        for place, ways in enumerate(orders):
+            for moved in range(length):
+                longer[place + moved] += ways
+        orders = longer
+    return sum(orders[: unlike + 1]) / math.factorial(num)
 
 
 def _same(result: Result, *, but_for: Sequence[str]) -> tuple[object, ...]:
     """Return what is the same of trials of one environment that differ in these axes alone."""
-    axes = result.axes
-    compared = [name for name in COMPARED if name in axes and name not in but_for]
-    same = [(name, axes[name]) for name in (*compared, *free_names(axes))]
+    axes, same = result.axes, []
+    for name in (*COMPARED, *free_names(axes)):
+        if name in axes and name not in but_for:
+            same.append((name, axes[name]))
     return result.environment.key, result.item, *same

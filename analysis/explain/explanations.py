@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from analysis import again
 from analysis.explain.ablations import ABLATION_ORDER, Ablation, AblationFinder, command
+from analysis.explain.causes import Bound, Case, Evidence, EvidenceKind
 from analysis.explain.exchange import ExchangeTests
 from analysis.explain.links import Bandwidth, Links, links_of
 from analysis.explain.observed import NOTHING, UNTIMED, Observed, SlowReplicas
 from analysis.explain.remedies import Remedy, against_slow, against_throttling, remedies
-from analysis.explain.suspects import Bound, Case, Method, Suspect
 from analysis.explain.verdicts import MATTERS, Diagnosis, diagnose
 from analysis.explain.waterfall import Seconds, Waterfall, shares_cores, waterfall
 from analysis.results import Result
@@ -25,7 +25,7 @@ from scalemark.records.trial import STRATEGY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class StepRow:
     """A part of a step, or what overlaps parts."""
 
     what: str
@@ -43,7 +43,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ExplainedTrial:
     """The trial that is explained."""
 
     trial_id: str
@@ -64,15 +64,15 @@ class Steps:
     efficiency: float | None  # against the ideal: 1.0 loses nothing
     ideal: str  # what that is, as `8 times replicated_nccl on 1 GPU`; empty where there is none
     base: Ablation  # what the parts stand on
-    parts: tuple[Row, ...]  # the base first; they add up to the step
-    within: tuple[Row, ...]  # what overlaps the parts
+    parts: tuple[StepRow, ...]  # the base first; they add up to the step
+    within: tuple[StepRow, ...]  # what overlaps the parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All that is said of one trial."""
+    """All that is known of what holds one trial back."""
 
-    target: Target
+    target: ExplainedTrial
     steps: Steps
     diagnosis: Diagnosis
     seen: Observed
@@ -105,35 +105,22 @@ def _explain(
     bandwidth: Bandwidth | None,
 ) -> Explanation:
     fall = waterfall(finder.around(target))
-    of_ablations = {ablation: observe(result) for ablation, result in fall.found.items()}
+    of_ablations = {name: observe(result) for name, result in fall.ablations.results.items()}
     seen = observe(target)
-    times, timed = seen.replica_times, target
-    of_independent = of_ablations.get(Ablation.INDEPENDENT, NOTHING).replica_times
-    if of_independent and not times:
-        times, timed = of_independent, fall.found[Ablation.INDEPENDENT]
-    slow = UNTIMED
-    if times:
-        # here, because numpy's import takes long, and few trials time their replicas
-        from analysis.explain.slow_replica import slow_replicas
-
-        slow = slow_replicas(times)
-        if timed is not target:
-            slow = replace(slow, timed_in=timed.trial_id)
+    slow, waiting = _slow_replicas(fall, seen, of_ablations.get(Ablation.INDEPENDENT, NOTHING))
+    links = links_of(target, seen, bandwidth)
     case = Case(
-        fall=fall,
-        seen=seen,
-        of_ablations=of_ablations,
-        links=links_of(target, seen, bandwidth),
-        tests=tests,
-        waiting=_waiting(slow, timed, len(times)),
+        fall=fall, seen=seen, of_ablations=of_ablations, links=links, tests=tests, waiting=waiting
     )
     diagnosis = diagnose(case)
-    kind = target.environment.device_kind
     offered = remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
     if diagnosis.bound is Bound.SLOW_REPLICA:
-        offered = [against_slow(slow.slow[0].replica, kind)]
+        offered = [against_slow(slow.slow[0].replica, target.environment.device_kind)]
+    missing = []
+    for ablation in fall.ablations.missing:
+        missing.append(Missing(ablation=ablation, command=command(ablation, target)))
     return Explanation(
-        target=Target(
+        target=ExplainedTrial(
             trial_id=target.trial_id,
             origin=target.environment.origin,
             environment=target.environment.key,
@@ -146,13 +133,10 @@ def _explain(
         steps=_steps(fall, diagnosis),
         diagnosis=diagnosis,
         seen=seen,
-        links=case.links,
+        links=links,
         slow_replicas=slow,
         remedies=(*against_throttling(seen.gpus, seen.clock_loss), *offered),
-        missing=tuple(
-            Missing(ablation=ablation, command=command(ablation, target))
-            for ablation in fall.ablations.missing
-        ),
+        missing=tuple(missing),
         measure_all=_measure_all(fall),
         notes=tuple(_notes(fall)),
     )
@@ -178,34 +162,49 @@ def _ideal(fall: Waterfall) -> str:
     if ideal is None:
         return ""
     if shares_cores(fall.target):
-        return "as many, each for itself"
+        return f"{num_gpus} independent replicas"
     alone = "one replica alone" if ideal.trains_apart else f"{ideal.strategy} on {ideal.counted}"
     return f"{num_gpus} times {alone}"
 
 
-def _waiting(slow: SlowReplicas, timed: Result, num_processes: int) -> Suspect | None:
-    """Return what the slowest replica's own compute takes longer than the others'.
+def _slow_replicas(
+    fall: Waterfall, seen: Observed, of_independent: Observed
+) -> tuple[SlowReplicas, Evidence | None]:
+    """Return which replica is slow, and what the others wait for it.
 
-    Nothing of CPU devices: they share cores, and those that wait leave theirs to the slow one.
+    Of CPU devices nothing is waited: they share cores, and those that wait leave theirs to the slow
+    one.
     """
+    times, timed = seen.replica_times, fall.target
+    if of_independent.replica_times and not times:
+        times, timed = of_independent.replica_times, fall.ablations.results[Ablation.INDEPENDENT]
+    if not times:
+        return UNTIMED, None
+    # here, because numpy's import takes long, and few trials time their replicas
+    from analysis.explain.slow_replica import slow_replicas
+
+    slow = slow_replicas(times)
+    if timed is not fall.target:
+        slow = replace(slow, timed_in=timed.trial_id)
     if not slow.slow or shares_cores(timed):
-        return None
+        return slow, None
     slowest = slow.slow[0]
     seconds = Seconds(
         value=slowest.value * slowest.others_s,
         low=slowest.low * slowest.others_s,
         high=slowest.high * slowest.others_s,
-        over_processes=num_processes > 1,
+        over_processes=len(times) > 1,
     )
-    return Suspect(
+    waiting = Evidence(
         bound=Bound.SLOW_REPLICA,
-        method=Method.REPLICA_TIMES,
+        kind=EvidenceKind.REPLICA_TIMES,
         seconds=seconds,
         because=(
             f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer"
         ),
         trials=(timed.trial_id,),
     )
+    return slow, waiting
 
 
 def _refuted(fall: Waterfall) -> list[str]:
@@ -213,17 +212,18 @@ def _refuted(fall: Waterfall) -> list[str]:
     refuted = []
     if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS:
         refuted.append("steps_per_execution")
-    if fall.ablations.own is Ablation.DISTORTING and Ablation.READING in fall.found:
+    ablations = fall.ablations
+    if ablations.own is Ablation.DISTORTING and Ablation.READING in ablations.results:
         refuted.append("distortions")  # without them it is an ablation already
     return refuted
 
 
-def _row(fall: Waterfall, what: str, seconds: Seconds, trials: Sequence[str]) -> Row:
+def _row(fall: Waterfall, what: str, seconds: Seconds, trials: Sequence[str]) -> StepRow:
     share = fall.share(seconds.value)
-    return Row(what=what, seconds=seconds, share=share, trials=tuple(trials))
+    return StepRow(what=what, seconds=seconds, share=share, trials=tuple(trials))
 
 
-def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[Row]:
+def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[StepRow]:
     """Yield what overlaps the parts."""
     known = (
         ("calls of the function", fall.calls),
@@ -233,11 +233,11 @@ def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[Row]:
     for what, beside in known:
         if beside is not None:
             yield _row(fall, what, beside.seconds, beside.trials)
-    for suspect in diagnosis.suspects:
-        if suspect.bound is Bound.SLOW_REPLICA:
-            yield _row(fall, "the slow replica", suspect.seconds, suspect.trials)
-        if suspect.method is Method.CORES and suspect.bound is diagnosis.bound:
-            yield _row(fall, "other programs", suspect.seconds, suspect.trials)
+    for cause in diagnosis.causes:
+        if cause.bound is Bound.SLOW_REPLICA:
+            yield _row(fall, "the slow replica", cause.seconds, cause.trials)
+        if cause.kind is EvidenceKind.CORES and cause.bound is diagnosis.bound:
+            yield _row(fall, "other programs", cause.seconds, cause.trials)
 
 
 def _measure_all(fall: Waterfall) -> str:
@@ -270,23 +270,25 @@ def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Res
             largest[key] = result
     within: set[tuple[str, str]] = set()
     for result in largest.values():
-        for ablation in finder.around(result).found.values():
+        for ablation in finder.around(result).results.values():
             if ablation.trial_id != result.trial_id:
                 within.add((ablation.environment.key, ablation.trial_id))
-    targets = list(largest.values())
-    tops = [one for one in targets if (one.environment.key, one.trial_id) not in within]
-    return tops or targets
+    tops = []
+    for result in largest.values():
+        if (result.environment.key, result.trial_id) not in within:
+            tops.append(result)
+    return tops or list(largest.values())
 
 
 def _notes(fall: Waterfall) -> Iterator[str]:
     target = fall.target
     if shares_cores(target) and target.num_gpus > 1:
         yield (
-            "CPU devices share the cores of one machine: as many, each for itself, are the ideal "
-            "here, and verdicts are about what differs from that"
+            "CPU devices share the cores of one machine, so the ideal here is as many independent "
+            "replicas"
         )
     yield from host_notes([target])
-    for ablation, result in fall.ablations.trials.items():
+    for ablation, result in fall.ablations.distinct.items():
         if ablation not in ABLATION_ORDER:
             continue
         contradicting = contradiction(Sample.of(result.repeats, result.unit))

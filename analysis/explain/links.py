@@ -9,27 +9,23 @@ so that the cost model says what the target's own strategy may take.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.explain.ablations import INJECTED_LINK, several_hosts
+from analysis.explain.ablations import several_hosts
 from analysis.explain.observed import Observed
 from analysis.explain.waterfall import ms
 from analysis.known_boxes import known_box
 from analysis.reported_hosts import hosts_of
 from analysis.reported_work import is_known, work_of
 from analysis.results import Result
-from scalemark.abilities import rank_jobs
 from scalemark.records.machine import Probe
-from scalemark.records.outcomes import read_injected
-from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
-from simulator.costs.box import Hardware, profile
-from simulator.costs.exchange import host_link_phases
+from scalemark.records.trial import STRATEGY_COLUMNS
+from simulator.costs.box import profile
 from simulator.costs.networks import Network, network
 
 BYTES_PER_PARAMETER = 4  # gradients are sent in fp32 whatever the precision
 COMPACT_BYTES = 2  # of one, with compact_gradients
-PAYLOAD = 1448 / 1514  # bytes of TensorFlow in a full frame of Ethernet
 LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide
 COMPUTED_AGAIN = 4 / 3  # of the operations, where the forward pass is computed twice
 
@@ -52,10 +48,9 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """What the links that the gradients of one target take can carry."""
+    """What the links within a host can carry of the gradients of one target."""
 
-    is_between_hosts: bool
-    sent_bytes: float  # gradients of one replica; between hosts all over the busiest link
+    sent_bytes: float  # gradients of one replica
     bytes_per_s: float
     known_by: str  # how the rate is known
     check_s: float  # the bytes over the rate: the quick check
@@ -66,8 +61,6 @@ class Links:
         """The most that the links explain, however badly they are used."""
         if self.seconds is None:
             return None
-        if self.is_between_hosts:
-            return WAY_EXPLAINS * self.seconds
         return max(WAY_EXPLAINS * self.seconds, CHECK_EXPLAINS * self.check_s)
 
     def contradict(self, lost_s: float, of_step_s: float) -> str:
@@ -89,57 +82,22 @@ class Links:
 
 
 def links_of(target: Result, seen: Observed, bandwidth: Bandwidth | None) -> Links | None:
-    """Return the links between the target's hosts, or within its one; None where rate or bytes are
-    unknown.
+    """Return the links within the target's host; None where rate or bytes are unknown, and of
+    several hosts.
     """
-    if several_hosts(target.axes):
-        return _between_hosts(target, seen)
     sent = gradient_bytes(target.axes, seen.num_parameters)
-    if target.num_gpus == 1 or sent is None or bandwidth is None:
+    is_one = target.num_gpus == 1 or several_hosts(target.axes)
+    if is_one or sent is None or bandwidth is None:
         return None
     whole = sent / _bytes_per_element(target.axes) * BYTES_PER_PARAMETER
     rate = bandwidth.gb_per_s * 1e9
     return Links(
-        is_between_hosts=False,
         sent_bytes=sent,
         bytes_per_s=rate,
         known_by=bandwidth.known_by,
         check_s=whole / rate,
         seconds=_communication_s(target),
     )
-
-
-def _between_hosts(target: Result, seen: Observed) -> Links | None:
-    rate, known_by = seen.link_bytes_per_s, "measured before the steps"
-    injected = read_injected(target.axes.get("injected", "")).get(INJECTED_LINK)
-    if not rate and injected is not None:
-        rate, known_by = injected * 1e6 / 8 * PAYLOAD, "injected, headers left out"
-    if not rate or not seen.num_parameters:
-        return None
-    sent = link_bytes(target.axes, seen.num_parameters)
-    if not sent:
-        return None
-    return Links(
-        is_between_hosts=True,
-        sent_bytes=sent,
-        bytes_per_s=rate,
-        known_by=known_by,
-        check_s=sent / rate,
-        seconds=sent / rate,
-    )
-
-
-def link_bytes(axes: Mapping[str, Any], num_parameters: int) -> float:
-    """Return the bytes that a step sends over the busiest link; 0 on one host."""
-    if not several_hosts(axes) or not rank_jobs(axes["variable_update"]):
-        return 0.0
-    per_element, hosts = _bytes_per_element(axes), axes["hosts"]
-    counted = _network(axes)
-    sizes = [per_element * num_parameters / hosts] * hosts  # of an unknown network equal parts
-    if counted is not None and sum(counted.tensors) == num_parameters:
-        sizes = [float(per_element * elements) for elements in counted.tensors]
-    way = axes["variable_update"], axes["all_reduce"]
-    return sum(host_link_phases(*way, sizes, hosts, axes["num_gpus"]))
 
 
 def gradient_bytes(axes: Mapping[str, Any], num_parameters: int | None = None) -> float | None:
@@ -159,18 +117,6 @@ def kernels_s(axes: Mapping[str, Any]) -> float | None:
         return None
     num_kernels = counted.num_operations * (axes.get("gradient_accumulation") or 1)
     return LAUNCH_S * num_kernels * (COMPUTED_AGAIN if axes.get("recompute") else 1)
-
-
-def fits(spec: TrialSpec, hardware_profile: str) -> bool:
-    """Return whether it fits into the memory of a simulated GPU, as the simulator counts it."""
-    from simulator.costs.memory import memory_bytes
-    from simulator.costs.work import Work
-
-    try:
-        needed = memory_bytes(Work.of(asdict(spec)))
-    except ValueError:  # an imported trial may have a model that the simulator does not know
-        return False
-    return needed <= Hardware.from_json(hardware_profile).memory_gib * 2**30
 
 
 def of_box(result: Result) -> Bandwidth | None:
@@ -229,7 +175,9 @@ def _communication_s(target: Result) -> float | None:
 
 
 def _bytes_per_element(axes: Mapping[str, Any]) -> int:
-    return COMPACT_BYTES if axes.get("compact_gradients") else BYTES_PER_PARAMETER
+    if axes.get("compact_gradients"):
+        return COMPACT_BYTES
+    return BYTES_PER_PARAMETER
 
 
 def _network(axes: Mapping[str, Any]) -> Network | None:

@@ -70,19 +70,11 @@ class Observed:
     clock_loss: float | None = None
     throttled: tuple[str, ...] = ()  # reasons that were seen
     num_parameters: int | None = None
-    link_bytes_per_s: float | None = None  # between its hosts, before the measured steps
     doubts: tuple[str, ...] = ()  # why an attempt is suspect, but for injected faults
     # of the newest attempt that has one: a scalemark.records.measurement.Profile
     profile: Mapping[str, Any] | None = None
     gpus: tuple[GpuClock, ...] = ()  # in the order of the replicas
     replica_times: tuple[Times, ...] = ()  # of each attempt that timed them
-
-    @property
-    def exposed_share(self) -> float | None:
-        """Share of the profiled step in which gradients were reduced and nothing else was done."""
-        if self.profile is None:
-            return None
-        return float(self.profile["exposed_reduction_s"] / self.profile["step_s"])
 
     @property
     def launch_gap_share(self) -> float | None:
@@ -93,8 +85,10 @@ class Observed:
         if self.profile is None:
             return None
         within, between = self.profile["launch_gap_share"], self.profile.get("step_gap_share")
-        if within is None or between is None:
-            return None if within is None else float(within)
+        if within is None:
+            return None
+        if between is None:
+            return float(within)
         waits = self.profile["input_wait_s"] + self.profile["exposed_reduction_s"]
         return float(within + max(0.0, between - waits / self.profile["step_s"]))
 
@@ -134,7 +128,6 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
         clock_loss=_median(clock_losses),
         throttled=tuple(sorted(throttled)),
         num_parameters=newest["num_parameters"],
-        link_bytes_per_s=_median(row["link_bytes_per_s"] for row in attempts),
         doubts=tuple(doubts),
         profile=profile,
         gpus=gpu_clocks(attempts),

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis import again
-from analysis.explain.links import fits, link_bytes
+from analysis.explain.causes import Bound
 from analysis.explain.observed import GpuClock
-from analysis.explain.suspects import Bound
 from analysis.results import Environment, Result
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -27,7 +26,6 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.records.switches import unknown_to
-from scalemark.records.trial import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.text.wording import as_typed, listed
 
 MORE_BATCHES = 8  # that wait on each device
@@ -35,7 +33,6 @@ FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
 MANY_STEPS = 10  # per call
 WORTH_A_REMEDY = 0.02  # of the clock: what a card at its power limit loses is mostly less
 _NOT_SIMULATED = frozenset(unknown_to(Engine.simulated))
-_SOME_PARAMETERS = 1_000_000  # shares of them are those of any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +67,6 @@ def remedies(
             offered.append(Remedy(change=change, why=why))
             continue
         changed = replace(target.spec, **changes)
-        if place.hardware_profile and not fits(changed, place.hardware_profile):
-            continue
         command = again.command(changed, [target], *again.repeated(len(target.repeats)))
         offered.append(Remedy(change=change, why=why, command=command, trial_id=changed.trial_id))
     return offered
@@ -119,8 +114,7 @@ def _communication(axes: Axes, place: Environment) -> Changes:
     why = "gradients are sent as often, for four times the micro-batches"
     yield {"gradient_accumulation": num_micro}, why
     if axes.get("hosts", 1) > 1:
-        yield from _between_hosts(axes, place)
-        return
+        return  # strategies over several hosts are other trials, which `advise` ranks
     changes: dict[str, Any] = {}
     own, ways = axes.get("all_reduce", ""), ["nccl", "pscpu"]
     is_replicated = axes.get("variable_update", "") == DEFAULT_UPDATE
@@ -135,19 +129,6 @@ def _communication(axes: Axes, place: Environment) -> Changes:
             yield {**changes, "all_reduce": all_reduce}, "gradients take another way"
     if is_replicated and not axes.get("gradient_repacking", 0):
         yield {"gradient_repacking": FEW_PACKS}, "few large messages instead of one per tensor"
-
-
-def _between_hosts(axes: Axes, place: Environment) -> Changes:
-    """Yield strategies that send fewer bytes over each host's link, fewest first."""
-    now = link_bytes(axes, _SOME_PARAMETERS)
-    fewer: dict[float, dict[str, Any]] = {}
-    for strategy in STRATEGY_NAMES:
-        changes = dict(zip(STRATEGY_AXES, strategy, strict=True))
-        sent = link_bytes({**axes, **changes}, _SOME_PARAMETERS)
-        if _can_run(changes["all_reduce"], place) and 0 < sent < now:
-            fewer.setdefault(sent, changes)
-    for sent, changes in sorted(fewer.items()):
-        yield changes, f"{sent / now:.0%} of the bytes go over each host's link"
 
 
 def _compute(axes: Axes, place: Environment) -> Changes:

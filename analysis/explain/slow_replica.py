@@ -8,7 +8,7 @@
 ```
 Under synchronous training all replicas show the same step; the times are those of each replica's
 own compute, `scalemark.records.measurement.ReplicaTimes`. How often the answer is right:
-`benchmarks/slow_replica.py`, docs/slow_replica.md.
+`benchmarks/slow_replica.py`, docs/explain.md.
 
 How far the mean time of a replica may be off by chance:
 
@@ -66,11 +66,11 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
         return SlowReplicas(slow=(), slowest=None, unknown=too_little)
     names = list(processes[0])
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
-    rounds = [_without_pauses(_above_others(one)) for one in logarithms]
-    above = np.mean([one.mean(axis=0) for one in rounds], axis=0)
+    rounds = [_without_pauses(_above_others(of_process)) for of_process in logarithms]
+    above = np.mean([of_process.mean(axis=0) for of_process in rounds], axis=0)
     means = []  # above the median of all: distances are those of replicas
-    for one in logarithms:
-        above_all = one - np.median(one, axis=1, keepdims=True)
+    for of_process in logarithms:
+        above_all = of_process - np.median(of_process, axis=1, keepdims=True)
         means.append(_without_pauses(above_all).mean(axis=0))
     positions = np.mean(means, axis=0)
     apart = _standing_apart(positions)
@@ -89,14 +89,14 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
             )
         )
     slow = [replicas[place] for place in apart if _is_slower(replicas[place])]
-    slow.sort(key=lambda one: -one.value)
-    slowest = max(replicas, key=lambda one: one.value)
+    slow.sort(key=lambda replica: -replica.value)
+    slowest = max(replicas, key=lambda replica: replica.value)
     unknown = "" if slow else _why_unknown(replicas, slowest, len(processes))
     return SlowReplicas(slow=tuple(slow), slowest=slowest, unknown=unknown)
 
 
-def _is_slower(one: Slowness) -> bool:
-    return one.value >= SLOW_FROM and one.low > 0
+def _is_slower(replica: Slowness) -> bool:
+    return replica.value >= SLOW_FROM and replica.low > 0
 
 
 def _too_little(processes: Sequence[Times]) -> str:
@@ -121,7 +121,7 @@ def _above_others(logarithms: Floats) -> Floats:
 
 def _without_pauses(rounds: Floats) -> Floats:
     """Return them with what their neighbors suggest in the place of pauses."""
-    return np.array([pauses(one).smooth for one in rounds.T]).T
+    return np.array([pauses(series).smooth for series in rounds.T]).T
 
 
 def _standing_apart(positions: Floats) -> list[int]:
@@ -140,7 +140,7 @@ def _standing_apart(positions: Floats) -> list[int]:
 
 def _why_unknown(replicas: Sequence[Slowness], slowest: Slowness, num_processes: int) -> str:
     """Return why nothing is said; empty where no replica can be slow."""
-    if max(one.high for one in replicas) < SLOW_FROM:
+    if max(replica.high for replica in replicas) < SLOW_FROM:
         return ""
     if _is_slower(slowest):
         return f"several differ, and {slowest.replica} does not stand apart from the rest"
@@ -165,13 +165,15 @@ def _reaches(processes: Sequence[Floats], rest: Floats, level: float) -> list[fl
     logarithms of the replicas among which none stands apart.
     """
     num_processes, num_replicas = len(processes), processes[0].shape[1]
-    around = [np.array([without_trend(one) for one in rounds.T]).T for rounds in processes]
+    around = []
+    for rounds in processes:
+        around.append(np.array([without_trend(series) for series in rounds.T]).T)
     # All replicas have one spectrum; half of them count: the rest were chosen for their means.
     num_series = max(1.0, (num_replicas - 1) / 2)
-    errors = [error_of_mean(one, num_series=num_series) for one in around]
+    errors = [error_of_mean(rounds, num_series=num_series) for rounds in around]
     error = Error(
-        variance=sum(one.variance for one in errors) / num_processes**2,
-        freedom=sum(one.freedom for one in errors),
+        variance=sum(error.variance for error in errors) / num_processes**2,
+        freedom=sum(error.freedom for error in errors),
     )
     if len(rest) > 1:  # where rounds remember for long, the rest tell most of the error
         variance = _TRIMMED * float(rest.var(ddof=1)) * (1 + _OF_MEDIAN / (num_replicas - 1))
@@ -208,16 +210,16 @@ def _over_repeats(means: Floats, error: Error, level: float) -> Floats:
     return half
 
 
-def _is_more(one: Error, other: Error, level: float = _PLACES_DIFFER) -> bool:
+def _is_more(error: Error, other: Error, level: float = _PLACES_DIFFER) -> bool:
     """Return whether a variance is larger by more than chance explains (F test)."""
     from scipy.special import fdtrc  # here, because its import takes longer than most commands do
 
-    if one.variance == 0 or other.variance == 0:
-        return one.variance > 0
-    return float(fdtrc(one.freedom, other.freedom, one.variance / other.variance)) < level
+    if error.variance == 0 or other.variance == 0:
+        return error.variance > 0
+    return float(fdtrc(error.freedom, other.freedom, error.variance / other.variance)) < level
 
 
-def _joined(one: Error, other: Error) -> Error:
-    freedom = one.freedom + other.freedom
-    variance = (one.freedom * one.variance + other.freedom * other.variance) / freedom
+def _joined(error: Error, other: Error) -> Error:
+    freedom = error.freedom + other.freedom
+    variance = (error.freedom * error.variance + other.freedom * other.variance) / freedom
     return Error(variance=variance, freedom=freedom)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -54,7 +54,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StepPart:
     """The time by which a step takes longer on one ablation than on a lower one."""
 
     causes: tuple[Cause, ...]  # several: the trials that would tell them apart are missing
@@ -83,7 +83,7 @@ class Waterfall:
     step: Seconds
     base: Ablation  # the lowest ablation there is
     base_s: Seconds
-    parts: tuple[Part, ...]
+    parts: tuple[StepPart, ...]
     calls: Beside | None  # what calls of the training function cost: by many steps per call
     fixed: Beside | None  # what does not grow with the batch: by a larger one
     floor: Beside | None  # the whole step of the trivial model
@@ -93,32 +93,19 @@ class Waterfall:
         return self.ablations.target
 
     @property
-    def found(self) -> Mapping[Ablation, Result]:
-        return self.ablations.found
-
-    @property
     def ideal(self) -> Result | None:
         """The target without any loss; on CPU devices as many as there are, each for itself."""
+        results = self.ablations.results
         if shares_cores(self.target):
-            return self.found.get(Ablation.INDEPENDENT)
-        return self.found.get(Ablation.ALONE) or self.found.get(Ablation.ALONE_READING)
+            return results.get(Ablation.INDEPENDENT)
+        return results.get(Ablation.ALONE) or results.get(Ablation.ALONE_READING)
 
     @property
     def efficiency(self) -> float | None:
         """The share of the ideal that is reached; 1.0 loses nothing."""
-        return None if self.ideal is None else step_s(self.ideal).value / self.step.value
-
-    @property
-    def larger_alone(self) -> Beside | None:
-        """A share of the step of one replica alone with a larger batch: as much as its own has.
-
-        It is a lower bound of the ideal, since k times the batch takes k times as long at most.
-        """
-        larger = self.found.get(Ablation.LARGER_BATCH)
-        if larger is None or shares_cores(self.target):
+        if self.ideal is None:
             return None
-        share = self.target.axes["batch_size"] / larger.axes["batch_size"]
-        return Beside(seconds=step_s(larger).times(share), trials=(larger.trial_id,))
+        return step_s(self.ideal).value / self.step.value
 
     def share(self, seconds: float) -> float:
         """Return a share of the target's step."""
@@ -128,16 +115,32 @@ class Waterfall:
 def waterfall(ablations: Ablations) -> Waterfall:
     """Take the step of a target apart, which has a number."""
     steps = _steps(ablations)
-    floor = ablations.found.get(Ablation.FLOOR)
+    results = ablations.results
+    calls, fixed, floor = None, None, None
+    once, many = results.get(Ablation.REDUCING), results.get(Ablation.MANY_STEPS)
+    if once is not None and many is not None:
+        # t(k) = work + cost / k of k steps per call
+        share = once.axes["steps_per_execution"] / many.axes["steps_per_execution"]
+        seconds = difference(once, many).times(1 / (1 - share))
+        calls = Beside(seconds=seconds, trials=(once.trial_id, many.trial_id))
+    small, large = results.get(Ablation.ALONE), results.get(Ablation.LARGER_BATCH)
+    if small is not None and large is not None:
+        # t(b) = fixed + b work of one replica's batch b
+        ratio = large.axes["batch_size"] / small.axes["batch_size"]
+        seconds = combined([(ratio / (ratio - 1), small), (-1 / (ratio - 1), large)])
+        fixed = Beside(seconds=seconds, trials=(small.trial_id, large.trial_id))
+    trivial = results.get(Ablation.FLOOR)
+    if trivial is not None:
+        floor = Beside(seconds=step_s(trivial), trials=(trivial.trial_id,))
     return Waterfall(
         ablations=ablations,
         step=step_s(ablations.target),
         base=steps[0].lowest,
         base_s=step_s(steps[0].result),
         parts=tuple(_part(before, after, ablations) for before, after in pairwise(steps)),
-        calls=_calls(ablations),
-        fixed=_fixed(ablations),
-        floor=Beside(seconds=step_s(floor), trials=(floor.trial_id,)) if floor else None,
+        calls=calls,
+        fixed=fixed,
+        floor=floor,
     )
 
 
@@ -220,18 +223,18 @@ class _Step:
 def _steps(ablations: Ablations) -> list[_Step]:
     steps: dict[str, _Step] = {}
     for ablation in ABLATION_ORDER[: ABLATION_ORDER.index(ablations.own) + 1]:
-        result = ablations.found.get(ablation)
+        result = ablations.results.get(ablation)
         if result is None:
             continue
         known = steps.get(result.trial_id)
         steps[result.trial_id] = _Step(result, known.lowest if known else ablation, ablation)
-    alone = ablations.found.get(Ablation.ALONE_READING)
+    alone = ablations.results.get(Ablation.ALONE_READING)
     if len(steps) == 1 and alone and alone.trial_id not in steps:
         return [_Step(alone, Ablation.ALONE_READING, Ablation.ALONE), *steps.values()]
     return list(steps.values())
 
 
-def _part(before: _Step, after: _Step, ablations: Ablations) -> Part:
+def _part(before: _Step, after: _Step, ablations: Ablations) -> StepPart:
     target = ablations.target
     added = {
         Ablation.INDEPENDENT: Cause.CORES if shares_cores(target) else Cause.CONTENTION,
@@ -242,38 +245,16 @@ def _part(before: _Step, after: _Step, ablations: Ablations) -> Part:
     }
     if target.num_gpus == 1:
         del added[Ablation.INDEPENDENT]
-    if Ablation.FAST_LINKS not in (*ablations.found, *ablations.missing):
+    if Ablation.FAST_LINKS not in (*ablations.results, *ablations.missing):
         del added[Ablation.FAST_LINKS]
         added[Ablation.REDUCING] = Cause.COMMUNICATION
     if target.trains_apart:
         del added[Ablation.REDUCING]
     first = ABLATION_ORDER.index(before.highest) + 1
     climbed = ABLATION_ORDER[first : ABLATION_ORDER.index(after.lowest) + 1]
-    return Part(
+    return StepPart(
         causes=tuple(added[ablation] for ablation in climbed if ablation in added),
         seconds=difference(after.result, before.result),
         before=before.result,
         after=after.result,
     )
-
-
-def _calls(ablations: Ablations) -> Beside | None:
-    """Solve t(k) = work + cost / k of k steps per call for the cost per step of the target."""
-    once = ablations.found.get(Ablation.REDUCING)
-    many = ablations.found.get(Ablation.MANY_STEPS)
-    if once is None or many is None:
-        return None
-    share = once.axes["steps_per_execution"] / many.axes["steps_per_execution"]
-    seconds = difference(once, many).times(1 / (1 - share))
-    return Beside(seconds=seconds, trials=(once.trial_id, many.trial_id))
-
-
-def _fixed(ablations: Ablations) -> Beside | None:
-    """Solve t(b) = fixed + b work of one replica's batch b for what is fixed."""
-    small = ablations.found.get(Ablation.ALONE)
-    large = ablations.found.get(Ablation.LARGER_BATCH)
-    if small is None or large is None:
-        return None
-    ratio = large.axes["batch_size"] / small.axes["batch_size"]
-    seconds = combined([(ratio / (ratio - 1), small), (-1 / (ratio - 1), large)])
-    return Beside(seconds=seconds, trials=(small.trial_id, large.trial_id))

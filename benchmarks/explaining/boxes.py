@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from analysis.explain.ablations import AblationFinder, exchanging_nothing
+from analysis.explain.causes import Bound
 from analysis.explain.explanations import explain_all
 from analysis.explain.observed import NOTHING
-from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import HEALTHY_FROM
 from analysis.results import Environment, Result
 from benchmarks.explaining.simulated import simulated_trial

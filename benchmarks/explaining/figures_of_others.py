@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.explain.ablations import AblationFinder
+from analysis.explain.causes import Bound
 from analysis.explain.explanations import Explanation, explain_all
 from analysis.explain.links import of_box
 from analysis.explain.observed import NOTHING
-from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import HEALTHY_FROM, Confidence
 from analysis.results import Result, items_per_step
 from analysis.selection import Selection, load
@@ -106,7 +106,7 @@ def _said(rule: str, found: Sequence[Explanation], contradicted: Mapping[str, Re
         rule=rule,
         bounds=[one.diagnosis.bound for one in found],
         num_sure=sum(one.diagnosis.confidence is Confidence.SURE for one in found),
-        num_without_evidence=sum(not one.diagnosis.rests_on for one in named),
+        num_without_evidence=sum(not one.diagnosis.evidence for one in named),
         num_contradicted=sum(one.target.trial_id in contradicted for one in communicating),
     )
 

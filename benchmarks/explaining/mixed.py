@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.explain.ablations import AblationFinder, reads
+from analysis.explain.causes import Bound
 from analysis.explain.explanations import explain_all
-from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import MATTERS, Confidence
 from benchmarks.explaining.simulated import (
     EVERY,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.explain.suspects import Bound
+from analysis.explain.causes import Bound
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 EFFORT = (
@@ -124,10 +124,10 @@ def table(folder: Path, repeats: int = 3) -> str:
     lines = ["| bottleneck | wanted | verdict | confidence | in words |", "|---|---|---|---|---|"]
     for name, scenario in SCENARIOS.items():
         found = run(name, folder, repeats)
-        why = "; ".join(found["evidence"])
-        reported = [name, str(scenario.wanted), str(found["bound"]), found["confidence"], why]
+        reported = [name, str(scenario.wanted), str(found["bound"]), found["confidence"]]
+        reported.append(found["why"])
         lines.append(f"| {' | '.join(reported)} |")
-        print(f"{name}: {why}; {'; '.join(found['doubts'])}", file=sys.stderr)
+        print(f"{name}: {found['why']}; {'; '.join(found['doubts'])}", file=sys.stderr)
     return "\n".join(lines)
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from analysis.explain.ablations import SYNTHETIC, AblationFinder, exchanging_nothing
+from analysis.explain.causes import Bound
 from analysis.explain.explanations import explain_all
 from analysis.explain.observed import Observed
-from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import Confidence
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
@@ -192,7 +192,7 @@ def asked(
         bound=found.bound,
         confidence=found.confidence,
         setting=setting,
-        reported="; ".join([*found.evidence, *found.doubts]),
+        reported="; ".join([found.why, *found.doubts]),
     )
 
 

@@ -1,4 +1,4 @@
-"""What each strategy sends: before the forward pass, during the backward, and between hosts.
+"""What each strategy sends: before the forward pass and during the backward.
 
 S = bytes of all gradients, n = GPUs:
   to owners, on the host   pull S, push S per GPU; the host sums n S
@@ -16,16 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from scalemark.abilities import (
-    ALL_REDUCES,
-    HOST,
-    VARIABLE_UPDATES,
-    AllReduceAbilities,
-    Sends,
-    SendsBetweenHosts,
-    distributed,
-    rank_jobs,
-)
+from scalemark.abilities import ALL_REDUCES, HOST, VARIABLE_UPDATES, AllReduceAbilities, Sends
 from simulator.costs.box import Hardware
 from simulator.costs.links import Traffic
 from simulator.costs.work import Work
@@ -186,36 +177,3 @@ def spread(sizes: Sequence[float], num: int) -> tuple[float, ...]:
     for size, owner in zip(sizes, owners_of(sizes, num), strict=True):
         load[owner] += size
     return tuple(load)
-
-
-def host_link_phases(
-    variable_update: str, all_reduce: str, tensor_bytes: Sequence[float], hosts: int, num_gpus: int
-) -> tuple[float, ...]:
-    """Return the bytes over the busiest link between hosts in one direction, of each phase of a
-    step: their sum divided by its rate is the step's seconds. Raises ValueError for a way of one
-    host.
-
-    With H hosts, N replicas, and s_h of S on parameter server h, host h sends
-
-      parameter servers             weights (H-1) s_h, then gradients S - s_h; it receives as much
-                                    the other way round
-      ring                          2 (N-1)/N S: through all replicas, host by host
-      ring with one_per_host_with   2 (H-1)/H S: NCCL sums within each host first
-
-    A link takes both directions at once; weights and gradients follow each other.
-    """
-    if not rank_jobs(variable_update):
-        several = ", ".join(distributed())
-        raise ValueError(
-            f"variable_update={variable_update}: is of one host; of several are {several}"
-        )
-    if hosts == 1:
-        return ()
-    abilities = VARIABLE_UPDATES[variable_update]
-    total = sum(tensor_bytes)
-    if abilities.sends_between_hosts is SendsBetweenHosts.PARAMETER_SERVERS:
-        held = spread(sorted(tensor_bytes, reverse=True), hosts)
-        busiest = max(max((hosts - 1) * own, total - own) for own in held)
-        return busiest, busiest
-    num_in_ring = hosts if all_reduce in abilities.one_per_host_with else num_gpus
-    return (2 * (num_in_ring - 1) / num_in_ring * total,)

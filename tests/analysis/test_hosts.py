@@ -185,7 +185,10 @@ def test_each_number_of_hosts_is_explained_by_itself():
     assert [(one.num_gpus, one.hosts) for one in targets] == [(4, 1), (8, 2), (8, 4)]
     for target in targets:
         around = finder.around(target)
-        assert (around.found[Ablation.ALONE].num_gpus, around.found[Ablation.ALONE].hosts) == (1, 1)
+        assert (around.results[Ablation.ALONE].num_gpus, around.results[Ablation.ALONE].hosts) == (
+            1,
+            1,
+        )
         for ablation in {Ablation.INDEPENDENT, Ablation.FLOOR} & {*around.missing}:
             assert "hosts=1" in command(ablation, target) or target.hosts == 1
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.explain.suspects import Bound
+from analysis.explain.causes import Bound
 from analysis.explain.verdicts import Confidence
 from benchmarks.explain import table
 from benchmarks.explaining.mixed import verdicts

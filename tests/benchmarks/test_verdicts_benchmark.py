@@ -1,6 +1,6 @@
 """The short form of `benchmarks/verdicts.py`: verdicts on published figures, and on planted causes."""
 
-from analysis.explain.suspects import Bound
+from analysis.explain.causes import Bound
 from benchmarks.explaining.boxes import CAUSES, COMMUNICATION, told
 from benchmarks.explaining.figures_of_others import contradictions, figures, said_of_all
 from benchmarks.verdicts import published

@@ -84,7 +84,8 @@ def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):
     lines = ended.stdout.splitlines()
     assert (
         lines[0]
-        == "resnet18_cifar on 2 CPU devices: replicated_none, batch_size 16, image_px 32, fp32, synthetic data"
+        == "resnet18_cifar, replicated_none on 2 CPU devices, batch_size 16, fp32 is communication-bound: "
+        "communication adds 50 ms per step, 33% of the step. It reaches 67% of 2 independent replicas."
     )
     names = [line.split("  ")[0] for line in lines]
     assert names[2:6] == [
@@ -93,11 +94,6 @@ def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):
         "communication",
         "= the step",
     ]
-    (verdict,) = [line for line in lines if line.startswith("Verdict: ")]
-    assert verdict.startswith(
-        "Verdict: communication-bound: communication: 50 ms more per step (33% of the step)."
-    )
-    assert "It reaches 67% of as many, each for itself." in verdict
     assert any(line.startswith("Try batch_size=32: ") for line in lines)
     assert any(line.startswith("CPU devices share the cores of one machine") for line in lines)
 
@@ -137,9 +133,8 @@ def test_filters_choose_what_is_explained_and_not_what_it_is_compared_with(analy
 def test_one_trial_only_cannot_be_reported_and_says_what_is_missing(analysis):
     fill("results.db", repeated(150, num_gpus=2))
     ended = analysis("explain", "--all", "--origin", "measured")
-    assert (
-        "Cannot tell: nothing to compare it with; independent replicas would tell." in ended.stdout
-    )
+    said = "cannot tell what holds it back. Nothing to compare it with; independent replicas would tell."
+    assert said in ended.stdout
     assert (
         "Missing, independent replicas, which tell contention from communication:" in ended.stdout
     )
@@ -162,7 +157,7 @@ def test_contradictory_repeats_are_named_with_their_command(analysis):
     ended = analysis("explain", "--all", "--origin", "measured")
     assert "Repeats of reducing contradict each other" in ended.stdout
     assert "sweep.repeats=3 sweep.rerun=true" in ended.stdout
-    assert "Verdict" not in ended.stdout
+    assert "cannot tell what holds it back" in ended.stdout
 
 
 def test_the_quick_check_takes_the_bandwidth_that_is_given(analysis):
@@ -193,14 +188,6 @@ def test_the_quick_check_takes_what_a_probe_of_the_machine_measured(
     (one,) = explained(analysis)
     assert one["links"]["bytes_per_s"] == 16e9
     assert one["links"]["known_by"] == "measured by scalemark probe, 2026-11-25"
-
-
-def test_a_larger_batch_alone_has_its_own_command_only(analysis):
-    fill("results.db", [*ABLATION_ORDER, *FLOOR])
-    (one,) = explained(analysis, "model=resnet18_cifar")
-    assert [missing["ablation"] for missing in one["missing"]] == ["larger batch"]
-    assert "batch_size=32" in one["missing"][0]["command"]
-    assert one["measure_all"] == ""
 
 
 def test_cpu_devices_have_no_bandwidth(analysis):
@@ -280,7 +267,7 @@ def test_a_published_loss_is_printed_with_what_links_would_take(analysis):
     )
     ended = analysis("explain", "--all", "--origin", "measured", *asked, "--gb-per-s", "72")
     assert (
-        "Cannot tell: 29% of the step is lost to contention or communication (90 ms); independent replicas would tell."
+        "29% of the step is lost to contention or communication (90 ms); independent replicas would tell."
         in ended.stdout
     )
     assert (
@@ -324,7 +311,7 @@ def test_contradictory_simulated_repeats_are_named_with_theirs(
     } <= set(command)
 
 
-def test_a_slow_link_is_reported_with_bytes_and_rate(analysis):
+def test_a_slow_link_between_hosts_is_a_part_of_the_step(analysis):
     over = {
         "variable_update": "distributed_all_reduce",
         "all_reduce": "ring",
@@ -335,12 +322,8 @@ def test_a_slow_link_is_reported_with_bytes_and_rate(analysis):
     fast = repeated(150 - 7, **over)
     fill("results.db", [*ABLATION_ORDER[:6], *FLOOR, *slow, *fast])
     (one,) = explained(analysis, "hosts=2", "injected~*link_mbit*")
-    links = one["links"]
-    assert (links["sent_bytes"], links["known_by"]) == (4000.0, "injected, headers left out")
     assert [part["what"] for part in one["steps"]["parts"][1:]] == [
         "shared cores",
         "communication",
         "network between hosts",
     ]
-    asked = ("--all", "--origin", "measured", "hosts=2", "injected~*link_mbit*")
-    assert "Over the busiest link between hosts" in analysis("explain", *asked).stdout

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.explain.causes import Bound
 from analysis.explain.remedies import remedies
-from analysis.explain.suspects import Bound
 from analysis.results import Environment, Gpus
 from conf.resolve import resolve
 from scalemark.records.axes import Engine
@@ -178,16 +178,3 @@ def test_a_remedy_that_is_an_ablation_already_is_not_proposed():
     kept = [one for one in others if one not in undistorted]
     assert undistorted
     assert "distortions=false" in [one.change for one in explained(target, *kept).remedies]
-
-
-def test_a_batch_that_no_simulated_gpu_holds_is_no_remedy():
-    simulated = replace(
-        GPUS, device_kind=DeviceKind.SIMULATED_GPU, hardware_profile=profile("dgx1_p100").to_json()
-    )
-
-    def changes(batch_size):
-        target = result(100, simulated, image_px=224, batch_size=batch_size)
-        return [one.change for one in remedies(Bound.LAUNCH, target)]
-
-    assert changes(32) == ["batch_size=128", "steps_per_execution=10", "xla=on"]
-    assert changes(128) == ["steps_per_execution=10", "xla=on"]

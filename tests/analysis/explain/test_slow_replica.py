@@ -7,9 +7,9 @@ import pytest
 
 from analysis.explain import explain_words as words
 from analysis.explain.ablations import Ablation, AblationFinder
+from analysis.explain.causes import Bound
 from analysis.explain.observed import GpuClock, Observed
 from analysis.explain.slow_replica import slow_replicas
-from analysis.explain.suspects import Bound
 from analysis.explain.verdicts import Confidence
 from scalemark.records.machine import DeviceKind
 from tests.analysis.explain.explained import (
@@ -33,7 +33,7 @@ def times(*factors, noise=0.02, num_rounds=48, seed=1):
 
 
 def named(*processes):
-    return [one.replica for one in slow_replicas(processes).slow]
+    return [slow.replica for slow in slow_replicas(processes).slow]
 
 
 def test_the_slow_one_is_named_with_how_much_longer_it_takes():
@@ -166,9 +166,9 @@ def test_a_fault_of_a_replica_that_is_not_there_is_none():
     slow = {"injected": "slow_replica=3 slow_replica_by=0.2"}
     alone = result(100, variable_update="independent")
     target = result(150, num_gpus=4, **slow)
-    assert AblationFinder([target, alone]).around(target).found[Ablation.ALONE] is alone
+    assert AblationFinder([target, alone]).around(target).results[Ablation.ALONE] is alone
     of_first = result(150, num_gpus=4, injected="slow_replica_by=0.2")
-    assert Ablation.ALONE not in AblationFinder([of_first, alone]).around(of_first).found
+    assert Ablation.ALONE not in AblationFinder([of_first, alone]).around(of_first).results
 
 
 def test_of_equal_ablations_one_that_timed_each_replica_is_taken():
@@ -177,7 +177,7 @@ def test_of_equal_ablations_one_that_timed_each_replica_is_taken():
         result(130, num_gpus=4, variable_update="independent", replica_times=is_timed)
         for is_timed in (False, True)
     )
-    found = AblationFinder([target, plain, timed]).around(target).found
+    found = AblationFinder([target, plain, timed]).around(target).results
     assert found[Ablation.INDEPENDENT] is timed
 
 
@@ -186,7 +186,7 @@ def test_replicas_timed_in_the_ablation_explain_the_target():
     independent = result(130, num_gpus=4, variable_update="independent")
     seen = {independent.trial_id: Observed(replica_times=(times(1, 1, 1, 1.2),))}
     found = explained(target, independent, result(100, variable_update="independent"), seen=seen)
-    assert [one.replica for one in found.slow_replicas.slow] == ["GPU:3"]
+    assert [slow.replica for slow in found.slow_replicas.slow] == ["GPU:3"]
     assert found.slow_replicas.timed_in == independent.trial_id
 
 
@@ -203,8 +203,8 @@ def test_contention_that_is_waiting_for_a_slow_replica_is_laid_on_it():
     """A bug: the verdict was contention, and its remedy private threads."""
     found, verdict = judged(*finder(100, 130, 132, num_gpus=4), seen=SLOW)
     assert (verdict.bound, verdict.confidence) == (Bound.SLOW_REPLICA, Confidence.SURE)
-    assert Bound.CONTENTION not in [one.bound for one in verdict.suspects]
-    assert verdict.evidence[0].startswith("all wait for GPU:3, whose own compute takes 30% longer")
+    assert Bound.CONTENTION not in [cause.bound for cause in verdict.causes]
+    assert verdict.why.startswith("all wait for GPU:3, whose own compute takes 30% longer")
     (remedy,) = found.remedies
     assert (remedy.change, remedy.command) == ("to mend or leave out GPU:3", "")
     assert "nvidia-smi" in remedy.why
@@ -215,7 +215,7 @@ def test_contention_that_is_waiting_for_a_slow_replica_is_laid_on_it():
 def test_contention_beside_a_slow_replica_is_what_is_left_of_it():
     found, verdict = judged(*finder(100, 180, 182, num_gpus=4), seen=SLOW)
     assert verdict.bound is Bound.CONTENTION
-    assert verdict.suspects[0].seconds.value == pytest.approx(0.05, abs=0.002)
+    assert verdict.causes[0].seconds.value == pytest.approx(0.05, abs=0.002)
     assert found.slow_replicas.slow[0].replica == "GPU:3"
 
 
@@ -234,17 +234,17 @@ def test_the_trial_that_timed_the_replicas_is_the_evidence():
     results = finder(100, 130, 132, num_gpus=4)
     independent = results[2]
     _, verdict = judged(*results, seen=SLOW, of=2)
-    assert verdict.rests_on[0].trials == (independent.trial_id,)
+    assert verdict.evidence[0].trials == (independent.trial_id,)
 
 
 def test_times_of_one_process_leave_the_slow_one_unsure():
-    one = Observed(replica_times=SLOW.replica_times[:1])
+    of_one = Observed(replica_times=SLOW.replica_times[:1])
     results = finder(100, 130, 132, num_gpus=4, factors=(1.0,))
-    _, verdict = judged(*results, seen=one)
+    _, verdict = judged(*results, seen=of_one)
     assert (verdict.bound, verdict.confidence) == (Bound.SLOW_REPLICA, Confidence.LIKELY)
 
 
 def test_cpu_devices_that_wait_leave_their_cores_to_the_slow_one():
     results = finder(100, 130, 132, num_gpus=4, environment=CPU_DEVICES)
     _, verdict = judged(*results, seen=SLOW)
-    assert Bound.SLOW_REPLICA not in [one.bound for one in verdict.suspects]
+    assert Bound.SLOW_REPLICA not in [cause.bound for cause in verdict.causes]

@@ -56,9 +56,9 @@ def test_a_trial_with_an_idle_fault_counts_only_without_a_clean_one(own):
     injected, clean = result(120, injected="input_s=0.3"), result(110, factors=(1.0,))
     target = result(150, injected=own, **PHOTOS)
     assert (
-        AblationFinder([injected, target, clean]).around(target).found[Ablation.REDUCING] is clean
+        AblationFinder([injected, target, clean]).around(target).results[Ablation.REDUCING] is clean
     )
-    assert AblationFinder([injected, target]).around(target).found[Ablation.REDUCING] is injected
+    assert AblationFinder([injected, target]).around(target).results[Ablation.REDUCING] is injected
 
 
 def test_clean_trials_beside_the_ablation_go_first_too():
@@ -72,7 +72,7 @@ def test_clean_trials_beside_the_ablation_go_first_too():
         result(2, model="trivial", **INDEPENDENT, **idle),
         result(3, model="trivial", **INDEPENDENT),
     ]
-    found = AblationFinder([target, *calls, *floors]).around(target).found
+    found = AblationFinder([target, *calls, *floors]).around(target).results
     assert (found[Ablation.MANY_STEPS], found[Ablation.FLOOR]) == (calls[1], floors[1])
 
 
@@ -120,7 +120,7 @@ def test_one_replica_with_its_variables_on_the_host_communicates():
 def test_effort_seed_and_scaling_make_no_other_ablation():
     target = result(120, num_gpus=2)
     alone = result(100, num_steps=77, seed=3, scaling="strong", min_window_s=9.0, **INDEPENDENT)
-    assert fall(target, alone).found[Ablation.ALONE] is alone
+    assert fall(target, alone).ablations.results[Ablation.ALONE] is alone
 
 
 def test_other_axes_do():
@@ -132,22 +132,26 @@ def test_other_axes_do():
         {"image_px": 64},
         {"gpu_thread_mode": "gpu_private"},
     ):
-        assert Ablation.ALONE not in fall(target, result(100, **INDEPENDENT | other)).found
+        assert (
+            Ablation.ALONE not in fall(target, result(100, **INDEPENDENT | other)).ablations.results
+        )
 
 
 def test_another_place_is_no_ablation():
     assert (
         Ablation.ALONE
-        not in fall(result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)).found
+        not in fall(
+            result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)
+        ).ablations.results
     )
 
 
 def test_of_equal_trials_the_one_with_most_repeats_counts():
     often = result(100, num_steps=50, **INDEPENDENT)
     assert (
-        fall(result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often).found[
-            Ablation.ALONE
-        ]
+        fall(
+            result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often
+        ).ablations.results[Ablation.ALONE]
         is often
     )
 
@@ -204,15 +208,15 @@ def test_a_step_is_the_mean_over_processes():
 def test_one_replica_with_variables_on_the_cpu_is_the_second_choice():
     target, server, copies = result(650, num_gpus=8, **PS), result(577, **PS), result(495)
     found = fall(target, server, copies)
-    assert found.found[Ablation.ALONE] is copies
+    assert found.ablations.results[Ablation.ALONE] is copies
     assert found.base_s.value == pytest.approx(0.495, rel=1e-3)
-    assert fall(target, server).found[Ablation.ALONE] is server
+    assert fall(target, server).ablations.results[Ablation.ALONE] is server
 
 
 @pytest.mark.parametrize("name", ALL_REDUCES)
 def test_one_replica_of_any_all_reduce_there_is_is_alone(name):
     copies = result(495, all_reduce=name)
-    assert fall(result(650, num_gpus=8, **PS), copies).found[Ablation.ALONE] is copies
+    assert fall(result(650, num_gpus=8, **PS), copies).ablations.results[Ablation.ALONE] is copies
 
 
 def test_no_step_may_take_less_than_nothing_however_its_repeats_differ():
@@ -225,9 +229,9 @@ def test_a_trial_that_counts_another_item_is_no_ablation():
     """A bug: its step time was subtracted, made of tokens as if they were images."""
     target, *others = finder(100, 105, 135)
     counting = [replace(one, item="samples") for one in others]
-    assert AblationFinder([target, *counting]).around(target).found == {Ablation.REDUCING: target}
+    assert AblationFinder([target, *counting]).around(target).results == {Ablation.REDUCING: target}
     of_samples = replace(target, item="samples")
-    found = AblationFinder([of_samples, *counting]).around(of_samples).found
+    found = AblationFinder([of_samples, *counting]).around(of_samples).results
     assert {Ablation.ALONE, Ablation.INDEPENDENT, Ablation.REDUCING} <= set(found)
     assert Ablation.FLOOR not in found  # the trivial model counts images
     assert of_each_curve([target, of_samples], AblationFinder([target, of_samples])) == [
@@ -244,7 +248,7 @@ def test_the_floor_has_the_free_axes_of_its_target():
         for one, zero in ((own, 0), (floor, 1), (target, 0))
     )
     everything = [replace(one, axes={**one.axes, **INDEPENDENT}) for one in (floor, own)]
-    found = AblationFinder([target, *everything]).around(target).found
+    found = AblationFinder([target, *everything]).around(target).results
     assert found[Ablation.FLOOR].axes["axes.zero"] == 0
 
 

@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from scalemark.abilities import distributed
 from simulator.costs.box import MissingLinkError, profile
-from simulator.costs.exchange import exchange, host_link_phases
+from simulator.costs.exchange import exchange
 from simulator.costs.networks import network
 from simulator.costs.step import costs, most_mfu
 from simulator.costs.work import Work
@@ -120,38 +119,6 @@ def test_gradients_of_micro_batches_are_sent_after_the_last() -> None:
 def test_computing_again_takes_a_third_more() -> None:
     once, again = (costs(work("gpt2", 1, recompute=again), NVLINK) for again in (False, True))
     assert again.compute_s / once.compute_s == pytest.approx(4 / 3, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("update", "all_reduce", "hosts", "num_gpus", "megabytes"),
-    [  # of four variables of 1 MB
-        ("distributed_parameter_server", "none", 2, 4, (2, 2)),
-        ("distributed_replicated", "none", 4, 4, (3, 3)),
-        ("distributed_all_reduce", "ring", 2, 4, (6,)),
-        ("distributed_all_reduce", "nccl", 2, 16, (4,)),
-        ("multi_worker_mirrored", "nccl", 3, 6, (20 / 3,)),
-    ],
-)
-def test_what_the_busiest_link_between_hosts_passes(
-    update, all_reduce, hosts, num_gpus, megabytes
-) -> None:
-    phases = host_link_phases(update, all_reduce, [1e6] * 4, hosts, num_gpus)
-    assert phases == pytest.approx([1e6 * size for size in megabytes])
-
-
-def test_the_host_of_the_largest_variable_is_the_busiest() -> None:
-    phases = host_link_phases("distributed_parameter_server", "none", [1e6, 6e6, 1e6], 2, 2)
-    assert phases == (6e6, 6e6)
-
-
-@pytest.mark.parametrize("update", distributed())
-def test_one_host_sends_nothing_to_others(update) -> None:
-    assert host_link_phases(update, "ring", [1e6], 1, 4) == ()
-
-
-def test_a_way_of_one_host_has_no_links_between_hosts() -> None:
-    with pytest.raises(ValueError, match="variable_update=replicated: is of one host; of several"):
-        host_link_phases("replicated", "none", [1e6], 2, 2)
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "ps_cpu"])

@@ -1,4 +1,4 @@
-"""Estimates how much of a trial's step each possible bottleneck takes."""
+"""Lists the causes that may hold a trial back: seconds of its step, and the evidence of each."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import StrEnum
 
 from analysis.explain.ablations import FLOOR, Ablation, reads
 from analysis.explain.exchange import ExchangeTests
-from analysis.explain.links import LAUNCH_S, Links, kernels_s
+from analysis.explain.links import Links, kernels_s
 from analysis.explain.observed import NOTHING, Observed
 from analysis.explain.waterfall import (
     Cause,
-    Part,
     Seconds,
+    StepPart,
     Waterfall,
     difference,
     ms,
@@ -41,7 +41,6 @@ WEIGHTS_GB_PER_S = {
     DeviceKind.CPU_DEVICE: 4.0,
 }
 """At least (K80: 240 at its peak), so that what is left of fixed costs is not of the weights."""
-LEAST_LAUNCH_S = 20e-6  # of one kernel, see `analysis.explain.links.LAUNCH_S`
 EXCHANGING_NOTHING = (Ablation.ALONE, Ablation.INDEPENDENT)
 """Ablations that read nothing either: lower than all that a step may wait for."""
 
@@ -58,26 +57,24 @@ class Bound(StrEnum):
     HEALTHY = "healthy"
 
 
-class Method(StrEnum):
+class EvidenceKind(StrEnum):
     """The way by which something is known."""
 
     ABLATION = "ablation"  # one trial less another that differs in one thing
     BYTES = "growth with bytes"  # see `analysis.explain.exchange`
     OTHER_WAY = "another strategy"  # the same work, exchanged another way
-    LINKS = "rate of the links"  # bytes over a measured rate
     FIXED = "fixed costs"  # what does not grow with the batch, or with the model
     REPLICA_TIMES = "times of each replica"  # its own compute, less that of the others
     OBSERVED = "observed"  # seen within the trial itself: waiting, clocks, a profile
     CORES = "share of the cores"  # that other programs took, of the time spent computing
-    COUNTED = "counted"  # a limit by counting what the model does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
+class Evidence:
     """One cause with its seconds per step, and what shows it."""
 
     bound: Bound | None  # None: one of several that nothing tells apart
-    method: Method
+    kind: EvidenceKind
     seconds: Seconds
     because: str  # a part of a sentence
     trials: tuple[str, ...]  # that show it; of a difference what is subtracted comes last
@@ -106,22 +103,22 @@ class Case:
     of_ablations: Mapping[Ablation, Observed]
     links: Links | None
     tests: ExchangeTests
-    waiting: Suspect | None  # for a slow replica
+    waiting: Evidence | None  # for a slow replica
 
     def contradict(self, lost_s: float, step_s: float) -> str:
         return self.links.contradict(lost_s, step_s) if self.links else ""
 
 
-def suspects(case: Case) -> list[Suspect]:
-    """Return the suspects, largest first.
+def list_causes(case: Case) -> list[Evidence]:
+    """Return what may hold it back, largest first.
 
     Waiting for a slow replica is taken off contention, where trials show it as such.
     """
     fall, waited_s = case.fall, 0.0
-    suspected = []
+    causes = []
     if case.waiting is not None:
         waited_s = case.waiting.seconds.value
-        suspected.append(case.waiting)
+        causes.append(case.waiting)
         parts = []
         for part in fall.parts:
             if Cause.CONTENTION in part.causes:
@@ -129,18 +126,15 @@ def suspects(case: Case) -> list[Suspect]:
             parts.append(part)
         fall = replace(fall, parts=tuple(parts))
         case = replace(case, fall=fall)
-    suspected += [
-        *_of_parts(case),
-        *_host_links(case),
-        *_waiting_for_batches(case),
-        *_launching(case),
-        *_neighbors(case),
-    ]
+    causes += _of_parts(case)
+    causes += _waiting_for_batches(case)
+    causes += _launching(case)
+    causes += _neighbors(case)
     if not any(Cause.COMMUNICATION in part.causes for part in fall.parts):
-        suspected += _shown(case, fall.target, fall.step.value)
-    suspected = [_without_neighbors(suspect, case) for suspect in suspected]
-    suspected += _clocks(case, waited_s)
-    return sorted(suspected, key=lambda suspect: -suspect.seconds.value)
+        causes += _shown(case, fall.target, fall.step.value)
+    causes = [_without_neighbors(evidence, case) for evidence in causes]
+    causes += _clocks(case, waited_s)
+    return sorted(causes, key=lambda evidence: -evidence.seconds.value)
 
 
 def at_most_launching_s(fall: Waterfall) -> float | None:
@@ -157,21 +151,11 @@ def at_most_launching_s(fall: Waterfall) -> float | None:
     return min(limits, default=None)
 
 
-def expected_launching_s(fall: Waterfall) -> float | None:
-    """Return what launching takes if each kernel waits as short as the guide saw, within the step
-    of the lowest ablation; None where the kernels are not counted.
-    """
-    counted_s = kernels_s(fall.target.axes)
-    if counted_s is None or shares_cores(fall.target):
-        return None
-    return min(counted_s * LEAST_LAUNCH_S / LAUNCH_S, fall.base_s.value)
-
-
-def _of_parts(case: Case) -> Iterator[Suspect]:
+def _of_parts(case: Case) -> Iterator[Evidence]:
     fall = case.fall
-    single: dict[Bound, list[Part]] = {}
+    single: dict[Bound, list[StepPart]] = {}
     for part in fall.parts:
-        bounds = {_BOUND.get(cause) for cause in part.causes}
+        bounds = _bounds(part.causes)
         known = [bound for bound in bounds if bound is not None]
         if len(bounds) == 1 and known:
             single.setdefault(known[0], []).append(part)
@@ -186,72 +170,57 @@ def _of_parts(case: Case) -> Iterator[Suspect]:
             continue
         trials = parts[-1].after.trial_id, parts[0].before.trial_id
         if bound is Bound.INPUT and not fall.target.axes["data"]:
-            why = f"{_lost_to('input or other data', seconds.value, fall)}: not reported"
-            yield _inferred(None, seconds, why, trials)
+            because = f"{_lost_to('input or other data', seconds.value, fall)}: not reported"
+            yield _inferred(None, seconds, because, trials)
             continue
         contradicted = ""
         if bound is Bound.COMMUNICATION:
             contradicted = case.contradict(seconds.value, fall.step.value)
-        causes = " and ".join(cause for part in parts for cause in part.causes)
-        yield Suspect(
+        names = " and ".join(cause for part in parts for cause in part.causes)
+        yield Evidence(
             bound=bound,
-            method=Method.ABLATION,
+            kind=EvidenceKind.ABLATION,
             seconds=seconds,
-            because=_more(causes, seconds),
+            because=_more(names, seconds),
             trials=trials,
             contradicted=contradicted,
         )
 
 
-def _of_several(part: Part, case: Case) -> Iterator[Suspect]:
+def _of_several(part: StepPart, case: Case) -> Iterator[Evidence]:
     """Split several causes in one difference, as far as something else is known of them."""
-    fall, seen = case.fall, case.seen
+    fall, share = case.fall, case.seen.data_wait_share
     left_s, causes = part.seconds.value, list(part.causes)
-    if Cause.NETWORK in causes and case.links and case.links.is_between_hosts:
-        on_links = _of_links(case.links, fall, at_most_s=left_s)
-        yield on_links
-        left_s -= on_links.seconds.value
-        causes.remove(Cause.NETWORK)
     if Cause.INPUT in causes:
-        if seen.data_wait_share is None:
+        if share is None:
             because = _lost_to(" or ".join(part.causes), left_s, fall)
             yield _inferred(None, part.seconds, because, part.trials)
             return
         # `_waiting_for_batches` has the wait; what distortions add to it may be subtracted already
-        waited_s = seen.data_wait_share * fall.step.value
+        waited_s = share * fall.step.value
         for other in fall.parts:
             if other.causes == (Cause.DISTORTIONS,):
                 waited_s -= other.seconds.value
         left_s -= max(0.0, waited_s)
         causes = [cause for cause in causes if _BOUND.get(cause) is not Bound.INPUT]
-    if Cause.COMMUNICATION in causes and seen.exposed_share is not None:
-        exposed_s = max(0.0, min(left_s, seen.exposed_share * fall.step.value))
-        because = (
-            f"the profile has gradients reduced with nothing beside for {seen.exposed_share:.0%} "
-            "of the step"
-        )
-        yield _observed(Bound.COMMUNICATION, exposed_s, because, fall, is_direct=False)
-        left_s -= exposed_s
-        causes.remove(Cause.COMMUNICATION)
-        if Cause.CORES in causes:  # the ideal has them, too
-            return
-    bounds = {_BOUND.get(cause) for cause in causes}
-    if Cause.COMMUNICATION in causes and len(bounds) > 1:
-        for suspect in _shown(case, part.after, left_s):
-            yield suspect
-            left_s -= suspect.seconds.value
+    if Cause.COMMUNICATION in causes and len(_bounds(causes)) > 1:
+        for evidence in _shown(case, part.after, left_s):
+            yield evidence
+            left_s -= evidence.seconds.value
     if left_s > 0:
         yield _rest(causes, left_s, part, case)
 
 
-def _rest(causes: list[Cause], left_s: float, part: Part, case: Case) -> Suspect:
+def _rest(causes: list[Cause], left_s: float, part: StepPart, case: Case) -> Evidence:
     """Return what is left of a difference; it has a bound only where one cause is left."""
-    seconds = part.seconds if left_s == part.seconds.value else Seconds(value=left_s)
+    seconds = part.seconds
+    if left_s != seconds.value:
+        seconds = Seconds(value=left_s)
     contradicted = ""
     if Cause.COMMUNICATION in causes:
         contradicted = case.contradict(left_s, case.fall.step.value)
         contradicted = contradicted or case.tests.refuted(part.after)
-    bounds = {_BOUND.get(cause) for cause in causes}
+    bounds = _bounds(causes)
     if len(bounds) == 1 and None not in bounds and not contradicted:
         because = _more(" or ".join(causes), seconds)
         return _inferred(bounds.pop(), seconds, because, part.trials)
@@ -263,16 +232,18 @@ def _rest(causes: list[Cause], left_s: float, part: Part, case: Case) -> Suspect
     return replace(rest, contradicted=contradicted, told_by=told_by)
 
 
-def _shown(case: Case, target: Result, at_most_s: float) -> Iterator[Suspect]:
+def _shown(case: Case, target: Result, at_most_s: float) -> Iterator[Evidence]:
     """Yield communication that other trials of the box show, unless the links deny it."""
     shown = case.tests.shown(target)
     if shown is None or case.contradict(shown.seconds.value, step_s(target).value):
         return
-    seconds = shown.seconds if shown.seconds.value <= at_most_s else Seconds(value=at_most_s)
+    seconds = shown.seconds
+    if seconds.value > at_most_s:
+        seconds = Seconds(value=at_most_s)
     if seconds.value > 0:
-        yield Suspect(
+        yield Evidence(
             bound=Bound.COMMUNICATION,
-            method=Method.BYTES if shown.by_bytes else Method.OTHER_WAY,
+            kind=EvidenceKind.BYTES if shown.by_bytes else EvidenceKind.OTHER_WAY,
             seconds=seconds,
             because=f"{_more(Cause.COMMUNICATION, seconds)}, as {shown.because}",
             trials=shown.trials,
@@ -281,40 +252,22 @@ def _shown(case: Case, target: Result, at_most_s: float) -> Iterator[Suspect]:
         )
 
 
-def _host_links(case: Case) -> Iterator[Suspect]:
-    """Yield what links between hosts take, where no subtraction shows communication."""
-    causes = {cause for part in case.fall.parts for cause in part.causes}
-    is_subtracted = causes & {Cause.NETWORK, Cause.COMMUNICATION}
-    if case.links and case.links.is_between_hosts and not is_subtracted:
-        yield _of_links(case.links, case.fall, at_most_s=case.fall.step.value)
-
-
-def _of_links(links: Links, fall: Waterfall, at_most_s: float) -> Suspect:
-    because = (
-        f"{links.sent_bytes / 1e6:.3g} MB per step over links of {links.bytes_per_s / 1e6:.3g} "
-        f"MB/s are {ms(links.check_s)}"
-    )
-    seconds = Seconds(value=min(links.check_s, at_most_s))
-    suspect = _inferred(Bound.COMMUNICATION, seconds, because, (fall.target.trial_id,))
-    return replace(suspect, method=Method.LINKS)
-
-
-def _waiting_for_batches(case: Case) -> Iterator[Suspect]:
+def _waiting_for_batches(case: Case) -> Iterator[Evidence]:
     """Yield the wait for batches, where no subtraction shows the input alone."""
     fall, share = case.fall, case.seen.data_wait_share
     if not reads(fall.target.axes) or not share:
         return
-    if Cause.INPUT not in {part.causes[0] for part in fall.parts if len(part.causes) == 1}:
+    if all(part.causes != (Cause.INPUT,) for part in fall.parts):
         because = f"{share:.0%} of the step is spent waiting for batches"
         waited_s = share * fall.step.value
         yield _observed(Bound.INPUT, waited_s, because, fall, is_direct=False)
 
 
-def _launching(case: Case) -> Iterator[Suspect]:
+def _launching(case: Case) -> Iterator[Evidence]:
     """Yield what calls, and launching from them, cost, by each way that shows it."""
     fall, seen = case.fall, case.seen
     if fall.calls and fall.calls.seconds.value > 0:
-        many = fall.found[Ablation.MANY_STEPS]
+        many = fall.ablations.results[Ablation.MANY_STEPS]
         share = fall.share(fall.calls.seconds.value)
         because = f"{many.axes['steps_per_execution']} steps per call save {share:.0%} of the step"
         yield _launch(fall.calls.seconds, because, fall.calls.trials)
@@ -348,7 +301,9 @@ def _launching(case: Case) -> Iterator[Suspect]:
 def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
     """Return the step without reduction and input; None where they may be most of it."""
     if fall.base in EXCHANGING_NOTHING:
-        return step_s(fall.ideal) if fall.ideal and shares_cores(fall.target) else fall.base_s
+        if fall.ideal and shares_cores(fall.target):
+            return step_s(fall.ideal)
+        return fall.base_s
     if fall.target.num_gpus == 1 and seen.data_wait_share is not None:
         return Seconds(value=(1 - seen.data_wait_share) * fall.step.value)
     return None
@@ -359,7 +314,7 @@ def _without_weights(fall: Waterfall, fixed: Seconds, seen: Observed) -> Seconds
     return fixed.times(1.0, -WEIGHT_PASSES * 4 * (seen.num_parameters or 0) / rate)
 
 
-def _neighbors(case: Case) -> Iterator[Suspect]:
+def _neighbors(case: Case) -> Iterator[Evidence]:
     """Yield other programs on the cores that CPU devices compute on; GPUs need few of them.
 
     Computing is slowed, waiting is not. Fixed costs that are slowed still hold back what computes
@@ -374,34 +329,34 @@ def _neighbors(case: Case) -> Iterator[Suspect]:
         if fall.ideal:
             computing_s = min(computing_s, step_s(fall.ideal).value)
         because = f"other programs took {taken:.0%} of the cores"
-        suspect = _observed(Bound.CONTENTION, taken * computing_s, because, fall)
-        yield replace(suspect, method=Method.CORES)
+        evidence = _observed(Bound.CONTENTION, taken * computing_s, because, fall)
+        yield replace(evidence, kind=EvidenceKind.CORES)
 
 
-def _without_neighbors(suspect: Suspect, case: Case) -> Suspect:
+def _without_neighbors(evidence: Evidence, case: Case) -> Evidence:
     """Blame neighbors for batches that would come in time, had others not taken the cores."""
     fall, seen = case.fall, case.seen
     taken = seen.cores_taken or 0.0
-    if suspect.bound is not Bound.INPUT or taken < NEIGHBORS_FROM or shares_cores(fall.target):
-        return suspect
+    if evidence.bound is not Bound.INPUT or taken < NEIGHBORS_FROM or shares_cores(fall.target):
+        return evidence
     busy_s = (1 - (seen.data_wait_share or 0.0)) * fall.step.value
-    reducing = fall.found.get(Ablation.REDUCING)
+    reducing = fall.ablations.results.get(Ablation.REDUCING)
     if reducing is not None:
         busy_s = step_s(reducing).value
     saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
-    if saved_s < 0.5 * suspect.seconds.value:
-        return suspect
-    return Suspect(
+    if saved_s < 0.5 * evidence.seconds.value:
+        return evidence
+    return Evidence(
         bound=Bound.CONTENTION,
-        method=Method.CORES,
-        seconds=suspect.seconds.times(saved_s / suspect.seconds.value),
+        kind=EvidenceKind.CORES,
+        seconds=evidence.seconds.times(saved_s / evidence.seconds.value),
         because=f"other programs took {taken:.0%} of the cores that make batches",
         trials=(fall.target.trial_id,),
         is_direct=False,
     )
 
 
-def _clocks(case: Case, waited_s: float) -> Iterator[Suspect]:
+def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
     """Yield GPUs below their clocks: contention for power, unless one alone is slowed, too. What is
     waited for the slowest of them is not theirs.
     """
@@ -409,23 +364,24 @@ def _clocks(case: Case, waited_s: float) -> Iterator[Suspect]:
     if lost is None or lost < THROTTLED_FROM:
         return
     alone = case.of_ablations.get(Ablation.ALONE, seen)
-    together = alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM
-    base = fall.found.get(Ablation.ALONE)
+    base = fall.ablations.results.get(Ablation.ALONE)
     base_s = step_s(base) if base else fall.base_s
     why = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
     because = f"GPUs ran {lost:.0%} below their highest clock{why}"
     seconds = lost * base_s.value - waited_s
+    bound = Bound.COMPUTE
+    if alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM:
+        bound = Bound.CONTENTION
     if seconds > 0:
-        bound = Bound.CONTENTION if together else Bound.COMPUTE
         yield _observed(bound, seconds, because, fall)
 
 
 def _observed(
     bound: Bound, seconds: float, because: str, fall: Waterfall, *, is_direct: bool = True
-) -> Suspect:
-    return Suspect(
+) -> Evidence:
+    return Evidence(
         bound=bound,
-        method=Method.OBSERVED,
+        kind=EvidenceKind.OBSERVED,
         seconds=Seconds(value=seconds),
         because=because,
         trials=(fall.target.trial_id,),
@@ -435,10 +391,10 @@ def _observed(
 
 def _inferred(
     bound: Bound | None, seconds: Seconds, because: str, trials: tuple[str, ...]
-) -> Suspect:
-    return Suspect(
+) -> Evidence:
+    return Evidence(
         bound=bound,
-        method=Method.ABLATION,
+        kind=EvidenceKind.ABLATION,
         seconds=seconds,
         because=because,
         trials=trials,
@@ -448,10 +404,10 @@ def _inferred(
 
 def _launch(
     seconds: Seconds, because: str, trials: tuple[str, ...], *, is_direct: bool = True
-) -> Suspect:
-    return Suspect(
+) -> Evidence:
+    return Evidence(
         bound=Bound.LAUNCH,
-        method=Method.FIXED,
+        kind=EvidenceKind.FIXED,
         seconds=seconds,
         because=because,
         trials=trials,
@@ -459,12 +415,16 @@ def _launch(
     )
 
 
+def _bounds(causes: tuple[Cause, ...] | list[Cause]) -> set[Bound | None]:
+    return {_BOUND.get(cause) for cause in causes}
+
+
 def _highest(seconds: Seconds) -> float:
     return seconds.value if seconds.high is None else seconds.high
 
 
 def _more(causes: str, seconds: Seconds) -> str:
-    return f"{causes}: {ms(seconds.value)} more per step"
+    return f"{causes} adds {ms(seconds.value)} per step"
 
 
 def _lost_to(causes: str, lost_s: float, fall: Waterfall) -> str:
