@@ -115,6 +115,13 @@ class LauncherConfig:
     host_memory_gib: float | None = setting(
         "memory limit of an attempt on a host, shared by its processes; null = none", default=None
     )
+    hosts: list[str] = setting(
+        "hosts of launcher=ssh and prefix, with the GPUs to use of each, as [a:4,b:4]", default=[]
+    )
+    python: str | None = setting("Python on other hosts; null = at this one's path", default=None)
+    orphan_timeout_s: float = setting(
+        "seconds without this process after which an attempt on another host ends", default=60.0
+    )
     rank_start_timeout_s: float = setting(
         "seconds until each process of a distributed trial must be reachable", default=300.0
     )

@@ -375,7 +375,7 @@ def check() -> None:
     for folder in (VARIABLE_UPDATES, ALL_REDUCES, PRECISIONS, OPTIMIZERS, LAUNCHERS):
         folder.check()
     chosen = {file.stem for file in (PROJECT / "conf" / "launcher").glob("*.yaml")}
-    for name in sorted(chosen ^ {*LAUNCHERS, LOCAL}):
+    for name in sorted(chosen ^ {*LAUNCHERS}):
         raise AbilitiesError(
             f"launcher={name}: wanted both sweeper/launchers/{name}.py and "
             f"conf/launcher/{name}.yaml, found one of them"

@@ -103,6 +103,7 @@ class RunFolder:
     heartbeat = _File("heartbeat.txt")  # of a user's program: touched when it has printed something
     result = _File("result.json")
     rank_limits = _File("rank_limits.json")
+    token = _File(".token")  # of an attempt elsewhere: there while it waits for its host
     log = _File("log.txt")  # of the trainer; with ranks: of their supervisor and of worker 0
 
     def rank_log(self, rank: Rank) -> Path:

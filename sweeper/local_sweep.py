@@ -1,4 +1,4 @@
-"""Runs a sweep on this host, or on the devices of a simulated one."""
+"""Plans a sweep and makes what runs it, on whatever its launcher has."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from conf.schema import Config
 from scalemark.host import software
 from scalemark.host.processes import is_alive
 from scalemark.records.axes import Engine
-from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading import queries
 from store.sweeps.ledger import Ledger
 from store.sweeps.sweep_record import read_sweep
 from store.writer import Writer
-from sweeper.devices import simulated_box
-from sweeper.devices.gpu_users import GpuUsers
-from sweeper.devices.host_lock import HostLock, NoHostLock
-from sweeper.devices.machine import describe_machine, take_inventory
-from sweeper.devices.slots import Slots
+from sweeper import launchers
+from sweeper.devices.gpu_users import GpuInUse, GpuUsers
 from sweeper.errors import SweepRefusedError
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
@@ -37,24 +33,19 @@ from sweeper.program_software import check_programs, describe_programs, words_of
 from sweeper.race.races import Tally, results_in, sort_into_races, with_races
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import RunFolders
-from sweeper.starts import STARTS
 from sweeper.stop import Stop
 from sweeper.way import Planned
 
 
 class LocalSweep:
-    """Plans and runs a sweep whose attempts are processes of this host."""
+    """Plans and runs a sweep."""
 
     def __init__(self, config: Config, name: str) -> None:
         """Raises SweepRefusedError."""
         self.config, self._name = config, name
-        if config.engine is Engine.simulated:
-            self.machine = simulated_box.machine_of(simulated_box.hardware_of(config.hardware))
-            self.inventory = simulated_box.inventory_of(self.machine)
-        else:
-            self.machine = describe_machine(config.hardware)
-            self.inventory = take_inventory(self.machine, config.hardware)
-        self.software = software.describe()
+        self._launcher = launchers.load(config, name)
+        self.machine, self.inventory = self._launcher.machine, self._launcher.inventory
+        self.software = self._launcher.software
 
     @property
     def software_key(self) -> str:
@@ -67,6 +58,7 @@ class LocalSweep:
         if self.config.engine is Engine.command and specs:
             check_programs(specs)
             self.software = describe_programs(words_of_programs(specs))
+        self._launcher.check(specs)
 
     def num_completed(
         self, engine: sa.Engine | None, specs: Sequence[TrialSpec]
@@ -81,7 +73,9 @@ class LocalSweep:
 
     def planned(self, plan: Plan, engine: sa.Engine | None) -> Planned:
         sweep, estimate = self.config.sweep, Estimate.of(engine, self.machine.key)
-        in_use = GpuUsers(self.inventory, self.config.launcher.in_use_from_mib).look()
+        in_use: Sequence[GpuInUse] = ()
+        if not self.inventory.num_hosts:
+            in_use = GpuUsers(self.inventory, self.config.launcher.in_use_from_mib).look()
         if not sweep.race:
             return Planned(
                 plan=plan,
@@ -117,23 +111,18 @@ class LocalSweep:
         Raises SweepRefusedError.
         """
         config, launcher = self.config, self.config.launcher
-        slots = Slots(
-            self.inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel
-        )
-        simulates = self.inventory.kind is DeviceKind.SIMULATED_GPU
-        host_lock = NoHostLock() if simulates else HostLock()
         sweep = new_sweep(config, self._name, planned.plan, self.machine, self.software_key, typed)
         ledger = writer.begin_sweep(sweep, is_alive)
         folders = self._run_folders(ledger)
-        start = STARTS[config.engine][launcher.start.name]()
+        start = self._launcher.start()
         stack.callback(start.close)
         shown = machine_line(self.machine, self.inventory)
         progress = Progress(self._name, shown, self.inventory, planned.plan)
         tools = Tools(
             ledger=ledger,
             recover=partial(recover, ledger.engine),
-            slots=slots,
-            host_lock=host_lock,
+            slots=self._launcher.slots(),
+            host_lock=self._launcher.host_lock(),
             start=start,
             folders=folders,
             progress=stack.enter_context(progress),

@@ -72,6 +72,35 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=1, learning_rate=0.2
 import tensorflow as tf
 '''
 
+QUEUE = """
+from dataclasses import dataclass
+
+from scalemark.abilities import LauncherAbilities
+from scalemark.records.sweep import setting
+
+
+@dataclass
+class Settings:
+    name: str | None = setting("queue to wait in; null = the shortest", default=None)
+
+
+ABILITIES = LauncherAbilities(settings=Settings)
+
+from dataclasses import replace
+from sweeper.launchers import local
+
+
+class Launcher(local.Launcher):
+    def __init__(self, config, name):
+        super().__init__(config, name)
+        num = 8 if config.launcher.queue.name else 4
+        self.inventory = replace(self.inventory, num_devices=num)
+"""
+QUEUE_FILES = {
+    "sweeper/launchers/queue.py": QUEUE,
+    "conf/launcher/queue.yaml": "name: queue\n",
+}
+
 COSTS = """
 import json
 from simulator.costs.networks import network
@@ -185,6 +214,28 @@ def test_an_optimizer_is_one_file(tmp_path):
     assert "choose lars or momentum or rmsprop" in said
 
 
+def test_a_launcher_is_one_file_and_its_choice(tmp_path):
+    project = GrownProject(tmp_path / "project", QUEUE_FILES)
+    asked = ("launcher=queue", "hardware=cpu", "num_gpus=8")
+    (spec,) = project.plan(*asked, "launcher.queue.name=long")
+    assert spec["num_gpus"] == 8
+    assert "num_gpus=8" in project.refused(*asked)  # of a queue with 4
+    said = project.refused("launcher.queue.name=long")
+    assert "launcher=local ignores it; leave it out, or choose launcher=queue" in said
+    shown = project.run("sweep.py", "--help").stdout
+    assert "launcher: local, prefix, queue, slurm, ssh" in shown
+    assert "  launcher.queue.name=null        queue to wait in; null = the shortest\n" in shown
+
+
+@pytest.mark.parametrize("path", QUEUE_FILES)
+def test_half_a_launcher_is_named_at_the_start(tmp_path, path):
+    project = GrownProject(tmp_path / "project", {path: QUEUE_FILES[path]})
+    assert (
+        "launcher=queue: wanted both sweeper/launchers/queue.py and conf/launcher/queue.yaml, found one of them"
+        in project.refused("num_gpus=2")
+    )
+
+
 @pytest.mark.parametrize(
     ("path", "text", "said"),
     [
@@ -212,6 +263,11 @@ def test_an_optimizer_is_one_file(tmp_path):
             "trainer/optimizers/lars.py",
             "import json\n",
             "trainer/optimizers/lars.py: declares no ABILITIES",
+        ),
+        (
+            "sweeper/launchers/slurm.py",
+            "from conf.schema import Config\n",
+            "sweeper/launchers/slurm.py: declares no ABILITIES; wanted ABILITIES = LauncherAbilities",
         ),
     ],
 )

@@ -689,7 +689,7 @@ WRONG = [
     (["launcher.wait_for_gpus_s=-1"], "wanted 0 seconds or more, or null for no limit"),
     (
         ["launcher=cluster"],
-        "launcher=cluster: no such launcher; choices: local",
+        "launcher=cluster: no such launcher; choices: local, prefix, slurm, ssh",
     ),
     (["launcher.start=frok"], "did you mean fork?"),
     (["retry.crashed=-1"], "retry.crashed=-1: wanted 0 to 100"),

@@ -212,7 +212,7 @@ PLACES = (
 # PROGRAM_AXES say how a program is run and read, and are of no use to it
 _NOT_FOR_PROGRAMS = frozenset({"engine", *PROGRAM_AXES})
 # our own variables, without the prefix
-_TAKEN = frozenset({"CACHE", "DB", "LOCK_DIR", "ORCHESTRATOR", "PYTHONPATH", "WORKDIR"})
+_TAKEN = frozenset({"CACHE", "DB", "LOCK_DIR", "ORCHESTRATOR", "PYTHONPATH", "RANKS", "WORKDIR"})
 
 
 def is_taken(name: str) -> bool:

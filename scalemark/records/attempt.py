@@ -64,8 +64,8 @@ class Placement(JsonRecord):
     host_memory_bytes: int | None = None
     # names of the hosts that its ranks run on, worker 0's first; empty = all on this one
     hosts: tuple[str, ...] = ()
-    # what starts its ranks there: srun or ray; empty = its trainer itself, as processes of this
-    # host
+    # what starts its ranks there, a file of trainer/rank_starts/; empty = its trainer itself, as
+    # processes of this host
     rank_start: str = ""
 
 
@@ -179,6 +179,14 @@ RANK_LOST = 7
 
 RANK_CRASHED = 8
 """Exit status of a rank whose program a signal has ended: it took the others along."""
+
+
+HOST_LOST = 9
+"""Exit status of an attempt elsewhere whose host or connection was lost, or whose time was over:
+its result.json says which."""
+
+RANKS_VARIABLE = "SCALEMARK_RANKS"
+"""Environment variable by which `rank_start=prefix` knows how to reach the hosts of its ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ class Blocks:
     order: tuple[int, ...]  # all devices, well connected ones side by side
     aligned: bool  # neighbors share switches, and free blocks are not broken up
     most_at_once: int  # trials that may run side by side
+    per_host: int = 0  # devices of each of several hosts; 0 = all are of one
 
     def groups(self, num_gpus: int) -> list[tuple[int, ...]]:
         """Return the groups in which so many devices are sought."""
@@ -43,6 +44,8 @@ class Blocks:
         return found[min(found)] if found else []
 
     def _size(self, num_gpus: int) -> int:
+        if 0 < num_gpus <= self.per_host:
+            return self.per_host
         if not self.aligned:
             return len(self.order)
         return 1 << (num_gpus - 1).bit_length()

@@ -65,7 +65,7 @@ class Inventory:
 
     def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
         """Return names of these devices that are the same for all sweeps of this machine."""
-        if not self.gpus:
+        if not self.gpus or self.num_hosts:
             return tuple(f"cpu-device-{device}" for device in devices)
         return tuple(self.gpus[device].uuid for device in devices)
 

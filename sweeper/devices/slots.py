@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from scalemark.records.machine import DeviceKind, Gpu
+from scalemark.records.trial import TrialSpec
 from sweeper.devices.blocks import Blocks
 from sweeper.devices.connections import Connections
 from sweeper.devices.cores import allowed_cores
@@ -33,6 +34,9 @@ class Grant:
     cores: tuple[int, ...]  # CPU cores it may run on; empty = all that the orchestrator may
     # a core of none of the trials, for what watches them; None where there is none to spare
     spare_core: int | None
+    # names of other hosts whose devices they are, and what starts ranks there, as in Placement
+    hosts: tuple[str, ...] = ()
+    rank_start: str = ""
 
 
 class Slots:
@@ -104,6 +108,17 @@ class Slots:
         )
         self._held.append(grant)
         return grant
+
+    def width(self, spec: TrialSpec) -> int:
+        """Return how many devices a trial takes."""
+        return spec.num_gpus
+
+    def take_for(self, spec: TrialSpec) -> Grant | None:
+        """Do as `take` for a trial."""
+        return self.take(spec.num_gpus, spec.visibility)
+
+    def lost(self, grant: Grant) -> None:
+        """Do nothing: this host is there."""
 
     def free(self, grant: Grant) -> None:
         """Take a grant back. Raises ValueError when it is not held."""

@@ -114,7 +114,7 @@ class Progress(Log):
             sweep=sweep,
             machine=machine,
             kind=inventory.kind,
-            slots=tuple(range(inventory.num_devices)),
+            slots=tuple(range(inventory.num_devices * (inventory.num_hosts or 1))),
             running=(),
             counts=Counts(pending=self._total),
         )

@@ -94,6 +94,7 @@ def planned_repeats(
     expected_s: Callable[[TrialSpec], float | None],
     sizes: Mapping[str, int],
     num_completed: Mapping[str, int],
+    width: Callable[[TrialSpec], int] = lambda spec: spec.num_gpus,
 ) -> Iterable[Repeat]:
     """A repeat's round is its place among those of its trial, after `num_completed` that count as
     run; `sizes`, by trial id, divide each round further.
@@ -108,7 +109,7 @@ def planned_repeats(
         rounds[repeat.trial_id] += 1
         task = Task(
             key=repeat.repeat_id,
-            num_gpus=trial.spec.num_gpus,
+            num_gpus=width(trial.spec),
             expected_s=expected[repeat.trial_id],
             round=round_,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from scalemark.records.attempt import HOST_LOST
 from store.errors import StoreError
 from store.sweeps.ledger import Claim
 from sweeper.devices.gpu_users import GpuUsers
@@ -109,7 +110,7 @@ class Dispatcher:
 
     def record(self, over: Over) -> None:
         """Record an end, which leaves room for more."""
-        self._rooms.leave(over.given.room)
+        self._rooms.leave(over.given.room, is_lost=over.exit_code == HOST_LOST)
         self._recorder.record(over)
 
     @property

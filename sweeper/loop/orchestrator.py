@@ -70,7 +70,8 @@ class Orchestrator:
         observe: MakeObserver | None = None,
     ) -> None:
         ledger, tell, clock, sweep = tools.ledger, tools.tell, tools.clock, policy.sweep
-        shares_host, blocks = policy.launcher.share_host, tools.slots.blocks
+        blocks = tools.slots.blocks
+        packs = policy.launcher.share_host or blocks.per_host > 0
 
         self._tools, self._policy = tools, policy
         self._supervision = Supervision(policy, tools.stop, tell)
@@ -82,9 +83,11 @@ class Orchestrator:
             else {}
         )
         completed = tally.num_completed if tally else {}
-        repeats = planned_repeats(ledger.open_repeats(), trials, expected_s, sizes, completed)
-        self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=shares_host)
-        simulate = partial(remaining_s, blocks=blocks, seed=sweep.seed, packs=shares_host)
+        repeats = planned_repeats(
+            ledger.open_repeats(), trials, expected_s, sizes, completed, tools.slots.width
+        )
+        self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=packs)
+        simulate = partial(remaining_s, blocks=blocks, seed=sweep.seed, packs=packs)
         eta = Eta(
             lambda tasks, running, now_s: simulate(tasks, running=running, now_s=now_s), clock
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from conf.schema import OnFailure
+from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State, Verdict
@@ -66,7 +67,7 @@ class Recorder:
             repeat=repeat.open.repeat,
             attempt=repeat.open.num_attempts,
             exit_code=over.exit_code,
-            placement=given.placement,
+            placement=_placement(given),
             run_dir=str(given.started.folder.path),
             started_at=given.started_at,
             duration_s=duration_s,
@@ -190,6 +191,16 @@ class Recorder:
                 self._backlog.remove(key)
         skipped = counted(len(larger), "repeat")
         self._progress.note(f"{reason}: skipped {skipped} of larger trials")
+
+
+def _placement(given: Given) -> Placement:
+    """Return where it ran: what started it elsewhere may have noted its hosts."""
+    if not given.placement.rank_start:
+        return given.placement
+    try:
+        return given.started.folder.read_placement() or given.placement
+    except (OSError, ValueError):
+        return given.placement
 
 
 def _is_unread(repeat: Repeat, result: Result) -> bool:

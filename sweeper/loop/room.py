@@ -12,6 +12,7 @@ from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Held, Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Grant, Slots
+from sweeper.launchers import HostSlots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Rooms:
 
     def __init__(
         self,
-        slots: Slots,
+        slots: Slots | HostSlots,
         host_lock: Lock,
         inventory: Inventory,
         tell: Callable[[str], object],
@@ -47,7 +48,7 @@ class Rooms:
     def take(self, spec: TrialSpec) -> Room | None:
         """None: others have the devices. Call when the slots have room."""
         self.held_by = ""
-        while grant := self.slots.take(spec.num_gpus, spec.visibility):
+        while grant := self.slots.take_for(spec):
             names = self._inventory.uuids(grant.devices)
             held = self._host_lock.try_hold(names, shares_host=self._shares_host)
             self._report_orphans()
@@ -62,8 +63,12 @@ class Rooms:
             self.slots.free(grant)
         return None
 
-    def leave(self, room: Room) -> None:
-        """Take it back; what others had when it was taken may be free by now."""
+    def leave(self, room: Room, *, is_lost: bool = False) -> None:
+        """Take it back; what others had when it was taken may be free by now. `is_lost`: its host
+        could not be reached.
+        """
+        if is_lost:
+            self.slots.lost(room.grant)
         room.held.close()
         self.slots.free(room.grant)
         self.slots.clear_taken()
@@ -79,7 +84,7 @@ class Rooms:
         their locks. `ours` are those whose locks we have.
         """
         in_use = []
-        for gpu in self._gpu_users.look():
+        for gpu in () if self._inventory.num_hosts else self._gpu_users.look():
             if gpu.uuid in ours or not self._host_lock.is_anothers(gpu.uuid):
                 in_use.append(gpu)
         self.others = said_in_use(in_use) if in_use else ""

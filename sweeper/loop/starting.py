@@ -124,22 +124,18 @@ class Starter:
             self._stopping.give_up(error)
 
     def _placement(self, room: Room) -> Placement:
-        launcher, grant, ranks = self._policy.launcher, room.grant, self._policy.ranks
-        visible_devices = grant.visible_devices
-        if visible_devices and ranks.hosts:
-            # each of several hosts has names of its own for its GPUs: there numbers tell which
-            visible_devices = ",".join(map(str, grant.devices))
+        launcher, grant = self._policy.launcher, room.grant
         memory_gib = launcher.host_memory_gib
         return Placement(
             start=self._start.name,
             devices=grant.devices,
-            visible_devices=visible_devices,
+            visible_devices=grant.visible_devices,
             cores=grant.cores,
             spare_core=grant.spare_core,
             shares_host=launcher.share_host,
             host_memory_bytes=round(memory_gib * 2**30) if memory_gib else None,
-            hosts=ranks.hosts,
-            rank_start=ranks.start,
+            hosts=grant.hosts,
+            rank_start=grant.rank_start,
         )
 
 

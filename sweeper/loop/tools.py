@@ -18,6 +18,7 @@ from store.finished_attempt import FinishedAttempt
 from store.sweeps.ledger import Claim, OpenRepeat
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
+from sweeper.launchers import HostSlots
 from sweeper.live.progress import Log
 from sweeper.running.attempt import Limits
 from sweeper.running.recover import Recovered
@@ -58,7 +59,7 @@ class Tools:
 
     ledger: States
     recover: Callable[[], Recovered | None]  # closes what killed orchestrators had in flight
-    slots: Slots
+    slots: Slots | HostSlots
     host_lock: Lock
     start: Start
     folders: RunFolders
@@ -72,14 +73,6 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranks:
-    """Hosts on which the ranks of distributed trials run."""
-
-    hosts: tuple[str, ...] = ()  # their names, this one's first; empty = all on this one
-    start: str = ""  # as `scalemark.records.attempt.Placement.rank_start`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The user's settings."""
 
@@ -88,7 +81,6 @@ class Policy:
     retry: RetryConfig
     # others take a process that is silent for so long for dead: the heartbeat timeout
     heartbeat_timeout_s: float = HEARTBEAT_TIMEOUT.total_seconds()
-    ranks: Ranks = Ranks()
 
     @property
     def limits(self) -> Limits:

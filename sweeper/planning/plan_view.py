@@ -177,9 +177,11 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     """Describe in one line the machine that the numbers will be made on, and what others use of
     it.
     """
+    name = machine.host
+    if inventory.num_hosts:
+        name = counted(inventory.num_hosts, "host") + f" of {machine.pool}, each as {name}"
     where = (
-        f"{machine.host}: {machine.num_cores} cores {machine.cpu}, "
-        f"{machine.memory_bytes / 2**30:.0f} GiB"
+        f"{name}: {machine.num_cores} cores {machine.cpu}, {machine.memory_bytes / 2**30:.0f} GiB"
     )
     devices = inventory.kind.counted(inventory.num_devices)
     if inventory.kind is DeviceKind.CPU_DEVICE:

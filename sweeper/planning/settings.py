@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
+from scalemark.abilities import LAUNCHERS, LOCAL
 from scalemark.host.own_code import lack_of_tensorflow
 from scalemark.records.axes import Engine
 from sweeper.errors import SweepRefusedError
@@ -23,6 +24,7 @@ _LEAST_S = {
     "step_timeout_s": 0.001,
     "grace_s": 0.001,
     "rank_start_timeout_s": 0.001,
+    "orphan_timeout_s": 10.0,  # a sign of life comes every two
     "rank_timeout_s": 5.0,  # a rank that is well gives a sign of life every two
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -41,6 +43,7 @@ def check(config: Config) -> str:
             "sweep.plan_format=json: goes with a plan that is only printed; add sweep.dry_run=true"
         )
     _check_launcher(config.launcher)
+    _check_heeded(config.launcher)
     _check_race(config.sweep)
     judgement.check(config.retry)
     name = config.sweep.name
@@ -130,6 +133,22 @@ def _check_launcher(launcher: LauncherConfig) -> None:
             f"{setting}: trials run one at a time unless launcher.share_host=true; set that, or "
             "leave it out"
         )
+
+
+def _check_heeded(launcher: LauncherConfig) -> None:
+    """Refuse settings that the chosen launcher ignores."""
+    defaults = LauncherConfig()
+    heeded_by: dict[str, tuple[str, ...]] = {
+        name: (name,) for name, one in LAUNCHERS.items() if one.settings
+    }
+    heeded_by |= {"hosts": ("prefix", "ssh"), "python": tuple(sorted({*LAUNCHERS} - {LOCAL}))}
+    for setting, launchers in heeded_by.items():
+        is_set = getattr(launcher, setting) != getattr(defaults, setting)
+        if is_set and launcher.name not in launchers:
+            raise SweepRefusedError(
+                f"launcher.{setting}: launcher={launcher.name} ignores it; leave it out, or choose "
+                f"launcher={' or '.join(launchers)}"
+            )
 
 
 def _check_folder(setting: str, folder: Path) -> None:

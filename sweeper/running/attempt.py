@@ -117,6 +117,7 @@ class Attempt:
         shares_host: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._folder = folder
         self._process, self._limits, self._clock = process, limits, clock
         self._shares_host = shares_host
         self._num_kernel_kills = num_kernel_kills()
@@ -202,6 +203,9 @@ class Attempt:
         return now_s
 
     def _check_deadlines(self, now_s: float) -> None:
+        if self._folder.token.exists():  # it waits for a host
+            self._started_s = self._seen.read_s = self._seen.changed_s = now_s
+            return
         if now_s - self._started_s >= self._limits.timeout_s:
             self._begin_ending(Outcome.TIMED_OUT, now_s)
         elif now_s - self._seen.read_s >= LOOK_EVERY_S:

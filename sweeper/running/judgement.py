@@ -10,7 +10,7 @@ from enum import Enum
 from conf.schema import RetryConfig
 from scalemark.host.gpu_libraries import too_large
 from scalemark.host.memory import OUT_OF_HOST_MEMORY, other_limit, says_so
-from scalemark.records.attempt import RANK_LOST
+from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import Result, said_of_others
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
@@ -37,6 +37,7 @@ def judge(folder: RunFolder, ended: Ended, limits: Limits) -> Judged:
         written, unreadable = None, str(error)
     if written and _counts(written, ended):
         crashed = written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST
+        crashed = crashed and ended.exit_code != HOST_LOST  # it is not what the host died of
         return Judged(result=written, crashed=crashed)
     outcome, message = _judge_end(ended, limits)
     if outcome is Outcome.FAILED:
@@ -52,7 +53,7 @@ def _counts(written: Result, ended: Ended) -> bool:
     It is written whole, as the last thing, so a kill that comes later changes nothing. When we
     ended the attempt, its word that it was interrupted or failed says nothing new.
     """
-    if ended.exit_code not in (None, -signal.SIGKILL):
+    if ended.exit_code not in (None, HOST_LOST, -signal.SIGKILL):
         codes = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
         if codes.get(ended.exit_code) != written.outcome:
             return False

@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, WORKER_0, Cluster, Rank
 from scalemark.records.machine import DeviceKind
@@ -65,6 +66,13 @@ def _end(srun: subprocess.Popen[bytes]) -> None:
 
 def _hosts(job: RanksJob) -> tuple[str, ...]:
     hosts = job.given.hosts if job.given else ()
+    if job.given and not hosts and (nodes := os.environ.get("SLURM_JOB_NODELIST")):
+        shown = subprocess.run(
+            ["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False
+        )
+        hosts = tuple(shown.stdout.split())
+        # it is recorded with the attempt
+        job.folder.write(job.folder.placement, replace(job.given, hosts=hosts).to_json())
     if "SLURM_JOB_ID" not in os.environ:
         raise UnsupportedTrialError(
             "rank_start=srun: this is no Slurm job, on whose nodes srun could start ranks"
@@ -121,13 +129,12 @@ def _start(job: RanksJob, cluster: Cluster, hosts: Sequence[str]) -> subprocess.
 
 def _task(job: RanksJob, cluster: Cluster, rank: Rank) -> Mapping[str, object]:
     has_gpus = job.spec.device_kind == DeviceKind.GPU and rank.job_name == "worker"
-    given = job.given.devices if job.given else ()
     return {
         "job_name": rank.job_name,
         "task_index": rank.task_index,
         "log": str(job.folder.rank_log(rank)),
         "argv": job.command(cluster, rank),
-        "devices": list(given) if has_gpus else None,
+        "devices": list(range(job.spec.gpus_per_host)) if has_gpus else None,
         # when worker 0 has failed, the supervisor sees first who made it fail
         "fails_all": rank != WORKER_0,
     }

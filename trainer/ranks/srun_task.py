@@ -17,7 +17,7 @@ def main(by_node: dict[str, list[dict[str, Any]]]) -> int:
     try:
         gpus = visible_devices(rank["devices"], os.environ.get("CUDA_VISIBLE_DEVICES"))
     except ValueError as error:
-        sys.exit(f"{error}; launcher.slurm.gres asks for more")
+        sys.exit(f"{error}; the job was given too few")
     environment = {
         **os.environ,
         "CUDA_VISIBLE_DEVICES": gpus,

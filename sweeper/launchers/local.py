@@ -1,0 +1,49 @@
+"""`launcher=local`: attempts are processes of this host, or run on a simulated one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalemark.abilities import LauncherAbilities
+
+ABILITIES = LauncherAbilities(settings=None)
+
+from conf.schema import Config
+from scalemark.host import software
+from scalemark.records.axes import Engine
+from scalemark.records.machine import DeviceKind
+from scalemark.records.trial import TrialSpec
+from sweeper.devices import simulated_box
+from sweeper.devices.host_lock import HostLock, Lock, NoHostLock
+from sweeper.devices.machine import describe_machine, take_inventory
+from sweeper.devices.slots import Slots
+from sweeper.starts import STARTS, Start
+
+
+class Launcher:
+    """Forks or spawns on this host."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        self._config = config
+        if config.engine is Engine.simulated:
+            self.machine = simulated_box.machine_of(simulated_box.hardware_of(config.hardware))
+            self.inventory = simulated_box.inventory_of(self.machine)
+        else:
+            self.machine = describe_machine(config.hardware)
+            self.inventory = take_inventory(self.machine, config.hardware)
+        self.software = software.describe()
+
+    def check(self, specs: Sequence[TrialSpec]) -> None:
+        """Refuse nothing: resolving the grid refused what does not fit here."""
+
+    def slots(self) -> Slots:
+        launcher = self._config.launcher
+        return Slots(
+            self.inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel
+        )
+
+    def host_lock(self) -> Lock:
+        return NoHostLock() if self.inventory.kind is DeviceKind.SIMULATED_GPU else HostLock()
+
+    def start(self) -> Start:
+        return STARTS[self._config.engine][self._config.launcher.start.name]()

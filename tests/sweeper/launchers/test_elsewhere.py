@@ -1,0 +1,206 @@
+"""One attempt by a command: near and far halves around tests.tiny_trainer, whatever the command does to signals and folders."""
+
+import fcntl
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scalemark.records.attempt import HOST_LOST
+from scalemark.records.outcomes import Outcome
+from scalemark.run_folder import RunFolder
+from sweeper.launchers import Remote
+from sweeper.near import Elsewhere
+from sweeper.starts.environment import environment
+from tests.filled import PLACEMENT
+from tests.specs import small
+from tests.sweeper.processes import wait_for_end, wait_until
+
+pytestmark = pytest.mark.integration
+
+ENDLESS = 903  # seeds of tests.tiny_trainer
+DEAF = 904
+EATS_SIGNALS = ("sh", "-c", 'trap "" INT TERM HUP; "$@"; exit $?', "eater")
+# the folder of all runs is an empty one there
+HIDES_FOLDER = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none {parent}; cd /; exec "$@"', "-")
+PREFIXES = {
+    "env": ("env",),
+    "sh": ("sh", "-c", "{command}"),
+    "eats signals": EATS_SIGNALS,
+    "greets": ("sh", "-c", 'echo welcome; exec "$@"', "-"),
+    "hides the folder": HIDES_FOLDER,
+}
+
+
+class World:
+    """Starts one attempt in a run folder of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = RunFolder(path / "runs" / "attempt")
+        self.folder.path.mkdir(parents=True)
+
+    def start(self, prefix: tuple[str, ...] = ("env",), seed: int = 1, **more: object) -> None:
+        words = tuple(word.replace("{parent}", str(self.folder.path.parent)) for word in prefix)
+        where = Elsewhere(
+            prefix=words,
+            **{
+                "python": sys.executable,
+                "module": "tests.tiny_trainer",
+                "orphan_timeout_s": 10.0,
+                **more,
+            },
+        )
+        self.folder.trial.write_text(small(seed=seed).to_json())
+        self.folder.placement.write_text(PLACEMENT.to_json())
+        self.remote = Remote(lambda *_: where)
+        self.process = self.remote.start(self.folder, environment(os.environ, ""))
+
+    def end(self) -> int | None:
+        wait_for_end(self.process.descriptor)
+        return self.process.reap()
+
+    def trainers(self) -> list[int]:
+        """Process ids of the trainers of this folder, wherever they work."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                variables = (process / "environ").read_bytes()
+            except OSError:
+                continue
+            if b"tests.tiny_trainer" in words and str(self.mark).encode() in variables:
+                found.append(int(process.name))
+        return found
+
+    @property
+    def mark(self) -> str:
+        return os.environ["SCALEMARK_TEST_MARK"]
+
+    def until_stepping(self) -> None:
+        wait_until(lambda: self.folder.doing.exists() and self.trainers(), self.process.descriptor)
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCALEMARK_TEST_MARK", f"elsewhere-{tmp_path.name}-{os.getpid()}")
+    made = World(tmp_path)
+    yield made
+    made.remote.close()
+    for trainer in made.trainers():
+        os.kill(trainer, signal.SIGKILL)
+
+
+def until_none_runs(world: World) -> None:
+    until_s = time.monotonic() + 60
+    while world.trainers():
+        assert time.monotonic() < until_s, "its trainer still runs"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_the_folder_holds_what_a_local_attempt_leaves(world, prefix):
+    world.start(PREFIXES[prefix])
+    assert world.end() == 0, world.folder.log.read_text()
+    result = world.folder.read_result()
+    assert (result.outcome, result.measurement.throughput) == (Outcome.COMPLETED, 100.0)
+    assert len(world.folder.steps.read_text().splitlines()) == 3
+    assert not world.folder.token.exists()
+
+
+@pytest.mark.parametrize("prefix", ["env", "eats signals", "hides the folder"])
+def test_a_signal_reaches_the_trainer_past_any_command(world, prefix):
+    world.start(PREFIXES[prefix], ENDLESS)
+    world.until_stepping()
+    world.process.signal_group(signal.SIGINT)
+    assert world.end() == 130
+    assert world.folder.read_result().outcome == Outcome.INTERRUPTED
+    until_none_runs(world)
+
+
+@pytest.mark.parametrize("prefix", ["env", "eats signals", "hides the folder"])
+def test_nothing_runs_on_once_near_is_killed(world, prefix):
+    world.start(PREFIXES[prefix], DEAF)
+    world.until_stepping()
+    world.process.signal_group(signal.SIGKILL)
+    assert world.end() == -signal.SIGKILL
+    until_none_runs(world)
+
+
+def test_an_attempt_ends_when_near_is_silent_for_too_long(world):
+    world.start(seed=DEAF)
+    world.until_stepping()
+    os.kill(world.process.pid, signal.SIGSTOP)
+    until_none_runs(world)
+    os.kill(world.process.pid, signal.SIGCONT)
+    assert world.end() == HOST_LOST
+    assert world.folder.read_result().outcome == Outcome.INTERRUPTED
+
+
+def test_a_lost_host_is_an_interruption_with_its_reason(world):
+    kills = 'echo "Connection to b closed by remote host." >&2; kill -9 $(pgrep -P $$)'
+    world.start(("sh", "-c", f'exec 3<&0; "$@" <&3 & sleep 5; {kills}', "-"), DEAF)
+    assert world.end() == HOST_LOST
+    result = world.folder.read_result()
+    assert result.outcome == Outcome.INTERRUPTED
+    assert result.message.endswith("was lost: Connection to b closed by remote host.")
+
+
+ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "more", "code", "outcome", "message"),
+    [
+        (("sh", "-c", "echo nope >&2; exit 3", "-"), {}, 1, "failed", ": nope"),
+        (("env",), {"python": "/nowhere/python"}, 1, "failed", "no environment with this project"),
+        (("env",), {"host_kind": "other"}, 1, "failed", "another kind of host"),
+        (
+            ("sh", "-c", "echo ssh: connect to host b: Connection refused >&2; exit 255", "-"),
+            {"host": "b"},
+            HOST_LOST,
+            "interrupted",
+            "b: ssh: connect to host b: Connection refused",
+        ),
+        (
+            ("sh", "-c", 'timeout 3 "$@"; echo JOB CANCELLED DUE TO TIME LIMIT >&2', "-"),
+            {"ends": ENDS},
+            HOST_LOST,
+            "timed_out",
+            "its time limit came",
+        ),
+        (HIDES_FOLDER, {"needs_folder": True}, 1, "failed", "need one run folder"),
+    ],
+)
+def test_what_cannot_run_or_is_ended_says_why(world, prefix, more, code, outcome, message):
+    world.start(prefix, ENDLESS, **more)
+    assert world.end() == code, world.folder.log.read_text()
+    result = world.folder.read_result()
+    assert result.outcome == outcome
+    assert message in result.message
+    until_none_runs(world)
+
+
+def test_a_host_that_another_sweep_measures_on_is_waited_for(world, tmp_path, monkeypatch):
+    monkeypatch.delenv("SCALEMARK_LOCK_DIR", raising=False)
+    with (tmp_path / "host.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        world.start(lock=str(tmp_path), seed=1)
+        wait_until(lambda: _waits(tmp_path / "host.lock"), world.process.descriptor)
+        assert world.folder.token.exists()
+        assert not world.folder.result.exists()
+    assert world.end() == 0
+
+
+def _waits(lock: Path) -> bool:
+    """Whether another process has opened it."""
+    for opened in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            is_other = opened.parts[2] != str(os.getpid())
+            if is_other and str(opened.readlink()) == str(lock):
+                return True
+        except OSError:
+            continue  # it has ended, or is another user's
+    return False
